@@ -85,7 +85,7 @@ async def _pod(word: str, client: HttpClient, namespace: str) -> Tree:
     found = await pods_of(client, owner)
     if not found:
         raise Failure(f"error: no pods found for {served.label}/{name}")
-    # The first running pod.
+    # Prefer a running pod, then order by name.
     chosen = min(found, key=lambda pod: ((pod.get("status") or {}).get("phase") != "Running", pod["metadata"]["name"]))
     if len(found) > 1:
         sys.stderr.write(f"Found {len(found)} pods, using pod/{chosen['metadata']['name']}\n")

@@ -1,4 +1,4 @@
-"""``allot metrics``: prints a cluster's metrics in Prometheus' text format, their definitions, dashboards and alerts."""
+"""``allot metrics``: prints a cluster's metrics in Prometheus' text format, definitions, dashboards and alerts."""
 
 from __future__ import annotations
 

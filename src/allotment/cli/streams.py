@@ -17,7 +17,7 @@ def reserve_stdout() -> None:
     """Give ``sys.stdout`` a file descriptor of its own, and let descriptor 1 lead to standard error.
 
     For a whole process, until its end: C's own buffer is written out only then. Child processes inherit descriptor 1
-    and not the new one. Does nothing where ``sys.stdout`` is not descriptor 1: closed, or replaced by a caller.
+    and not the new one. Has no effect if ``sys.stdout`` is not descriptor 1: closed, or replaced by a caller.
     """
     stream = sys.stdout
     if stream is not sys.__stdout__ or not isinstance(stream, TextIOWrapper) or stream.fileno() != _STDOUT:

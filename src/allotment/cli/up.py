@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from allotment.lab.autoscaling import Autoscale
     from allotment.lab.up import DidNotStart
 
-#: kubectl's default port, used only by the default lab.
+#: The usual port of API servers, used only by the default lab.
 _PORT = 6443
 #: The column of the values in the announcement.
 _INDENT = 11

@@ -138,19 +138,19 @@ def _show_parameters(screen: Screen, words: Vocabulary) -> None:
 
 
 def _show_changes(screen: Screen, words: Vocabulary) -> None:
-    every = [(release, told) for release, told in changes(words.driver) if told]
+    every = [(release, differences) for release, differences in changes(words.driver) if differences]
     if not every:
         return
     _heading(screen, "CHANGES: + added, - removed, ! different meaning")
-    for release, told in reversed(every):
+    for release, differences in reversed(every):
         when = words.published.get(release, "")
         screen.line(f"  {release}{f' ({when})' if when else ''}")
-        for name, change in _grouped(told, words):
+        for name, change in _grouped(differences, words):
             _fold(screen, f"{_SIGNS[change.how]} {change.sort} {name}{_consequence(change, words)}")
 
 
-def _grouped(told: Sequence[Change], words: Vocabulary) -> Iterator[tuple[str, Change]]:
-    by_name = {change.name: change for change in told}
+def _grouped(differences: Sequence[Change], words: Vocabulary) -> Iterator[tuple[str, Change]]:
+    by_name = {change.name: change for change in differences}
     for name, members in _numbered(list(by_name)):
         yield _short(name, words), by_name[members[0]]
 
@@ -171,7 +171,7 @@ def _search(screen: Screen, chosen: Sequence[Vocabulary], text: str, output: str
         names = [name.rpartition("/")[2] for words in chosen for _, name in names_of(words)]
         likely = similar_names(text, names, 3)
         raise Mistake(
-            f"nothing of {' and '.join(words.driver for words in chosen)} has {text!r} in its name",
+            f"no name of {' and '.join(words.driver for words in chosen)} contains {text!r}",
             f"did you mean {' or '.join(likely)}?" if likely else f"`allot vocabulary {chosen[0].vendor}` lists all",
         )
     if output:
@@ -185,8 +185,8 @@ def _search(screen: Screen, chosen: Sequence[Vocabulary], text: str, output: str
             for name, members in _numbered(list(named)):
                 _details(screen, words, named[members[0]], name)
     if len(found) > len(shown):
-        told = {word.name for _, word in exact}
-        others = [word.name for _, word in found if word.name not in told and word.sort != "no such name"]
+        matching = {word.name for _, word in exact}
+        others = [word.name for _, word in found if word.name not in matching and word.sort != "no such name"]
         if others:
             names_ = ", ".join(name for name, _ in _numbered(others))
             _fold(screen, f"also with {text!r} in their names: {names_}", "")
@@ -236,9 +236,9 @@ def _values(term: Attribute | Capacity) -> str:
 
 def _on(on: Mapping[str, Presence], words: Vocabulary) -> str:
     """Return the device types with an entry, if the driver has several types."""
-    told = [name for name, presence in on.items() if presence == "always" and name]
-    told += [f"some {name or 'devices'}" for name, presence in on.items() if presence == "sometimes"]
-    return f" on {', '.join(told)}" if told else ""
+    parts = [name for name, presence in on.items() if presence == "always" and name]
+    parts += [f"some {name or 'devices'}" for name, presence in on.items() if presence == "sometimes"]
+    return f" on {', '.join(parts)}" if parts else ""
 
 
 def _short(name: str, words: Vocabulary) -> str:

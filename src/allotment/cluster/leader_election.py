@@ -46,7 +46,7 @@ def identity() -> str:
 
 
 class LeaseLost(Exception):
-    """Raised when a leader is no longer the leader: its Lease is another's, or could not be renewed in time."""
+    """Raised when a leader has lost its Lease to another copy, or could not renew it in time."""
 
 
 class LeaderElection:
@@ -82,7 +82,9 @@ class LeaderElection:
         late = self._clock.seconds() - self._until
         if late < 0:
             return ""
-        return f"{self.identity} has not renewed its Lease in time" if late < inf else f"{self.identity} is not the leader"
+        return (
+            f"{self.identity} has not renewed its Lease in time" if late < inf else f"{self.identity} is not the leader"
+        )
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Lead whenever this copy gets the Lease, until cancelled; ``lead`` is cancelled when the Lease is lost."""
@@ -93,7 +95,7 @@ class LeaderElection:
                 log.info("%s: %s", self.name, error)
 
     async def lead(self, lead: Callable[[], Awaitable[None]]) -> None:
-        """Wait for the Lease and lead once, until ``lead`` ends. Cancels ``lead`` and raises LeaseLost if it is lost."""
+        """Wait for the Lease and lead once, until ``lead`` ends. If it is lost, cancel ``lead`` and raise LeaseLost."""
         while not await self._try(self._terms.renew):
             await self._pause()
         log.info("%s: %s is the leader", self.name, self.identity)
@@ -205,7 +207,7 @@ class LeaderElection:
         return True
 
     async def _write(self, lease: Tree) -> None:
-        """Write this copy as the holder; an existing Lease only in the version given, since others may write it, too."""
+        """Write this copy as the holder. An existing Lease must not have changed: others may write it, too."""
         self._sent_at, known = self._clock.seconds(), "resourceVersion" in lease["metadata"]
         new = {**lease, "spec": self._spec(lease.get("spec") or {})}
         response = self._client.update(LEASES, new) if known else self._client.create(LEASES, new, self.namespace)

@@ -1,5 +1,6 @@
-"""Typed values of a cluster's objects for the tools, kept current by caches: each version of an object is decoded once, and
-an object that cannot be decoded is left out.
+"""Typed values of a cluster's objects for the tools, kept current by caches.
+
+Each version of an object is decoded once; an object that cannot be decoded is left out.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Our programs as components of a cluster that is elsewhere: led by one copy, watched by probes, stopped gracefully."""
+"""Allotment's programs as components of a real cluster: leader election, probes, metrics, logs, graceful shutdown."""

@@ -1,4 +1,4 @@
-"""A server's certificate from files, read again when they change: whoever rotates it tells nobody."""
+"""A server certificate from files, reloaded when they change."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _Stamp = tuple[int, int]
 
 
 class CertificateError(Exception):
-    """Raised when files hold not a certificate with its key; the text says which, and why."""
+    """Raised if the files do not contain a certificate and its key. The text contains paths and reason."""
 
 
 class Certificate:
-    """A certificate and its key, PEM. Raises UnusableCertificate; later only an old one goes on to be used."""
+    """A PEM certificate and its key. Raises CertificateError; if a reload fails, the previous one stays in use."""
 
     def __init__(self, certificate: Path, key: Path) -> None:
         self._files = certificate, key
@@ -24,14 +24,14 @@ class Certificate:
         self._context = self._loaded()
 
     def context(self) -> ssl.SSLContext:
-        """For the next connection."""
+        """The TLS context for the next connection."""
         try:
             stamps = self._stamps()
             if stamps != self._read:
                 self._context = self._loaded()
                 self._read = stamps
                 log.info("%s: reloaded", self._files[0])
-        except CertificateError as error:  # perhaps one of both files is there already
+        except CertificateError as error:  # perhaps only one of the files has been replaced yet
             log.warning("%s; the previous certificate stays in use", error)
         return self._context
 

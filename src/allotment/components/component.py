@@ -1,4 +1,4 @@
-"""A program of ours as a component: what it is called, and what it needs of the cluster to run there alone."""
+"""A component: a program with its name, Lease, watched resources and metrics."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def _always() -> str:
 
 
 class Component(NamedTuple):
-    """A program under a name.
+    """A program that runs in a process of its own.
 
-    ``name`` is the word of ``allot run``. ``program`` is made when it is known which Kubernetes the cluster is.
-    ``manager``: whose fields its writes are. ``lease`` is the Lease by which one of several copies leads; empty where
-    each copy does its own part (a driver of a node), or where copies do no harm (an exporter).
+    ``name``: the argument of ``allot run``. ``program``: created when the cluster's features are known. ``manager``:
+    the field manager of its writes. ``lease``: the Lease for leader election; empty if each copy has its own task (the
+    driver of a node) or copies do no harm (an exporter).
     """
 
     name: str
@@ -32,12 +32,12 @@ class Component(NamedTuple):
     manager: str
     lease: str = ""
     watched: Sequence[Resource] = ()
-    """What a copy that stands by follows already, so that it can begin at once when it leads."""
+    """Resources that a standby copy watches, so that it can start immediately as leader."""
     families: Callable[[], Sequence[Family]] = _none
-    """What it measures of the cluster, for ``/metrics``."""
+    """Its metrics of the cluster, for ``/metrics``."""
     unready: Callable[[], str] = _always
-    """Why it is not ready though its caches are; empty when it is."""
+    """Why it is not ready although its caches are; empty if it is ready."""
     stops_itself: bool = False
-    """Whether the program ends by itself when it is to stop; others are cancelled, which does no harm."""
+    """Whether the program ends by itself on shutdown; others are cancelled, which does no harm."""
     fatal_errors: tuple[type[Exception], ...] = ()
-    """What cannot be mended by starting again: the process ends with it."""
+    """Errors that a restart cannot fix: they end the process."""

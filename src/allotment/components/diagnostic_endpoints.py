@@ -1,4 +1,4 @@
-"""Which endpoints a component has: probes in the open, metrics only to those who may have them."""
+"""The HTTP endpoints of a component: public probes, and metrics for authorized users."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
-from concurrent.futures import TimeoutError as TooLate
+from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import ExitStack, contextmanager, suppress
 from email.message import Message
 from http import HTTPStatus
@@ -28,47 +28,47 @@ if TYPE_CHECKING:
 _TOKENS: Final = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", False)
 _ACCESS: Final = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", False)
 
-_KEPT_SECONDS: Final = 10.0
-_MOST_KEPT: Final = 1024
-_AT_ONCE: Final = 4
+_CACHE_SECONDS: Final = 10.0
+_MAX_CACHED: Final = 1024
+_CONCURRENCY: Final = 4
 
-#: unknown: nobody knows the token. unsure: the cluster did not say.
+#: unknown: the token is not valid. unsure: the cluster did not respond.
 Verdict = Literal["allowed", "forbidden", "unknown", "unsure"]
 
 
 class MetricsAuthorizer:
-    """Asks a cluster on behalf of those who come with tokens."""
+    """Authorizes bearer tokens by TokenReview and SubjectAccessReview."""
 
-    def __init__(self, client: Client, path: str = "/metrics", kept: float = _KEPT_SECONDS) -> None:
+    def __init__(self, client: Client, path: str = "/metrics", kept: float = _CACHE_SECONDS) -> None:
         self._client = client
         self._path = path
         self._kept = kept
         self._known: OrderedDict[bytes, tuple[float, Verdict]] = OrderedDict()
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._semaphore = asyncio.Semaphore(_CONCURRENCY)
 
     async def review(self, token: str) -> Verdict:
-        """Whether who has the token may get the path."""
-        key = hashlib.sha256(token.encode()).digest()  # tokens themselves are not kept
-        async with self._turns:
+        """Whether the user of the token may get the path."""
+        key = hashlib.sha256(token.encode()).digest()  # tokens themselves are not stored
+        async with self._semaphore:
             until, verdict = self._known.get(key, (0.0, "unsure"))
             if time.monotonic() < until:
                 return verdict
             try:
-                verdict = await self._asked(token)
+                verdict = await self._request_review(token)
             except (StatusError, Unreachable):
                 return "unsure"
             self._known[key] = time.monotonic() + self._kept, verdict
             self._known.move_to_end(key)
-            if len(self._known) > _MOST_KEPT:
+            if len(self._known) > _MAX_CACHED:
                 self._known.popitem(last=False)
             return verdict
 
-    async def _asked(self, token: str) -> Verdict:
+    async def _request_review(self, token: str) -> Verdict:
         review = {"kind": "TokenReview", "apiVersion": _TOKENS.api_version, "spec": {"token": token}}
-        told = (await self._client.create(_TOKENS, review)).get("status") or {}
-        if not told.get("authenticated"):
+        token_status = (await self._client.create(_TOKENS, review)).get("status") or {}
+        if not token_status.get("authenticated"):
             return "unknown"
-        user = told.get("user") or {}
+        user = token_status.get("user") or {}
         spec = {
             "user": user.get("username", ""), "groups": user.get("groups") or [], "uid": user.get("uid", ""),
             "extra": user.get("extra") or {}, "nonResourceAttributes": {"path": self._path, "verb": "get"},
@@ -80,9 +80,9 @@ class MetricsAuthorizer:
 
 log = logging.getLogger(__name__)
 
-#: A scrape gives up after so long, so an answer later than that is none.
+#: Below the timeout of a scrape.
 _REVIEW_SECONDS: Final = 8.0
-_LOOK_SECONDS: Final = 2.0
+_UPDATE_SECONDS: Final = 2.0
 _REFUSALS: Final = {
     "unknown": text(HTTPStatus.UNAUTHORIZED, "the cluster does not know this token\n")._replace(authenticate=True),
     "forbidden": text(HTTPStatus.FORBIDDEN, "this user may not get /metrics\n"),
@@ -91,8 +91,10 @@ _REFUSALS: Final = {
 
 
 @contextmanager
-def serve_endpoints(settings: EndpointSettings, health: Health, metrics: Metrics | None, client: Client) -> Iterator[None]:
-    """Answer probes and scrapes. Raises Unusable and UnusableCertificate."""
+def serve_endpoints(
+    settings: EndpointSettings, health: Health, metrics: Metrics | None, client: Client
+) -> Iterator[None]:
+    """Serve probes and metrics. Raises AddressUnavailable and CertificateError."""
     with ExitStack() as stack:
         if settings.health is not None:
             where = stack.enter_context(serve(settings.health, _probes(health)))
@@ -111,7 +113,9 @@ def serve_endpoints(settings: EndpointSettings, health: Health, metrics: Metrics
 
 def _certificate(settings: EndpointSettings) -> Certificate:
     if settings.certificate is None or settings.key is None:
-        raise AddressUnavailable(f"{settings.metrics}: other machines can reach it, so a certificate and its key are required")
+        raise AddressUnavailable(
+            f"{settings.metrics}: other machines can reach it, so a certificate and its key are required"
+        )
     return Certificate(settings.certificate, settings.key)
 
 
@@ -127,26 +131,26 @@ def _scrapes(metrics: Metrics, loop: asyncio.AbstractEventLoop) -> RequestHandle
     def handle(path: str, _: str, headers: Message) -> HttpResponse:
         if path != "/metrics":
             return text(HTTPStatus.NOT_FOUND, "/metrics\n")
-        # A loop that stands still is a thing to measure: then what it was before is told, beside all others.
-        with suppress(TooLate):
-            asyncio.run_coroutine_threadsafe(metrics.update(), loop).result(_LOOK_SECONDS)
+        # If the event loop is blocked, the previous values are served.
+        with suppress(FutureTimeout):
+            asyncio.run_coroutine_threadsafe(metrics.update(), loop).result(_UPDATE_SECONDS)
         return HttpResponse(HTTPStatus.OK, *metrics.exposition(headers.get("Accept", "")))
 
     return handle
 
 
 def _guarded(handle: RequestHandler, access: MetricsAuthorizer, loop: asyncio.AbstractEventLoop) -> RequestHandler:
-    """The same, for those whom the cluster lets."""
+    """Wrap a handler with authorization."""
 
     def guarded(path: str, query: str, headers: Message) -> HttpResponse:
         scheme, _, token = headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             return text(HTTPStatus.UNAUTHORIZED, "a bearer token is required\n")._replace(authenticate=True)
-        asked = asyncio.run_coroutine_threadsafe(access.review(token.strip()), loop)
+        review = asyncio.run_coroutine_threadsafe(access.review(token.strip()), loop)
         try:
-            verdict = asked.result(_REVIEW_SECONDS)
-        except TooLate:
-            asked.cancel()
+            verdict = review.result(_REVIEW_SECONDS)
+        except FutureTimeout:
+            review.cancel()
             verdict = "unsure"
         return handle(path, query, headers) if verdict == "allowed" else _REFUSALS[verdict]
 

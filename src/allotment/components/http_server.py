@@ -1,7 +1,7 @@
-"""The addresses where a component is asked how it does: probes on one, metrics on the other.
+"""A small HTTP server in threads, for probes and metrics.
 
-Threads answer, not the event loop: a probe must get its answer most of all when the loop stands still. A connection has
-a thread for some seconds and no longer, however slowly somebody asks, and so many threads there are at most.
+It does not use the event loop, because probes must get a response especially while the event loop is blocked. The
+number of threads and the duration of a connection are limited.
 """
 
 from __future__ import annotations
@@ -25,38 +25,38 @@ from allotment.components.settings import Address
 
 log = logging.getLogger(__name__)
 
-#: Whoever connects has so long to ask, and then as long to read the answer.
+#: Time limit for receiving the request, and again for sending the response.
 _SECONDS: Final = 10.0
-_MOST_AT_ONCE: Final = 256
+_MAX_THREADS: Final = 256
 _TEXT: Final = "text/plain; charset=utf-8"
 
 
 class AddressUnavailable(Exception):
-    """Raised when nothing can be served at an address; the text says why."""
+    """Raised if the server cannot listen on an address. The text contains the reason."""
 
 
 class HttpResponse(NamedTuple):
-    """What is sent."""
+    """A response."""
 
     code: int
     body: bytes
     content_type: str = _TEXT
     authenticate: bool = False
-    """Whether a token would help."""
+    """Whether to request a bearer token (``WWW-Authenticate``)."""
 
 
-def text(code: int, words: str) -> HttpResponse:
-    """An answer in words."""
-    return HttpResponse(code, words.encode())
+def text(code: int, content: str) -> HttpResponse:
+    """A plain-text response."""
+    return HttpResponse(code, content.encode())
 
 
-#: From path, query and headers to an answer.
+#: Maps path, query and headers to a response.
 RequestHandler = Callable[[str, str, Message], HttpResponse]
 
 
 @contextmanager
 def serve(where: Address, handle: RequestHandler, certificate: Certificate | None = None) -> Iterator[Address]:
-    """Answer GET requests at an address; gives it with its port. Raises Unusable."""
+    """Serve GET requests; yields the address with its port. Raises AddressUnavailable."""
     try:
         server = _Server(where, handle, certificate)
     except OSError as error:
@@ -75,7 +75,7 @@ def serve(where: Address, handle: RequestHandler, certificate: Certificate | Non
 
 class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
     daemon_threads = True
-    block_on_close = False  # whoever is slow to ask does not keep the process
+    block_on_close = False  # slow clients do not delay the exit
     allow_reuse_address = True
     request_queue_size = 64
     server_address: tuple[str, int]
@@ -83,26 +83,26 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
     def __init__(self, where: Address, handle: RequestHandler, certificate: Certificate | None) -> None:
         self.address_family = socket.AF_INET6 if ":" in where.host else socket.AF_INET
         self.handle = handle
-        self._places = threading.BoundedSemaphore(_MOST_AT_ONCE)
+        self._slots = threading.BoundedSemaphore(_MAX_THREADS)
         self._certificate = certificate
         super().__init__((where.host, where.port), _Request)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """In a thread, if one is left."""
-        if self._places.acquire(blocking=False):
+        """Handle a connection in a thread, if one is available."""
+        if self._slots.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """The thread."""
+        """Handle a connection and release its thread."""
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._places.release()
+            self._slots.release()
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """In the connection's own thread, so that a slow handshake holds up nobody else."""
+        """Handshake in the connection's thread, so that a slow client does not delay others."""
         request.settimeout(_SECONDS)
         if self._certificate is None:
             super().finish_request(request, client_address)
@@ -114,8 +114,8 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
         log.debug("a connection ended early", exc_info=True)
 
 
-class _Hurried(io.RawIOBase):
-    """What comes over a connection, until time is up: for all of it, not for each piece."""
+class _DeadlineReader(io.RawIOBase):
+    """Input of a connection with a deadline for the whole request."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -136,7 +136,7 @@ class _Request(http.server.BaseHTTPRequestHandler):
 
     def setup(self) -> None:
         super().setup()
-        self.rfile = io.BufferedReader(_Hurried(self.connection))
+        self.rfile = io.BufferedReader(_DeadlineReader(self.connection))
 
     def do_GET(self) -> None:
         self._answer(body=True)

@@ -1,11 +1,12 @@
-"""A component from start to stop.
+"""The lifecycle of a component, from start to graceful shutdown.
 
-It starts in this order: probes and metrics, the cluster's answer, leader election, the program. SIGTERM or SIGINT ends
-it well: not ready any more, nothing more begun, what is under way finished, events written, the Lease given back. What
-does not end in time is left where it is, which programs are made for. A second signal ends the process at once.
+It starts in this order: probes and metrics, first response of the cluster, leader election, program. On SIGTERM or
+SIGINT, it becomes unready, starts no more work, finishes work in progress, writes pending events and releases the
+Lease. Work that does not finish in time is cancelled, which programs tolerate. A second signal ends the process
+immediately.
 
-A program that crashes is started again. Three things end the process instead, and whoever runs it starts it anew: a
-cluster that does not answer at first, a Lease that is lost, and what starting again cannot mend.
+A program that crashes is restarted. Three conditions end the process instead, so that the kubelet restarts it: a
+cluster that does not respond at the start, a lost Lease, and errors that a restart of the program cannot fix.
 """
 
 from __future__ import annotations
@@ -45,21 +46,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: For what is only good manners: events that are not written yet, the Lease.
-_MANNERS_SECONDS: Final = 3.0
-#: Between two tries to hear from the cluster for the first time.
-_AGAIN_SECONDS: Final = 1.0
+#: Time limit for pending events and the release of the Lease.
+_CLEANUP_SECONDS: Final = 3.0
+#: Between two tries to get the first response of the cluster.
+_RETRY_SECONDS: Final = 1.0
 
 
 class ClusterUnavailable(Exception):
-    """Raised when the cluster did not answer in time at the start, or denied access; the text says why."""
+    """Raised if the cluster does not respond in time at the start or denies access."""
 
 
 async def run_component(component: Component, settings: ComponentSettings, target: ClusterTarget) -> None:
     """Run a component until SIGTERM or SIGINT, or until it is cancelled.
 
-    Raises NoAnswer, LeaseLost, Unusable and UnusableCertificate (nothing can be served at an address), and what the
-    component says that it ends with.
+    Raises ClusterUnavailable, LeaseLost, AddressUnavailable, CertificateError, and the component's fatal errors.
     """
     log.info("%s %s for %s", component.name, __version__, target.server)
     if component.lease and settings.leading is None:
@@ -79,10 +79,10 @@ async def run_component(component: Component, settings: ComponentSettings, targe
         own = used = await stack.enter_async_context(client())
         election = None
         if component.lease and settings.leading is not None:
-            # A Lease is renewed in its own rhythm: who waited as long as a busy server wishes would lose it.
-            standing = await stack.enter_async_context(client(later_seconds=0))
-            election = _stands(component.lease, settings.leading, standing)
-            # What is done by whoever leads goes its own way, which ends with the Lease even while nobody has noticed.
+            # Renewals ignore Retry-After: waiting as long as a busy server requests would lose the Lease.
+            lease_client = await stack.enter_async_context(client(later_seconds=0))
+            election = _election(component.lease, settings.leading, lease_client)
+            # The leader's requests use a client that stops writing with the Lease, even before the loss is noticed.
             used = await stack.enter_async_context(client(barred=election.write_block))
         process = _Process(component, settings, own, used, election, observing, stopping)
         if metrics is not None and election is not None:
@@ -103,10 +103,10 @@ def _metrics(component: Component, settings: ComponentSettings, observing: Instr
 
 @contextmanager
 def _signals(stopping: Shutdown) -> Iterator[None]:
-    """The first signal begins the end, the second one is it."""
+    """Start the shutdown on the first signal; exit on the second."""
     loop = asyncio.get_running_loop()
 
-    def heard(number: signal.Signals) -> None:
+    def on_signal(number: signal.Signals) -> None:
         if stopping.started:
             log.warning("%s again: exiting immediately", number.name)
             logging.shutdown()
@@ -117,12 +117,12 @@ def _signals(stopping: Shutdown) -> Iterator[None]:
     with ExitStack() as stack:
         for number in (signal.SIGTERM, signal.SIGINT):
             with suppress(NotImplementedError):  # Windows: Ctrl-C arrives as KeyboardInterrupt
-                loop.add_signal_handler(number, heard, number)
+                loop.add_signal_handler(number, on_signal, number)
                 stack.callback(loop.remove_signal_handler, number)
         yield
 
 
-def _stands(lease: str, leading: LeaderElectionSettings, client: HttpClient) -> LeaderElection:
+def _election(lease: str, leading: LeaderElectionSettings, client: HttpClient) -> LeaderElection:
     return LeaderElection(
         client, leading.lease or lease, leading.identity, clock=Clock(), random=Random(),
         namespace=leading.namespace, terms=leading.terms,
@@ -130,7 +130,7 @@ def _stands(lease: str, leading: LeaderElectionSettings, client: HttpClient) -> 
 
 
 class _Process:
-    """What runs beside each other in the process of one component."""
+    """The concurrent tasks of a component's process."""
 
     def __init__(
         self, component: Component, settings: ComponentSettings, client: HttpClient, used: HttpClient,
@@ -143,29 +143,33 @@ class _Process:
         self._stopping = stopping
         clock, random = Clock(), Random()
         instance = settings.leading.identity if settings.leading is not None else ""
-        # Programs speak v1 of devices, whatever the cluster has.
-        speaking = NegotiatingClient(used)
-        self._versions = speaking.versions
+        # Programs use v1 of the device API, whatever version the cluster serves.
+        negotiating = NegotiatingClient(used)
+        self._versions = negotiating.versions
         self._context = ProgramContext(
-            lambda name, manager="": speaking, Caches(speaking, clock=clock, random=random), clock,
+            lambda name, manager="": negotiating, Caches(negotiating, clock=clock, random=random), clock,
             Events(used, clock=clock, instance=instance), random, observing, stopping,
         )  # fmt: skip
-        self._pulse = Heartbeat()
+        self._heartbeat = Heartbeat()
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Holds what ends the process, if something does."""
+        """Set to the fatal error that ends the process."""
         self._answered = False
         self.health = Health()
-        self.health.live["event-loop"] = self._pulse.check
-        self.health.ready |= {"cluster": self._no_answer, "caches": self._unsynced, component.name: self._unready}
+        self.health.live["event-loop"] = self._heartbeat.check
+        self.health.ready |= {
+            "cluster": self._cluster_check,
+            "caches": self._cache_check,
+            component.name: self._unready,
+        }
         if self._election is not None:
-            self.health.ready["leader-election"] = self._no_lease
+            self.health.ready["leader-election"] = self._lease_check
         self.health.ready["shutdown"] = lambda: "shutting down" if stopping.started else ""
 
     async def run(self) -> None:
-        """From the cluster's first answer to the last event."""
+        """Run the component until it ends."""
         context = self._context
-        beside = [
-            asyncio.create_task(self._pulse.run(), name="pulse"),
+        background = [
+            asyncio.create_task(self._heartbeat.run(), name="pulse"),
             asyncio.create_task(collect_when_idle(), name="collection"),
             asyncio.create_task(keep_alive("caches", context, lambda _: context.caches.run()), name="caches"),
             asyncio.create_task(keep_alive("events", context, lambda _: context.events.run()), name="events"),
@@ -177,31 +181,33 @@ class _Process:
             if self._stopping.started and not self._ended.done():
                 await self._finish(work)
         finally:
-            # The Lease and what is done under it end before anything else does.
+            # The Lease and the work under it end first.
             await _cancelled((work, stop))
-            await _cancelled(beside)
+            await _cancelled(background)
         if self._ended.done():
             self._ended.result()
         if not work.cancelled():
             work.result()
 
     async def _finish(self, work: asyncio.Task[None]) -> None:
-        began = time.monotonic()
+        start = time.monotonic()
         if not self._component.stops_itself or (self._election is not None and not self._election.leading):
-            work.cancel()  # who stands by has nothing under way
+            work.cancel()  # a standby copy has no work in progress
         done, _ = await asyncio.wait((work, self._ended), timeout=self._settings.shutdown_seconds,
                                      return_when=asyncio.FIRST_COMPLETED)  # fmt: skip
         if not done:
-            log.warning("work in progress did not finish within %.0f s and was cancelled", self._settings.shutdown_seconds)
+            log.warning(
+                "work in progress did not finish within %.0f s and was cancelled", self._settings.shutdown_seconds
+            )
             await _cancelled((work,))
-        await _politely("events", self._context.events.flush())
+        await _cleanup("events", self._context.events.flush())
         if self._election is not None and self._election.holder == self._election.identity:
-            await _politely("Lease", self._election.release())
+            await _cleanup("Lease", self._election.release())
         if done:
-            log.info("%s: shut down in %.1f s", self._component.name, time.monotonic() - began)
+            log.info("%s: shut down in %.1f s", self._component.name, time.monotonic() - start)
 
     async def _work(self) -> None:
-        features = await self._first_answer()
+        features = await self._wait_for_cluster()
         if features is None:
             return
         if self._election is None:
@@ -211,43 +217,45 @@ class _Process:
                 self._context.caches.of(resource)
             await self._election.lead(lambda: self._lead(features))
 
-    async def _first_answer(self) -> Features | None:
-        """What the cluster is; None if it is to stop before that is known. Raises NoAnswer."""
+    async def _wait_for_cluster(self) -> Features | None:
+        """The cluster's features; None if the shutdown starts before they are known. Raises ClusterUnavailable."""
         until = time.monotonic() + self._settings.connect_seconds
         where = self._client.target.server
         while not self._stopping.started:
             try:
                 features = await features_of(self._client, self._settings.feature_overrides)
-                await self._devices()
+                await self._check_device_api()
             except (StatusError, Unreachable) as error:
                 late = time.monotonic() >= until
-                # 403 is what a server answers to all that has not read its roles yet.
+                # A server that has not read its roles yet responds with 403.
                 if isinstance(error, StatusError) and (error.code == 401 or (late and error.code == 403)):
                     raise ClusterUnavailable(f"{where} denied access: {error}") from None
                 if late:
-                    raise ClusterUnavailable(f"{where} did not answer for {self._settings.connect_seconds:g} s: {error}") from None
+                    raise ClusterUnavailable(
+                        f"{where} did not answer for {self._settings.connect_seconds:g} s: {error}"
+                    ) from None
                 log.info("%s does not answer yet: %s", where, error)
-                await self._stopping.run_until_shutdown(asyncio.sleep(_AGAIN_SECONDS))
+                await self._stopping.run_until_shutdown(asyncio.sleep(_RETRY_SECONDS))
             else:
                 self._answered = True
                 return features
         return None
 
-    async def _devices(self) -> None:
-        """Say at once if the cluster serves none, or none that can be read; it may begin to."""
+    async def _check_device_api(self) -> None:
+        """Warn immediately if the cluster does not serve the device API; it may do so later."""
         try:
             await self._versions.check_device_api()
         except DeviceApiNotServed as error:
             log.warning("%s", error)
         except UnknownVersions:
-            pass  # it is in the log already
+            pass  # logged already
 
     async def _lead(self, features: Features) -> None:
         program = self._component.program(features)
-        await keep_alive(self._component.name, self._context, self._until_it_ends(program))
+        await keep_alive(self._component.name, self._context, self._with_fatal_errors(program))
 
-    def _until_it_ends(self, program: Program) -> Program:
-        """The program, but what cannot be mended by starting it again ends the process."""
+    def _with_fatal_errors(self, program: Program) -> Program:
+        """Wrap the program so that a fatal error ends the process."""
         component = self._component
 
         async def run(context: ProgramContext) -> None:
@@ -264,17 +272,17 @@ class _Process:
 
     # --- readiness -------------------------------------------------------------------------------------------------
 
-    def _no_answer(self) -> str:
+    def _cluster_check(self) -> str:
         return "" if self._answered else "the cluster has not answered yet"
 
-    def _no_lease(self) -> str:
-        """Whoever stands by is ready to: or a rollout of several copies would wait for ever."""
+    def _lease_check(self) -> str:
+        """A standby copy is ready, or a rollout of several copies would never complete."""
         election = self._election
         if election is None or election.leading or election.holder is not None:
             return ""
         return "the Lease could not be read yet"
 
-    def _unsynced(self) -> str:
+    def _cache_check(self) -> str:
         waiting = sorted(one.resource.plural for one in self._context.caches.known() if not one.synced.is_set())
         return f"not synced yet: {', '.join(waiting)}" if waiting else ""
 
@@ -283,7 +291,7 @@ class _Process:
 
 
 def find_error(error: BaseException, types: tuple[type[Exception], ...]) -> Exception | None:
-    """The first of some kinds in an error, which may be a group of them."""
+    """The first exception of the given types in an error or exception group."""
     if isinstance(error, types):
         return error
     if isinstance(error, BaseExceptionGroup):
@@ -292,18 +300,18 @@ def find_error(error: BaseException, types: tuple[type[Exception], ...]) -> Exce
 
 
 async def _cancelled(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """Cancel tasks, and wait until they have ended."""
+    """Cancel tasks and wait until they have ended."""
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
 
 
-async def _politely(what: str, doing: Awaitable[None]) -> None:
-    """Do what others are glad of, but not for long."""
+async def _cleanup(what: str, doing: Awaitable[None]) -> None:
+    """Finish optional work within a time limit."""
     try:
-        async with asyncio.timeout(_MANNERS_SECONDS):
+        async with asyncio.timeout(_CLEANUP_SECONDS):
             await doing
     except TimeoutError:
-        log.info("%s: not written in %.0f s", what, _MANNERS_SECONDS)
+        log.info("%s: not written in %.0f s", what, _CLEANUP_SECONDS)
     except (StatusError, Unreachable) as error:
         log.info("%s: %s", what, error)

@@ -1,8 +1,8 @@
-"""What a component writes to standard error: a line for each thing that happened, for people or for programs.
+"""Logging of components to standard error, as text or JSON.
 
-As text, ``TIME LEVEL LOGGER: message``; as JSON, an object a line with ``ts``, ``level``, ``logger``, ``message``, the
-object that it is about (``kind``, ``namespace``, ``name``, ``uid``, as far as known) and ``error`` with what Python
-says of a mistake of ours. Tokens are never written, whoever puts one into a message.
+Text lines are ``TIME LEVEL LOGGER: message``. JSON lines are objects with ``ts``, ``level``, ``logger``, ``message``,
+the Kubernetes object concerned (``kind``, ``namespace``, ``name``, ``uid``, if known) and ``error`` with the traceback.
+Secrets in messages are redacted.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import msgspec
 
 log = logging.getLogger(__name__)
 
-#: What of an argument says which object is meant.
+#: Attributes of a log argument that identify an object.
 _OBJECT: Final = ("kind", "namespace", "name", "uid")
-#: Of libraries, which tell each request.
+#: Loggers of libraries, which log each request.
 _QUIET: Final = ("opentelemetry", "urllib3", "requests")
 #: Bearer tokens, JSON web tokens, private keys, and the passwords in URLs (of proxies).
 _SECRETS: Final = re.compile(
@@ -32,7 +32,7 @@ _SECRETS: Final = re.compile(
 
 
 def set_up(form: Literal["text", "json"] = "text", *, verbose: bool = False, stream: TextIO | None = None) -> None:
-    """Have all loggers of this process write so."""
+    """Configure all loggers of this process."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(Json() if form == "json" else Text())
     root = logging.getLogger()
@@ -46,28 +46,28 @@ def set_up(form: Literal["text", "json"] = "text", *, verbose: bool = False, str
 
 
 def capture_uncaught() -> None:
-    """Have what else would be written to standard error go the same way: warnings, and mistakes that nobody caught."""
+    """Log warnings and uncaught exceptions instead of printing them to standard error."""
     logging.captureWarnings(True)
 
     def uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         log.critical("uncaught exception", exc_info=(kind, error, trace))
 
-    def in_thread(told: threading.ExceptHookArgs) -> None:
-        if told.exc_type is not SystemExit and told.exc_value is not None:
-            log.error("uncaught exception in a thread", exc_info=(told.exc_type, told.exc_value, told.exc_traceback))
+    def in_thread(hook: threading.ExceptHookArgs) -> None:
+        if hook.exc_type is not SystemExit and hook.exc_value is not None:
+            log.error("uncaught exception in a thread", exc_info=(hook.exc_type, hook.exc_value, hook.exc_traceback))
 
-    def ignored(told: sys.UnraisableHookArgs) -> None:
-        error = told.exc_value
+    def ignored(hook: sys.UnraisableHookArgs) -> None:
+        error = hook.exc_value
         log.error(
-            "%s: %r", told.err_msg or "an exception was ignored in", told.object,
-            exc_info=None if error is None else (told.exc_type, error, told.exc_traceback),
+            "%s: %r", hook.err_msg or "an exception was ignored in", hook.object,
+            exc_info=None if error is None else (hook.exc_type, error, hook.exc_traceback),
         )  # fmt: skip
 
     sys.excepthook, threading.excepthook, sys.unraisablehook = uncaught, in_thread, ignored
 
 
 def redact(text: str) -> str:
-    """A text without the secrets that may be in it.
+    """Redact the secrets in a text.
 
     >>> redact("401 for Bearer abc.def")
     '401 for Bearer ***'
@@ -76,7 +76,7 @@ def redact(text: str) -> str:
 
 
 def object_fields(arguments: Any) -> dict[str, str]:
-    """The object that a message is about: the first of its arguments that has a name and a namespace.
+    """The object that a message is about: the first argument with a name and a namespace.
 
     >>> from allotment.model.meta import ObjectKey
     >>> object_fields((ObjectKey("default", "web"),))
@@ -90,10 +90,10 @@ def object_fields(arguments: Any) -> dict[str, str]:
 
 
 class Text(logging.Formatter):
-    """For people."""
+    """Format records as text."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """A line, and under it what Python says of a mistake."""
+        """A line, followed by the traceback if there is one."""
         line = f"{_time(record)} {record.levelname} {_name(record)}: {_message(record)}"
         if error := _error(self, record):
             line = f"{line}\n{error}"
@@ -101,10 +101,10 @@ class Text(logging.Formatter):
 
 
 class Json(logging.Formatter):
-    """For programs."""
+    """Format records as JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One object, one line."""
+        """One JSON object on one line."""
         fields = {
             "ts": _time(record),
             "level": record.levelname.lower(),
@@ -128,10 +128,10 @@ def _name(record: logging.LogRecord) -> str:
 
 def _message(record: logging.LogRecord) -> str:
     try:
-        told = record.getMessage()
-    except (TypeError, ValueError, LookupError):  # a message and arguments that do not go together must not be lost
-        told = f"{record.msg} {record.args}"
-    return told.encode("utf-8", "backslashreplace").decode()  # names of files may hold what is no text
+        message = record.getMessage()
+    except (TypeError, ValueError, LookupError):  # a message that does not match its arguments must not be lost
+        message = f"{record.msg} {record.args}"
+    return message.encode("utf-8", "backslashreplace").decode()  # file names may contain surrogates
 
 
 def _error(formatter: logging.Formatter, record: logging.LogRecord) -> str:

@@ -1,6 +1,6 @@
-"""The components: which program each word of ``allot run`` is.
+"""The components of ``allot run``, by name.
 
-Each is imported when it is asked for: a driver on a node does without the planner, and a planner without gRPC.
+Each is imported on use: a driver does not need the planner, and the planner does not need gRPC.
 """
 
 from __future__ import annotations
@@ -23,28 +23,32 @@ if TYPE_CHECKING:
     from allotment.fleet.catalog import InstanceType
     from allotment.model.features import Features
 
-#: As pods name it that are not to be kube-scheduler's.
+#: The ``schedulerName`` of pods for Allotment's scheduler.
 SCHEDULER_NAME: Final = "allotment-scheduler"
 
 
-def watched_resources(part: str) -> tuple[Resource, ...]:
-    """What a part follows, as its role has it.
+def watched_resources(component: str) -> tuple[Resource, ...]:
+    """The resources that a component watches, according to its role.
 
-    Pods wait for these parts. The autoscaler and the annotator take long over what they do, and need much for it: a
-    copy of theirs that stands by costs next to nothing.
+    Used for components that pods wait for. Standby copies of the autoscaler and the annotator watch nothing: their work
+    takes long anyway, and so they need little memory.
 
     >>> [resource.plural for resource in watched_resources("taints")]
     ['pods', 'resourceclaims', 'resourceslices', 'devicetaintrules']
     """
-    rules = [rule for rule in COMPONENTS[part].cluster_wide if "watch" in rule.verbs]
+    rules = [rule for rule in COMPONENTS[component].cluster_wide if "watch" in rule.verbs]
     known = (value for value in vars(resources).values() if isinstance(value, Resource))
-    return tuple(one for one in known if any(one.group in r.groups and one.plural in r.resources for r in rules))
+    return tuple(
+        resource
+        for resource in known
+        if any(resource.group in r.groups and resource.plural in r.resources for r in rules)
+    )
 
 
 def scheduler(name: str = SCHEDULER_NAME, settle: float | None = None) -> Component:
-    """Gives pods with ``schedulerName: NAME`` their nodes and devices.
+    """Schedules pods with ``schedulerName: NAME``, devices included.
 
-    ``settle``: seconds that decisions settle for the sake of other schedulers; None: as long as these seem to need.
+    ``settle``: seconds to wait for decisions of other schedulers; None: adapted to their observed latency.
     """
     from allotment.scheduler.program import SchedulerOptions, scheduler
 
@@ -55,23 +59,30 @@ def scheduler(name: str = SCHEDULER_NAME, settle: float | None = None) -> Compon
 
 
 def claims() -> Component:
-    """Makes pods' claims from templates, and frees them."""
+    """Creates the claims of pods from templates, and releases them."""
     from allotment.controllers.resource_claims import resource_claims
 
     return Component(
-        "claims", resource_claims, "allotment-claims", lease_of("claims"), watched_resources("claims"), stops_itself=True
+        "claims",
+        resource_claims,
+        "allotment-claims",
+        lease_of("claims"),
+        watched_resources("claims"),
+        stops_itself=True,
     )
 
 
 def taints() -> Component:
-    """Evicts pods from devices that are tainted NoExecute."""
+    """Evicts pods whose devices have a NoExecute taint."""
     from allotment.controllers.device_taints import device_taints
 
-    return Component("taints", device_taints, "allotment-taints", lease_of("taints"), watched_resources("taints"), stops_itself=True)
+    return Component(
+        "taints", device_taints, "allotment-taints", lease_of("taints"), watched_resources("taints"), stops_itself=True
+    )
 
 
 def autoscaler(options: Callable[[Features], Scaling]) -> Component:
-    """Machines for what waits, and back again."""
+    """Provisions machines for pending pods and releases idle ones."""
     from allotment.autoscaler.options import NAME
     from allotment.autoscaler.program import autoscaler
 
@@ -79,7 +90,7 @@ def autoscaler(options: Callable[[Features], Scaling]) -> Component:
 
 
 def annotator() -> Component:
-    """Tells pods that wait for devices why, whoever schedules them."""
+    """Explains in events why pods wait for devices, for any scheduler."""
     from allotment.annotator.program import NAME, Options, annotator
 
     return Component("annotator", lambda features: annotator(Options(features)), NAME, lease_of("annotator"))
@@ -88,7 +99,7 @@ def annotator() -> Component:
 def exporter(
     catalog: Sequence[InstanceType] = (), *, per_claim: bool = False, most_series: int = MAX_SERIES
 ) -> Component:
-    """Metrics of devices, claims and pods. Each copy says the same, so none leads."""
+    """Exports metrics of devices, claims and pods. All copies return the same, so there is no leader election."""
     from allotment.exporter.program import Exporter, ExporterOptions, exporter
 
     made: list[Exporter] = []
@@ -104,17 +115,19 @@ def exporter(
 
 
 def driver(driver: Driver, place: DriverOptions) -> Component:
-    """A driver of one node: each copy does its own part."""
+    """Runs the driver of one node."""
     from allotment.drivers.host import CheckpointLocked
     from allotment.drivers.program import node_program
     from allotment.kubelet_plugin.sockets import SocketError
 
-    said = ["the kubelet has not registered the driver yet"]
+    state = ["the kubelet has not registered the driver yet"]
 
-    def heard(error: str) -> None:
-        said[0] = error
+    def set_state(error: str) -> None:
+        state[0] = error
 
     return Component(
-        "driver", lambda features: node_program(driver, place, features, heard), driver.name, unready=lambda: said[0],
-        stops_itself=True,        fatal_errors=(SocketError, CheckpointLocked, PermissionError, FileNotFoundError, NotADirectoryError),
+        "driver", lambda features: node_program(driver, place, features, set_state), driver.name,
+        unready=lambda: state[0],
+        stops_itself=True,
+        fatal_errors=(SocketError, CheckpointLocked, PermissionError, FileNotFoundError, NotADirectoryError),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""How a component runs, as its command line says it. Every value has a meaning; nothing is read from elsewhere."""
+"""Settings of a component, from its command line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from allotment.cluster.leader_election import DEFAULT_TIMINGS, LeaseTimings
 
 
 class Address(NamedTuple):
-    """Where something listens; port 0 is any free one."""
+    """A listen address; port 0 selects a free port."""
 
     host: str
     port: int
@@ -21,7 +21,7 @@ class Address(NamedTuple):
 
     @property
     def local(self) -> bool:
-        """Whether nobody but this machine reaches it.
+        """Whether only this machine can reach it.
 
         >>> Address("127.0.0.1", 0).local, Address("0.0.0.0", 8443).local
         (True, False)
@@ -33,7 +33,7 @@ class Address(NamedTuple):
 
 
 def address(text: str) -> Address:
-    """An address as Kubernetes' flags have it. Raises ValueError, which says what was wanted.
+    """Parse an address in the format of Kubernetes' flags. Raises ValueError.
 
     >>> str(address(":8081")), str(address("[::1]:8081")), str(address("127.0.0.1:0"))
     ('0.0.0.0:8081', '[::1]:8081', '127.0.0.1:0')
@@ -48,8 +48,8 @@ def address(text: str) -> Address:
 
 
 class LeaderElectionSettings(NamedTuple):
-    """Leader election. ``identity``: of this copy; ``namespace``: where the Lease is; ``lease``: its name, where not
-    the component's own."""
+    """Leader election. ``identity``: of this copy; ``namespace`` and ``lease``: of the Lease, whose name defaults to
+    the component's."""
 
     identity: str
     namespace: str = "kube-system"
@@ -60,9 +60,9 @@ class LeaderElectionSettings(NamedTuple):
 class EndpointSettings(NamedTuple):
     """Probes and metrics.
 
-    ``health`` answers ``/livez``, ``/readyz`` and ``/healthz`` in plain text, with nothing that is worth hiding.
-    ``metrics`` answers ``/metrics``: as it is on loopback, elsewhere over TLS (``certificate`` and ``key``, PEM) and
-    only to those whose token the cluster knows and lets get ``/metrics``. None: not served.
+    ``health`` serves ``/livez``, ``/readyz`` and ``/healthz`` without authentication. ``metrics`` serves ``/metrics``:
+    without authentication on loopback addresses, elsewhere over TLS (``certificate`` and ``key``, PEM) and only for
+    tokens whose user is allowed to get ``/metrics``. None: not served.
     """
 
     health: Address | None = None
@@ -72,7 +72,7 @@ class EndpointSettings(NamedTuple):
 
 
 class ComponentSettings(NamedTuple):
-    """``leading`` is None where one copy runs. ``traces`` is an OTLP/HTTP endpoint, or empty."""
+    """``leading``: None if only one copy runs. ``traces``: an OTLP/HTTP endpoint, or empty."""
 
     serving: EndpointSettings = EndpointSettings()
     leading: LeaderElectionSettings | None = None
@@ -81,6 +81,6 @@ class ComponentSettings(NamedTuple):
     traces: str = ""
     feature_overrides: FeatureOverrides = FeatureOverrides()
     shutdown_seconds: float = 10.0
-    """Seconds that work under way has to end, when the component is stopped."""
+    """Seconds for work in progress to finish on shutdown."""
     connect_seconds: float = 30.0
-    """Seconds within which the cluster must answer for the first time."""
+    """Seconds within which the cluster must respond at the start."""

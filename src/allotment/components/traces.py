@@ -1,8 +1,8 @@
-"""Work as traces, for whoever wants to see how a pod got its devices: OpenTelemetry's spans over OTLP/HTTP.
+"""OpenTelemetry traces of the work of a component, sent over OTLP/HTTP.
 
-One trace for each object, whose id is the object's uid: all attempts to schedule a pod are found by the pod, across
-restarts and copies. The pieces of work are told when they have ended (`cluster.observing`), so spans are made with
-times that lie behind. Without the extra ``traces`` nothing of this is there.
+Each object has one trace, whose id is the object's uid: it contains all attempts to schedule a pod, across restarts and
+copies. Work is recorded when it has ended (`cluster.instrumentation`), so spans are created with past times. Requires
+the extra ``traces``.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ from allotment.cluster.instrumentation import Instrumentation, WorkRecord
 
 log = logging.getLogger(__name__)
 
-#: What ends the story of an object, and how its whole span is called.
+#: The work and result that complete an object, and the name of its root span.
 _LAST: Final = {("bind", "bound"): "pod"}
-_MOST_REMEMBERED: Final = 20_000
+_MAX_OBJECTS: Final = 20_000
 _FLUSH_MILLISECONDS: Final = 3_000
 
 
 @contextmanager
 def export_traces(endpoint: str, service: str, observing: Instrumentation) -> Iterator[None]:
-    """Send what programs do to an OTLP/HTTP endpoint (``http://host:4318``, or with its path)."""
+    """Send records of work to an OTLP/HTTP endpoint (``http://host:4318``, or with a path)."""
     resource = Resource.create({"service.name": service, "service.version": __version__})
     ids = _Ids()
     provider = TracerProvider(resource=resource, id_generator=ids, shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=traces_url(endpoint), timeout=5)))
-    told = _Told(provider, ids)
-    observing.listeners.append(told.heard)
+    exporter = _SpanExporter(provider, ids)
+    observing.listeners.append(exporter.export)
     try:
         yield
     finally:
-        observing.listeners.remove(told.heard)
+        observing.listeners.remove(exporter.export)
         provider.force_flush(_FLUSH_MILLISECONDS)
         provider.shutdown()
 
 
 def traces_url(endpoint: str) -> str:
-    """With the path that OTLP has for traces, where only a host is said.
+    """Add the default OTLP path for traces if the endpoint has no path.
 
     >>> traces_url("http://jaeger:4318")
     'http://jaeger:4318/v1/traces'
@@ -60,7 +60,7 @@ def traces_url(endpoint: str) -> str:
 
 
 class _Ids(IdGenerator):
-    """The next span's ids, where somebody has chosen them."""
+    """Generates ids, or returns the ones set for the next span."""
 
     def __init__(self) -> None:
         self._random = RandomIdGenerator()
@@ -75,21 +75,21 @@ class _Ids(IdGenerator):
         return chosen or self._random.generate_trace_id()
 
 
-class _Told:
+class _SpanExporter:
     def __init__(self, provider: TracerProvider, ids: _Ids) -> None:
         self._tracer = provider.get_tracer("allotment", __version__)
         self._ids = ids
-        self._began: OrderedDict[str, float] = OrderedDict()
-        """When the first piece of work about an object (uid) began."""
+        self._started: OrderedDict[str, float] = OrderedDict()
+        """Start time of the first work on an object (uid)."""
 
-    def heard(self, done: WorkRecord) -> None:
-        """A piece of work has ended."""
+    def export(self, done: WorkRecord) -> None:
+        """Export a piece of work."""
         trace = _trace_of(done.subject)
         if trace is None:
             return
-        began = self._began.setdefault(done.subject, done.start)
-        if len(self._began) > _MOST_REMEMBERED:
-            self._began.popitem(last=False)
+        start = self._started.setdefault(done.subject, done.start)
+        if len(self._started) > _MAX_OBJECTS:
+            self._started.popitem(last=False)
         whole = SpanContext(trace, trace & 0xFFFF_FFFF_FFFF_FFFF or 1, False, TraceFlags(TraceFlags.SAMPLED))
         end = done.start + done.seconds
         span = self._tracer.start_span(
@@ -103,14 +103,14 @@ class _Told:
             self._ids.trace, self._ids.span = trace, whole.span_id
             root = self._tracer.start_span(
                 name, set_span_in_context(NonRecordingSpan(SpanContext(0, 0, False))),
-                start_time=_nanoseconds(began), attributes=dict(done.attributes),
+                start_time=_nanoseconds(start), attributes=dict(done.attributes),
             )  # fmt: skip
             root.end(_nanoseconds(end))
-            self._began.pop(done.subject, None)
+            self._started.pop(done.subject, None)
 
 
 def _trace_of(subject: str) -> int | None:
-    """An object's uid is as long as a trace's id; what has none has no trace."""
+    """The trace id, which is the object's uid; None for other subjects."""
     try:
         return uuid.UUID(subject).int or None
     except ValueError:

@@ -1,8 +1,8 @@
-"""The agent: one process's part in the life of all nodes that it serves.
+"""The node agent: runs the pods of all nodes that one process serves.
 
-It follows pods, nodes and claims, has a :class:`~allotment.node.pod_lifecycle.PodRun` for each pod of its nodes, and
-keeps what belongs to a node rather than to a pod: prepared claims, health, the slices of drivers that are gone. Only
-callbacks and one task per pod: a node without pods costs nothing here.
+It watches pods, nodes and claims, runs a :class:`~allotment.node.pod_lifecycle.PodRun` for each pod of its nodes, and
+keeps the per-node state: prepared claims, device health, ResourceSlices of unregistered drivers. It uses only
+callbacks and one task per pod, so a node without pods costs nothing here.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from allotment.node.pod_lifecycle import PodRun
 from allotment.node.runtimes.simulated import SimulatedRuntime
 from allotment.node.sandbox_builder import NodeContext, address_of
 
-#: How often claims of pods that vanished are looked for.
+#: Seconds between two cleanups of claims of deleted pods.
 _RECONCILE_SECONDS: Final = 60.0
 _RETRY_SECONDS: Final = 1.0
-#: Of the lab's clock: until a pod is run again whose run broke down.
+#: Seconds of the lab's clock before a pod worker that failed is restarted.
 _RESTART_SECONDS: Final = 10.0
 
 log = logging.getLogger(__name__)
@@ -51,14 +51,14 @@ class _PodWorker(NamedTuple):
 
 
 class Agent:
-    """See the module. ``serves``: whether a node is one of its own. ``groups``: whether PodGroups have claims.
+    """Runs the pods of the nodes for which ``serves`` is true. ``groups``: whether PodGroups have claims.
 
-    ``claims``: of each node, as the agent before this one left them. What is owed to drivers outlives an agent.
+    ``claims``: the prepared claims by node, kept from the previous agent: unprepare calls may still be due.
     """
 
     def __init__(
-        self, context: ProgramContext, plugins: Plugins, machines: Mapping[str, Machine], serves: Callable[[Tree], bool],
-        claims: dict[str, NodeClaims], groups: bool,
+        self, context: ProgramContext, plugins: Plugins, machines: Mapping[str, Machine],
+        serves: Callable[[Tree], bool], claims: dict[str, NodeClaims], groups: bool,
     ) -> None:  # fmt: skip
         self._context = context
         self._plugins = plugins
@@ -80,16 +80,16 @@ class Agent:
         self._on_node: dict[str, set[str]] = {}
         self._node_contexts: dict[str, tuple[Machine, NodeContext]] = {}
         self._last_ip: dict[str, int] = {}
-        #: Pods that nobody knows any more and that still end, and those that are taken out; by task, their uids.
+        #: Tasks of pods that are terminating after their deletion, or being deleted from the API; values are pod uids.
         self._endings: dict[asyncio.Task[None], str] = {}
 
     def find(self, uid: str) -> PodRun | None:
-        """The run of a pod, by uid."""
+        """The run of the pod with this uid."""
         kept = self._workers.get(uid)
         return kept.run if kept else None
 
     async def run(self) -> None:
-        """Run the pods of the nodes, for ever."""
+        """Run the pods of the nodes until cancelled."""
         for cache in (self._nodes, self._claims, self._slices, self._pods):
             await cache.synced.wait()
         drivers = Drivers(self._client, self._plugins, self._slices, self._healths, self._driver_changed)
@@ -105,7 +105,7 @@ class Agent:
                 try:
                     await asyncio.get_running_loop().create_future()
                 finally:
-                    # Before anything else ends: what ends with the program is no news of its pods.
+                    # First of all: containers that end with this program must not be reported in pod statuses.
                     for kept in self._workers.values():
                         kept.run.stop_reporting()
         finally:
@@ -114,7 +114,7 @@ class Agent:
             await self._stop()
 
     async def _stop(self) -> None:
-        """Leave the pods: for the API they run on."""
+        """Cancel the pod workers without changing the pods in the API."""
         tasks = [*(kept.task for kept in self._workers.values()), *self._endings]
         for kept in self._workers.values():
             kept.run.stop_reporting()
@@ -123,7 +123,7 @@ class Agent:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    # --- what changes ---------------------------------------------------------------------------------------------
+    # --- watch callbacks ------------------------------------------------------------------------------------------
 
     def _pod_changed(self, old: CachedItem[Pod] | None, new: CachedItem[Pod] | None) -> None:
         if new is None:
@@ -148,15 +148,15 @@ class Agent:
         kept = self._workers.pop(old.uid, None)
         if kept is None:
             return
-        self._on_node[kept.run.place.name].discard(old.uid)
+        self._on_node[kept.run.context.name].discard(old.uid)
         if not kept.task.done():
-            # Somebody took it out by force: nobody is left to be told, but what it had must be given back.
+            # Force-deleted: there is no status to write, but its claims must be unprepared.
             kept.run.stop_reporting()
             kept.run.end(0)
             self._track_ending(kept.task, old.uid)
 
     def _node_changed(self, old: CachedItem[Node] | None, new: CachedItem[Node] | None) -> None:
-        """A node that appears may have pods already, or still owe what it did for pods before."""
+        """Start the existing pods of a new node, and load its checkpoint for claims that are still prepared."""
         if old is None and new is not None and self._serves(new.tree):
             state = self._machines.get(new.name, _DEFAULT_MACHINE).state
             if new.name in self._claims_by_node or (state is not None and (state / checkpoint.FILE).exists()):
@@ -166,7 +166,7 @@ class Agent:
                     self._begin(item)
 
     def _claim_changed(self, old: CachedItem[ResourceClaim] | None, new: CachedItem[ResourceClaim] | None) -> None:
-        """A claim that is allocated and reserved is what its pods wait for."""
+        """Wake the pods for which a claim is reserved."""
         for user in (new.status.get("reservedFor") or ()) if new else ():
             kept = self._workers.get(user.get("uid", ""))
             if kept is not None:
@@ -177,13 +177,13 @@ class Agent:
                         self._workers[item.uid].run.retry_now()
 
     def _driver_changed(self, node: str, driver: str) -> None:
-        """A driver that comes is what pods may wait for."""
+        """Wake the pods of a node: they may be waiting for this driver."""
         for uid in tuple(self._on_node.get(node, ())):
             self._workers[uid].run.retry_now()
 
     def _health_changed(self, node: str, driver: str, devices: Collection[tuple[str, str]]) -> None:
-        place = self._node_contexts.get(node)
-        for uid in place[1].claims.pods_with(driver, devices) if place else ():
+        entry = self._node_contexts.get(node)
+        for uid in entry[1].claims.pods_with(driver, devices) if entry else ():
             kept = self._workers.get(uid)
             if kept is not None and not kept.task.done():
                 kept.run.refresh()
@@ -198,11 +198,11 @@ class Agent:
             if item.deleting:
                 self._start_deletion(item)
             return
-        place = self._node_context(node)
-        if place is None:
+        node_context = self._node_context(node)
+        if node_context is None:
             return
         pod_ip = item.status.get("podIP") or self._next_address(node)
-        run = PodRun(item.tree, place, pod_ip)
+        run = PodRun(item.tree, node_context, pod_ip)
         task = asyncio.create_task(self._run_guarded(item.uid, run), name=f"pod {item.namespace}/{item.name}")
         kept = self._workers[item.uid] = _PodWorker(run, task)
         self._on_node.setdefault(node.name, set()).add(item.uid)
@@ -210,7 +210,7 @@ class Agent:
             self._end(item, kept)
 
     async def _run_guarded(self, uid: str, run: PodRun) -> None:
-        """Run a pod to its end. One whose run breaks down is run anew: what it has must be given back some day."""
+        """Run a pod to its end, restarting it after an internal error, so that its claims are always unprepared."""
         while True:
             try:
                 await run.run()
@@ -223,7 +223,7 @@ class Agent:
                 self._workers[uid] = kept._replace(run=run)
 
     def _end(self, item: CachedItem[Pod], kept: _PodWorker) -> None:
-        """End a pod, then take it out of the API."""
+        """Stop a pod, then delete it from the API."""
         if not kept.task.done():
             kept.run.end(_grace(item))
         kept.task.add_done_callback(lambda task: None if task.cancelled() else self._start_deletion(item))
@@ -251,11 +251,11 @@ class Agent:
             await asyncio.sleep(waits.next())
 
     async def _reconcile(self) -> None:
-        """Undo what pods have that nobody knows any more."""
+        """Unprepare the claims of pods that no longer exist, periodically."""
         while True:
             await self._context.clock.sleep(_RECONCILE_SECONDS)
-            for _, place in tuple(self._node_contexts.values()):
-                await place.claims.reconcile(self._has_run)
+            for _, node_context in tuple(self._node_contexts.values()):
+                await node_context.claims.reconcile(self._has_run)
 
     def _has_run(self, uid: str) -> bool:
         kept = self._workers.get(uid)
@@ -264,7 +264,7 @@ class Agent:
     # --- nodes ----------------------------------------------------------------------------------------------------
 
     def _node_context(self, node: CachedItem[Node]) -> NodeContext | None:
-        """A node as its pods have it; made anew when its machine is another one. None: its record is not readable."""
+        """The context of a node's pods, rebuilt when its machine changes; None if its checkpoint is not readable."""
         machine = self._machines.get(node.name, _DEFAULT_MACHINE)
         known = self._node_contexts.get(node.name)
         if known is not None and known[0] is machine:
@@ -273,16 +273,16 @@ class Agent:
         try:
             claims = known[1].claims if known else self._claims_on(node.name, machine)
         except (CorruptCheckpoint, OSError) as error:
-            # As a kubelet, which does not start: what was prepared is not known, and must not be given twice.
+            # A kubelet does not start then either: devices that may be prepared must not be handed out again.
             log.error("node %s runs no pods: %s: %s", node.name, machine.state, error)
             return None
-        place = NodeContext(
+        built = NodeContext(
             node.name, partial(self._tree, node), self._client, context.clock, context.random, self._recorder,
             machine.runtime or self._simulated, CdiDevices(machine.cdi),
             claims, self._healths, self._device_view.devices, machine.state,
         )  # fmt: skip
-        self._node_contexts[node.name] = machine, place
-        return place
+        self._node_contexts[node.name] = machine, built
+        return built
 
     def _claims_on(self, node: str, machine: Machine) -> NodeClaims:
         if node not in self._claims_by_node:
@@ -294,26 +294,26 @@ class Agent:
         return self._nodes.tree("", node.name) or node.tree
 
     def _next_address(self, node: CachedItem[Node]) -> str:
-        """The next address of a pod on a node: 10.244 is the pods' network, a quarter of a thousand a node."""
+        """The next pod IP of a node. The pod network starts at 10.244.0.0, with a /24 per node."""
         parts = address_of(node.tree).split(".")
         numbers = [int(part) for part in parts if part.isascii() and part.isdecimal()]  # it may be a name, or IPv6
-        place = (numbers[2] * 256 + numbers[3]) % 2048 if len(numbers) == 4 else 0
+        subnet = (numbers[2] * 256 + numbers[3]) % 2048 if len(numbers) == 4 else 0
         number = self._last_ip[node.name] = self._last_ip.get(node.name, 1) + 1
-        return f"10.{244 + place // 256}.{place % 256}.{number % 253 + 2}"
+        return f"10.{244 + subnet // 256}.{subnet % 256}.{number % 253 + 2}"
 
 
 _DEFAULT_MACHINE: Final = Machine()
 
 
 def _grace(item: CachedItem[Pod]) -> float:
-    """Seconds that a pod which is being deleted has."""
+    """The deletion grace period of a pod, in seconds."""
     return float(item.metadata.get("deletionGracePeriodSeconds") or 0)
 
 
 def _marked_not_ready(item: CachedItem[Pod]) -> bool:
-    """Whether the node lifecycle controller has set a pod to not ready because its node was lost.
+    """Whether the node lifecycle controller has marked a pod not ready because its node was lost.
 
-    Kubernetes' writes no reason, and a kubelet always does.
+    The one of Kubernetes writes no reason; a kubelet always does.
     """
     return any(
         one["type"] == "Ready" and one["status"] == "False" and one.get("reason", "") in ("", "NodeNotReady")
@@ -322,11 +322,11 @@ def _marked_not_ready(item: CachedItem[Pod]) -> bool:
 
 
 def _group_key(item: CachedItem[Pod]) -> Iterator[tuple[str, str]]:
-    """Where a pod with claims is found when something is reserved for its group."""
+    """The index keys of a pod with claims: its namespace and PodGroup."""
     if item.spec.get("resourceClaims") and (name := pod_groups.group_name(item.spec)):
         yield item.namespace, name
 
 
 def _claim_statuses(item: CachedItem[Pod]) -> tuple[Any, Any]:
-    """What a pod's status says of its claims."""
+    """The claim statuses in a pod's status."""
     return item.status.get("resourceClaimStatuses"), item.status.get("extendedResourceClaimStatus")

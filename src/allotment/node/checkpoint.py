@@ -1,7 +1,7 @@
-"""The kubelet's own record of prepared claims, ``dra_manager_state``, in its format.
+"""The kubelet's checkpoint of prepared claims, ``dra_manager_state``, in the kubelet's format.
 
-A node's agent and a real kubelet can therefore follow each other on one machine: whoever comes second still owes the
-drivers what the first had prepared. One JSON object: the data as text, and its CRC-32 (Kubernetes 1.34 and later).
+A node's agent and a real kubelet can therefore replace each other on one machine: the second one unprepares what the
+first had prepared. One JSON object: the data as text, and its CRC-32 (Kubernetes 1.34 and later).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _VERSION: Final = "checkpoint.dra.kubelet.k8s.io/v1"
 
 
 class CorruptCheckpoint(ValueError):
-    """Raised for a record that is not what was written; a kubelet does not start with one."""
+    """Raised for a checkpoint with a wrong checksum or that cannot be parsed; a kubelet does not start then."""
 
 
 class ClaimRecord(NamedTuple):
-    """A claim that drivers were, or will be, asked to prepare. ``drivers``: all that it has devices of, and these."""
+    """A claim that drivers prepared or are about to prepare. ``drivers``: the prepared devices by driver."""
 
     namespace: str
     name: str
@@ -36,7 +36,7 @@ class ClaimRecord(NamedTuple):
 
 
 def encode(records: Iterable[ClaimRecord]) -> bytes:
-    """The file's content."""
+    """The content of a checkpoint file."""
     data = json.dumps(
         {"kind": _KIND, "apiVersion": _VERSION, "ClaimInfoStateList": [_tree(record) for record in records]},
         separators=(",", ":"), ensure_ascii=False,
@@ -45,12 +45,12 @@ def encode(records: Iterable[ClaimRecord]) -> bytes:
 
 
 def decode(content: bytes) -> tuple[ClaimRecord, ...]:
-    """What a file says. Raises CorruptCheckpoint."""
+    """Parse the content of a checkpoint file. Raises CorruptCheckpoint."""
     try:
         outer = json.loads(content)
         data, checksum = outer["Data"], outer["Checksum"]
         if zlib.crc32(data.encode()) != checksum:
-            raise CorruptCheckpoint("checkpoint is corrupted: its checksum is another one")
+            raise CorruptCheckpoint("checkpoint is corrupted: its checksum does not match")
         return tuple(_record(tree) for tree in json.loads(data).get("ClaimInfoStateList") or ())
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, CorruptCheckpoint):
@@ -59,7 +59,7 @@ def decode(content: bytes) -> tuple[ClaimRecord, ...]:
 
 
 def load(folder: Path) -> tuple[ClaimRecord, ...]:
-    """The record in a folder; none yet is an empty one. Raises CorruptCheckpoint, OSError."""
+    """Read the checkpoint in a folder; empty if there is none. Raises CorruptCheckpoint, OSError."""
     try:
         content = (folder / FILE).read_bytes()
     except FileNotFoundError:
@@ -68,9 +68,9 @@ def load(folder: Path) -> tuple[ClaimRecord, ...]:
 
 
 def save(folder: Path, records: Iterable[ClaimRecord]) -> None:
-    """Replace the record, durably. Raises OSError.
+    """Replace the checkpoint durably. Raises OSError.
 
-    It returns when the content is on the disk: no driver may be called before.
+    Returns once the content is on disk; no driver may be called before.
     """
     folder.mkdir(parents=True, exist_ok=True)
     atomic_write.replace(folder / FILE, encode(records), sync=Sync.CONTENT, single_writer=True)

@@ -1,9 +1,9 @@
-"""A node's claims: prepared by their drivers before a pod's containers exist, undone after the last pod that had them.
+"""Prepares a node's claims before a pod's containers start, and unprepares them after their last pod.
 
-What a kubelet's DRA manager does (KEP-3063, KEP-4381), in its order and words. Everything that can be refused is judged
-first, on the live claim, so that a pod that never got its devices owes nobody anything. Then the claim is recorded, and
+It does what a kubelet's DRA manager does (KEP-3063, KEP-4381), in the same order and with the same messages. All checks
+run first, on the live claim, so that a pod that is rejected leaves nothing to clean up. Then the claim is recorded, and
 only then are drivers called: once per driver with all claims of the pod that are not prepared yet. A claim that several
-pods share is prepared once and undone once.
+pods share is prepared once and unprepared once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from allotment.node.keyed_lock import KeyedLocks
 from allotment.node.plugins import Plugins
 from allotment.node.pod_claims import ClaimsError, claim_names, is_made_for, requests_of
 
-#: Real seconds that a driver may take for a call: its work is real even where the lab's clock runs faster.
+#: Timeout of a driver call in real seconds: its work is real even where the lab's clock runs faster.
 _CALL_SECONDS: Final = 45.0
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class _CheckedClaim(NamedTuple):
-    """A claim of a pod that passed the judgement. ``entry``: the pod's name for it; empty for extended resources."""
+    """A claim of a pod that passed all checks. ``entry``: its name in the pod; empty for extended resources."""
 
     entry: str
     claim: Tree
@@ -49,7 +49,7 @@ class _CheckedClaim(NamedTuple):
 
 
 class _ClaimState:
-    """A claim that drivers were asked for. ``prepared``: by these, since this program began."""
+    """A claim that is recorded on the node. ``prepared``: drivers that prepared it since this program started."""
 
     __slots__ = ("drivers", "name", "namespace", "pods", "prepared", "uid")
 
@@ -69,9 +69,9 @@ class _ClaimState:
 
 
 class NodeClaims:
-    """The claims of one node; with a ``state`` folder they are recorded there. Raises CorruptCheckpoint, OSError.
+    """The claims of one node, recorded in the ``state`` folder if given. Raises CorruptCheckpoint, OSError.
 
-    ``groups``: whether a pod may use what was made and reserved for its PodGroup (KEP-5729).
+    ``groups``: whether a pod may use a claim that was generated and reserved for its PodGroup (KEP-5729).
     """
 
     def __init__(
@@ -84,15 +84,15 @@ class NodeClaims:
         self._groups = groups
         records = checkpoint.load(state) if state is not None else ()
         self._known = {(record.namespace, record.name): _ClaimState(record) for record in records}
-        # Nobody prepares what another one is about to undo.
+        # A claim is not prepared while it is being unprepared.
         self._locks: KeyedLocks[_Key] = KeyedLocks()
 
     # --- preparing ------------------------------------------------------------------------------------------------
 
     async def prepare(self, pod: Tree) -> dict[str, Tree]:
-        """Have all claims of a pod prepared; the claims by the pod's names for them. Raises ClaimsError.
+        """Prepare all claims of a pod and return them by their names in the pod. Raises ClaimsError.
 
-        May be repeated, and must be while it fails: what is prepared already stays so.
+        Idempotent: retry it after an error; claims that are already prepared stay prepared.
         """
         try:
             wanted = [one async for one in self._checked_claims(pod)]
@@ -103,20 +103,20 @@ class NodeClaims:
         return {one.entry: one.claim for one in wanted}
 
     async def _checked_claims(self, pod: Tree) -> AsyncIterator[_CheckedClaim]:
-        """The pod's claims, after everything that may be wrong with them was looked at."""
+        """The pod's claims, each checked. Raises ClaimsError."""
         metadata = pod["metadata"]
         group = pod_groups.group_name(pod["spec"]) if self._groups else ""
         for entry, name, generated in claim_names(pod):
             if not name:
-                continue  # none was needed
+                continue  # no claim was needed
             try:
                 claim = await self._client.get(CLAIMS, name, metadata["namespace"])
             except (StatusError, Unreachable) as error:
                 raise ClaimsError(f"fetch ResourceClaim {name}: {error}") from error
             if generated and not is_made_for(metadata["uid"], claim, group):
-                told = f"{claim['metadata']['namespace']}/{name}"
+                claim_key = f"{claim['metadata']['namespace']}/{name}"
                 where = f"{metadata['namespace']}/{metadata['name']}"
-                raise ClaimsError(pod_groups.not_owner_message(told, where, group))
+                raise ClaimsError(pod_groups.not_owner_message(claim_key, where, group))
             status = claim.get("status") or {}
             if not pod_groups.is_consumer(status.get("reservedFor") or (), metadata["uid"], group):
                 who = f"pod {metadata['name']} ({metadata['uid']})"
@@ -165,7 +165,7 @@ class NodeClaims:
         return known
 
     async def _call(self, plugin: KubeletPlugin, driver: str, claims: Sequence[_ClaimState]) -> None:
-        """One call for several claims. Those that the driver prepared count, whatever became of the others."""
+        """Prepare several claims in one driver call. Successful ones stay prepared even if others fail."""
         by_uid = {known.uid: known for known in claims}
         try:
             answers = await _call_driver(plugin.prepare([known.ref for known in claims]))
@@ -187,10 +187,10 @@ class NodeClaims:
         if skipped := len(claims) - len(answers):
             raise ClaimsError(f"NodePrepareResources skipped {skipped} ResourceClaims")
 
-    # --- what containers get --------------------------------------------------------------------------------------
+    # --- lookups --------------------------------------------------------------------------------------------------
 
     def cdi_ids(self, pod: Tree, container: Tree) -> tuple[str, ...]:
-        """The CDI names for a container, in the order of the pod's claims; of its own claims and requests only."""
+        """The CDI device IDs of a container's own claims and requests, in the order of the pod's claims."""
         found: dict[str, None] = {}
         for name, request in requests_of(pod, container):
             for devices in self.devices(pod["metadata"]["namespace"], name, request).values():
@@ -199,7 +199,7 @@ class NodeClaims:
         return tuple(found)
 
     def devices(self, namespace: str, claim: str, request: str) -> Mapping[str, tuple[PreparedDevice, ...]]:
-        """By driver, what was prepared of a claim for a request; for all of them when it is empty."""
+        """The prepared devices of a claim by driver; all requests if ``request`` is empty."""
         known = self._known.get((namespace, claim))
         if known is None:
             return {}
@@ -211,19 +211,19 @@ class NodeClaims:
         }
 
     def pods_with(self, driver: str, devices: Collection[tuple[str, str]]) -> Iterator[str]:
-        """The uids of pods that have one of a driver's devices, each a pool and a name."""
+        """The uids of pods that use any of a driver's devices, given as pool and name."""
         for known in self._known.values():
             if any((device.pool, device.device) in devices for device in known.drivers.get(driver, ())):
                 yield from known.pods
 
-    # --- undoing --------------------------------------------------------------------------------------------------
+    # --- unpreparing ----------------------------------------------------------------------------------------------
 
     def has_claims(self, pod_uid: str) -> bool:
-        """Whether anything is prepared, or half prepared, for a pod."""
+        """Whether any claim is prepared, or partly prepared, for a pod."""
         return any(pod_uid in known.pods for known in self._known.values())
 
     async def unprepare(self, pod_uid: str) -> None:
-        """Undo what was prepared for a pod and no other one has. Raises ClaimsError; to be repeated then."""
+        """Unprepare the claims that only this pod uses. Raises ClaimsError; retry it then."""
         keys = [key for key, known in self._known.items() if pod_uid in known.pods]
         if not keys:
             return
@@ -241,7 +241,7 @@ class NodeClaims:
                 known.pods.discard(pod_uid)
             elif pod_uid in known.pods:
                 last.append(known)
-                known.prepared.clear()  # half undone is not prepared
+                known.prepared.clear()  # a partly unprepared claim is not prepared
                 for driver in known.drivers:
                     batches.setdefault(driver, []).append(known)
         for driver, claims in batches.items():
@@ -266,7 +266,7 @@ class NodeClaims:
             raise ClaimsError(f"NodeUnprepareResources skipped {skipped} ResourceClaims")
 
     async def reconcile(self, active: Callable[[str], bool]) -> None:
-        """Undo what pods have that are no more; what fails is tried the next time."""
+        """Unprepare the claims of pods that are not active; failures are retried on the next call."""
         gone = {uid for known in self._known.values() for uid in known.pods if not active(uid)}
         for uid in sorted(gone):
             try:
@@ -283,7 +283,7 @@ class NodeClaims:
 
 
 async def _call_driver(call: Awaitable[T]) -> T:
-    """A driver's answer. Raises PluginCallError, also for one that takes too long or breaks down in this process."""
+    """Await a driver call. Raises PluginCallError, also on a timeout or an exception of an in-process driver."""
     try:
         async with asyncio.timeout(_CALL_SECONDS):
             return await call

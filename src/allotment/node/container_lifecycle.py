@@ -1,4 +1,4 @@
-"""The course of a pod's containers: each is run, run again as the restart policy says, probed, and at last ended."""
+"""The lifecycle of a pod's containers: start, restart by policy, probes, hooks and termination."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from allotment.node.sandbox_builder import NodeContext
 
 
 def restart_delay(restarts: int, ran: float) -> float:
-    """Seconds before a container is run again: 10, 20, 40 … 300; one that ran ten minutes starts anew (kubelet)."""
+    """Back-off in seconds before a container restart: 10, 20, 40 … 300, reset after a run of ten minutes (kubelet)."""
     return 0.0 if restarts == 0 or ran > 600 else float(min(10 * 2 ** (restarts - 1), 300))
 
 
 def crash_loop(pod: Tree, name: str, delay: float) -> WaitingReason:
-    """The state of a container that failed and is to run again after ``delay`` seconds."""
+    """The waiting state of a failed container that restarts after ``delay`` seconds."""
     meta = pod["metadata"]
     where = f"pod={meta['name']}_{meta.get('namespace', '')}({meta.get('uid', '')})"
-    told = f"back-off {go_seconds(delay)} restarting failed container={name} {where}"
-    return WaitingReason("CrashLoopBackOff", told)
+    message = f"back-off {go_seconds(delay)} restarting failed container={name} {where}"
+    return WaitingReason("CrashLoopBackOff", message)
 
 
 def start_delay(failures: int, reason: str) -> float:
-    """Seconds before the start of a container is tried again: ever more for an image, else the kubelet's usual ten."""
+    """Seconds before a container start is retried: exponential for image errors, else the kubelet's ten."""
     return float(min(10 * 2 ** (failures - 1), 300)) if reason.startswith("ErrImage") else 10.0
 
 
@@ -49,18 +49,23 @@ _FOR_EVER: Final = 1e9
 
 
 class ContainerLifecycle:
-    """Of one pod. ``tree()``: the pod now; ``changed()``: its status is another one.
+    """Runs the containers of one pod. ``tree()``: the current pod; ``changed()``: called when its status changes.
 
-    ``group`` is there while the pod runs; ``ending`` is true once nothing will be run any more.
+    ``group`` is set while the pod runs; ``ending`` is true once no container will be started any more.
     """
 
     def __init__(
-        self, place: NodeContext, telling: PodEvents, pod_ip: str, tree: Callable[[], Tree], changed: Callable[[], None]
+        self,
+        context: NodeContext,
+        pod_events: PodEvents,
+        pod_ip: str,
+        tree: Callable[[], Tree],
+        changed: Callable[[], None],
     ) -> None:
         self.group: asyncio.TaskGroup | None = None
         self.ending = False
-        self._place = place
-        self._events = telling
+        self._context = context
+        self._events = pod_events
         self._pod_ip = pod_ip
         self._tree = tree
         self._changed = changed
@@ -74,39 +79,39 @@ class ContainerLifecycle:
 
     @property
     def grace(self) -> float:
-        """Seconds that containers have to end, unless somebody says otherwise."""
+        """The pod's termination grace period in seconds."""
         return float(self._tree()["spec"].get("terminationGracePeriodSeconds", _DEFAULT_GRACE))
 
     @property
     def sidecars(self) -> frozenset[str]:
-        """The names of init containers that stay."""
+        """The names of init containers that always restart."""
         inits = self._tree()["spec"].get("initContainers") or ()
         return frozenset(spec["name"] for spec in inits if spec.get("restartPolicy") == "Always")
 
     # --- ending ---------------------------------------------------------------------------------------------------
 
     def end_all(self, containers: Sequence[Container], grace: float) -> None:
-        """Begin to end them, sidecars excepted, within so many seconds. Said again, it may only be sooner."""
-        ends_by = self._place.clock.seconds() + grace
+        """Start terminating all but sidecars within ``grace`` seconds. A later call may only shorten that."""
+        ends_by = self._context.clock.seconds() + grace
         if self.ending and ends_by >= self._ends_by:
             return
         self._ends_by, self.ending = ends_by, True
         self.wake()
         for container in containers:
-            container.up.set()  # nobody waits any more for it to come up
+            container.up.set()  # release tasks that wait for its startup
             if self.group is not None and container.now is not None and container.name not in self.sidecars:
                 self.group.create_task(self.end(container))
 
     async def end(self, container: Container) -> None:
-        """End what a container runs now; returns when it ended."""
-        left = max(self._ends_by - self._place.clock.seconds(), 0.0) if self.ending else self.grace
+        """Terminate the current run of a container; returns when it has ended."""
+        left = max(self._ends_by - self._context.clock.seconds(), 0.0) if self.ending else self.grace
         await end(container, self._events, self._pod_ip, grace=left)
 
     # --- running --------------------------------------------------------------------------------------------------
 
     async def run_init(self, container: Container) -> bool:
-        """Run an init container until it succeeds; False when it may not be run again."""
-        while (ended := await self._once(container)) is not None:
+        """Run an init container until it succeeds; False if it failed and may not be restarted."""
+        while (ended := await self._run_once(container)) is not None:
             if ended.code == 0:
                 return True
             if self.policy == "Never" or self.ending:
@@ -115,15 +120,15 @@ class ContainerLifecycle:
         return False
 
     async def run_restarting(self, container: Container, policy: str) -> None:
-        """Run a container until its policy says that it is done."""
-        while (ended := await self._once(container)) is not None:
+        """Run a container and restart it as ``policy`` requires."""
+        while (ended := await self._run_once(container)) is not None:
             if policy == "Never" or (policy == "OnFailure" and ended.code == 0) or self.ending:
                 return
             await self._back_off(container, ended)
 
-    async def _once(self, container: Container) -> ContainerExit | None:
-        """One run, to its end; None when the pod is to end before it could begin."""
-        if not await self._started(container):
+    async def _run_once(self, container: Container) -> ContainerExit | None:
+        """Run a container once; None if the pod ends before the start."""
+        if not await self._start(container):
             return None
         group = self.group
         assert group is not None, "the pod is running"
@@ -137,7 +142,7 @@ class ContainerLifecycle:
             await cancel_all(tasks)
             self._changed()
 
-    async def _started(self, container: Container) -> bool:
+    async def _start(self, container: Container) -> bool:
         failures = 0
         while not self.ending:
             try:
@@ -160,8 +165,8 @@ class ContainerLifecycle:
         container.waiting = WaitingReason(error.reason, str(error))
         self._changed()
         if image and failures > 1:
-            told = f'Back-off pulling image "{container.image}": {error.reason}: {error}'
-            container.waiting = WaitingReason("ImagePullBackOff", told)
+            message = f'Back-off pulling image "{container.image}": {error.reason}: {error}'
+            container.waiting = WaitingReason("ImagePullBackOff", message)
         await self.pause(start_delay(failures, error.reason))
 
     async def _back_off(self, container: Container, ended: ContainerExit) -> None:
@@ -188,19 +193,19 @@ class ContainerLifecycle:
 
     async def _post_start(self, container: Container) -> None:
         hook = _hook(container, "postStart")
-        outcome = await attempt(hook, container, self._pod_ip, seconds=_FOR_EVER, clock=self._place.clock)
+        outcome = await attempt(hook, container, self._pod_ip, seconds=_FOR_EVER, clock=self._context.clock)
         if not outcome.ok and self.group is not None:
             self._events.container(container.spec, "Warning", "FailedPostStartHook", "PostStartHook failed")
             why = "FailedPostStartHook"
             self.group.create_task(end(container, self._events, self._pod_ip, grace=self.grace, why=why))
 
     async def pause(self, seconds: float) -> None:
-        """Wait, unless the pod is to end or :meth:`wake`."""
+        """Sleep until the time is over, the pod ends or :meth:`wake` is called."""
         if self.ending:
             return
         over = asyncio.Event()
         self._pauses.add(over)
-        timer = self._place.clock.later(seconds, over.set)
+        timer = self._context.clock.later(seconds, over.set)
         try:
             await over.wait()
         finally:

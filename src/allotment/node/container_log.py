@@ -1,4 +1,4 @@
-"""What a container printed: the last lines, each with its moment, and a way to follow."""
+"""A container's log: the last lines with timestamps, and following."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ _MOST_LINES: Final = 2_000
 _LONGEST_LINE: Final = 16 * 1024
 
 
-class Line(NamedTuple):
-    """A line without its end; ``number`` counts from the first that was ever printed."""
+class LogLine(NamedTuple):
+    """A line without its newline; ``number`` counts all lines printed so far."""
 
     number: int
     moment: datetime
     text: bytes
 
 
-class Journal:
-    """Lines of one run of a container. Old ones are forgotten, so that a chatty container costs little."""
+class ContainerLog:
+    """The log of one run of a container. Old lines are dropped, which bounds its memory."""
 
     def __init__(self) -> None:
-        self._lines: deque[Line] = deque(maxlen=_MOST_LINES)
+        self._lines: deque[LogLine] = deque(maxlen=_MOST_LINES)
         self._number = 0
         self._rest = b""
         self._more = asyncio.Event()
         self.closed = False
 
     def write(self, data: bytes, moment: datetime) -> None:
-        """Add output; a line is one when it ends."""
+        """Add output; a line is added when its newline arrives."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for text in lines:
             self._add(text, moment)
@@ -41,7 +41,7 @@ class Journal:
         self._wake()
 
     def close(self, moment: datetime) -> None:
-        """Nothing more will come."""
+        """Add the unfinished last line and end all followers."""
         if self._rest:
             self._add(self._rest, moment)
             self._rest = b""
@@ -53,13 +53,13 @@ class Journal:
         """The number of the last line."""
         return self._number
 
-    def lines(self, last: int | None = None) -> list[Line]:
-        """All known lines, or the last ones."""
+    def lines(self, last: int | None = None) -> list[LogLine]:
+        """All kept lines, or only the last ``last``."""
         known = list(self._lines)
         return known if last is None else known[len(known) - min(last, len(known)) :]
 
-    async def follow(self, after: int) -> AsyncIterator[list[Line]]:
-        """Lines with greater numbers, in bunches as they come, until the journal is closed."""
+    async def follow(self, after: int) -> AsyncIterator[list[LogLine]]:
+        """Yield lines with numbers above ``after`` in batches, until the log is closed."""
         while True:
             more = self._more
             found = [line for line in self._lines if line.number > after]
@@ -73,7 +73,7 @@ class Journal:
 
     def _add(self, text: bytes, moment: datetime) -> None:
         self._number += 1
-        self._lines.append(Line(self._number, moment, text[:_LONGEST_LINE]))
+        self._lines.append(LogLine(self._number, moment, text[:_LONGEST_LINE]))
 
     def _wake(self) -> None:
         self._more.set()

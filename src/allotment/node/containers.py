@@ -1,4 +1,4 @@
-"""One container of a pod: at most one run at a time, what it printed, how the run before ended."""
+"""A container of a pod: its current run, log, restart count and last exit."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any, Final, NamedTuple
 
 from allotment.cluster.clock import Clock
 from allotment.model.trees import Tree
-from allotment.node.container_log import Journal
+from allotment.node.container_log import ContainerLog
 from allotment.node.runtimes.runtime import NotStarted, Running, Runtime, Sandbox
 
-#: What a run ended with of which nobody can say how it ended: as if it had been killed (ContainerStatusUnknown).
+#: Exit code of a run whose end is unknown, as if it had been killed (ContainerStatusUnknown).
 _UNKNOWN: Final = 137
 
 log = logging.getLogger(__name__)
 
 
 class ContainerExit(NamedTuple):
-    """How a run of a container ended."""
+    """Exit code, start and end of a run of a container."""
 
     code: int
     started: datetime
@@ -28,14 +28,14 @@ class ContainerExit(NamedTuple):
 
 
 class WaitingReason(NamedTuple):
-    """Why a container does not run, as its state shows it."""
+    """Reason and message of a container's waiting state."""
 
     reason: str
     message: str = ""
 
 
 class Container:
-    """A container and its runs. ``sandbox`` makes what the runtime is given for each; it may raise NotStarted."""
+    """A container and its runs, at most one at a time. ``sandbox`` builds the runtime's input; may raise NotStarted."""
 
     def __init__(
         self, spec: Tree, *, runtime: Runtime, clock: Clock, sandbox: Callable[[], Awaitable[Sandbox]]
@@ -49,16 +49,16 @@ class Container:
         self.ended: ContainerExit | None = None
         self.previous: ContainerExit | None = None
         self.waiting: WaitingReason | None = None
-        #: What its startup and readiness probes say; without probes, that it runs is enough.
+        #: Results of its startup and readiness probes; without probes, running is enough.
         self.up = asyncio.Event()
         self.ready = False
-        self.journal = Journal()
-        self.journal_before: Journal | None = None
-        #: What the runtime runs now, and what of that is being ended.
+        self.current_log = ContainerLog()
+        self.previous_log: ContainerLog | None = None
+        #: The current run, and the run that is being terminated.
         self.now: Running | None = None
         self.ends: Running | None = None
         self.clock = clock
-        #: What it is given to answer is measured with: a real program is no faster in a lab whose clock runs faster.
+        #: The clock for probe timeouts: a real program is not faster in a lab whose clock runs faster.
         self.timeout_clock = Clock() if runtime.real else clock
         self._runtime = runtime
         self._sandbox = sandbox
@@ -69,27 +69,27 @@ class Container:
         return self.started is not None and self.ended is None
 
     async def start(self) -> None:
-        """Begin a run. Raises NotStarted, and is then as before."""
-        # The first run writes into the journal that is there: a pod of one run, the usual one, has one.
-        journal = self.journal if self.started is None else Journal()
+        """Start a run. Raises NotStarted and leaves the state unchanged."""
+        # The first run writes into the existing journal, so a pod without restarts has only one.
+        new_log = self.current_log if self.started is None else ContainerLog()
 
         async def write(data: bytes) -> None:
-            journal.write(data, self.clock.moment())
+            new_log.write(data, self.clock.moment())
 
         try:
             now = await self._runtime.start(await self._sandbox(), write)
         except NotStarted:
             raise
         except Exception as error:
-            # A disk that is full, a file too many: it is this container's trouble, and is tried again.
+            # A full disk or too many open files must fail only this container, and the start is retried.
             log.warning("container %s did not start", self.name, exc_info=True)
             raise NotStarted("CreateContainerError", f"{type(error).__name__}: {error}") from error
         if self.started is not None:
-            self.journal_before = self.journal
+            self.previous_log = self.current_log
         if self.ended is not None:
             self.restarts += 1
             self.previous, self.ended = self.ended, None
-        self.now, self.journal, self.waiting = now, journal, None
+        self.now, self.current_log, self.waiting = now, new_log, None
         self.started = self.clock.moment()
         self.ready = not self.spec.get("readinessProbe") and not self.spec.get("startupProbe")
         self.up.clear()
@@ -97,7 +97,7 @@ class Container:
             self.up.set()
 
     async def wait(self) -> ContainerExit:
-        """How the run ended. A caller who does not wait to the end kills it."""
+        """Wait for the end of the run. Cancelling this kills the container."""
         now, started = self.now, self.started
         assert now is not None, "the container was not started"
         assert started is not None, "the container was not started"
@@ -113,18 +113,18 @@ class Container:
             self.now = None
             self.ready = False
             finished = self.clock.moment()
-            self.journal.close(finished)
+            self.current_log.close(finished)
             self.ended = ContainerExit(code, started, finished)
         return self.ended
 
     async def run(self) -> ContainerExit:
-        """Run once, to the end."""
+        """Run once and wait for the end."""
         await self.start()
         return await self.wait()
 
 
 async def cancel_all(tasks: list[asyncio.Task[Any]]) -> None:
-    """Stop tasks and wait until they are gone."""
+    """Cancel tasks and wait until they have finished."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,7 +1,7 @@
-"""How the devices of all nodes are, as their drivers tell, and where that stands in a pod's status (KEP-4680).
+"""Device health as reported by drivers, and its form in a pod's status (KEP-4680).
 
-A driver that tells nothing has no devices here, and its pods' statuses say nothing. One that told and fell silent has
-devices of unknown health.
+A driver that does not report health has no devices here and no entries in pod statuses. The devices of a driver that
+stops reporting become Unknown.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from allotment.model.trees import Tree
 from allotment.node.claims import NodeClaims
 from allotment.node.pod_claims import ClaimsError, claim_names
 
-#: Seconds after which silence means that nobody knows, unless the driver says otherwise.
+#: Seconds without a report after which health is Unknown, unless the driver sets another timeout.
 _DEFAULT_TIMEOUT: Final = 30.0
-#: Seconds until a stream that ended is asked for again.
+#: Seconds before a stream that ended is opened again.
 _AGAIN_SECONDS: Final = 5.0
 _LONGEST_MESSAGE: Final = 1024
 
-#: Node, driver, and the devices (pool and name) whose health is another one now.
+#: Callback: node, driver, and the devices (pool and name) whose health changed.
 Changed = Callable[[str, str, Collection[tuple[str, str]]], None]
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class _HealthReport(NamedTuple):
 
 
 class DeviceHealths:
-    """What drivers said. Times are those of the machine, not of the lab's clock: drivers say them in Unix seconds."""
+    """The latest health reports. Times are the machine's, not the lab clock's: drivers report Unix seconds."""
 
     def __init__(self, changed: Changed) -> None:
         self._changed = changed
@@ -45,17 +45,17 @@ class DeviceHealths:
         self._timers: dict[tuple[str, str], Timer] = {}
 
     def of(self, node: str, driver: str, pool: str, device: str) -> tuple[Health, str] | None:
-        """A device's health and what is said about it; None when its driver tells nothing."""
+        """A device's health and message; None if its driver does not report health."""
         devices = self._reports.get((node, driver))
         if devices is None:
             return None
-        told = devices.get((pool, device))
-        if told is None:
+        report = devices.get((pool, device))
+        if report is None:
             return "Unknown", ""
-        return (told.health if self._now() < told.until else "Unknown"), told.message
+        return (report.health if self._now() < report.until else "Unknown"), report.message
 
     async def follow(self, node: str, plugin: KubeletPlugin) -> None:
-        """Listen to a driver for as long as the task lives; returns at once when it does not tell."""
+        """Read a driver's health stream until cancelled; returns immediately if it has none."""
         key = (node, plugin.name)
         try:
             while (stream := plugin.health()) is not None:
@@ -71,7 +71,7 @@ class DeviceHealths:
             self._forget(key)
 
     def close(self) -> None:
-        """No timers any more."""
+        """Cancel all timers."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -85,14 +85,16 @@ class DeviceHealths:
         }
         self._reports[key] = after
         changed = {
-            name for name in before.keys() | after.keys() if _health_at(before.get(name), now) != _health_at(after.get(name), now)
+            name
+            for name in before.keys() | after.keys()
+            if _health_at(before.get(name), now) != _health_at(after.get(name), now)
         }
         self._wait(key)
         if changed:
             self._changed(*key, changed)
 
     def _wait(self, key: tuple[str, str]) -> None:
-        """Look again when the first device has been silent for too long."""
+        """Schedule a check for when the first report expires."""
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()
@@ -121,7 +123,7 @@ class DeviceHealths:
 
 
 def allocated(node: str, pod: Tree, spec: Tree, claims: NodeClaims, healths: DeviceHealths) -> list[Tree]:
-    """``allocatedResourcesStatus`` of a container: an entry for each claim, or request of one, that it names."""
+    """A container's ``allocatedResourcesStatus``: an entry for each claim or request that it uses."""
     used: Iterable[Tree] = (spec.get("resources") or {}).get("claims") or ()
     if not used:
         return []
@@ -156,7 +158,7 @@ def _health_at(told: _HealthReport | None, now: float) -> tuple[str, str]:
 
 
 def _validity(device: DeviceHealth) -> float:
-    """Seconds for which a word about a device counts; a driver may repeat one that it has had for a while."""
+    """Seconds for which a health report is valid; its age counts, because a driver may repeat an older one."""
     age = max(time.time() - device.updated, 0.0) if device.updated > 0 else 0.0
     return (device.timeout if device.timeout > 0 else _DEFAULT_TIMEOUT) - age
 

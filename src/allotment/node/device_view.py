@@ -1,7 +1,7 @@
-"""The devices that a container was given, as programs inside it would see them.
+"""The devices of a container as programs inside it see them: names, UUIDs, memory.
 
-From the allocation of a pod's claims and the slices that publish the devices: names, UUIDs, memory. Which of a pod's
-claims, and which requests of them, a container gets is what its ``resources.claims`` say (KEP-4381).
+They come from the allocation of the pod's claims and the ResourceSlices that publish the devices. A container's
+``resources.claims`` select the claims and requests that it gets (KEP-4381).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from allotment.node.pod_claims import requests_of
 
 
 class DeviceView:
-    """The view of one cluster."""
+    """Looks up the devices of containers in one cluster."""
 
     def __init__(self, claims: Cache[ResourceClaim], slices: Cache[ResourceSlice]) -> None:
         self._claims = claims
@@ -25,7 +25,7 @@ class DeviceView:
         self._by_pool = slices.index("pool", lambda item: [(item.value.spec.driver, item.value.spec.pool.name)])
 
     def devices(self, pod: Tree, container: Tree, prepared: Mapping[str, Tree]) -> tuple[ContainerDevice, ...]:
-        """What a container sees. ``prepared``: the pod's claims as they were when they were prepared."""
+        """The devices of a container. ``prepared``: the pod's claims at the time they were prepared."""
         names = {name for name, _ in requests_of(pod, container)}
         if not names:
             return ()
@@ -34,7 +34,7 @@ class DeviceView:
         return devices_of(pod, container, claims, dict(self._published(claims)))
 
     def _published(self, claims: Mapping[str, ResourceClaim]) -> Iterator[tuple[tuple[str, str, str], Device]]:
-        """The devices of claims, as slices describe them."""
+        """The devices of claims as published in ResourceSlices."""
         wanted = {
             (result.driver, result.pool, result.device)
             for claim in claims.values()
@@ -49,10 +49,10 @@ class DeviceView:
 
 
 class ContainerDevice(NamedTuple):
-    """A device inside a container. ``memory`` in bytes, 0 when nothing is published; ``parent`` of a partition.
+    """A device inside a container. ``memory`` in bytes, 0 if not published; ``parent``: a partition's device UUID.
 
-    ``kind``: what the driver calls such devices (``gpu``, ``mig``, ``vfio``). ``share``: bytes of it that are the
-    claim's, of a device that several claims share; 0 where nothing is told.
+    ``kind``: the driver's type of device (``gpu``, ``mig``, ``vfio``). ``share``: bytes of memory that the claim
+    consumes of a shared device; 0 if not published.
     """
 
     driver: str
@@ -74,7 +74,7 @@ Published = Mapping[tuple[str, str, str], Device]
 def devices_of(
     pod: Tree, container: Tree, claims: Mapping[str, ResourceClaim], published: Published
 ) -> tuple[ContainerDevice, ...]:  # fmt: skip
-    """What a container sees. ``claims``: the pod's, by object name."""
+    """The devices of a container. ``claims``: the pod's claims by object name."""
     found: dict[tuple[str, ...], ContainerDevice] = {}
     for name, request in requests_of(pod, container):
         claim = claims.get(name)
@@ -89,9 +89,9 @@ def devices_of(
 
 
 def identified(devices: Iterable[ContainerDevice], variables: Iterable[str]) -> tuple[ContainerDevice, ...]:
-    """The devices, with the UUIDs of those that were made for a claim. ``variables``: of CDI, ``NAME=value``."""
-    told = dict(variable.partition("=")[::2] for variable in variables)
-    return tuple(each._replace(uuid=each.uuid or told.get(uuid_variable(each.name), "")) for each in devices)
+    """Fill in the UUIDs of devices created for a claim, from the CDI ``variables`` (``NAME=value``)."""
+    values = dict(variable.partition("=")[::2] for variable in variables)
+    return tuple(each._replace(uuid=each.uuid or values.get(uuid_variable(each.name), "")) for each in devices)
 
 
 def _container_device(key: tuple[str, str, str], device: Device | None, consumed: Mapping[str, int]) -> ContainerDevice:

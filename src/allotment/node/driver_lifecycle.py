@@ -1,7 +1,7 @@
-"""The drivers of the nodes as they come and go: who registers in a node's folder, who tells health, whose slices go.
+"""Registration of the nodes' drivers: plugin watchers, health streams, and cleanup of ResourceSlices.
 
-A driver outside that is gone for half a minute has its slices deleted, as a kubelet does: devices that nobody can
-prepare must not be given to anybody. Until then it may come back, and nothing is published anew.
+The slices of an out-of-process driver are deleted 30 seconds after it unregistered, as a kubelet does: devices that
+no driver can prepare must not be allocated. If it returns earlier, its slices stay.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from allotment.model.resource import ResourceSlice
 from allotment.node.device_health import DeviceHealths
 from allotment.node.plugins import Plugins
 
-#: Seconds that a driver may be gone before its slices are.
+#: Seconds between a driver's unregistration and the deletion of its slices.
 GONE_SECONDS: Final = 30.0
 _AGAIN_SECONDS: Final = 5.0
 
@@ -32,13 +32,13 @@ _Key = tuple[str, str]
 
 
 class Drivers:
-    """The drivers of all nodes. ``changed(node, driver)``: tell whoever waits for one."""
+    """Tracks the drivers of all nodes. ``changed(node, driver)`` is called when one registers or unregisters."""
 
     def __init__(
         self, client: Client, plugins: Plugins, slices: Cache[ResourceSlice],
         healths: DeviceHealths, changed: Callable[[str, str], None],
     ) -> None:  # fmt: skip
-        # Drivers outside are processes of this machine: they start in its time, however fast the lab's clock runs.
+        # Out-of-process drivers run in real time, however fast the lab's clock runs.
         self._clock = Clock()
         self._client = client
         self._plugins = plugins
@@ -50,7 +50,7 @@ class Drivers:
         self._group: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
-        """Follow them for ever."""
+        """Track drivers until cancelled."""
         ends: list[Callable[[], None]] = []
         registries: dict[str, asyncio.Task[None]] = {}
         try:
@@ -58,7 +58,7 @@ class Drivers:
                 self._group = group
 
                 def watch(node: str, folder: Path) -> None:
-                    # Only where drivers are outside is what speaks with them needed.
+                    # The gRPC modules are only needed for out-of-process drivers.
                     from allotment.kubelet_plugin.plugin_watcher import PluginRegistry
 
                     if (known := registries.pop(node, None)) is not None:
@@ -99,7 +99,7 @@ class Drivers:
 
     async def _wipe(self, key: _Key) -> None:
         failed = True
-        while failed and key not in self._listening:  # else it is back, and mends what it has lost
+        while failed and key not in self._listening:  # else the driver is back, and republishes its slices
             failed = False
             for item in tuple(self._by_driver[key]):
                 try:

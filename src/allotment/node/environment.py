@@ -1,4 +1,4 @@
-"""The environment of a container: what the image, Kubernetes and the manifest set, in that order."""
+"""A container's environment variables: those of the image, Kubernetes and the manifest, in that order."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ async def environment_of(
 
 
 async def data_of(client: Client, resource: Resource, reference: Tree, namespace: str) -> dict[str, str]:
-    """The data of a ConfigMap or Secret, as text; none where it may be missing. Raises NotStarted."""
+    """The data of a ConfigMap or Secret as text; empty if it is optional and missing. Raises NotStarted."""
     try:
         tree = await client.get(resource, reference["name"], namespace)
     except StatusError as error:
         if error.code == 404 and reference.get("optional"):
             return {}
-        told = f'{resource.kind.lower()} "{reference["name"]}" not found' if error.code == 404 else str(error)
-        raise NotStarted(_CONFIG_ERROR, told) from error
+        message = f'{resource.kind.lower()} "{reference["name"]}" not found' if error.code == 404 else str(error)
+        raise NotStarted(_CONFIG_ERROR, message) from error
     except Unreachable as error:
         raise NotStarted(_CONFIG_ERROR, str(error)) from error
     data = tree.get("data") or {}
@@ -73,7 +73,7 @@ async def _value(
     pod: Tree, spec: Tree, source: Tree, node: Tree, pod_ip: str,
     data_of: Callable[[Resource, Tree], Awaitable[Mapping[str, str]]],
 ) -> str | None:  # fmt: skip
-    """A variable from elsewhere; None for one that may be missing, and is."""
+    """The value of a ``valueFrom`` source; None if it is optional and missing."""
     if field := source.get("fieldRef"):
         return field_of(pod, field["fieldPath"], _address(node), pod_ip)
     if field := source.get("resourceFieldRef"):
@@ -91,7 +91,7 @@ async def _value(
 
 
 def field_of(pod: Tree, path: str, host_ip: str, pod_ip: str) -> str:
-    """A field of the pod that the downward API offers."""
+    """A pod field of the downward API."""
     metadata, spec = pod["metadata"], pod["spec"]
     if found := _KEYED.fullmatch(path):
         return str((metadata.get(found.group(1).partition(".")[2]) or {}).get(found.group(2), ""))
@@ -113,7 +113,7 @@ def field_of(pod: Tree, path: str, host_ip: str, pod_ip: str) -> str:
 
 
 def _amount(pod: Tree, spec: Tree, field: Tree, node: Tree) -> str:
-    """An amount of resources, in units of the divisor, rounded up; a limit that is not set is the node's."""
+    """A resource amount in units of the divisor, rounded up; an unset limit defaults to the node's allocatable."""
     name = field.get("containerName") or spec["name"]
     containers = (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"])
     resources: Tree = next((each.get("resources") or {} for each in containers if each["name"] == name), {})
@@ -132,7 +132,7 @@ def _address(node: Tree) -> str:
 
 
 def resolved(text: str, environment: Mapping[str, str]) -> str:
-    """``$(NAME)`` as Kubernetes replaces it in commands and values; unknown names stay, ``$$`` is a dollar."""
+    """Replace ``$(NAME)`` as Kubernetes does in commands and values; unknown names stay, ``$$`` becomes ``$``."""
 
     def value(found: re.Match[str]) -> str:
         return "$" if found.group(1) is None else environment.get(found.group(1), found.group(0))

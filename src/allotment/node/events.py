@@ -1,4 +1,4 @@
-"""What a kubelet tells about its pods, in its words: the events that people read when a pod does not come up."""
+"""The kubelet's events about pods and containers, with the kubelet's texts."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from allotment.model.trees import Tree
 
 
 class PodEvents(NamedTuple):
-    """Tells about one pod. ``tree``: any state of it."""
+    """Records events of one pod. ``tree``: any version of the pod."""
 
     recorder: Recorder
     tree: Tree
 
     def pod(self, type: EventType, reason: str, message: str) -> None:
-        """About the pod."""
+        """Record an event about the pod."""
         self._record("", type, reason, message)
 
     def container(self, spec: Tree, type: EventType, reason: str, message: str) -> None:
-        """About one of its containers."""
+        """Record an event about one of its containers."""
         inits = self.tree["spec"].get("initContainers") or ()
         kind = "initContainers" if any(each["name"] == spec["name"] for each in inits) else "containers"
         self._record(f"spec.{kind}{{{spec['name']}}}", type, reason, message)
 
     def pulled(self, spec: Tree) -> None:
-        """Its image is there."""
+        """Record that a container's image is present."""
         image = spec.get("image", "")
-        told = f'Container image "{image}" already present on machine and can be accessed by the pod'
-        self.container(spec, "Normal", "Pulled", told)
+        message = f'Container image "{image}" already present on machine and can be accessed by the pod'
+        self.container(spec, "Normal", "Pulled", message)
 
     def started(self, spec: Tree) -> None:
-        """It runs."""
+        """Record that a container was created and started."""
         self.container(spec, "Normal", "Created", "Container created")
         self.container(spec, "Normal", "Started", "Container started")
 
     def restarting(self, spec: Tree) -> None:
-        """It failed, and is not run again at once."""
+        """Record the back-off before a failed container restarts."""
         meta = self.tree["metadata"]
         where = f"{meta['name']}_{meta.get('namespace', '')}({meta.get('uid', '')})"
-        told = f"Back-off restarting failed container {spec['name']} in pod {where}"
-        self.container(spec, "Warning", "BackOff", told)
+        message = f"Back-off restarting failed container {spec['name']} in pod {where}"
+        self.container(spec, "Warning", "BackOff", message)
 
     def _record(self, field: str, type: EventType, reason: str, message: str) -> None:
         about = {"kind": "Pod", "apiVersion": "v1", "metadata": self.tree["metadata"], "fieldPath": field}

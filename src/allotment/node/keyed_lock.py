@@ -1,4 +1,4 @@
-"""Locks by key: whoever works on some things works on them alone; nothing is kept for what nobody works on."""
+"""Asyncio locks by key; a lock exists only while a task holds it or waits for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class _CountedLock:
-    """A lock, and how many hold it or wait for it."""
+    """A lock and the number of tasks that hold it or wait for it."""
 
     __slots__ = ("lock", "users")
 
@@ -21,15 +21,15 @@ class _CountedLock:
 
 
 class KeyedLocks(Generic[K]):
-    """The locks. Keys must have an order, the one in which they are taken: so nobody waits in a circle."""
+    """A set of locks. Keys must be sortable: locks are acquired in sorted order, which prevents deadlocks."""
 
     def __init__(self) -> None:
         self._turns: dict[K, _CountedLock] = {}
 
     @asynccontextmanager
     async def hold(self, keys: Iterable[K]) -> AsyncIterator[None]:
-        """Alone with these keys."""
-        wanted: list[Any] = sorted(set(keys))  # type checkers know no type of things that have an order
+        """Hold the locks of all these keys."""
+        wanted: list[Any] = sorted(set(keys))  # there is no standard type for sortable values
         turns = [(key, self._turns.setdefault(key, _CountedLock())) for key in wanted]
         for _, turn in turns:
             turn.users += 1

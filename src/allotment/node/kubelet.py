@@ -1,7 +1,7 @@
-"""The kubelets of many nodes, in one program: each pod bound to one of them runs until it is deleted.
+"""The kubelets of many nodes in one program: each pod bound to one of them runs until it is deleted.
 
-A node is simulated when it says so (annotation ``allotment.dev/simulated``); pods on other nodes are left alone, unless
-the program was told to serve them, with a machine that says how.
+A node with the annotation ``allotment.dev/simulated`` is simulated. Pods on other nodes are ignored unless the program
+has a machine configuration for the node.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ SIMULATED: Final = "allotment.dev/simulated"
 
 
 class Kubelets:
-    """What runs on the nodes, for whoever asks for logs or a shell. :meth:`run` is the program.
+    """The kubelets of the nodes, with their log, exec, attach and port-forward endpoints. :meth:`run` is the program.
 
-    ``plugins``: the drivers of the nodes. ``machines``: how nodes run pods, by name; nodes that are not in it are
-    simulated. Both may be added to at any time. ``simulated``: whether all simulated nodes are served, or only those
-    that ``machines`` has. ``groups``: whether pods may use what is reserved for their PodGroups, which a gate decides.
+    ``plugins``: the drivers of the nodes. ``machines``: machine configurations by node name; other nodes are
+    simulated. Both may be extended at any time. ``simulated``: whether all simulated nodes are served, or only those
+    in ``machines``. ``groups``: whether pods may use claims reserved for their PodGroups (a feature gate).
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class Kubelets:
         self._agent: Agent | None = None
 
     def find(self, uid: str) -> PodRun | None:
-        """The run of a pod, by uid; None when it runs on no node of ours (yet)."""
+        """The run of the pod with this uid; None if it does not run on a served node (yet)."""
         return self._agent.find(uid) if self._agent is not None else None
 
     async def run(self, context: ProgramContext, ready: asyncio.Event | None = None) -> None:
-        """Report all nodes that are served and run their pods, for ever. Pods wait for ``ready``; nodes do not."""
+        """Report the status of all served nodes and run their pods until cancelled. Only pods wait for ``ready``."""
         async with asyncio.TaskGroup() as group:
             group.create_task(NodeStatuses(context, self._serves).run(), name="status of nodes")
             if ready is not None:
@@ -65,13 +65,13 @@ class Kubelets:
             return True
         return self._simulated and SIMULATED in (node["metadata"].get("annotations") or {})
 
-    # --- what clients ask of a node -------------------------------------------------------------------------------
+    # --- client endpoints -----------------------------------------------------------------------------------------
 
     def logs(
         self, pod: Tree, container: str, *, follow: bool, previous: bool, timestamps: bool, tail: int | None,
         since: datetime | None, since_seconds: int | None,
     ) -> AsyncIterator[bytes]:  # fmt: skip
-        """What a container printed. Raises StatusError while it has not run."""
+        """A container's log. Raises StatusError if it has not started yet."""
         found = kubelet_api.running(self._of(pod), pod, container)
         return kubelet_api.logs(
             found, follow=follow, previous=previous, timestamps=timestamps, tail=tail, since=since,
@@ -82,7 +82,7 @@ class Kubelets:
         self, pod: Tree, container: str, command: Sequence[str], *, stdin: AsyncIterator[bytes] | None,
         stdout: kubelet_api.Write, stderr: kubelet_api.Write, tty: bool, sizes: AsyncIterator[tuple[int, int]],
     ) -> int:  # fmt: skip
-        """Run a command in a container; its exit code."""
+        """Run a command in a container and return its exit code."""
         found = kubelet_api.running(self._of(pod), pod, container)
         return await kubelet_api.command(found, command, stdin=stdin, stdout=stdout, stderr=stderr, tty=tty)
 
@@ -90,11 +90,11 @@ class Kubelets:
         self, pod: Tree, container: str, *, stdin: AsyncIterator[bytes] | None, stdout: kubelet_api.Write,
         stderr: kubelet_api.Write, tty: bool, sizes: AsyncIterator[tuple[int, int]],
     ) -> int:  # fmt: skip
-        """Share what a container prints; its exit code when it ends."""
+        """Stream a container's output; returns its exit code when it ends."""
         return await kubelet_api.attach(kubelet_api.running(self._of(pod), pod, container), stdout)
 
     async def port(self, pod: Tree, port: int) -> Connection:
-        """Connect to a port. Raises OSError when nobody listens."""
+        """Connect to a port of a pod. Raises OSError if no process listens."""
         return await kubelet_api.port(self._of(pod), pod, port)
 
     def _of(self, pod: Tree) -> PodRun | None:

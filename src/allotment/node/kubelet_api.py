@@ -1,6 +1,6 @@
-"""What a kubelet answers about a pod that runs on it: logs, commands, streams and ports.
+"""The kubelet's endpoints for a running pod: logs, exec, attach and port-forward.
 
-What a container runs answers for itself; this finds it.
+This finds the container; its runtime does the work.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from datetime import datetime
 
 from allotment.cluster.errors import StatusError
 from allotment.model.trees import Tree
-from allotment.node.container_log import Journal, Line
+from allotment.node.container_log import ContainerLog, LogLine
 from allotment.node.containers import Container
 from allotment.node.pod_lifecycle import PodRun
 from allotment.node.runtimes.runtime import Connection
@@ -25,12 +25,12 @@ def _failure(code: int, reason: str, message: str) -> StatusError:
 
 
 def running(run: PodRun | None, pod: Tree, name: str) -> Container:
-    """A container that has run. Raises StatusError, in a kubelet's words, for one that has not."""
+    """A container that has been started. Raises StatusError, with the kubelet's text, otherwise."""
     container = run.find(name) if run else None
     if container is None or container.started is None:
         where = pod["metadata"]["name"]
-        told = f'container "{name}" in pod "{where}" is waiting to start: ContainerCreating'
-        raise _failure(400, "BadRequest", told)
+        message = f'container "{name}" in pod "{where}" is waiting to start: ContainerCreating'
+        raise _failure(400, "BadRequest", message)
     return container
 
 
@@ -38,13 +38,13 @@ async def logs(
     container: Container, *, follow: bool, previous: bool, timestamps: bool, tail: int | None,
     since: datetime | None, since_seconds: int | None,
 ) -> AsyncIterator[bytes]:  # fmt: skip
-    """What a container printed, in whole lines; with ``follow``, until it ends."""
-    journal: Journal | None = container.journal_before if previous else container.journal
+    """A container's log in whole lines; with ``follow``, until the container ends."""
+    journal: ContainerLog | None = container.previous_log if previous else container.current_log
     if journal is None:
         raise _failure(400, "BadRequest", f'previous terminated container "{container.name}" not found')
     moment = container.clock.moment()
 
-    def text(lines: Sequence[Line]) -> bytes:
+    def text(lines: Sequence[LogLine]) -> bytes:
         wanted = (
             line
             for line in lines
@@ -68,21 +68,21 @@ async def command(
     container: Container, words: Sequence[str], *, stdin: AsyncIterator[bytes] | None, stdout: Write, stderr: Write,
     tty: bool,
 ) -> int:  # fmt: skip
-    """Run a command beside the container's own; its exit code."""
+    """Run a command in a running container and return its exit code."""
     if container.now is None:
         raise _failure(500, "InternalError", f'container not found ("{container.name}")')
     return await container.now.exec(words, stdin=stdin, stdout=stdout, stderr=stderr, tty=tty)
 
 
 async def attach(container: Container, stdout: Write) -> int:
-    """Share what the container prints from now on; its exit code."""
-    async for lines in container.journal.follow(container.journal.number):
+    """Stream what the container prints from now on; returns its exit code."""
+    async for lines in container.current_log.follow(container.current_log.number):
         await stdout(b"".join(line.text + b"\n" for line in lines))
     return container.ended.code if container.ended else 0
 
 
 async def port(run: PodRun | None, pod: Tree, number: int) -> Connection:
-    """Connect to a port: of the container that declares it, or of the first that answers. Raises OSError."""
+    """Connect to a port of the container that declares it, or the first that accepts. Raises OSError."""
     mains = [container for container in (run.mains if run else ()) if container.now is not None]
     mains.sort(key=lambda c: all(declared.get("containerPort") != number for declared in c.spec.get("ports") or ()))
     for container in mains:

@@ -1,9 +1,8 @@
-"""The sign of life of every node: a Lease that its agent renews (KEP-589).
+"""Node heartbeats: the Lease of every node, renewed by its agent (KEP-589).
 
-One timer renews the leases of all nodes of a process, at most ten a second, however many nodes there are and however
-fast the lab's clock runs: a node of a thousand says for longer that it lives. That is what ``leaseDurationSeconds`` is
-for, and whoever judges silence (``node_lifecycle``) goes by it. A node whose agent is gone falls silent, as in a
-cluster.
+One loop renews the leases of all nodes of a process, at most ten per second, however many nodes there are and however
+fast the lab's clock runs. With more nodes the renewal period and ``leaseDurationSeconds`` grow, and the node lifecycle
+controller honours that duration. A node whose agent is gone stops renewing, as in a real cluster.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from allotment.cluster.resources import LEASES
 from allotment.model.trees import Tree
 
 NAMESPACE: Final = "kube-node-lease"
-#: Real seconds between two signs of life, and leases renewed a second at most.
+#: Minimum seconds (real time) between two renewals of a lease, and the maximum number of renewals per second.
 _PERIOD: Final = 10.0
-_A_SECOND: Final = 10
-#: A sign of life counts for so many periods.
-_PERIODS: Final = 4
+_MAX_PER_SECOND: Final = 10
+#: Lease duration in renewal periods.
+_DURATION_PERIODS: Final = 4
 
 
 log = logging.getLogger(__name__)
@@ -37,11 +36,11 @@ def period(nodes: int) -> float:
     >>> period(3), period(1000)
     (10.0, 100.0)
     """
-    return max(_PERIOD, nodes / _A_SECOND)
+    return max(_PERIOD, nodes / _MAX_PER_SECOND)
 
 
 class Leases:
-    """The leases of some nodes. ``nodes()``: their names and uids now."""
+    """Renews the leases of nodes. ``nodes()``: their current names and uids."""
 
     def __init__(self, client: Client, clock: Clock, nodes: Callable[[], Sequence[tuple[str, str]]]) -> None:
         self._client = client
@@ -50,22 +49,22 @@ class Leases:
         self._renewed: set[str] = set()
 
     async def run(self) -> None:
-        """Renew for ever."""
+        """Renew the leases until cancelled."""
         while True:
             nodes = self._nodes()
             seconds = period(len(nodes))
             parts = math.ceil(seconds / _PERIOD)
             for part in range(parts):
-                began = asyncio.get_running_loop().time()
-                mine = nodes[part::parts]
-                await asyncio.gather(*(self._renew(name, uid, seconds) for name, uid in mine))
-                await asyncio.sleep(max(seconds / parts - (asyncio.get_running_loop().time() - began), 0.1))
+                start = asyncio.get_running_loop().time()
+                batch = nodes[part::parts]
+                await asyncio.gather(*(self._renew(name, uid, seconds) for name, uid in batch))
+                await asyncio.sleep(max(seconds / parts - (asyncio.get_running_loop().time() - start), 0.1))
 
     async def _renew(self, node: str, uid: str, seconds: float) -> None:
-        # On the lab's clock, for that is what silence is measured with.
+        # In the lab clock's seconds, because the node lifecycle controller measures with that clock.
         spec = {
             "holderIdentity": node,
-            "leaseDurationSeconds": min(math.ceil(_PERIODS * seconds * max(self._clock.speed, 1)), 2**31 - 1),
+            "leaseDurationSeconds": min(math.ceil(_DURATION_PERIODS * seconds * max(self._clock.speed, 1)), 2**31 - 1),
             "renewTime": self._clock.now_micro(),
         }
         try:

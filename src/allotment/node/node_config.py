@@ -1,4 +1,4 @@
-"""What a node runs its pods with; a simulated node needs to be told nothing."""
+"""The machine configuration of a node; a simulated node needs none."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from allotment.node.runtimes.runtime import Runtime
 class Machine(NamedTuple):
     """How one node runs pods.
 
-    ``runtime``: what runs its containers; None for the simulated one, that all nodes share. ``cdi``: where its drivers
-    write what containers need; of two with the same device the later wins. ``state``: a folder of the node's own for
-    what must outlive the agent (the kubelet's ``dra_manager_state``, folders of volumes); without one the agent
-    remembers nothing and prepares again.
+    ``runtime``: its container runtime; None for the simulated one, which all nodes share. ``cdi``: the CDI spec
+    folders of its drivers; for the same device the later one wins. ``state``: the node's folder for state that must
+    outlive the agent (the kubelet's ``dra_manager_state``, volumes); without it claims are prepared again.
     """
 
     runtime: Runtime | None = None

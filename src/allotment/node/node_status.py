@@ -1,10 +1,9 @@
-"""What is reported of nodes whatever their pods do: a Lease that is renewed, and conditions that hold.
+"""Node status reporting: lease renewal, and node conditions after the control plane has lost a node.
 
-A control plane that has not been notified of a node for a while sets its conditions to Unknown, taints it and evicts
-its pods. No controller takes that back: as long as the kubelet does not report the conditions again, the node stays
-lost, over restarts of everything. They are reported when the control plane has lost a node, and not every few seconds
-as well, for a node without pods costs nothing but its Lease. Conditions that a client has written for a test of its own
-are no such loss, and stay.
+When a node's lease expires, the control plane sets its conditions to Unknown, taints it and evicts its pods. Only the
+kubelet can revert that, by reporting the conditions again. They are reported only in that case and not periodically,
+so that a node without pods costs nothing but its Lease. Conditions that a client wrote, for example in a test, are not
+overwritten.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from allotment.model.core import Node
 from allotment.model.trees import Tree
 from allotment.node.leases import Leases
 
-#: How the node lifecycle controller says that it was not notified: for too long, or never.
+#: The node lifecycle controller's condition reasons for a node that stopped reporting, or never reported.
 _LOST: Final = frozenset({"NodeStatusUnknown", "NodeStatusNeverUpdated"})
 
 
 class NodeStatuses:
-    """Reports the nodes of a program. ``serves``: whether a node is one of them."""
+    """Reports the status of the nodes for which ``serves`` is true."""
 
     def __init__(self, context: ProgramContext, serves: Callable[[Tree], bool]) -> None:
         self._clock = context.clock
@@ -39,7 +38,7 @@ class NodeStatuses:
         )
 
     async def run(self) -> None:
-        """Report for ever."""
+        """Report until cancelled."""
         await self._nodes.synced.wait()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._leases.run(), name="leases of nodes")
@@ -63,7 +62,7 @@ class NodeStatuses:
 
 
 def healthy_conditions(now: str) -> list[Tree]:
-    """The conditions that the kubelet of a node without troubles reports."""
+    """The conditions that the kubelet of a healthy node reports."""
     return [
         _condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory", now),
         _condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure", now),
@@ -80,7 +79,7 @@ def _condition(kind: str, status: str, reason: str, message: str, now: str) -> T
 
 
 def _lost(node: CachedItem[Any]) -> frozenset[str]:
-    """The types of the conditions that the control plane has given up."""
+    """The types of the conditions that the control plane has set to Unknown."""
     return frozenset(
         str(one["type"])
         for one in node.status.get("conditions") or ()

@@ -1,9 +1,9 @@
-"""Which drivers serve the claims of which node.
+"""The registry of DRA drivers by node.
 
-A driver is a :class:`~allotment.kubelet_plugin.messages.Plugin`: a call away in this process (the lab's own fleet),
-or a process of its own that registered through a node's plugins folder, as with a real kubelet. Slices that a user
-wrote by hand for a simulated node belong to no driver at all; their devices are handed out all the same
-(:class:`Permissive`), or nobody could try a manifest before there is a driver.
+A driver is a :class:`~allotment.kubelet_plugin.messages.KubeletPlugin`: an object in this process (the lab's own
+fleet), or a process that registered through a node's plugins folder, as with a real kubelet. ResourceSlices that a
+user wrote by hand for a simulated node belong to no driver; their devices can be used all the same
+(:class:`Permissive`), so that a manifest can be tried before its driver exists.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from typing import Protocol
 
 from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, KubeletPlugin, PrepareResult
 
-#: A driver of a node came (its newest plugin) or went (None).
+#: Callback: a driver of a node registered (its plugin) or unregistered (None).
 Changed = Callable[[str, str, KubeletPlugin | None], None]
 
 
 class Permissive:
-    """A driver for devices that nobody drives: every claim is prepared, and nothing is done for it."""
+    """The driver of devices that have none: every claim is prepared successfully without any action."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, PrepareResult]:
-        """Nothing to do for any of them."""
+        """Report success for every claim."""
         return {claim.uid: PrepareResult() for claim in claims}
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
-        """Nothing to undo."""
+        """Report success for every claim."""
         return {claim.uid: "" for claim in claims}
 
     def health(self) -> AsyncIterator[Sequence[DeviceHealth]] | None:
-        """Nobody knows."""
+        """None: health is not reported."""
         return None
 
 
@@ -41,12 +41,12 @@ class Registrations(Protocol):
     """Drivers that registered in a folder (:class:`allotment.kubelet_plugin.plugin_watcher.PluginRegistry`)."""
 
     def find(self, driver: str) -> KubeletPlugin | None:
-        """The one to call now."""
+        """The plugin to call for a driver; None if it is not registered."""
         ...
 
 
 class Plugins:
-    """Drivers by node and name. ``permissive``: whether drivers that never were there are stood in for."""
+    """Drivers by node and name. ``permissive``: whether :class:`Permissive` replaces drivers that never registered."""
 
     def __init__(self, *, permissive: bool = True) -> None:
         self._permissive = permissive
@@ -59,26 +59,26 @@ class Plugins:
         self._watchers: list[Callable[[str, Path], None]] = []
 
     def add(self, node: str, plugin: KubeletPlugin) -> None:
-        """A driver in this process serves a node, in place of the one of its name before it."""
+        """Add an in-process driver to a node, replacing one of the same name."""
         self._inside[node, plugin.name] = plugin
         self.changed(node, plugin.name, plugin)
 
     def remove(self, node: str, driver: str) -> None:
-        """It serves the node no more; none of that name is no error."""
+        """Remove an in-process driver from a node, if it exists."""
         if self._inside.pop((node, driver), None) is not None:
             self.changed(node, driver, self.find(node, driver))
 
     def forget(self, node: str, driver: str) -> None:
-        """It serves the node no more, and nobody is to wait for it: the node itself has gone."""
+        """Remove a driver of a deleted node, and do not expect it any more."""
         self.remove(node, driver)
         self._seen.discard((node, driver))
 
     def expect(self, node: str, driver: str) -> None:
-        """A driver will serve the node: until it is there, nobody stands in for it."""
+        """Expect a driver on a node: until it registers, it is not replaced by :class:`Permissive`."""
         self._seen.add((node, driver))
 
     def find(self, node: str, driver: str) -> KubeletPlugin | None:
-        """Whom to call for a driver's claims on a node; None while it is not there."""
+        """The plugin to call for a driver's claims on a node; None while it is not registered."""
         plugin = self._inside.get((node, driver))
         if plugin is None and node in self._registrations:
             plugin = self._registrations[node].find(driver)
@@ -96,10 +96,10 @@ class Plugins:
         """Whether a driver of this process serves the node under that name."""
         return (node, driver) in self._inside
 
-    # --- drivers outside ------------------------------------------------------------------------------------------
+    # --- out-of-process drivers -----------------------------------------------------------------------------------
 
     def watch_folder(self, node: str, folder: Path) -> None:
-        """Drivers outside register for a node in this folder, as in a kubelet's ``plugins_registry``."""
+        """Let out-of-process drivers register for a node in this folder, like a kubelet's ``plugins_registry``."""
         if self._folders.get(node) != folder:
             self._folders[node] = folder
             for watch in tuple(self._watchers):
@@ -107,30 +107,30 @@ class Plugins:
 
     @property
     def folders(self) -> Mapping[str, Path]:
-        """The folders by node."""
+        """The registration folders by node."""
         return self._folders
 
     def on_folder(self, watch: Callable[[str, Path], None]) -> Callable[[], None]:
-        """Be told of folders, first of those that there are; returns the end."""
+        """Call ``watch`` for existing and new folders; returns a function that unsubscribes."""
         self._watchers.append(watch)
         for node, folder in tuple(self._folders.items()):
             watch(node, folder)
         return lambda: self._watchers.remove(watch)
 
     def registered(self, node: str, registrations: Registrations) -> None:
-        """Ask these registrations for the drivers of a node that are not in this process."""
+        """Set the registrations of a node's out-of-process drivers."""
         self._registrations[node] = registrations
 
-    # --- who wants to know ----------------------------------------------------------------------------------------
+    # --- notifications --------------------------------------------------------------------------------------------
 
     def changed(self, node: str, driver: str, plugin: KubeletPlugin | None) -> None:
-        """A driver came or went: tell who wants to know."""
+        """Notify the callbacks that a driver registered or unregistered."""
         if plugin is not None:
             self._seen.add((node, driver))
         for callback in tuple(self._callbacks):
             callback(node, driver, plugin)
 
     def on_change(self, callback: Changed) -> Callable[[], None]:
-        """Be told of drivers that come and go from now on; returns the end."""
+        """Call ``callback`` when a driver registers or unregisters; returns a function that unsubscribes."""
         self._callbacks.append(callback)
         return lambda: self._callbacks.remove(callback)

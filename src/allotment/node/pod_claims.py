@@ -1,8 +1,8 @@
-"""Which claims a pod has, and which of their requests each of its containers uses.
+"""A pod's claims, and the requests that each of its containers uses.
 
-A pod names its claims itself; the objects have names of their own, which for generated ones stand in the pod's status.
-A container gets what its ``resources.claims`` say and nothing else, or, for extended resources, what the scheduler
-noted in the pod's status (KEP-4381, KEP-5004).
+A pod has its own names for its claims; the object names of generated claims are in the pod's status. A container gets
+only what its ``resources.claims`` list, or, for extended resources, what the scheduler wrote to the pod's status
+(KEP-4381, KEP-5004).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from allotment.model.trees import Tree
 
 
 class ClaimsError(Exception):
-    """Claims could not be prepared or undone; the text is the kubelet's."""
+    """Raised when claims cannot be prepared or unprepared; the text is the kubelet's."""
 
 
 def claim_names(pod: Tree) -> Iterator[tuple[str, str, bool]]:
-    """The pod's claims: its name for each, the object's (empty: none was needed), and whether it was made for the pod.
+    """The pod's claims: name in the pod, object name (empty: none was needed), and whether it was generated.
 
-    Last the one for extended resources, which the pod has no name for. Raises ClaimsError for one not made yet.
+    The claim for extended resources comes last, with an empty name. Raises ClaimsError if a claim is not created yet.
     """
     status = pod.get("status") or {}
     generated = {
@@ -39,7 +39,7 @@ def claim_names(pod: Tree) -> Iterator[tuple[str, str, bool]]:
 
 
 def requests_of(pod: Tree, container: Tree) -> Iterator[tuple[str, str]]:
-    """The claims that a container uses, by object name, each with the request it names (empty: all of them)."""
+    """The claims that a container uses: object name and request (empty: all requests)."""
     try:
         entries = tuple(claim_names(pod))
     except ClaimsError:
@@ -52,9 +52,9 @@ def requests_of(pod: Tree, container: Tree) -> Iterator[tuple[str, str]]:
                     yield name, used.get("request") or ""
     extended = (pod.get("status") or {}).get("extendedResourceClaimStatus")
     if extended:
-        asked = resources.get("requests") or resources.get("limits") or {}
+        amounts = resources.get("requests") or resources.get("limits") or {}
         for mapping in extended.get("requestMappings") or ():
-            if mapping["containerName"] == container["name"] and asked.get(mapping["resourceName"], "0") not in (
+            if mapping["containerName"] == container["name"] and amounts.get(mapping["resourceName"], "0") not in (
                 "0",
                 0,
             ):
@@ -62,7 +62,7 @@ def requests_of(pod: Tree, container: Tree) -> Iterator[tuple[str, str]]:
 
 
 def is_made_for(pod_uid: str, claim: Tree, group: str = "") -> bool:
-    """Whether a claim was generated for a pod, or for its group, where claims of groups count."""
+    """Whether a claim was generated for a pod, or for its ``group`` if given."""
     if group and owning_group(claim) == group:
         return True
     owners = claim["metadata"].get("ownerReferences") or ()

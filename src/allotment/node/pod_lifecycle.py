@@ -1,9 +1,9 @@
-"""A pod on a node, from its binding to its end.
+"""The lifecycle of a pod on its node, from binding to termination.
 
-Claims first: nothing starts before their drivers have prepared them. Then the init containers one after another, those
-that restart always staying beside the main ones, then these together. Every change of state is written to the pod's
-status. At the end, be it the containers' own, a deadline or a deletion, they are given time to stop, the claims are
-undone, and only then does the status say that the pod ended: whoever frees the devices goes by that.
+Claims come first: no container starts before their drivers have prepared them. Then the init containers run one after
+another (sidecars keep running), then the main containers together. Every change of state is written to the pod's
+status. At the end (exit, deadline or deletion) the containers get their grace period, the claims are unprepared, and
+only then does the status report an ended phase, because the claim controller releases the devices when it sees that.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from allotment.node.pod_status import Outlook, ended_phase, phase_of, status_pat
 from allotment.node.runtimes.runtime import Sandbox
 from allotment.node.sandbox_builder import NodeContext
 
-#: What pulling an image and starting a container takes here.
+#: Simulated seconds for pulling images and starting containers.
 START_SECONDS: Final = 0.1
-#: A kubelet's pause before it tries again what failed: half of it more, by chance.
+#: The kubelet's retry delay in seconds, plus up to half of it as jitter.
 _AGAIN_SECONDS: Final = 10.0
 _DEADLINE: Final = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 
@@ -35,16 +35,16 @@ log = logging.getLogger(__name__)
 
 
 class PodRun:
-    """One pod's containers. ``tree`` is the newest state of the pod; the agent keeps it so."""
+    """Runs one pod. ``tree`` is the newest version of the pod; the agent updates it."""
 
-    def __init__(self, tree: Tree, place: NodeContext, pod_ip: str) -> None:
+    def __init__(self, tree: Tree, context: NodeContext, pod_ip: str) -> None:
         self.tree = tree
-        self.place = place
+        self.context = context
         self.pod_ip = pod_ip
         self.inits: list[Container] = []
         self.mains: list[Container] = []
-        self._events = PodEvents(place.recorder, tree)
-        self._lifecycle = ContainerLifecycle(place, self._events, pod_ip, lambda: self.tree, self.refresh)
+        self._events = PodEvents(context.recorder, tree)
+        self._lifecycle = ContainerLifecycle(context, self._events, pod_ip, lambda: self.tree, self.refresh)
         self._claims: Mapping[str, Tree] = {}
         self._changed = asyncio.Event()
         self._woken = False
@@ -53,72 +53,72 @@ class PodRun:
         self._stuck = False
         self._reason = ("", "")
 
-    # --- from outside ---------------------------------------------------------------------------------------------
+    # --- called by the agent --------------------------------------------------------------------------------------
 
     def find(self, name: str) -> Container | None:
         """A container by its name."""
         return next((c for c in (*self.inits, *self.mains) if c.name == name), None)
 
     def retry_now(self) -> None:
-        """What the pod waits for may be there: do not wait longer."""
+        """Retry now: what the pod waits for may be available."""
         if not self.mains:
             self._woken = True
             self._lifecycle.wake()
 
     def refresh(self) -> None:
-        """Something outside changed that the status tells."""
+        """Write the status again: something outside the pod that it reports has changed."""
         self._changed.set()
 
     def restarted(self) -> PodRun:
-        """The run after this one, which broke down: from the beginning, or just to the end if that has begun."""
-        run = PodRun(self.tree, self.place, self.pod_ip)
+        """A new run of the pod after an internal error; it only terminates if this one was terminating."""
+        run = PodRun(self.tree, self.context, self.pod_ip)
         run._silent, run._reason = self._silent, self._reason
         if self._lifecycle.ending:
             run.end(0)
         return run
 
     def stop_reporting(self) -> None:
-        """Write nothing any more: the node's program ends, and its pods run on as far as anybody can see."""
+        """Stop writing the status: the program ends, and in the API its pods keep running."""
         self._silent = True
 
     def end(self, grace: float) -> None:
-        """Begin the end, whatever the restart policy; the containers have so many seconds. May be said again."""
+        """Start terminating the containers within ``grace`` seconds, whatever the restart policy. May be repeated."""
         self._lifecycle.end_all((*self.inits, *self.mains), grace)
 
     @property
     def phase(self) -> str:
-        """The phase that its containers make."""
+        """The pod's phase, computed from its containers."""
         return phase_of(self.tree, self.inits, self.mains, self._outlook)
 
-    # --- the life of the pod --------------------------------------------------------------------------------------
+    # --- lifecycle ------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Run to the end."""
+        """Run the pod until it has terminated."""
         try:
             async with asyncio.TaskGroup() as group:
                 self._lifecycle.group = group
                 writer = group.create_task(self._write())
                 deadline = self._after_deadline(group)
-                sidecars = await self._live(group)
+                sidecars = await self._run_containers(group)
                 if not self._lifecycle.ending:
                     self.end(self._lifecycle.grace)
                 for container, task in reversed(sidecars):
                     await self._lifecycle.end(container)
                     await task
                 await cancel_all([deadline] if deadline else [])
-                await self._undo()
+                await self._unprepare()
                 self._over = True
                 self._changed.set()
                 await writer
         finally:
             self._lifecycle.group = None
-        if self.place.state is not None:  # a pod may have written as much as it liked
-            await asyncio.to_thread(volumes.remove, self.place.state, self.tree["metadata"]["uid"])
+        if self.context.state is not None:  # in a thread: there may be many files
+            await asyncio.to_thread(volumes.remove, self.context.state, self.tree["metadata"]["uid"])
 
-    async def _live(self, group: asyncio.TaskGroup) -> list[tuple[Container, asyncio.Task[None]]]:
-        """Until the main containers are done, or never will be; the sidecars that run on."""
+    async def _run_containers(self, group: asyncio.TaskGroup) -> list[tuple[Container, asyncio.Task[None]]]:
+        """Run until the main containers have finished or cannot start; returns the sidecars that still run."""
         sidecars: list[tuple[Container, asyncio.Task[None]]] = []
-        if not await self._prepared():
+        if not await self._prepare():
             return sidecars
         spec = self.tree["spec"]
         self.inits = [self._container(each) for each in spec.get("initContainers") or ()]
@@ -133,49 +133,51 @@ class PodRun:
             elif not await self._lifecycle.run_init(container):
                 return sidecars
         if not self._lifecycle.ending:
-            await asyncio.gather(*(group.create_task(self._lifecycle.run_restarting(c, self._lifecycle.policy)) for c in self.mains))
+            await asyncio.gather(
+                *(group.create_task(self._lifecycle.run_restarting(c, self._lifecycle.policy)) for c in self.mains)
+            )
         return sidecars
 
-    async def _prepared(self) -> bool:
-        """Have the claims prepared, however long it takes; False when the pod is to end before."""
+    async def _prepare(self) -> bool:
+        """Prepare the claims, retrying until it succeeds; False if the pod ends first."""
         if not self._has_claims:
             return not self._lifecycle.ending
         while not self._lifecycle.ending:
             self._woken = False
             try:
-                self._claims = await self.place.claims.prepare(self.tree)
+                self._claims = await self.context.claims.prepare(self.tree)
                 return not self._lifecycle.ending
             except ClaimsError as error:
-                told = f"Failed to prepare dynamic resources: {error}"
-                self._events.pod("Warning", "FailedPrepareDynamicResources", told)
+                message = f"Failed to prepare dynamic resources: {error}"
+                self._events.pod("Warning", "FailedPrepareDynamicResources", message)
             self._changed.set()
             if not self._woken:
-                await self._lifecycle.pause(_AGAIN_SECONDS * (1 + self.place.random.random() / 2))
+                await self._lifecycle.pause(_AGAIN_SECONDS * (1 + self.context.random.random() / 2))
         return False
 
-    async def _undo(self) -> None:
-        """Have the claims undone, however long it takes."""
+    async def _unprepare(self) -> None:
+        """Unprepare the claims, retrying until it succeeds."""
         uid = self.tree["metadata"]["uid"]
         while self._has_prepared_claims:
             try:
-                await self.place.claims.unprepare(uid)
+                await self.context.claims.unprepare(uid)
             except ClaimsError as error:
                 log.warning(
                     "pod %s/%s: %s", self.tree["metadata"].get("namespace"), self.tree["metadata"]["name"], error
                 )
                 self._stuck = True
                 self._changed.set()
-                await self.place.clock.sleep(_AGAIN_SECONDS * (1 + self.place.random.random() / 2))
+                await self.context.clock.sleep(_AGAIN_SECONDS * (1 + self.context.random.random() / 2))
 
     def _after_deadline(self, group: asyncio.TaskGroup) -> asyncio.Task[None] | None:
         seconds = self.tree["spec"].get("activeDeadlineSeconds")
         if seconds is None:
             return None
         start = self._status.get("startTime")
-        left = self.place.clock.left(start, seconds) if start else float(seconds)
+        left = self.context.clock.left(start, seconds) if start else float(seconds)
 
         async def expire() -> None:
-            await self.place.clock.sleep(left)
+            await self.context.clock.sleep(left)
             self._reason = _DEADLINE
             self._events.pod("Normal", *_DEADLINE)
             self.end(self._lifecycle.grace)
@@ -186,30 +188,30 @@ class PodRun:
 
     def _container(self, spec: Tree) -> Container:
         async def sandbox() -> Sandbox:
-            return await self.place.sandbox(self.tree, spec, self.pod_ip, self._claims)
+            return await self.context.sandbox(self.tree, spec, self.pod_ip, self._claims)
 
-        return Container(spec, runtime=self.place.runtime, clock=self.place.clock, sandbox=sandbox)
+        return Container(spec, runtime=self.context.runtime, clock=self.context.clock, sandbox=sandbox)
 
     # --- the status -----------------------------------------------------------------------------------------------
 
     async def _write(self) -> None:
-        """Write the status whenever it changed; what happens meanwhile is one write more."""
+        """Write the status after every change; changes during a write are combined into the next one."""
         while self._changed.is_set() or not self._over:
             await self._changed.wait()
             self._changed.clear()
             if self._silent:
                 return
             if self._settling or (self._over and not self.mains and not self._reason[0]):
-                continue  # there will be more to tell at once, or there never was anything
+                continue  # another change follows immediately, or there is nothing to report
             meta = self.tree["metadata"]
             patch = status_patch(
-                self.tree, self.inits, self.mains, host_ip=self.place.host_ip(), pod_ip=self.pod_ip,
-                now=self.place.clock.now(), outlook=self._outlook,
-                allocated=lambda spec: self.place.allocated(self.tree, spec),
+                self.tree, self.inits, self.mains, host_ip=self.context.host_ip(), pod_ip=self.pod_ip,
+                now=self.context.clock.now(), outlook=self._outlook,
+                allocated=lambda spec: self.context.allocated(self.tree, spec),
             )  # fmt: skip
-            patch["metadata"] = {"uid": meta["uid"]}  # of this pod: one of its name may be there already
+            patch["metadata"] = {"uid": meta["uid"]}  # a new pod may already have this name
             try:
-                self.tree = await self.place.client.patch(
+                self.tree = await self.context.client.patch(
                     PODS, meta["name"], patch, meta["namespace"], kind="strategic", subresource="status"
                 )
             except (StatusError, Unreachable) as error:
@@ -222,7 +224,7 @@ class PodRun:
 
     @property
     def _settling(self) -> bool:
-        """Whether the containers have all ended, and their drivers are being told and have not refused yet."""
+        """Whether all containers have ended and their claims are being unprepared without an error so far."""
         if self._over or self._stuck or not ended_phase(self.tree, self.inits, self.mains, self._outlook):
             return False
         return self._has_prepared_claims
@@ -234,8 +236,8 @@ class PodRun:
 
     @property
     def _has_prepared_claims(self) -> bool:
-        """Whether drivers still have to undo something for the pod."""
-        return self._has_claims and self.place.claims.has_claims(self.tree["metadata"]["uid"])
+        """Whether claims of the pod still have to be unprepared."""
+        return self._has_claims and self.context.claims.has_claims(self.tree["metadata"]["uid"])
 
     @property
     def _has_claims(self) -> bool:

@@ -1,4 +1,4 @@
-"""A pod's status as its node writes it: container states, conditions, phase (Kubernetes' pod lifecycle)."""
+"""The pod status that a node writes: container states, conditions, phase (Kubernetes' pod lifecycle)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from allotment.node.containers import Container, ContainerExit
 
 
 class Outlook(NamedTuple):
-    """What a pod's status says beyond its containers.
+    """Inputs of a pod's status besides its containers.
 
-    ``final``: its containers will not run again, whatever the restart policy. ``held``: drivers still owe something, so
-    the phase may not be an ended one yet. ``reason`` and ``message``: why the node ended the pod.
+    ``final``: its containers will not restart, whatever the restart policy. ``held``: claims are still prepared, so
+    the phase may not be Succeeded or Failed yet. ``reason`` and ``message``: why the node terminated the pod.
     """
 
     final: bool = False
@@ -27,8 +27,10 @@ class Outlook(NamedTuple):
 _DEFAULT_OUTLOOK: Final = Outlook()
 
 
-def phase_of(pod: Tree, inits: Sequence[Container], mains: Sequence[Container], outlook: Outlook = _DEFAULT_OUTLOOK) -> str:
-    """``Pending`` until the first main container ran; ended when all have and none will run again."""
+def phase_of(
+    pod: Tree, inits: Sequence[Container], mains: Sequence[Container], outlook: Outlook = _DEFAULT_OUTLOOK
+) -> str:
+    """``Pending`` until the first main container started; an ended phase when none will run again."""
     ended = ended_phase(pod, inits, mains, outlook)
     if ended and not outlook.held:
         return ended
@@ -36,7 +38,7 @@ def phase_of(pod: Tree, inits: Sequence[Container], mains: Sequence[Container], 
 
 
 def ended_phase(pod: Tree, inits: Sequence[Container], mains: Sequence[Container], outlook: Outlook) -> str:
-    """``Succeeded`` or ``Failed`` once nothing will run any more; empty before."""
+    """``Succeeded`` or ``Failed`` once no container will run again; empty before."""
     policy = pod["spec"].get("restartPolicy", "Always")
     if outlook.reason:
         return "Failed" if all(c.ended is not None or c.started is None for c in mains) else ""
@@ -44,10 +46,10 @@ def ended_phase(pod: Tree, inits: Sequence[Container], mains: Sequence[Container
     first = [c for c in inits if c.name not in sidecars]
     if policy == "Never" and any(c.ended is not None and c.ended.code != 0 for c in first):
         return "Failed"
-    begun = any(c.started is not None for c in mains)
-    if outlook.final and (begun or inits) and all(c.ended is not None or c.started is None for c in mains):
-        return "Succeeded" if begun and all(c.ended is not None and c.ended.code == 0 for c in mains) else "Failed"
-    if not begun or policy == "Always" or any(c.ended is None for c in mains):
+    started = any(c.started is not None for c in mains)
+    if outlook.final and (started or inits) and all(c.ended is not None or c.started is None for c in mains):
+        return "Succeeded" if started and all(c.ended is not None and c.ended.code == 0 for c in mains) else "Failed"
+    if not started or policy == "Always" or any(c.ended is None for c in mains):
         return ""
     if all(c.ended is not None and c.ended.code == 0 for c in mains):
         return "Succeeded"
@@ -58,7 +60,7 @@ def status_patch(
     pod: Tree, inits: Sequence[Container], mains: Sequence[Container], *, host_ip: str, pod_ip: str, now: str,
     outlook: Outlook = _DEFAULT_OUTLOOK, allocated: Callable[[Tree], list[Tree]] = lambda spec: [],
 ) -> Tree:  # fmt: skip
-    """A strategic patch of the status. ``allocated``: how the devices of a container are, by its spec."""
+    """A strategic patch of the status. ``allocated(spec)``: the health of a container's devices."""
     phase = phase_of(pod, inits, mains, outlook)
     ended = phase in ("Succeeded", "Failed")
     first = pod["spec"].get("initContainers") or ()
@@ -68,16 +70,16 @@ def status_patch(
     serving = [*(c for c in inits if c.name in sidecars), *mains]
     names = [spec["name"] for spec in pod["spec"]["containers"]]
     unready = [c.name for c in serving if not c.ready] if mains else names
-    begun = any(c.started is not None for c in (*inits, *mains))
+    started = any(c.started is not None for c in (*inits, *mains))
     ready = not ended and not unready and not incomplete
     why = _unready(phase, unready)
     conditions = [
-        _condition(pod, "PodReadyToStartContainers", begun and not ended, now),
+        _condition(pod, "PodReadyToStartContainers", started and not ended, now),
         _condition(pod, "Initialized", not incomplete or ended, now, *_uninitialized(phase, incomplete)),
         _condition(pod, "Ready", ready, now, *(("", "") if ready else why)),
         _condition(pod, "ContainersReady", ready, now, *(("", "") if ready else why)),
     ]
-    waiting = "PodInitializing" if first and begun else "ContainerCreating"
+    waiting = "PodInitializing" if first and started else "ContainerCreating"
     status: Tree = {
         "phase": phase,
         "conditions": conditions,
@@ -89,7 +91,7 @@ def status_patch(
     }
     if outlook.reason:
         status |= {"reason": outlook.reason, "message": outlook.message}
-    if begun:
+    if started:
         status |= {"podIP": pod_ip, "podIPs": [{"ip": pod_ip}]}
     if inits:
         status["initContainerStatuses"] = [_container(pod, c, waiting, allocated(c.spec)) for c in inits]
@@ -133,7 +135,7 @@ def _condition(pod: Tree, type: str, true: bool, now: str, reason: str = "", mes
 
 
 def _not_started(spec: Tree, waiting: str) -> Tree:
-    """A container of a pod that waits for its devices."""
+    """The status of a container that has not been created yet."""
     state = {"waiting": {"reason": waiting}}
     named = {"name": spec["name"], "image": spec.get("image", ""), "imageID": ""}
     return {**named, "ready": False, "started": False, "restartCount": 0, "state": state, "lastState": {}}

@@ -1,7 +1,7 @@
-"""What probes and lifecycle hooks do: run a command, fetch a page, open a port, or just wait.
+"""Handlers of probes and lifecycle hooks: exec, httpGet, tcpSocket, grpc and sleep.
 
-Failures are told in a kubelet's words, for they stand in events that people search for. Two things are simpler than
-there: a page over HTTPS is judged by whether its port is open, and so is gRPC's health service.
+Failures have the kubelet's texts, because they appear in events that users search for. Two handlers are simpler than
+the kubelet's: HTTPS and gRPC health checks only test whether the port is open.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from allotment.model.trees import Tree
 from allotment.node.containers import Container
 from allotment.node.runtimes.runtime import Connection
 
-#: A head that is longer than this is no answer to a probe.
+#: Maximum bytes read while waiting for the status line of an HTTP probe.
 _LONGEST_HEAD: Final = 64 * 1024
 _LONGEST_OUTPUT: Final = 10 * 1024
 
@@ -23,14 +23,14 @@ log = logging.getLogger(__name__)
 
 
 class ProbeOutcome(NamedTuple):
-    """Whether it went well, and what there is to say."""
+    """Whether a handler succeeded, and its message."""
 
     ok: bool
     message: str = ""
 
 
 async def attempt(handler: Tree, container: Container, pod_ip: str, *, seconds: float, clock: Clock) -> ProbeOutcome:
-    """Do what a handler says, for at most so many seconds of the clock."""
+    """Run a handler with a timeout of ``seconds`` on ``clock``."""
     if "sleep" in handler:
         await clock.sleep(min(handler["sleep"]["seconds"], seconds))
         return ProbeOutcome(True)
@@ -45,7 +45,7 @@ async def attempt(handler: Tree, container: Container, pod_ip: str, *, seconds: 
     except TimeoutError:
         return ProbeOutcome(False, _late(handler, container, pod_ip, seconds))
     except Exception as error:
-        # What cannot be asked is not well; it is no reason to end the pod's other containers.
+        # An internal error fails this probe only, not the pod's other containers.
         log.warning("container %s: probe failed with an internal error", container.name, exc_info=True)
         return ProbeOutcome(False, f"{type(error).__name__}: {error}")
 
@@ -112,11 +112,13 @@ async def _page(action: Tree, container: Container, pod_ip: str) -> ProbeOutcome
     if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
         return ProbeOutcome(False, f'Get "{url}": EOF')
     code = int(words[1])
-    return ProbeOutcome(True) if 200 <= code < 400 else ProbeOutcome(False, f"HTTP probe failed with statuscode: {code}")
+    return (
+        ProbeOutcome(True) if 200 <= code < 400 else ProbeOutcome(False, f"HTTP probe failed with statuscode: {code}")
+    )
 
 
 def port_of(port: int | str | None, spec: Tree) -> int:
-    """The number of a port that may be named. Raises OSError for a name that the container does not have."""
+    """The number of a port given as number or name. Raises OSError for a name that the container does not declare."""
     if isinstance(port, int):
         return port
     for declared in spec.get("ports") or ():

@@ -1,7 +1,7 @@
-"""Whether a container is up, ready and alive, as its probes say.
+"""Startup, liveness and readiness probes.
 
-A startup probe holds the others back until it succeeds. Readiness makes the pod's condition; a liveness or startup
-probe that fails often enough has the container ended, and its restart policy does the rest.
+The other probes wait until the startup probe succeeds. Readiness sets the pod's condition; a liveness or startup probe
+that reaches its failure threshold terminates the container, and the restart policy applies.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _KINDS: Final[tuple[Kind, ...]] = ("startup", "liveness", "readiness")
 
 
 class Probe(NamedTuple):
-    """A probe of a container. ``failed(text)``: tell it; ``changed()``: its word counts now; ``kill(kind)``: end it."""
+    """A container's probe. Callbacks: ``failed(text)``, ``changed()`` on a new result, ``kill(spec, kind)``."""
 
     kind: Kind
     spec: Tree
@@ -29,7 +29,7 @@ class Probe(NamedTuple):
     kill: Callable[[Tree, str], None]
 
     async def run(self) -> None:
-        """Probe until there is nothing more to say, for as long as this run of the container lasts."""
+        """Probe the container until the result is final or the task is cancelled."""
         container, clock, spec = self.container, self.container.clock, self.spec
         if self.kind != "startup":
             await container.up.wait()
@@ -48,7 +48,7 @@ class Probe(NamedTuple):
             await clock.sleep(spec.get("periodSeconds") or 10)
 
     def _settled(self, ok: bool) -> bool:
-        """Its word counts; whether that was the last one."""
+        """Apply a result that reached its threshold; True if it is final."""
         if self.kind == "readiness":
             if self.container.ready != ok:
                 self.container.ready = ok
@@ -69,7 +69,7 @@ def probes_of(
     container: Container, pod_ip: str, *, failed: Callable[[str], None], changed: Callable[[], None],
     kill: Callable[[Tree, str], None],
 ) -> Iterator[Probe]:  # fmt: skip
-    """The probes that a container has."""
+    """The probes of a container."""
     for kind in _KINDS:
         if spec := container.spec.get(f"{kind}Probe"):
             yield Probe(kind, spec, container, pod_ip, failed, changed, kill)

@@ -1,4 +1,4 @@
-"""What a pod finds on its node, and how a container's run there is put together."""
+"""The node context of a pod, and the sandbox (runtime input) for a container's run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class NodeContext(NamedTuple):
     cdi: CdiDevices
     claims: NodeClaims
     healths: DeviceHealths
-    seen: Callable[[Tree, Tree, Mapping[str, Tree]], tuple[ContainerDevice, ...]]
+    devices: Callable[[Tree, Tree, Mapping[str, Tree]], tuple[ContainerDevice, ...]]
     state: Path | None = None
 
     def host_ip(self) -> str:
@@ -42,12 +42,12 @@ class NodeContext(NamedTuple):
         return address_of(self.tree())
 
     def allocated(self, pod: Tree, spec: Tree) -> list[Tree]:
-        """How the devices of a container are, for its status."""
+        """A container's ``allocatedResourcesStatus``."""
         return allocated(self.name, pod, spec, self.claims, self.healths)
 
     async def sandbox(self, pod: Tree, spec: Tree, pod_ip: str, claims: Mapping[str, Tree]) -> Sandbox:
-        """A container's next run. ``claims``: the pod's, by its names for them. Raises NotStarted."""
-        devices = self.seen(pod, spec, claims)
+        """Build the input for a container's next run. ``claims``: by their names in the pod. Raises NotStarted."""
+        devices = self.devices(pod, spec, claims)
         ids = self.claims.cdi_ids(pod, spec)
         environment = await environment_of(
             pod, spec, node=self.tree(), pod_ip=pod_ip, devices=() if ids else devices, client=self.client
@@ -72,6 +72,6 @@ class NodeContext(NamedTuple):
 
 
 def address_of(node: Tree) -> str:
-    """The address that a node says it has."""
+    """A node's InternalIP; 127.0.0.1 if it has none."""
     addresses = (node.get("status") or {}).get("addresses") or ()
     return next((str(entry["address"]) for entry in addresses if entry.get("type") == "InternalIP"), "127.0.0.1")

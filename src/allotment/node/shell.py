@@ -1,7 +1,7 @@
-"""Runs shell text inside a simulated container.
+"""The shell interpreter of a simulated container.
 
-Nothing leaves the process: every command is one of :mod:`.programs`. Background commands run as tasks of their own;
-``wait`` waits for them. A shell that is cancelled takes them with it.
+No process is started: every command is one of :mod:`.shell_commands`. Background commands run as tasks; ``wait`` waits
+for them. Cancelling the shell cancels them too.
 """
 
 from __future__ import annotations
@@ -11,13 +11,24 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
-from allotment.node.shell_parser import Chain, Choice, Command, Each, Loop, Node, Pipe, Unreadable, Word, parse
+from allotment.node.shell_parser import (
+    Command,
+    CommandList,
+    ForLoop,
+    IfStatement,
+    Node,
+    Pipeline,
+    ShellSyntaxError,
+    WhileLoop,
+    Word,
+    parse,
+)
 
 _MOST_PIECES: Final = 16
 
 
-class Flow:
-    """From one writer to one reader."""
+class ShellPipe:
+    """A bounded pipe from one writer to one reader."""
 
     def __init__(self) -> None:
         self._pieces: asyncio.Queue[bytes] = asyncio.Queue(_MOST_PIECES)
@@ -25,18 +36,18 @@ class Flow:
         self._closed = False
 
     async def write(self, data: bytes) -> bool:
-        """Hand on; False when nobody reads any more."""
+        """Write data; False if the reader has closed the pipe."""
         if data and not self._closed:
             await self._pieces.put(data)
         return not self._closed
 
     async def end(self) -> None:
-        """Nothing more is written."""
+        """Close the writing end."""
         if not self._closed:
             await self._pieces.put(b"")
 
     async def read(self) -> bytes:
-        """What comes next; empty at the end."""
+        """The next data; empty at the end."""
         if self._ended:
             return b""
         data = await self._pieces.get()
@@ -44,18 +55,18 @@ class Flow:
         return data
 
     def close(self) -> None:
-        """Nothing more is read; whoever waits to write need not."""
+        """Close the reading end and release a blocked writer."""
         self._closed = True
         while not self._pieces.empty():
             self._pieces.get_nowait()
 
 
-#: What ``sh`` exits with when it does not know a command, and when it cannot read its text.
+#: Exit codes of ``sh`` for an unknown command and for a syntax error.
 NOT_FOUND: Final = 127
 MISUSED: Final = 2
-#: What a command ends with that writes to nobody (SIGPIPE).
+#: Exit code of a command that writes to a closed pipe (SIGPIPE).
 BROKEN_PIPE: Final = 141
-#: Shells in each other. Each takes a dozen frames of the interpreter's own stack, which must not run out.
+#: Maximum nesting of shells. Each takes a dozen frames of Python's stack.
 _MOST_DEPTH: Final = 40
 _WHOLE: Final = re.compile("-?[0-9]{1,18}")
 
@@ -63,7 +74,7 @@ Write = Callable[[bytes], Awaitable[None]]
 
 
 class Streams(NamedTuple):
-    """Where a command reads and writes. ``read()`` gives ``b""`` at the end of the input."""
+    """A command's standard streams. ``read()`` returns ``b""`` at the end of the input."""
 
     read: Callable[[], Awaitable[bytes]]
     out: Write
@@ -78,7 +89,7 @@ class Exit(Exception):
         self.code = code
 
 
-class Leave(Exception):
+class LoopControl(Exception):
     """Raised by ``break``, or (``again``) by ``continue``, for the loop around it."""
 
     def __init__(self, *, again: bool) -> None:
@@ -86,8 +97,7 @@ class Leave(Exception):
         self.again = again
 
 
-#: A command: words, environment, streams -> exit code; None for a name that it does not know.
-#: Runs a program: words, variables, streams, and in how many shells.
+#: Runs a program: words, variables, streams, shell depth -> exit code; None for an unknown program.
 Execute = Callable[[list[str], Mapping[str, str], Streams, int], Awaitable[int | None]]
 
 
@@ -96,19 +106,19 @@ async def nothing() -> bytes:
     return b""
 
 
-class TooDeep(Exception):
-    """A script that runs itself: so many shells are in each other that the process would not survive more."""
+class NestingTooDeep(Exception):
+    """Raised when shells are nested too deeply, for example by a script that runs itself."""
 
 
 class Shell:
-    """One shell: its variables, its background commands and its last exit code.
+    """A shell with its variables, background commands and last exit code.
 
-    ``depth``: how many shells it is in. Raises TooDeep.
+    ``depth``: how many shells it is nested in. Raises NestingTooDeep.
     """
 
     def __init__(self, environment: Mapping[str, str], execute: Execute, depth: int = 0) -> None:
         if depth > _MOST_DEPTH:
-            raise TooDeep
+            raise NestingTooDeep
         self.variables = dict(environment)
         self._execute = execute
         self._depth = depth
@@ -116,78 +126,78 @@ class Shell:
         self._last = 0
 
     async def run(self, text: str, streams: Streams) -> int:
-        """Run a script; its exit code."""
+        """Run a script and return its exit code."""
         try:
             return await self._node(parse(text), streams)
-        except Unreadable as error:
+        except ShellSyntaxError as error:
             await streams.err(f"sh: {error}\n".encode())
             return MISUSED
         except Exit as leaving:
             return leaving.code
-        except Leave:
+        except LoopControl:
             return 0
         finally:
             for task in self._background:
                 task.cancel()
 
     async def _node(self, node: Node, streams: Streams) -> int:
-        # A loop of commands that take no time must leave the others theirs.
+        # A loop of instant commands must yield to the other tasks.
         await asyncio.sleep(0)
         match node:
             case Command():
                 self._last = await self._command(node, streams)
-            case Chain():
+            case CommandList():
                 await self._chain(node, streams)
-            case Pipe():
+            case Pipeline():
                 await self._pipe(node, streams)
-            case Loop():
+            case WhileLoop():
                 while (await self._node(node.condition, streams) == 0) == node.wanted:
-                    if not await self._goes_on(node.body, streams):
+                    if not await self._iterate(node.body, streams):
                         break
-            case Each():
+            case ForLoop():
                 for value in [value for word in node.words for value in await self._expanded(word, streams)]:
                     self.variables[node.name] = value
-                    if not await self._goes_on(node.body, streams):
+                    if not await self._iterate(node.body, streams):
                         break
-            case Choice():
+            case IfStatement():
                 await self._choice(node, streams)
         return self._last
 
-    async def _goes_on(self, body: Node, streams: Streams) -> bool:
-        """One round of a loop; False when it was the last."""
+    async def _iterate(self, body: Node, streams: Streams) -> bool:
+        """Run one iteration of a loop; False if the loop ends."""
         try:
             await self._node(body, streams)
-        except Leave as leaving:
+        except LoopControl as leaving:
             self._last = 0
             return leaving.again
         return True
 
-    async def _chain(self, chain: Chain, streams: Streams) -> None:
+    async def _chain(self, chain: CommandList, streams: Streams) -> None:
         for joint, part, background in chain.parts:
             if (joint == "&&" and self._last != 0) or (joint == "||" and self._last == 0):
                 continue
             if background:
-                self._background.append(asyncio.create_task(self._apart(part, streams)))
+                self._background.append(asyncio.create_task(self._subshell(part, streams)))
                 self._last = 0
             else:
                 await self._node(part, streams)
 
-    async def _apart(self, part: Node, streams: Streams) -> int:
+    async def _subshell(self, part: Node, streams: Streams) -> int:
         shell = Shell(self.variables, self._execute, self._depth + 1)
         try:
             return await shell._node(part, streams)
         except Exit as leaving:
             return leaving.code
-        except Leave:
+        except LoopControl:
             return 0
         finally:
             for task in shell._background:
                 task.cancel()
 
-    async def _pipe(self, pipe: Pipe, streams: Streams) -> None:
-        """All parts at once; the last one's code counts, and it is waited for all of them."""
+    async def _pipe(self, pipe: Pipeline, streams: Streams) -> None:
+        """Run all parts concurrently and wait for all; the exit code is the last one's."""
         *first, last = pipe.parts
-        flows = [Flow() for _ in first]
+        flows = [ShellPipe() for _ in first]
         sources = (None, *flows)
         tasks = [
             asyncio.create_task(self._piped(part, source, into, streams))
@@ -199,24 +209,24 @@ class Shell:
             await asyncio.gather(*tasks)
         finally:
             for flow in flows:
-                flow.close()  # or who waits to write would wait for ever
+                flow.close()  # release blocked writers
             for task in tasks:
                 task.cancel()
 
-    async def _piped(self, part: Node, source: Flow | None, into: Flow, streams: Streams) -> int:
+    async def _piped(self, part: Node, source: ShellPipe | None, into: ShellPipe, streams: Streams) -> int:
         async def out(data: bytes) -> None:
             if not await into.write(data):
                 raise Exit(BROKEN_PIPE)
 
         try:
             read = streams.read if source is None else source.read
-            return await self._apart(part, streams._replace(read=read, out=out))
+            return await self._subshell(part, streams._replace(read=read, out=out))
         finally:
             if source is not None:
                 source.close()
             await into.end()
 
-    async def _choice(self, choice: Choice, streams: Streams) -> None:
+    async def _choice(self, choice: IfStatement, streams: Streams) -> None:
         for condition, body in choice.branches:
             if await self._node(condition, streams) == 0:
                 await self._node(body, streams)
@@ -239,7 +249,7 @@ class Shell:
             code = whole(arguments[0]) if arguments else None
             raise Exit(self._last if code is None else code & 255)
         if name in ("break", "continue"):
-            raise Leave(again=name == "continue")
+            raise LoopControl(again=name == "continue")
         if name == "wait":
             await asyncio.gather(*self._background)
             return 0
@@ -255,7 +265,7 @@ class Shell:
         return code
 
     async def _expanded(self, word: Word, streams: Streams) -> list[str]:
-        """The values of a word: what is not quoted is split at blanks."""
+        """Expand a word; unquoted parts are split at blanks."""
         values = [""]
         empty = True
         for piece in word:
@@ -280,18 +290,18 @@ class Shell:
         async def keep(data: bytes) -> None:
             written.extend(data)
 
-        await self._apart(parse(text), streams._replace(out=keep))
+        await self._subshell(parse(text), streams._replace(out=keep))
         return written.decode(errors="replace").rstrip("\n")
 
 
-#: Words of the shell itself that have nothing to do here, and their exit codes.
+#: Built-in commands without effect here, and their exit codes.
 _BUILT_IN: Final[Mapping[str, int]] = {
     ":": 0, "true": 0, "false": 1, "trap": 0, "set": 0, "cd": 0, "unset": 0, "ulimit": 0, "umask": 0, "local": 0,
 }  # fmt: skip
 
 
 def whole(text: str) -> int | None:
-    """The whole number that a word is; None if it is none, or none that a program takes.
+    """Parse an integer of at most 18 digits; None if it is not one.
 
     >>> whole("-3"), whole("²"), whole("--5"), whole("9" * 5000)
     (-3, None, None, None)

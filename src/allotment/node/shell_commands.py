@@ -1,4 +1,4 @@
-"""The programs that a simulated container has, and what they print."""
+"""The simulated programs of a simulated container, such as ``sleep``, ``env`` and ``nvidia-smi``."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _FOREVER: Final = 1e9
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-#: What runs under a name that no program here has: words, streams -> exit code.
+#: Runs a command that is not a simulated program: words, streams -> exit code.
 Application = Callable[[Sequence[str], Streams], Awaitable[int]]
 
 
 class ContainerView(NamedTuple):
-    """What programs see of the container that they run in. ``application``: in its own run, not beside it.
+    """The container as its programs see it. ``application``: set for the container's own command, not for exec.
 
-    ``nodes``: paths of the device nodes that drivers asked for. ``depth``: in how many shells a program runs.
+    ``nodes``: paths of the device nodes that drivers requested. ``depth``: the number of nested shells.
     """
 
     hostname: str
@@ -33,8 +33,10 @@ class ContainerView(NamedTuple):
     depth: int = 0
 
 
-async def execute(words: list[str], environment: Mapping[str, str], streams: Streams, inside: ContainerView) -> int | None:
-    """Run a program by its name, with or without a path; None when the container has none of that name."""
+async def execute(
+    words: list[str], environment: Mapping[str, str], streams: Streams, inside: ContainerView
+) -> int | None:
+    """Run a program by name, with or without a path, and return its exit code; None for an unknown program."""
     name = words[0].rpartition("/")[2]
     if name in ("sh", "bash", "ash", "dash"):
         return await _shell(words[1:], environment, streams, inside)
@@ -56,7 +58,9 @@ async def execute(words: list[str], environment: Mapping[str, str], streams: Str
     return code
 
 
-async def _shell(arguments: Sequence[str], environment: Mapping[str, str], streams: Streams, inside: ContainerView) -> int:
+async def _shell(
+    arguments: Sequence[str], environment: Mapping[str, str], streams: Streams, inside: ContainerView
+) -> int:
     async def within(words: list[str], variables: Mapping[str, str], given: Streams, depth: int) -> int | None:
         return await execute(words, variables, given, inside._replace(depth=depth + 1))
 
@@ -71,8 +75,8 @@ async def _shell(arguments: Sequence[str], environment: Mapping[str, str], strea
         for line in lines:
             words = line.decode(errors="replace").strip()
             if words.split(" ")[0] == "exit":
-                asked = whole(words[5:])
-                return code if asked is None else asked & 255
+                exit_code = whole(words[5:])
+                return code if exit_code is None else exit_code & 255
             code = await shell.run(words, streams)
     return await shell.run(rest.decode(errors="replace"), streams) if rest.strip() else code
 
@@ -82,10 +86,10 @@ async def _sleep(arguments: Sequence[str], streams: Streams, inside: ContainerVi
     for argument in arguments:
         number, unit = (argument[:-1], argument[-1]) if argument[-1:] in _UNITS else (argument, "s")
         try:
-            asked = _FOREVER if argument == "infinity" else float(number) * _UNITS[unit]
-            if not asked >= 0:  # nor is "nan" a time: it would put the timers of the whole process out of order
+            interval = _FOREVER if argument == "infinity" else float(number) * _UNITS[unit]
+            if not interval >= 0:  # rejects "nan" too, which would break the order of all timers
                 raise ValueError(argument)
-            seconds += asked
+            seconds += interval
         except ValueError:
             await streams.err(f"sleep: invalid time interval '{argument}'\n".encode())
             return 1
@@ -134,7 +138,7 @@ async def _filter(name: str, arguments: list[str], streams: Streams) -> int:
 
 
 async def _lines(streams: Streams) -> AsyncIterator[bytes]:
-    """The lines of an input, as they come."""
+    """Yield the lines of the input."""
     rest = b""
     while data := await streams.read():
         *whole_lines, rest = (rest + data).split(b"\n")
@@ -187,7 +191,7 @@ _BASIC_NODES: Final = ("/dev/null", "/dev/urandom", "/dev/zero")
 
 
 def _default_device_nodes(devices: Sequence[ContainerDevice]) -> list[str]:
-    """The nodes of devices whose driver is not there to say."""
+    """The usual device nodes of devices whose driver reports none."""
     nvidia = [f"/dev/nvidia{i}" for i in range(sum("nvidia" in device.driver for device in devices))]
     amd = ["/dev/kfd", "/dev/dri"] if any("amd" in device.driver for device in devices) else []
     return [*amd, *nvidia, *(["/dev/nvidiactl"] if nvidia else [])]
@@ -218,8 +222,8 @@ def _uname(arguments: Sequence[str], environment: Mapping[str, str], inside: Con
 
 
 def _nvidia_smi(arguments: Sequence[str], environment: Mapping[str, str], inside: ContainerView) -> Printed:
-    """``-L`` lists; ``--query-gpu=… --format=csv`` and the bare form show the same devices."""
-    # A GPU that is handed to a virtual machine is not the vendor's driver's any more.
+    """``-L`` lists the devices; ``--query-gpu=… --format=csv`` and the bare form print them as CSV."""
+    # A GPU that is passed through to a virtual machine is not visible to the vendor's driver.
     devices = [device for device in inside.devices if "nvidia" in device.driver and device.kind != "vfio"]
     if not devices:
         return "No devices were found\n", 6
@@ -229,9 +233,9 @@ def _nvidia_smi(arguments: Sequence[str], environment: Mapping[str, str], inside
         lines = [f"GPU {i}: {d.product} (UUID: {d.uuid})" for i, d in enumerate(whole)]
         parents = list(dict.fromkeys(part.parent for part in parts))
         for parent in parents:
-            mine = [part for part in parts if part.parent == parent]
-            lines.append(f"GPU {len(whole) + parents.index(parent)}: {mine[0].product} (UUID: {parent})")
-            lines += [f"  MIG {p.profile:<10} Device {i:>2}: (UUID: {p.uuid})" for i, p in enumerate(mine)]
+            siblings = [part for part in parts if part.parent == parent]
+            lines.append(f"GPU {len(whole) + parents.index(parent)}: {siblings[0].product} (UUID: {parent})")
+            lines += [f"  MIG {p.profile:<10} Device {i:>2}: (UUID: {p.uuid})" for i, p in enumerate(siblings)]
         return "".join(f"{line}\n" for line in lines), 0
     rows = "".join(f"{i}, {d.product}, {d.uuid}, {d.memory // MEBIBYTE} MiB\n" for i, d in enumerate(devices))
     return f"index, name, uuid, memory.total [MiB]\n{rows}", 0

@@ -1,7 +1,7 @@
-"""Shell text, read: commands, lists, loops and words, as far as manifests use them.
+"""Parser of the POSIX shell subset that manifests use.
 
-A subset of POSIX shell by design: ``;``, ``&``, ``&&``, ``||``, pipes, ``while``, ``until``, ``for``, ``if``, braces,
-parentheses, quotes, variables and ``$(…)``. Redirections are read and dropped: a simulated container has no files.
+It covers ``;``, ``&``, ``&&``, ``||``, pipes, ``while``, ``until``, ``for``, ``if``, braces, parentheses, quotes,
+variables and ``$(…)``. Redirections are parsed and ignored: a simulated container has no files.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 
-class Unreadable(ValueError):
-    """Raised for text that the shell cannot read; says where."""
+class ShellSyntaxError(ValueError):
+    """Raised for a shell syntax error; the text names the token."""
 
 
 class Piece(NamedTuple):
-    """A part of a word. ``kind``: text, variable or command; what is ``quoted`` is not split at blanks."""
+    """A part of a word. ``kind``: text, variable or command. A ``quoted`` piece is not split at blanks."""
 
     kind: str
     text: str
@@ -25,32 +25,32 @@ Word = tuple[Piece, ...]
 
 
 class Command(NamedTuple):
-    """Words of a simple command; assignments come first."""
+    """A simple command; assignments come first."""
 
     words: tuple[Word, ...]
 
 
-class Pipe(NamedTuple):
-    """Commands whose output goes to the next."""
+class Pipeline(NamedTuple):
+    """A pipeline: the output of each part is the input of the next."""
 
     parts: tuple[Node, ...]
 
 
-class Chain(NamedTuple):
-    """Nodes with what joins each to the one before: ``;``, ``&&``, ``||``; ``&`` lets the one before run on."""
+class CommandList(NamedTuple):
+    """A list of nodes, each with the operator before it (``;``, ``&&``, ``||``) and whether it runs in background."""
 
     parts: tuple[tuple[str, Node, bool], ...]
 
 
-class Loop(NamedTuple):
-    """``while`` or ``until`` (then ``wanted`` is False)."""
+class WhileLoop(NamedTuple):
+    """``while`` or ``until`` (``wanted`` is False)."""
 
     condition: Node
     body: Node
     wanted: bool
 
 
-class Each(NamedTuple):
+class ForLoop(NamedTuple):
     """``for name in words``."""
 
     name: str
@@ -58,14 +58,14 @@ class Each(NamedTuple):
     body: Node
 
 
-class Choice(NamedTuple):
-    """``if``: conditions with what to do, and what else."""
+class IfStatement(NamedTuple):
+    """``if``: conditions with their bodies, and the ``else`` body."""
 
     branches: tuple[tuple[Node, Node], ...]
     otherwise: Node | None
 
 
-Node = Command | Pipe | Chain | Loop | Each | Choice
+Node = Command | Pipeline | CommandList | WhileLoop | ForLoop | IfStatement
 
 _OPERATORS: Final = (";;", "&&", "||", ";", "&", "|", "(", ")", "\n")
 _ENDS: Final = frozenset({"done", "do", "then", "else", "elif", "fi", "}", ")"})
@@ -78,16 +78,16 @@ class _Token(NamedTuple):
 
     @property
     def plain(self) -> str:
-        """The text of a word without quotes and variables, as reserved words are."""
+        """The text of a word without quotes and variables, as for reserved words; else empty."""
         if len(self.word) == 1 and self.word[0].kind == "text" and not self.word[0].quoted:
             return self.word[0].text
         return ""
 
 
 def parse(text: str) -> Node:
-    """Read a script.
+    """Parse a script.
 
-    Raises Unreadable.
+    Raises ShellSyntaxError.
 
     >>> parse("echo hello; sleep 5").parts[1][1].words[1][0].text
     '5'
@@ -95,7 +95,7 @@ def parse(text: str) -> Node:
     reader = _Reader(_tokens(text))
     node = reader.chain()
     if reader.here:
-        raise Unreadable(f"syntax error near unexpected token `{reader.here.operator or reader.here.plain}'")
+        raise ShellSyntaxError(f"syntax error near unexpected token `{reader.here.operator or reader.here.plain}'")
     return node
 
 
@@ -112,7 +112,7 @@ class _Reader:
     def chain(self) -> Node:
         self.depth += 1
         if self.depth > _DEEPEST:
-            raise Unreadable("nested too deeply")
+            raise ShellSyntaxError("nested too deeply")
         parts: list[tuple[str, Node, bool]] = []
         joint = ";"
         while True:
@@ -129,24 +129,24 @@ class _Reader:
             self.place += 1
             joint = operator if operator in ("&&", "||") else ";"
         self.depth -= 1
-        return Chain(tuple(parts))
+        return CommandList(tuple(parts))
 
     def _skip(self, *operators: str) -> None:
         while self.here and not self.here.word and self.here.operator in operators:
             self.place += 1
 
     def _pipe(self) -> Node:
-        parts = [self._one()]
+        parts = [self._command()]
         while self.here and self.here.operator == "|":
             self.place += 1
             self._skip("\n")
-            parts.append(self._one())
-        return parts[0] if len(parts) == 1 else Pipe(tuple(parts))
+            parts.append(self._command())
+        return parts[0] if len(parts) == 1 else Pipeline(tuple(parts))
 
-    def _one(self) -> Node:
+    def _command(self) -> Node:
         token = self.here
         if token is None:
-            raise Unreadable("syntax error: unexpected end of file")
+            raise ShellSyntaxError("syntax error: unexpected end of file")
         if token.operator == "(":
             return self._between(")")
         reserved = {"while": self._loop, "until": self._loop, "for": self._each, "if": self._choice}
@@ -156,7 +156,7 @@ class _Reader:
             return self._between("}")
         words = self._words()
         if not words:
-            raise Unreadable(f"syntax error near unexpected token `{token.operator.strip() or 'newline'}'")
+            raise ShellSyntaxError(f"syntax error near unexpected token `{token.operator.strip() or 'newline'}'")
         return Command(words)
 
     def _words(self) -> tuple[Word, ...]:
@@ -176,7 +176,7 @@ class _Reader:
         token = self.here
         found = (token.operator or token.plain) if token else ""
         if found not in words:
-            raise Unreadable(f"syntax error: expected `{words[0]}', found `{found or 'end of file'}'")
+            raise ShellSyntaxError(f"syntax error: expected `{words[0]}', found `{found or 'end of file'}'")
         self.place += 1
         return found
 
@@ -186,7 +186,7 @@ class _Reader:
         self._expect("do")
         body = self.chain()
         self._expect("done")
-        return Loop(condition, body, wanted)
+        return WhileLoop(condition, body, wanted)
 
     def _each(self) -> Node:
         self._expect("for")
@@ -200,7 +200,7 @@ class _Reader:
         self._expect("do")
         body = self.chain()
         self._expect("done")
-        return Each(name, words, body)
+        return ForLoop(name, words, body)
 
     def _choice(self) -> Node:
         self._expect("if")
@@ -215,7 +215,7 @@ class _Reader:
                 otherwise = self.chain()
                 self._expect("fi")
             if found != "elif":
-                return Choice(tuple(branches), otherwise)
+                return IfStatement(tuple(branches), otherwise)
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -264,7 +264,7 @@ def _word(text: str, place: int) -> tuple[Word, int]:
         elif letter == "'":
             end = text.find("'", place + 1)
             if end < 0:
-                raise Unreadable("unterminated quoted string")
+                raise ShellSyntaxError("unterminated quoted string")
             pieces += [Piece("text", plain, False)] if plain else []
             pieces.append(Piece("text", text[place + 1 : end], True))
             plain, place, quote = "", end + 1, True
@@ -302,11 +302,11 @@ def _double(text: str, place: int) -> tuple[list[Piece], int]:
         else:
             plain += letter
             place += 1
-    raise Unreadable("unterminated quoted string")
+    raise ShellSyntaxError("unterminated quoted string")
 
 
 def _dollar(text: str, place: int, *, quoted: bool) -> tuple[Piece, int] | None:
-    """The variable or command that stands at a ``$``."""
+    """Parse the variable or command substitution at a ``$``; returns it and the index after it."""
     following = text[place + 1 : place + 2]
     if following == "(":
         depth, end = 1, place + 2
@@ -314,12 +314,12 @@ def _dollar(text: str, place: int, *, quoted: bool) -> tuple[Piece, int] | None:
             depth += {"(": 1, ")": -1}.get(text[end], 0)
             end += 1
         if depth:
-            raise Unreadable("unterminated `$('")
+            raise ShellSyntaxError("unterminated `$('")
         return Piece("command", text[place + 2 : end - 1], quoted), end
     if following == "{":
         end = text.find("}", place)
         if end < 0:
-            raise Unreadable("unterminated `${'")
+            raise ShellSyntaxError("unterminated `${'")
         return Piece("variable", text[place + 2 : end], quoted), end + 1
     if following and following in "?$!#@*0123456789":
         return Piece("variable", following, quoted), place + 2

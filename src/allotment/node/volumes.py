@@ -1,10 +1,10 @@
-"""Folders for the volumes of pods whose containers really run: what is empty, what ConfigMaps and Secrets hold, tokens.
+"""Volume folders for pods with real containers: emptyDir, ConfigMaps, Secrets, downward API and tokens.
 
-A token is asked for anew with each run of a container, and not while it runs: API servers let the usual ones, of a
-little over an hour, be good for a year (``--service-account-extend-token-expiration``).
+A token is requested before each run of a container and not renewed while it runs: by default API servers accept tokens
+of about an hour for a year (``--service-account-extend-token-expiration``).
 
-They are made under the node's state folder before a container starts, and go with the pod. A node without one (a
-simulated one) has none. Volumes of other kinds are not there; a container that needs one will say so itself.
+The folders are created under the node's state folder before a container starts, and removed with the pod. A node
+without a state folder (a simulated node) has no volumes. Other kinds of volumes are not mounted.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from allotment.node.environment import data_of, field_of
 from allotment.node.runtimes.runtime import NotStarted
 
 _CONFIG_ERROR: Final = "CreateContainerConfigError"
-#: Where the programs of a container look for who they are; every pod has a volume there, unless it wants none.
+#: Mount path of the service account token; every pod has a volume there unless it opts out.
 SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 def folder_of(state: Path, pod_uid: str) -> Path:
-    """Where a pod's volumes are."""
+    """The folder of a pod's volumes."""
     return state / "pods" / pod_uid / "volumes"
 
 
 async def mounts(
     state: Path | None, pod: Tree, spec: Tree, *, client: Client, pod_ip: str, node: Tree
 ) -> dict[str, Path]:  # fmt: skip
-    """A container's volumes, by their paths in it; made or brought up to date. Raises NotStarted, OSError."""
+    """Create or update a container's volumes and return them by mount path. Raises NotStarted, OSError."""
     wanted = spec.get("volumeMounts") or ()
     if state is None or not wanted:
         return {}
@@ -59,13 +59,13 @@ async def mounts(
 
 
 def remove(state: Path | None, pod_uid: str) -> None:
-    """Take a pod's folders away; none is no error."""
+    """Remove a pod's folders, if they exist."""
     if state is not None:
         shutil.rmtree(state / "pods" / pod_uid, ignore_errors=True)
 
 
 async def _files(volume: Tree, pod: Tree, client: Client, pod_ip: str, node: Tree) -> dict[str, str]:
-    """The files of a volume, by their paths in it."""
+    """The contents of a volume's files by relative path."""
     namespace = pod["metadata"].get("namespace", "")
     files: dict[str, str] = {}
     sources: Iterable[Tree] = (volume.get("projected") or {}).get("sources") or (volume,)
@@ -84,7 +84,7 @@ async def _files(volume: Tree, pod: Tree, client: Client, pod_ip: str, node: Tre
 
 
 async def _token(client: Client, pod: Tree, wanted: Tree) -> str:
-    """A token of the pod's account, bound to the pod. Raises NotStarted."""
+    """Request a token of the pod's service account, bound to the pod. Raises NotStarted."""
     metadata = pod["metadata"]
     bound = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}
     spec: Tree = {"boundObjectRef": bound, "expirationSeconds": wanted.get("expirationSeconds", 3600)}

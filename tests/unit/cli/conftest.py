@@ -29,9 +29,9 @@ Allot = Callable[..., Ran]
 
 @pytest.fixture
 def allot(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Allot:
-    """Run ``allot`` with words and, if asked, standard input; no cluster of the machine is in reach.
+    """Run ``allot`` with arguments and optional standard input; no cluster of the machine is in reach.
 
-    The clock of `allot plan` stands still, so that a plan depends on the steps of its search only.
+    The clock of `allot plan` is stopped, so that a plan depends on the steps of its search only.
     """
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.delenv("KUBECONFIG", raising=False)

@@ -67,7 +67,7 @@ def test_fields_of_others_are_taken_over_only_by_force(live: Allot, lab: allotme
     )
 
 
-def test_each_object_is_tried_and_each_refusal_has_its_place(live: Allot, tmp_path: Path) -> None:
+def test_every_object_is_applied_and_rejections_have_positions(live: Allot, tmp_path: Path) -> None:
     file = tmp_path / "mixed.yaml"
     wrong = SETTINGS.replace("settings", "Not_A_Name") % "blue"
     unknown = "apiVersion: v1\nkind: Pdo\nmetadata: {name: x}\n"
@@ -83,7 +83,7 @@ def test_each_object_is_tried_and_each_refusal_has_its_place(live: Allot, tmp_pa
     assert "did you mean Pod?" in ran.err
 
 
-def test_what_cannot_be_read_is_told_before_anything_is_done(live: Allot, tmp_path: Path) -> None:
+def test_unreadable_input_is_reported_before_any_change(live: Allot, tmp_path: Path) -> None:
     file = tmp_path / "broken.yaml"
     file.write_text("---\n".join([SETTINGS % "blue", "a: [b"]))
     ran = live("apply", "-f", str(file))
@@ -95,7 +95,7 @@ def test_what_cannot_be_read_is_told_before_anything_is_done(live: Allot, tmp_pa
     assert "never.yaml" in missing.err
 
 
-def test_a_kind_and_its_objects_may_stand_in_one_file(live: Allot) -> None:
+def test_kind_and_its_objects_can_be_in_one_file(live: Allot) -> None:
     ran = live("apply", "-f", "-", stdin=KIND)
     assert ran.err == ""
     assert ran.out.splitlines()[1] == "train.example.com/local created"
@@ -103,7 +103,7 @@ def test_a_kind_and_its_objects_may_stand_in_one_file(live: Allot) -> None:
     live("delete", "-f", "-", stdin=KIND)
 
 
-def test_a_name_may_be_generated(live: Allot) -> None:
+def test_name_can_be_generated(live: Allot) -> None:
     ran = live("apply", "-f", "-", stdin=(SETTINGS % "blue").replace("name: settings", "generateName: some-"))
     assert ran.out.startswith("configmap/some-")
     assert ran.out.endswith(" created\n")
@@ -144,7 +144,7 @@ def test_delete_waits_until_the_object_has_gone(live: Allot, lab: allotment.Lab,
     assert live("wait", "cm/settings", "--for=delete").out == "configmap/settings condition met\n"
 
 
-def test_nothing_is_deleted_by_a_kind_alone(live: Allot) -> None:
+def test_kind_without_name_deletes_nothing(live: Allot) -> None:
     ran = live("delete", "configmap")
     assert (ran.code, ran.out) == (1, "")
     assert "no name was specified" in ran.err
@@ -178,7 +178,7 @@ spec:
         ("exactly: {deviceClassName: Not A Name}", "8:34", []),
     ],
 )
-def test_a_refusal_is_at_its_field_and_says_what_was_meant(
+def test_rejection_has_position_and_suggestion(
     live: Allot, lab: allotment.Lab, request_: str, place: str, advice: list[str]
 ) -> None:
     ran = live("apply", "-f", "-", stdin=CLAIM % request_)

@@ -32,7 +32,7 @@ def test_options_are_those_of_the_command_line() -> None:
     assert found.limits.providers == ("aws",)
 
 
-def test_only_one_of_several_leads() -> None:
+def test_only_the_leader_runs() -> None:
     words = ["autoscale", "--provider", "karpenter", "--namespace", "machines"]
     assert settings_of(_parsed(words)).leading is None
     one, other = (settings_of(_parsed([*words, "--leader-elect"])).leading for _ in range(2))
@@ -52,13 +52,13 @@ def test_only_one_of_several_leads() -> None:
         (["--budget", "cheap"], "--budget: expected a number"),
     ],
 )
-def test_what_cannot_be_meant_is_told(words: list[str], text: str) -> None:
+def test_invalid_options_are_rejected(words: list[str], text: str) -> None:
     arguments = _parsed(["autoscale", "--provider", "simulated", "=".join(words)])
     with pytest.raises(Mistake, match=text):
         options_of(arguments, offered([]), FEATURES)
 
 
-def test_what_is_for_a_simulated_cloud_is_not_for_karpenter() -> None:
+def test_simulation_options_are_rejected_with_karpenter() -> None:
     arguments = _parsed(["autoscale", "--provider", "karpenter", "--cloud-fault", "*=refused"])
     with pytest.raises(Mistake, match="--cloud-fault: requires --provider simulated"):
         options_of(arguments, offered([]), FEATURES)
@@ -72,13 +72,13 @@ def test_what_is_for_a_simulated_cloud_is_not_for_karpenter() -> None:
         (["--mig-config", "name"], "--mig-config: expected NAMESPACE/CONFIGMAP or none"),
     ],
 )
-def test_what_karpenter_is_told_is_judged_before_a_cluster_is_asked(words: list[str], text: str) -> None:
+def test_karpenter_options_are_validated_before_connecting(words: list[str], text: str) -> None:
     arguments = _parsed(["autoscale", "--provider", "karpenter", *words])
     with pytest.raises(Mistake, match=text):
         options_of(arguments, offered(arguments.catalog), FEATURES)
 
 
-def test_faults_may_stand_together_or_apart() -> None:
+def test_faults_can_be_in_one_option_or_several() -> None:
     assert len(faults_of([["*=slow:5,aws/*=fail"], ["gcp/*=lost", "azure/*=bare"]], catalog())) == 4
     with pytest.raises(Mistake, match="unknown fault"):
         faults_of([["*=rain"]], catalog())
@@ -100,7 +100,7 @@ def test_a_lab_with_an_autoscaler_has_no_machines_to_begin_with() -> None:
     assert _settings(_parsed(["up", "--ephemeral"])).autoscale is None
 
 
-def test_what_an_autoscaler_can_buy_wants_an_autoscaler() -> None:
+def test_catalog_option_requires_the_autoscaler() -> None:
     with pytest.raises(Mistake, match="--catalog: requires --autoscale"):
         _settings(_parsed(["up", "--ephemeral", "--catalog", "aws"]))
 

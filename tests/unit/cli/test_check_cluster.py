@@ -36,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.usefixtures("folder")
-def test_what_fits_the_hardware_is_told_to_fit(allot: Allot) -> None:
+def test_fit_on_hardware_is_reported(allot: Allot) -> None:
     assert allot("check", "large.yaml").out == (
         "The object in 1 file is fine.\nFits on: rtx-pro-4500 (--fleet SPEC tests your own).\n"
     )
@@ -48,7 +48,7 @@ def test_what_fits_the_hardware_is_told_to_fit(allot: Allot) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_what_stays_pending_is_a_finding(allot: Allot) -> None:
+def test_permanently_pending_pod_is_a_finding(allot: Allot) -> None:
     ran = allot("check", "large.yaml", "--fleet", "t4-4x-pcie", "-o", "concise")
     assert ran.code == 1
     assert ran.out.startswith("large.yaml:13:25 P501 ResourceClaim default/training stays pending: ")
@@ -56,7 +56,7 @@ def test_what_stays_pending_is_a_finding(allot: Allot) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_who_leaves_the_proof_out_is_not_told_that_it_fits(allot: Allot) -> None:
+def test_without_simulation_no_fit_is_reported(allot: Allot) -> None:
     ran = allot("check", "large.yaml", "--fleet", "t4-4x-pcie", "--ignore", "P")
     assert ran == (0, "The object in 1 file is fine.\n", "")
 
@@ -86,7 +86,7 @@ def test_unknown_hardware_is_bad_input(allot: Allot) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_cluster_that_runs_is_asked_by_its_context(live: Allot, lab: allotment.Lab) -> None:
+def test_live_cluster_is_selected_by_context(live: Allot, lab: allotment.Lab) -> None:
     kubeconfig = str(lab.kubeconfig)
     ran = live("check", "small.yaml", "--kubeconfig", kubeconfig)
     assert ran == (0, "The object in 1 file is fine, and fits on the cluster of the current context.\n", "")

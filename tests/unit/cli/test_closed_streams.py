@@ -1,4 +1,4 @@
-"""Whoever starts the command may have closed what it would write to, as service managers do."""
+"""The parent process may have closed what it would write to, as service managers do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from allotment.cli.main import main
 
 @pytest.mark.parametrize("closed", [("stdout",), ("stderr",), ("stdin", "stdout", "stderr")])
 @pytest.mark.parametrize(("words", "code"), [(["version"], 0), (["free", "--cluster", "/not/there"], 2)])
-def test_nobody_has_to_listen(
+def test_closed_streams_do_not_change_the_exit_code(
     monkeypatch: pytest.MonkeyPatch, closed: tuple[str, ...], words: list[str], code: int
 ) -> None:
     for stream in closed:

@@ -1,4 +1,4 @@
-"""``allot cluster-autoscaler``: what the autoscaler is to be told, and what is refused before anything listens."""
+"""``allot cluster-autoscaler``: the printed configuration, and errors before anything listens."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_configuration_is_yaml_and_its_flags(asked: Allot, tmp_path: Path) -
     assert f"--grpc-expander-url=127.0.0.1:8087 --grpc-expander-cert={folder}/ca.crt" in ran.out
 
 
-def test_what_was_made_stays(asked: Allot) -> None:
+def test_generated_certificates_are_kept(asked: Allot) -> None:
     def keys() -> list[str]:
         told = yaml.safe_load(asked(*NODES, "--print-config").out)
         return [Path(told[name]).read_text() for name in ("cert", "key", "cacert")]
@@ -49,7 +49,7 @@ def test_what_was_made_stays(asked: Allot) -> None:
     assert keys() == keys()
 
 
-def test_the_expander_alone_needs_no_node_groups(asked: Allot) -> None:
+def test_expander_without_cloud_provider_needs_no_node_groups(asked: Allot) -> None:
     ran = asked("--expander", ":9000", "--tls-san", "expander.kube-system.svc", "--print-config")
     assert ran.code == 0
     assert "--grpc-expander-url=expander.kube-system.svc:9000" in ran.out
@@ -57,13 +57,13 @@ def test_the_expander_alone_needs_no_node_groups(asked: Allot) -> None:
     assert yaml.safe_load(ran.out) is None
 
 
-def test_the_cloud_provider_alone_in_plain_text(asked: Allot) -> None:
+def test_cloud_provider_without_expander_and_tls(asked: Allot) -> None:
     ran = asked("--cloud-provider", "127.0.0.1:7000", "--plaintext", *NODES, "--print-config")
     assert yaml.safe_load(ran.out) == {"address": "127.0.0.1:7000", "grpc_timeout": "30s"}
     assert "expander" not in ran.out
 
 
-def test_certificates_of_ones_own(asked: Allot) -> None:
+def test_given_certificates_are_used(asked: Allot) -> None:
     words = (
         "--tls-cert-file",
         "tls.crt",
@@ -128,6 +128,6 @@ def test_addresses(text: str, place: ListenAddress, loopback: bool) -> None:
 
 
 @pytest.mark.parametrize("text", ["8086", "host", "host:port", "host:70000", "host:-1"])
-def test_what_is_no_address(text: str) -> None:
+def test_invalid_addresses(text: str) -> None:
     with pytest.raises(Mistake):
         parse_listen_address("--expander", text)

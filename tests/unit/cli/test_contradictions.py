@@ -83,7 +83,7 @@ USES = "devices: [{name: a, consumesCounters: [{counterSet: %s, counters: {%s: {
         ),
     ],
 )
-def test_told_with_both_places_in_files_and_answered_in_a_cluster(
+def test_conflict_is_an_error_in_files_and_explained_in_a_cluster(
     allot: Allot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, wanted: list[str], answer: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -111,7 +111,7 @@ def test_told_with_both_places_in_files_and_answered_in_a_cluster(
         ),
     ],
 )
-def test_what_does_not_contradict(allot: Allot, tmp_path: Path, text: str) -> None:
+def test_consistent_objects_are_accepted(allot: Allot, tmp_path: Path, text: str) -> None:
     file = tmp_path / "file.yaml"
     file.write_text(text)
     assert allot("free", "-f", str(file)).code == 0

@@ -35,7 +35,7 @@ def sick(tmp_path: Path, *codes: str) -> str:
     return str(file)
 
 
-def test_a_healthy_cluster_is_told_in_one_line(allot: Allot, tmp_path: Path) -> None:
+def test_healthy_cluster_is_one_line(allot: Allot, tmp_path: Path) -> None:
     ran = allot("doctor", "--cluster", sick(tmp_path))
     assert ran.code == 0
     verdict, _, rest = ran.out.partition("\n")
@@ -102,7 +102,7 @@ def test_the_checks_are_listed(allot: Allot) -> None:
         (["-n", "ml"], "devices are shared by all namespaces"),
     ],
 )
-def test_mistakes_say_what_to_do(allot: Allot, words: list[str], said: str) -> None:
+def test_mistakes_have_hints(allot: Allot, words: list[str], said: str) -> None:
     ran = allot("doctor", *words)
     assert ran.code == 2
     assert said in ran.err
@@ -124,7 +124,7 @@ def there(allot: Allot, lab: allotment.Lab, monkeypatch: pytest.MonkeyPatch) -> 
     return allot
 
 
-def test_a_lab_and_its_snapshots_are_answered_alike(there: Allot, namespace: str, tmp_path: Path) -> None:
+def test_lab_and_its_snapshots_have_the_same_findings(there: Allot, namespace: str, tmp_path: Path) -> None:
     there("apply", "-f", "-", "-n", namespace, stdin=TYPO)
     ran = there("doctor", "--select", "D603")
     assert ran.code == 1

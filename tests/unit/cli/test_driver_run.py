@@ -33,7 +33,7 @@ users: [{name: u, user: {}}]
         (PermissionError(13, "Permission denied", "/x/plugins"), "/x/plugins: Permission denied"),
     ],
 )
-def test_what_keeps_it_from_starting_is_one_line(
+def test_startup_error_is_one_line(
     error: Exception, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*_: object) -> None:
@@ -49,7 +49,7 @@ def test_what_keeps_it_from_starting_is_one_line(
     assert "unhandled" not in told
 
 
-def test_runtimes_are_told_of_the_hosts_folders_not_of_the_containers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runtimes_get_host_paths(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Roots] = []
     monkeypatch.setattr(vendors, "HostHardware", given.append)
     vendors.HOST_DRIVERS["nvidia"].create("n", "", Path("/driver-root"), Path("/"))
@@ -71,7 +71,7 @@ def test_runtimes_are_told_of_the_hosts_folders_not_of_the_containers(monkeypatc
     ],
 )
 @pytest.mark.parametrize("command", [["driver", "run"], ["run", "driver"]], ids=" ".join)
-def test_hardware_that_cannot_be_simulated_is_told(
+def test_unsupported_hardware_is_rejected(
     command: list[str], words: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*command, "nvidia", *words, "--kubelet-root", str(tmp_path)]) == 2
@@ -79,7 +79,7 @@ def test_hardware_that_cannot_be_simulated_is_told(
     assert not list(tmp_path.iterdir())
 
 
-def test_simulated_hardware_follows_the_mode_wherever_it_is_said(tmp_path: Path) -> None:
+def test_mode_applies_to_simulated_hardware(tmp_path: Path) -> None:
     node = ["--node-name", "n7", "--kubelet-root", str(tmp_path)]
     for words in (["--simulate", "2xa100-40gb/dynamic-mig"], ["--simulate", "2xa100-40gb", "--mode", "dynamic-mig"]):
         driver, place = driver_of(_parsed(["driver", "run", "nvidia", *words, *node]))

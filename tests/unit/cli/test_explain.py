@@ -93,7 +93,7 @@ def test_every_replica_takes_a_device(allot: Allot, app: str) -> None:
     assert all(f"gpu: gpu-{n} (Tesla T4)" in ran.out for n in range(3))
 
 
-def test_a_template_alone_is_tried_with_a_made_up_pod(allot: Allot, tmp_path: Path) -> None:
+def test_template_without_pod_is_evaluated_with_a_generated_pod(allot: Allot, tmp_path: Path) -> None:
     file = tmp_path / "template.yaml"
     file.write_text(POD.partition("---")[0])
     ran = allot("explain", "-f", str(file), "--fleet", "t4")
@@ -102,7 +102,7 @@ def test_a_template_alone_is_tried_with_a_made_up_pod(allot: Allot, tmp_path: Pa
     assert "no pod uses the template" in ran.out
 
 
-def test_what_does_not_fit_is_one(allot: Allot, app: str) -> None:
+def test_unsatisfiable_request_exits_with_1(allot: Allot, app: str) -> None:
     ran = allot("explain", "-f", app, "--fleet", "2xt4")
     assert ran.code == 1
     assert "does not fit" in ran.out
@@ -114,7 +114,7 @@ def test_json_says_whether_it_fits(allot: Allot, app: str) -> None:
     assert [answer["outcome"] for answer in data["answers"]] == ["fits", "fits", "refused"]
 
 
-def test_one_pod_is_picked_out_while_the_others_still_take_devices(allot: Allot, app: str) -> None:
+def test_named_pod_is_explained_while_others_keep_devices(allot: Allot, app: str) -> None:
     for words in (["web-2", "-f", app], ["pod/web-2", "-f", app], ["-f", app, "web-2"], ["default/web-2", "-f", app]):
         ran = allot("explain", *words, "--fleet", "3xt4")
         assert ran.code == 0
@@ -140,7 +140,7 @@ def test_running_pods_are_not_tried_but_keep_their_devices(allot: Allot, snapsho
     assert "running" not in ran.out.splitlines()[0]
     assert "Pod default/waiting does not fit" in ran.out
     assert "(devices-in-use)" in ran.out
-    # With manifests to ask about, what waits in the cluster neither takes devices nor is answered.
+    # With manifests of ``-f``, pending pods of the cluster neither takes devices nor is answered.
     asked = allot("explain", "-f", app, "--cluster", snapshot)
     assert asked.code == 1
     assert "waiting" not in asked.out
@@ -159,7 +159,7 @@ def test_a_claim_that_the_cluster_has_keeps_its_allocation(allot: Allot, snapsho
     assert "already allocated" in ran.out
 
 
-def test_without_a_cluster_the_way_on_is_told(allot: Allot, app: str) -> None:
+def test_missing_cluster_has_hint(allot: Allot, app: str) -> None:
     ran = allot("explain", "-f", app)
     assert ran.code == 1
     assert "add --cluster FILE or --fleet SPEC" in ran.out
@@ -189,7 +189,7 @@ def test_a_word_behind_the_fleet_is_the_pod(allot: Allot, app: str) -> None:
     assert "did you mean t4-4x-pcie?" in allot("explain", "-f", app, "--fleet", "t4", "t4-4-pcie").err
 
 
-def test_a_container_that_names_no_request_of_its_claim_is_told(allot: Allot, tmp_path: Path) -> None:
+def test_unknown_claim_request_of_a_container_is_reported(allot: Allot, tmp_path: Path) -> None:
     file = tmp_path / "app.yaml"
     file.write_text(POD.replace("[{name: gpu}]", "[{name: gpu, request: gpus}]"))
     ran = allot("explain", "-f", str(file), "--fleet", "3xt4")
@@ -204,7 +204,7 @@ def test_a_container_that_names_no_request_of_its_claim_is_told(allot: Allot, tm
     assert "note" not in allot("explain", "-f", str(file), "--fleet", "3xt4").out
 
 
-def test_a_template_named_from_another_namespace_gets_no_pod_of_its_own(allot: Allot, tmp_path: Path) -> None:
+def test_template_of_another_namespace_gets_no_generated_pod(allot: Allot, tmp_path: Path) -> None:
     file = tmp_path / "app.yaml"
     file.write_text(POD.replace("{name: one-gpu}", "{name: one-gpu, namespace: other}"))
     ran = allot("explain", "-f", str(file), "--fleet", "3xt4")
@@ -253,7 +253,7 @@ spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.co
     )
 
 
-def test_a_missing_class_speaks_before_what_another_claim_lacks_on_a_node(allot: Allot, tmp_path: Path) -> None:
+def test_missing_class_is_reported_before_node_reasons(allot: Allot, tmp_path: Path) -> None:
     """Kubernetes gives up on the class before it looks at any node."""
     claim = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {{name: {}}}\nspec: {{devices: {{requests: "
     request = "[{{name: r, exactly: {{deviceClassName: {}}}}}]}}}}\n---\n"
@@ -268,9 +268,7 @@ def test_a_missing_class_speaks_before_what_another_claim_lacks_on_a_node(allot:
     assert "class-matches-nothing" not in ran.out
 
 
-def test_of_nodes_with_too_few_devices_the_largest_comes_first_and_what_is_free_is_told(
-    allot: Allot, tmp_path: Path
-) -> None:
+def test_nodes_with_too_few_devices_are_sorted_by_size_with_free_devices(allot: Allot, tmp_path: Path) -> None:
     hardware = allot("fleet", "slices", "t4-4x-pcie,dgx-a100-40gb", "--all").out
     held = SNAPSHOT_PODS.split("---\n")[3].replace("pool: t4-1", "pool: dgx-a100-40gb-1")
     (tmp_path / "cluster.yaml").write_text(f"{hardware}---\n{held}")

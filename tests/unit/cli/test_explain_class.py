@@ -26,7 +26,7 @@ def class_(file: Path, expression: str, name: str = "mine") -> str:
     return str(file)
 
 
-def test_what_a_class_selects_is_counted_by_node(allot: Allot, selecting: Path) -> None:
+def test_selected_devices_are_counted_by_node(allot: Allot, selecting: Path) -> None:
     file = class_(selecting, "device.attributes['gpu.nvidia.com'].architecture == 'Ampere'")
     ran = allot("explain", "-f", file, *FLEET)
     assert ran.code == 0
@@ -38,7 +38,7 @@ def test_what_a_class_selects_is_counted_by_node(allot: Allot, selecting: Path) 
     assert "gpu-0, gpu-1-mig" in allot("explain", "-f", file, *FLEET, "-o", "wide").out.replace("\n    ", " ")
 
 
-def test_a_class_that_selects_nothing_is_told_why(allot: Allot, selecting: Path) -> None:
+def test_class_without_devices_has_reason(allot: Allot, selecting: Path) -> None:
     file = class_(selecting, "device.attributes['gpu.nvidia.com'].architecture == 'Hopper'")
     class_(selecting, "device.driver == 'gpu.nvidia.com'", "all")
     ran = allot("explain", "-f", file, *FLEET)
@@ -56,7 +56,7 @@ def test_a_class_that_selects_nothing_is_told_why(allot: Allot, selecting: Path)
     assert "reason" not in data["classes"][1]
 
 
-def test_a_selector_that_stops_is_told(allot: Allot, selecting: Path) -> None:
+def test_selector_error_on_some_devices_is_reported(allot: Allot, selecting: Path) -> None:
     file = class_(selecting, "device.attributes['gpu.nvidia.com'].profile == '1g.5gb'")
     ran = allot("explain", "-f", file, "--fleet", "mig=2xa100-40gb/static-mig=full/1g.5gb:7")
     assert ran.code == 0
@@ -64,13 +64,13 @@ def test_a_selector_that_stops_is_told(allot: Allot, selecting: Path) -> None:
     assert "on mig Kubernetes aborts: selector 0, device gpu-0: no such key: profile" in ran.out
 
 
-def test_without_devices_it_cannot_be_told(allot: Allot, selecting: Path) -> None:
+def test_no_answer_without_device_information(allot: Allot, selecting: Path) -> None:
     ran = allot("explain", "-f", class_(selecting, "true"))
     assert ran.code == 2
     assert "no ResourceSlices in the input: cannot evaluate DeviceClass mine" in ran.err
 
 
-def test_slices_alone_belong_to_another_command(allot: Allot, tmp_path: Path) -> None:
+def test_slices_without_claims_suggest_another_command(allot: Allot, tmp_path: Path) -> None:
     file = tmp_path / "slices.yaml"
     file.write_text(allot("fleet", "slices", "t4").out)
     ran = allot("explain", "-f", str(file))

@@ -1,4 +1,4 @@
-"""What hardware is known and what it publishes, on the screen."""
+"""Known hardware and the slices that it publishes, on the screen."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_the_list_names_every_server_and_accelerator(allot: Allot) -> None:
     assert {entry["id"] for entry in data["accelerators"]} == set(accelerators())
 
 
-def test_show_tells_topology_and_profiles(allot: Allot) -> None:
+def test_show_prints_topology_and_profiles(allot: Allot) -> None:
     out = allot("fleet", "show", "dgx-a100-40gb").out
     assert "0000:0f:00.0   pci0000:00   3" in out
     assert "1g.5gb+me" in out

@@ -1,4 +1,4 @@
-"""``allot get`` on a lab: tables, forms, what is not there, what changes."""
+"""``allot get`` on a lab: tables, forms, missing objects, watches."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_selectors_narrow(live: Allot, pods: None) -> None:
     assert refused.err.startswith("Error from server (BadRequest): ")
 
 
-def test_what_is_not_there_is_told_as_kubectl_does(live: Allot, pods: None, namespace: str) -> None:
+def test_not_found_errors_match_kubectl(live: Allot, pods: None, namespace: str) -> None:
     ran = live("get", "pod", "one", "three")
     assert ran.code == 1
     assert columns(ran.out)[1][0] == "one"

@@ -19,7 +19,7 @@ def _as_plugin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.usefixtures("_as_plugin")
-def test_help_shows_what_to_type(allot: Allot) -> None:
+def test_help_shows_examples(allot: Allot) -> None:
     for words in ((), ("rbac",), ("explain",), ("autoscale",)):
         told = allot(*words, "--help").out
         assert told.startswith("usage: kubectl allot ")
@@ -29,9 +29,7 @@ def test_help_shows_what_to_type(allot: Allot) -> None:
 
 
 @pytest.mark.usefixtures("_as_plugin")
-def test_the_current_context_is_meant_whether_there_is_a_lab_or_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_plugin_uses_current_context_despite_a_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     servers = {"production": "https://p:1", "allotment": "https://l:2"}
     config = {
         "kind": "Config", "current-context": "production",

@@ -59,7 +59,7 @@ def test_a_pod_that_waits_is_explained(live: Allot, namespace: str) -> None:
     assert live("explain", "--context", "allotment", "greedy").code == 1
 
 
-def test_a_pod_that_runs_is_told_with_its_devices(live: Allot, lab: allotment.Lab, namespace: str) -> None:
+def test_running_pod_is_printed_with_its_devices(live: Allot, lab: allotment.Lab, namespace: str) -> None:
     lab.apply(TRAINING, namespace=namespace)
     lab.wait("pod/train", namespace=namespace)
     ran = live("explain", "pod/train")
@@ -118,7 +118,7 @@ def test_a_watch_answers_again_when_the_answer_changes(lab: allotment.Lab, names
         process.stdout.close()
 
 
-def test_a_watch_ends_when_what_is_named_is_placed(live: Allot, lab: allotment.Lab, namespace: str) -> None:
+def test_watch_ends_when_named_object_is_placed(live: Allot, lab: allotment.Lab, namespace: str) -> None:
     lab.apply(TRAINING.partition("---")[0] + "---\n" + WEB, namespace=namespace)
     lab.wait("deployment/web", namespace=namespace)
     ran = live("explain", "deploy/web", "--watch")
@@ -128,7 +128,7 @@ def test_a_watch_ends_when_what_is_named_is_placed(live: Allot, lab: allotment.L
     assert "is on node" in live("explain", f"pod/{pod['metadata']['name']}", "--watch").out
 
 
-def test_who_looks_in_the_wrong_namespace_is_told_the_right_one(live: Allot, namespace: str) -> None:
+def test_wrong_namespace_suggests_the_right_one(live: Allot, namespace: str) -> None:
     live("apply", "-f", "-", stdin=f"{WEB}---\n{GREEDY}")
     for subject, word in (("pod/greedy", "pod"), ("deploy/web", "deploy")):
         name = subject.partition("/")[2]
@@ -138,7 +138,7 @@ def test_who_looks_in_the_wrong_namespace_is_told_the_right_one(live: Allot, nam
         assert namespace in ran.err
 
 
-def test_a_kind_without_pods_is_told_as_such(live: Allot) -> None:
+def test_kind_without_pods_is_reported(live: Allot) -> None:
     assert "svc: not a kind that has pods; use pod/NAME" in " ".join(live("explain", "svc/web").err.split())
 
 
@@ -186,11 +186,11 @@ def test_a_snapshot_goes_to_standard_output_or_nowhere(live: Allot, tmp_path: Pa
     assert live("snapshot", "-o", str(tmp_path / "never" / "x.yaml")).code == 2
 
 
-def test_a_snapshot_to_a_pipe_or_device_leaves_it_what_it_is(live: Allot, tmp_path: Path) -> None:
+def test_snapshot_to_a_pipe_or_device_does_not_replace_it(live: Allot, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 1 << 20)  # nobody reads while it is written
+    fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 1 << 20)  # not read while it is written
     try:
         assert live("snapshot", "-o", str(pipe)).code == 0
         assert pipe.is_fifo()
@@ -199,7 +199,7 @@ def test_a_snapshot_to_a_pipe_or_device_leaves_it_what_it_is(live: Allot, tmp_pa
         os.close(reader)
 
 
-def test_a_snapshot_that_a_link_names_is_written_where_it_leads(live: Allot, tmp_path: Path) -> None:
+def test_snapshot_follows_symbolic_link(live: Allot, tmp_path: Path) -> None:
     link = tmp_path / "latest.yaml"
     link.symlink_to(tmp_path / "monday.yaml")
     assert live("snapshot", "-o", str(link)).code == 0
@@ -207,7 +207,7 @@ def test_a_snapshot_that_a_link_names_is_written_where_it_leads(live: Allot, tmp
     assert "kind: List" in (tmp_path / "monday.yaml").read_text()
 
 
-def test_a_snapshot_that_was_cut_off_is_no_smaller_cluster(live: Allot, tmp_path: Path) -> None:
+def test_truncated_snapshot_is_rejected(live: Allot, tmp_path: Path) -> None:
     file = tmp_path / "snapshot.yaml"
     text = live("snapshot").out
     file.write_text(text[: text.index("- apiVersion: v1", text.index("items:") + 40)])

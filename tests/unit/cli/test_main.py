@@ -58,7 +58,7 @@ def test_no_words_print_the_help(allot: Allot) -> None:
         (["examples", "print", "mpps"], "unknown example 'mpps'", "did you mean mps?"),
     ],
 )
-def test_a_mistake_is_one_error_and_a_way_on(allot: Allot, words: list[str], problem: str, hint: str) -> None:
+def test_mistake_is_one_error_with_hint(allot: Allot, words: list[str], problem: str, hint: str) -> None:
     ran = allot(*words)
     assert ran.code == 2
     assert ran.out == ""
@@ -69,7 +69,9 @@ def test_a_mistake_is_one_error_and_a_way_on(allot: Allot, words: list[str], pro
     assert "Traceback" not in ran.err
 
 
-def test_a_defect_of_ours_is_called_so_and_shown_with_debug(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_error_is_reported_as_bug_with_traceback_on_debug(
+    allot: Allot, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(_: object) -> int:
         raise ZeroDivisionError("oops")
 
@@ -90,7 +92,7 @@ def test_interruption_is_quiet(allot: Allot, monkeypatch: pytest.MonkeyPatch) ->
     assert allot("version") == (EXIT_INTERRUPTED, "", "")
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
+def test_closed_pipe_is_not_an_error() -> None:
     command = f"'{sys.executable}' -m allotment.cli.main fleet slices b200 --mode dynamic-mig --gpus 8 | head -n 1"
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {command}"],
@@ -104,7 +106,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert done.stderr == ""
 
 
-def test_version_tells_the_releases(allot: Allot) -> None:
+def test_version_prints_supported_releases(allot: Allot) -> None:
     assert "models Kubernetes 1.34, 1.35, 1.36" in allot("version").out
     assert allot("version", "-o", "json").out.startswith('{\n    "allotment"')
 

@@ -1,4 +1,4 @@
-"""The screens of metrics: a cluster's as text, the table, the files."""
+"""The output of ``allot metrics``: a cluster's as text, the table, the files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ spec:
 """
 
 
-def test_the_metrics_of_hardware_and_of_what_waits(allot: Allot, tmp_path: Path) -> None:
+def test_metrics_of_hardware_and_pending_pods(allot: Allot, tmp_path: Path) -> None:
     file = tmp_path / "pod.yaml"
     file.write_text(POD)
     ran = allot("metrics", "--fleet", "2xt4:2", "-f", str(file))

@@ -1,4 +1,4 @@
-"""What people type first, and what they are told."""
+"""Common first attempts of users, and the answers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from allotment.cli.main import main
         (["down", "--name", "mine"], "unrecognized arguments: --name", "allot down NAME"),
     ],
 )
-def test_words_that_are_not_known_are_answered_with_what_was_meant(
+def test_misspelt_words_are_corrected(
     arguments: list[str], problem: str, hint: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
@@ -65,7 +65,7 @@ def test_words_that_are_not_known_are_answered_with_what_was_meant(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is always full")
-def test_a_disk_that_is_full_is_nobodys_defect() -> None:
+def test_full_disk_is_not_an_internal_error() -> None:
     script = "import sys\nfrom allotment.cli.main import main\nsys.exit(main(['catalog', 'list']))\n"
     with Path("/dev/full").open("w") as full:
         ran = subprocess.run(

@@ -30,6 +30,6 @@ def test_a_cloud_without_karpenter_is_a_mistake() -> None:
         nodeclaims([planned("lambda/gpu_8x_a100")])
 
 
-def test_a_class_of_ones_own_makes_them_for_any_cloud() -> None:
+def test_custom_node_class_enables_any_provider() -> None:
     documents = load_text(nodeclaims([planned("lambda/gpu_8x_a100")], ["a.b/C/d"]), "out.yaml").documents
     assert documents[1].tree["spec"]["nodeClassRef"] == {"group": "a.b", "kind": "C", "name": "d"}

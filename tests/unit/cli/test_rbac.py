@@ -1,4 +1,4 @@
-"""``allot rbac``: manifests that a cluster takes, and who lacks what."""
+"""``allot rbac``: manifests that a cluster accepts, and missing permissions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.cli.conftest import Allot
 
 
 @pytest.mark.parametrize("name", COMPONENTS)
-def test_what_is_printed_is_what_the_table_says(allot: Allot, name: str) -> None:
+def test_output_matches_the_table(allot: Allot, name: str) -> None:
     ran = allot("rbac", name, "--namespace", "gpu", "--service-account", "me")
     assert (ran.code, ran.err) == (0, "")
     printed = [document.tree for document in load_text(ran.out).documents]
@@ -25,17 +25,17 @@ def test_what_is_printed_is_what_the_table_says(allot: Allot, name: str) -> None
     assert (listed["kind"], listed["items"]) == ("List", printed)
 
 
-def test_the_reader_is_meant_where_nobody_says(allot: Allot) -> None:
+def test_reader_is_the_default_component(allot: Allot) -> None:
     assert allot("rbac").out == allot("rbac", "reader").out
 
 
-def test_every_rule_stands_under_its_reason(allot: Allot) -> None:
+def test_every_rule_has_its_reason_above(allot: Allot) -> None:
     lines = allot("rbac", "taints").out.splitlines()
     assert lines[lines.index("# Progress of the eviction in the status of rules.") + 4] == "  - devicetaintrules/status"
     assert max(map(len, lines)) <= 100
 
 
-def test_several_parts_are_one_file_with_each_object_once(allot: Allot) -> None:
+def test_several_components_give_each_object_once(allot: Allot) -> None:
     trees = [
         document.tree
         for document in load_text(allot("rbac", "claims", "taints", "--service-account", "a").out).documents
@@ -50,7 +50,7 @@ def test_a_driver_comes_with_the_policy_for_its_node(allot: Allot) -> None:
     assert kinds[-2:] == ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]
 
 
-def test_a_driver_of_another_name_speaks_of_its_own_devices(allot: Allot) -> None:
+def test_driver_role_is_restricted_to_its_name(allot: Allot) -> None:
     items = json.loads(allot("rbac", "driver", "--driver", "gpu.example.com", "-o", "json").out)["items"]
     (role,) = (tree for tree in items if tree["kind"] == "ClusterRole")
     assert [rule["resourceNames"] for rule in role["rules"] if "resourceNames" in rule] == [["gpu.example.com"]]
@@ -68,7 +68,7 @@ def test_the_parts_are_listed(allot: Allot) -> None:
         (("--as", "me"), "--as: requires --check\n  manifests are for a service account: use --service-account NAME\n"),
     ],
 )
-def test_what_cannot_be_meant_is_said(allot: Allot, words: tuple[str, ...], said: str) -> None:
+def test_invalid_values_are_rejected(allot: Allot, words: tuple[str, ...], said: str) -> None:
     ran = allot("rbac", *words)
     assert (ran.code, ran.err) == (2, f"allot: error: {said}")
 
@@ -81,7 +81,7 @@ def test_an_administrator_lacks_nothing(live: Allot) -> None:
     ]  # fmt: skip
 
 
-def test_what_an_account_lacks_is_told(live: Allot, lab: allotment.Lab) -> None:
+def test_missing_permissions_are_listed(live: Allot, lab: allotment.Lab) -> None:
     part = COMPONENTS["taints"]
     given = manifests(part._replace(name="taints-tried", cluster_wide=part.cluster_wide[1:]), account="tried")
     lab.apply(given)
@@ -99,8 +99,8 @@ def test_what_an_account_lacks_is_told(live: Allot, lab: allotment.Lab) -> None:
     assert [(one["verb"], one["resource"]) for one in found["missing"]] == [("list", "pods"), ("watch", "pods")]
 
 
-def test_what_the_cluster_does_not_serve_is_not_asked_for(live: Allot) -> None:
-    """This lab has no Karpenter: nobody needs its NodeClaims here."""
+def test_permissions_for_unserved_kinds_are_not_checked(live: Allot) -> None:
+    """This lab has no Karpenter, so permissions for its NodeClaims are not required."""
     ran = live("rbac", "autoscaler", "--check", "--as", "system:serviceaccount:nobody:knows", "-o", "json")
     assert ran.code == 1
     (found,) = json.loads(ran.out)["parts"]

@@ -1,4 +1,4 @@
-"""The words of ``allot run``: which component, how it runs, and what is said of words that cannot be meant."""
+"""The words of ``allot run``: which component, how it runs, and errors for invalid values."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def settings(*words: str) -> ComponentSettings:
     return settings_of(_parsed(["run", "scheduler", *words]))
 
 
-def test_nothing_is_served_and_nobody_elected_unless_it_is_asked_for() -> None:
+def test_servers_and_leader_election_are_off_by_default() -> None:
     assert settings() == ComponentSettings()
 
 
-def test_all_that_can_be_said() -> None:
+def test_all_options() -> None:
     found = settings(
         "--leader-elect", "--lease-namespace", "allotment", "--lease-name", "mine", "--lease-duration", "30s",
         "--renew-deadline", "20s", "--retry-period", "500ms", "--health-bind-address", ":8081",
@@ -64,7 +64,7 @@ def test_zero_is_off_as_for_other_components() -> None:
         (["--kube-version", "2.0"], "--kube-version: expected one of"),
     ],
 )
-def test_what_cannot_be_meant_is_told(words: list[str], text: str) -> None:
+def test_invalid_options_are_rejected(words: list[str], text: str) -> None:
     with pytest.raises(Mistake, match=text):
         settings(*words)
 
@@ -99,7 +99,7 @@ def test_each_component_says_its_options_on_a_narrow_screen(
 
 
 def nowhere(folder: Path) -> str:
-    """Words that lead to a cluster that is not there."""
+    """Arguments for an unreachable cluster."""
     kubeconfig = folder / "config"
     kubeconfig.write_text(
         "apiVersion: v1\nkind: Config\ncurrent-context: it\nusers: []\ncontexts: [{name: it, context: {cluster: it}}]\n"

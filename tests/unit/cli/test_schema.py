@@ -28,7 +28,7 @@ def test_another_kubernetes(allot: Allot) -> None:
     assert "needs its gate DRADeviceTaints" not in allot("schema").out
 
 
-def test_what_is_unknown_is_told(allot: Allot) -> None:
+def test_unknown_kind_and_release_are_rejected(allot: Allot) -> None:
     ran = allot("schema", "ResourceClam")
     assert (ran.code, ran.out) == (2, "")
     assert "did you mean ResourceClaim?" in ran.err

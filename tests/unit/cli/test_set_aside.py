@@ -1,4 +1,4 @@
-"""A claim that our scheduler set aside, on screens: nobody's, and not whose the device is."""
+"""A claim that our scheduler set aside, in the output: unused, while the device belongs to another claim."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def devices(allot: Allot) -> str:
     return allot("fleet", "slices", "a=1xt4", "--all").out + "---\n"
 
 
-def test_free_says_that_it_is_nobodys(allot: Allot, tmp_path: Path, devices: str) -> None:
+def test_free_lists_holder_and_contested_claim(allot: Allot, tmp_path: Path, devices: str) -> None:
     file = tmp_path / "snapshot.yaml"
     file.write_text(devices + THEIRS + OURS)
     lines = allot("free", "--cluster", str(file)).out.splitlines()
@@ -59,7 +59,9 @@ def test_free_says_that_it_is_nobodys(allot: Allot, tmp_path: Path, devices: str
 @pytest.mark.parametrize(
     ("held", "told"), [(THEIRS + OURS, "claim ml/theirs (pod train)"), (OURS, "claim ml/ours (contested, unused)")]
 )
-def test_explain_names_whose_the_device_is(allot: Allot, tmp_path: Path, devices: str, held: str, told: str) -> None:
+def test_explain_names_the_holder_of_the_device(
+    allot: Allot, tmp_path: Path, devices: str, held: str, told: str
+) -> None:
     cluster, wanted = tmp_path / "snapshot.yaml", tmp_path / "wanted.yaml"
     cluster.write_text(devices + held)
     wanted.write_text(WAITS)
@@ -77,7 +79,7 @@ def _claim() -> Tree:
     }
 
 
-def test_explain_says_what_has_become_of_it() -> None:
+def test_explain_reports_the_set_aside_claim() -> None:
     (note,) = of_claim(read_value(_claim(), ResourceClaim), ()).notes
     assert (
         note == "it was set aside: another scheduler also allocated its devices, and it is deleted when they are free"

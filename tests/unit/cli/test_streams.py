@@ -1,4 +1,4 @@
-"""What a library writes to file descriptor 1 never reaches the reader of an answer."""
+"""Output of a library on file descriptor 1 never reaches the reader of an answer."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_without_stderr_the_noise_goes_nowhere() -> None:
     assert done.stderr == ""
 
 
-def test_a_terminal_is_still_asked_for_its_width() -> None:
+def test_terminal_width_is_still_detected() -> None:
     terminal, other_end = os.openpty()
     fcntl.ioctl(other_end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 61, 0, 0))
     script = (

@@ -1,4 +1,4 @@
-"""``allot up --kubelet-roots``: a folder that cannot serve is told before anything is started."""
+"""``allot up --kubelet-roots``: an unusable directory is reported before anything is started."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.mark.parametrize(
     ("below", "wanted"), [("", "file exists"), ("/b", "not a directory"), ("/" + 60 * "c", "bytes")]
 )
-def test_a_folder_that_cannot_be_is_one_line(
+def test_invalid_directory_is_one_line(
     file: str, below: str, wanted: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("allotment.cli.up._LONGEST_ROOTS", len(str(Path("a").absolute())) + 10)

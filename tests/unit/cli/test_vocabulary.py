@@ -1,4 +1,4 @@
-"""The words of drivers, on the screen."""
+"""The vocabulary of drivers, as text."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def test_without_words_it_lists_the_drivers_and_their_releases(allot: Allot) -> 
     assert [one["driver"] for one in data["drivers"]] == list(drivers())
 
 
-def test_a_vendor_stands_for_its_drivers(allot: Allot) -> None:
+def test_vendor_selects_its_drivers(allot: Allot) -> None:
     out = allot("vocabulary", "nvidia").out
     assert out.startswith("gpu.nvidia.com: NVIDIA GPUs\n")
     assert "\ncompute-domain.nvidia.com: " in out
 
 
-def test_a_driver_is_told_with_all_its_words(allot: Allot) -> None:
+def test_driver_is_printed_with_its_vocabulary(allot: Allot) -> None:
     out = allot("vocabulary", "gpu.nvidia.com").out
     for text in (
         '\nATTRIBUTES, in selectors device.attributes["gpu.nvidia.com"].NAME\n',
@@ -47,21 +47,21 @@ def test_another_release(allot: Allot) -> None:
     assert "\n  computePartition" not in out
 
 
-def test_a_name_of_another_release_tells_what_it_means_now(allot: Allot) -> None:
+def test_earlier_name_shows_replacement(allot: Allot) -> None:
     out = allot("vocabulary", "amd", "deviceID").out
     assert "gpu.amd.com/deviceID  attribute <string>" in out
     assert "gpu.amd.com/deviceID  earlier name" in out
     assert "write resource.kubernetes.io/pciBusID" in out
 
 
-def test_one_name_is_told_with_an_example(allot: Allot) -> None:
+def test_name_is_printed_with_an_example(allot: Allot) -> None:
     out = allot("vocabulary", "nvidia", "memory").out
     assert out.startswith("gpu.nvidia.com/memory  capacity <quantity> on gpu, mig\n")
     assert 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("20Gi")) >= 0' in out
     assert "also with 'memory' in their names: gpu.nvidia.com/memorySlice0…11, " in out
 
 
-def test_a_name_that_never_was_tells_what_to_write(allot: Allot) -> None:
+def test_unknown_name_has_suggestion(allot: Allot) -> None:
     out = allot("vocabulary", "nvidia.com", "model").out
     assert out.startswith("model  no such name\n    write gpu.nvidia.com/productName\n")
 
@@ -70,12 +70,12 @@ def test_a_name_that_never_was_tells_what_to_write(allot: Allot) -> None:
     ("words", "error"),
     [
         (("nvidla",), "unknown driver 'nvidla': expected one of nvidia, amd, intel"),
-        (("nvidia", "productNam3"), "has 'productNam3' in its name\n  did you mean productName"),
+        (("nvidia", "productNam3"), "contains 'productNam3'\n  did you mean productName"),
         (("nvidia", "--version", "24"), "gpu.nvidia.com has no release 24: expected one of 25.3, 25.8"),
     ],
     ids=["driver", "name", "release"],
 )
-def test_what_is_unknown_is_told_with_what_is_near(allot: Allot, words: tuple[str, ...], error: str) -> None:
+def test_unknown_name_suggests_similar_ones(allot: Allot, words: tuple[str, ...], error: str) -> None:
     ran = allot("vocabulary", *words)
     assert ran.code == 2
     assert ran.out == ""
@@ -83,9 +83,7 @@ def test_what_is_unknown_is_told_with_what_is_near(allot: Allot, words: tuple[st
 
 
 @pytest.mark.parametrize("vendor", vendors())
-def test_nothing_is_wider_than_a_terminal_but_what_is_to_be_copied(
-    allot: Allot, vendor: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_commands_exceed_the_terminal_width(allot: Allot, vendor: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     lines = allot("vocabulary", vendor).out.splitlines()
     assert all(len(line) <= 80 for line in lines)

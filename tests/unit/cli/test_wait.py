@@ -57,7 +57,7 @@ def test_objects_are_waited_for(live: Allot) -> None:
     assert live("wait", "pod/one", "--for=delete").code == 0
 
 
-def test_a_wait_in_vain_says_why(live: Allot) -> None:
+def test_wait_timeout_has_reason(live: Allot) -> None:
     live("apply", "-f", "-", stdin=GREEDY)
     live("wait", "pod/greedy", "--for=jsonpath={.status.conditions[0].message}")
     ran = live("wait", "pod/greedy", "--for=condition=Ready", "--timeout=200ms")
@@ -68,7 +68,7 @@ def test_a_wait_in_vain_says_why(live: Allot) -> None:
     assert "9 devices" in second or "not enough" in second
 
 
-def test_what_is_not_there_is_not_waited_for(live: Allot) -> None:
+def test_missing_object_is_not_waited_for(live: Allot) -> None:
     ran = live("wait", "pod/nobody", "--for=condition=Ready")
     assert ran == (1, "", 'Error from server (NotFound): pods "nobody" not found\n')
     assert live("wait", "pod", "-l", "never=there", "--for=create").err == "error: no matching resources found\n"
@@ -77,7 +77,7 @@ def test_what_is_not_there_is_not_waited_for(live: Allot) -> None:
 
 
 @pytest.mark.parametrize("text", ["ready", "condition=", "jsonpath={.a", "", "deleted"])
-def test_what_cannot_be_waited_for_is_told(text: str) -> None:
+def test_invalid_conditions_are_rejected(text: str) -> None:
     with pytest.raises(Failure, match=r"unrecognized condition|error parsing jsonpath"):
         wanted(text)
 
@@ -98,7 +98,7 @@ def test_values_may_hold_the_sign_of_equality() -> None:
     assert not wanted("jsonpath={.status.phase}")(tree)
 
 
-def test_logs_come_from_the_container_that_is_meant(live: Allot, lab: allotment.Lab, namespace: str) -> None:
+def test_logs_are_of_the_selected_container(live: Allot, lab: allotment.Lab, namespace: str) -> None:
     lab.apply(TALKING, namespace=namespace)
     lab.wait("pod/talking", until="phase=Succeeded", namespace=namespace)
     usual = live("logs", "talking")
@@ -109,14 +109,14 @@ def test_logs_come_from_the_container_that_is_meant(live: Allot, lab: allotment.
     assert live("logs", "talking", "-c", "first", "-f").out == usual.out
     third = live("logs", "talking", "-c", "third")
     assert (third.code, third.err) == (
-        1, "error: container third is not valid for pod talking\n  there are first, second\n"
+        1, "error: container third is not valid for pod talking\n  known: first, second\n"
     )  # fmt: skip
     assert live("logs", "nobody") == (
         1, "", f'error: error from server (NotFound): pods "nobody" not found in namespace "{namespace}"\n'
     )  # fmt: skip
 
 
-def test_the_log_of_a_workload_is_that_of_one_of_its_pods(live: Allot, lab: allotment.Lab, namespace: str) -> None:
+def test_log_of_a_workload_is_that_of_a_pod(live: Allot, lab: allotment.Lab, namespace: str) -> None:
     lab.apply(HELLO, namespace=namespace)
     lab.wait("deployment/web", namespace=namespace)
     ran = live("logs", "deploy/web")

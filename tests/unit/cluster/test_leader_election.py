@@ -290,5 +290,5 @@ def test_why_nobody_can_lead_is_said_once(caplog: pytest.LogCaptureFixture) -> N
 
     idle.run(story())
     assert [record.getMessage() for record in caplog.records] == [
-        "controllers: no route", "controllers: another reason", "controllers: first leads",
+        "controllers: no route", "controllers: another reason", "controllers: first is the leader",
     ]  # fmt: skip

@@ -64,8 +64,8 @@ def test_what_cannot_be_read_costs_only_itself_and_is_told_once(caplog: pytest.L
     with caplog.at_level(logging.WARNING):
         assert names(values.of(seen)) == ["even"]
         assert names(values.of(seen)) == ["even"]
-    (told,) = caplog.messages
-    assert told.startswith("Pod ns/odd is left out, for it cannot be read: ")
+    (message,) = caplog.messages
+    assert message.startswith("Pod ns/odd cannot be decoded and is ignored: ")
     assert value_of(item("Pod", "odd", containers="none"), Pod) is None
 
 

@@ -120,7 +120,7 @@ def test_who_asks_ever_so_slowly_is_not_listened_to_for_ever(monkeypatch: pytest
 
 def test_a_crowd_that_says_nothing_takes_no_more_threads_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("allotment.components.http_server._SECONDS", 0.5)
-    monkeypatch.setattr("allotment.components.http_server._MOST_AT_ONCE", 8)
+    monkeypatch.setattr("allotment.components.http_server._MAX_THREADS", 8)
     most = threading.active_count() + 1 + 8
     with serve(HERE, echo) as where, ExitStack() as stack:
         for connection in [stack.enter_context(connected(where)) for _ in range(40)]:

@@ -277,7 +277,7 @@ def api(*refuses: int, of: type[_Api] = _Api) -> Iterator[ClusterTarget]:
 
 
 def test_a_server_that_has_not_read_its_roles_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allotment.components.lifecycle._AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr("allotment.components.lifecycle._RETRY_SECONDS", 0.05)
 
     async def program(context: ProgramContext) -> None:
         os.kill(os.getpid(), signal.SIGTERM)

@@ -208,14 +208,14 @@ def test_uuids_are_stable_and_unique_to_a_node() -> None:
 @pytest.mark.parametrize(
     ("sharing", "text"),
     [
-        ({"strategy": "MPS"}, 'sharing.strategy: wanted one of "SpacePartitioning", "TimeSlicing", found "MPS"'),
+        ({"strategy": "MPS"}, 'sharing.strategy: expected one of "SpacePartitioning", "TimeSlicing", found "MPS"'),
         (
             {"strategy": "TimeSlicing", "spacePartitioningConfig": {}},
             "sharing.spacePartitioningConfig: not with strategy",
         ),
         (
             {"strategy": "SpacePartitioning", "spacePartitioningConfig": {"partitionCount": -1}},
-            "sharing.spacePartitioningConfig.partitionCount: wanted 0 or more, found -1",
+            "sharing.spacePartitioningConfig.partitionCount: expected 0 or more, found -1",
         ),
     ],
 )

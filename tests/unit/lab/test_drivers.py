@@ -158,7 +158,7 @@ def test_pods_of_a_node_that_goes_wait_for_no_driver() -> None:
         await until(runs)
         run = plane.environment.kubelets.find(uid)
         assert run is not None
-        claims = run.place.claims
+        claims = run.context.claims
         assert claims.has_claims(uid)
         await client.delete(NODES, "a")
 

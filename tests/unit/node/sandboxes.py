@@ -15,7 +15,7 @@ _UNCHANGED: Final = ContainerEdits()
 
 
 class Log:
-    """What a container printed."""
+    """A container's collected output."""
 
     def __init__(self) -> None:
         self.data = b""

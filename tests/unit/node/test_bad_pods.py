@@ -1,4 +1,4 @@
-"""Pods with which something goes wrong that nobody thought of: it is theirs alone, told, and tried again."""
+"""Unexpected errors of pods: each affects one pod only, is reported, and is retried."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ def cdi() -> Machine:
     return Machine(cdi=(store,))
 
 
-def test_a_runtime_that_breaks_down_is_asked_again() -> None:
+def test_a_runtime_error_is_retried() -> None:
     async def play(on: World) -> None:
         on.runtime.refuses.append(OSError(28, "No space left on device"))
         on.pod()
         await on.until(lambda: on.phase() == "Running")
-        await on.told()
+        await on.flush_events()
         assert on.events("Failed") == ["Error: OSError: [Errno 28] No space left on device"]
 
     played(play)
 
 
-def test_a_container_of_which_nobody_knows_how_it_ended_was_killed_and_runs_again() -> None:
+def test_a_container_with_unknown_exit_counts_as_killed_and_restarts() -> None:
     async def play(on: World) -> None:
         on.pod()
         await on.until(lambda: on.phase() == "Running")
@@ -60,13 +60,13 @@ def test_a_container_of_which_nobody_knows_how_it_ended_was_killed_and_runs_agai
     played(play)
 
 
-def test_a_probe_that_breaks_down_is_one_that_fails() -> None:
+def test_an_internal_error_of_a_probe_is_a_failure() -> None:
     async def play(on: World) -> None:
         on.runtime.breaks.append(OSError(24, "Too many open files"))
         probe = {"exec": {"command": ["check"]}, "periodSeconds": 1, "failureThreshold": 3}
         on.pod(main={"livenessProbe": probe, "readinessProbe": probe})
         await on.until(lambda: on.ready() == "True")
-        await on.told()
+        await on.flush_events()
         (told,) = on.events("Unhealthy")
         assert told.endswith("probe failed: OSError: [Errno 24] Too many open files")
         assert on.main()["restartCount"] == 0
@@ -75,21 +75,21 @@ def test_a_probe_that_breaks_down_is_one_that_fails() -> None:
 
 
 @pytest.mark.parametrize("fate", ["runs on", "is deleted", "is taken out by force"])
-def test_a_pod_whose_run_breaks_down_is_run_anew_and_gives_its_devices_back(
+def test_a_pod_worker_restarts_after_an_internal_error_and_unprepares_claims(
     fate: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = FakeDriver()
     broken: list[str] = []
-    live = PodRun._live
+    live = PodRun._run_containers
 
     async def breaking(self: PodRun, group: asyncio.TaskGroup) -> Any:
         if not broken:
-            await self._prepared()
+            await self._prepare()
             broken.append("now")
             raise RuntimeError("a mistake of ours")
         return await live(self, group)
 
-    monkeypatch.setattr(PodRun, "_live", breaking)
+    monkeypatch.setattr(PodRun, "_run_containers", breaking)
 
     async def play(on: World) -> None:
         on.claim()
@@ -110,7 +110,7 @@ def test_a_pod_whose_run_breaks_down_is_run_anew_and_gives_its_devices_back(
 
 
 @pytest.mark.parametrize("script", ['sh -c "$X"', 'echo $(sh -c "$X")', f"echo {'$(' * 400}echo{')' * 400}"])
-def test_a_script_that_runs_itself_ends(script: str) -> None:
+def test_a_recursive_script_ends(script: str) -> None:
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, 50_000))  # as deep selectors leave it: the interpreter is no guard
     try:
@@ -128,7 +128,7 @@ def _runs_itself(script: str) -> None:
     played(play, real=True)
 
 
-def test_an_exit_code_that_is_none_is_an_error() -> None:
+def test_an_invalid_exit_code_annotation_is_an_error() -> None:
     async def play(on: World) -> None:
         annotations = {"allotment.dev/exit-code": "9" * 5000, "allotment.dev/run-seconds": "0"}
         metadata = {"name": "p", "namespace": NAMESPACE, "uid": "uid-p", "annotations": annotations}
@@ -140,8 +140,8 @@ def test_an_exit_code_that_is_none_is_an_error() -> None:
     played(play, real=True)
 
 
-def test_a_pod_that_could_not_be_taken_out_is_taken_out_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent, "_AGAIN_SECONDS", 0.01)
+def test_a_failed_pod_deletion_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent, "_RETRY_SECONDS", 0.01)
 
     async def play(on: World) -> None:
         on.pod()
@@ -153,13 +153,13 @@ def test_a_pod_that_could_not_be_taken_out_is_taken_out_later(monkeypatch: pytes
     played(play)
 
 
-def test_a_pod_says_nothing_of_another_one_of_its_name() -> None:
+def test_a_status_is_not_written_to_a_new_pod_of_the_same_name() -> None:
     async def play(on: World) -> None:
         on.pod()
         await on.until(lambda: on.phase() == "Running")
         key = (PODS, NAMESPACE, "p")
         other = {**on.now(), "metadata": {**on.now()["metadata"], "uid": "uid-other"}, "status": {"phase": "Pending"}}
-        on.client.objects[key] = other  # before anybody was told
+        on.client.objects[key] = other  # before the callbacks were called
         on.runtime.containers["main"].ends(1)
         await asyncio.sleep(0.05)
         assert on.client.objects[key] is other
@@ -167,7 +167,7 @@ def test_a_pod_says_nothing_of_another_one_of_its_name() -> None:
     played(play)
 
 
-def test_what_is_owed_to_drivers_outlives_an_agent_that_breaks_down(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prepared_claims_survive_an_agent_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = FakeDriver()
     reconcile = NodeClaims.reconcile
     breaks: list[Callable[[], object]] = []
@@ -203,12 +203,12 @@ def test_a_node_may_have_an_address_of_any_kind(address: str) -> None:
     played(play)
 
 
-def test_what_a_pipe_that_never_ends_prints_is_seen() -> None:
+def test_the_output_of_an_endless_pipe_is_logged() -> None:
     async def play(on: World) -> None:
         on.pod(main={"command": ["sh", "-c", "while true; do echo tick; sleep 60; done | tee /log"]})
         await on.until(lambda: on.phase() == "Running")
         run = on.kubelets.find("uid-p")
         assert run is not None
-        await on.until(lambda: [line.text for line in run.mains[0].journal.lines()][:2] == [b"tick", b"tick"])
+        await on.until(lambda: [line.text for line in run.mains[0].current_log.lines()][:2] == [b"tick", b"tick"])
 
     played(play, real=True)

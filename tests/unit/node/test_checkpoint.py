@@ -1,4 +1,4 @@
-"""The kubelet's record of prepared claims, in its own format."""
+"""The checkpoint of prepared claims in the kubelet's format."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _RECORDS = st.builds(
 
 
 @given(st.lists(_RECORDS, max_size=3).map(tuple))
-def test_what_is_written_is_read(records: tuple[ClaimRecord, ...]) -> None:
+def test_a_checkpoint_round_trips(records: tuple[ClaimRecord, ...]) -> None:
     assert decode(encode(records)) == records
 
 
-def test_it_is_written_as_a_kubelet_writes_it() -> None:
+def test_the_format_is_the_kubelets() -> None:
     device = PreparedDevice(("gpu",), "n1", "gpu-0", ("k8s.gpu.example.com/claim=u-gpu-0",))
     outer = json.loads(encode([ClaimRecord("ns", "gpu", "u", frozenset(["p"]), {"gpu.example.com": (device,)})]))
     assert outer["Checksum"] == zlib.crc32(outer["Data"].encode())
@@ -42,6 +42,6 @@ def test_it_is_written_as_a_kubelet_writes_it() -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"[]", b'{"Data":"{}"}', b'{"Data":"{}","Checksum":0}', b'{"Data":7,"Checksum":0}']
 )
-def test_anything_else_is_corrupt(content: bytes) -> None:
+def test_other_content_is_corrupt(content: bytes) -> None:
     with pytest.raises(CorruptCheckpoint):
         decode(content)

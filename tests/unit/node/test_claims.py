@@ -1,4 +1,4 @@
-"""A node's claims: what is judged before any driver is called, what drivers are called for, and what containers get."""
+"""A node's claims: checks before driver calls, prepare and unprepare calls, and the devices of containers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def generated(name: str | None) -> Tree:
 # --- what is judged first -------------------------------------------------------------------------------------------
 
 
-def test_a_claim_that_is_not_there() -> None:
+def test_a_missing_claim_fails() -> None:
     node = Node()
     assert (
         refused(node, pod("p", "gpu"))
@@ -73,12 +73,12 @@ def test_a_claim_that_is_not_there() -> None:
     assert not node.claims.has_claims("uid-p"), "whoever was refused owes nothing"
 
 
-def test_a_claim_that_is_not_made_yet() -> None:
+def test_a_claim_that_is_not_created_yet_fails() -> None:
     tree = pod(spec={"resourceClaims": [{"name": "c", "resourceClaimTemplateName": "t"}]})
     assert refused(Node(), tree) == 'prepare dynamic resources: pod "ns/p": ResourceClaim not created yet'
 
 
-def test_a_claim_that_was_made_for_another_pod() -> None:
+def test_a_claim_generated_for_another_pod_fails() -> None:
     owner = {"controller": True, "kind": "Pod", "name": "q", "uid": "uid-q"}
     node = Node(claim("gpu", metadata={"ownerReferences": [owner]}))
     assert refused(node, generated("gpu")) == (
@@ -86,18 +86,18 @@ def test_a_claim_that_was_made_for_another_pod() -> None:
     )
 
 
-def test_a_claim_that_is_reserved_for_others() -> None:
+def test_a_claim_reserved_for_others_fails() -> None:
     assert refused(Node(claim(users=["q"])), pod("p", "gpu")) == (
         "prepare dynamic resources: pod p (uid-p) is not allowed to use ResourceClaim gpu (uid-of-gpu)"
     )
 
 
-def test_a_claim_that_is_not_allocated() -> None:
+def test_an_unallocated_claim_fails() -> None:
     node = Node(claim(status={"allocation": None}))
     assert refused(node, pod("p", "gpu")) == "prepare dynamic resources: ResourceClaim gpu: not allocated"
 
 
-def test_a_driver_that_is_not_there() -> None:
+def test_an_unregistered_driver_fails() -> None:
     node = Node(claim(driver="nic.example.com"), claim("other"))
     assert refused(node, pod("p", "other", "gpu")) == (
         "prepare dynamic resources: DRA driver nic.example.com is not registered"
@@ -105,14 +105,14 @@ def test_a_driver_that_is_not_there() -> None:
     assert not node.driver.calls, "nobody is called before all claims are judged"
 
 
-def test_a_driver_that_is_gone_is_missed_though_the_claim_is_prepared() -> None:
+def test_an_unregistered_driver_fails_even_if_the_claim_is_prepared() -> None:
     node = Node(claim(users=["p", "q"]))
     done(node.claims.prepare(pod("p", "gpu")))
     node.plugins.remove(NODE, node.driver.name)
     assert refused(node, pod("q", "gpu")).endswith("DRA driver gpu.example.com is not registered")
 
 
-def test_a_claim_of_the_same_name_that_another_one_left() -> None:
+def test_an_old_claim_of_the_same_name_fails() -> None:
     node = Node(claim())
     done(node.claims.prepare(pod("p", "gpu")))
     node.client.put(CLAIMS, claim(users=["q"], uid="new"))
@@ -125,7 +125,7 @@ def test_a_claim_of_the_same_name_that_another_one_left() -> None:
 # --- what drivers answer --------------------------------------------------------------------------------------------
 
 
-def test_a_call_that_fails() -> None:
+def test_a_failed_driver_call_fails() -> None:
     node = Node(claim())
     node.driver.fails = "rpc error: code = Unavailable desc = gone"
     told = "prepare dynamic resources: NodePrepareResources: rpc error: code = Unavailable desc = gone"
@@ -133,23 +133,23 @@ def test_a_call_that_fails() -> None:
     assert node.claims.has_claims("uid-p"), "nobody knows what the driver did"
 
 
-def test_a_claim_that_fails_does_not_spoil_the_other() -> None:
+def test_a_failed_claim_does_not_affect_the_others() -> None:
     node = Node(claim(), claim("two"))
-    node.driver.says["two"] = PrepareResult(error="no such device")
+    node.driver.prepare_results["two"] = PrepareResult(error="no such device")
     told = "prepare dynamic resources: NodePrepareResources failed for ResourceClaim two: no such device"
     assert refused(node, pod("p", "gpu", "two")) == told
-    del node.driver.says["two"]
+    del node.driver.prepare_results["two"]
     done(node.claims.prepare(pod("p", "gpu", "two")))
     assert node.driver.calls == [("prepare", ["gpu", "two"]), ("prepare", ["two"])], "one call, then what is left"
 
 
-def test_claims_that_are_forgotten() -> None:
+def test_claims_missing_from_a_response_fail() -> None:
     node = Node(claim(), claim("two"))
     node.driver.silent = {"gpu", "two"}
     assert refused(node, pod("p", "gpu", "two")).endswith(": NodePrepareResources skipped 2 ResourceClaims")
 
 
-def test_an_answer_for_a_claim_that_nobody_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_for_an_unknown_claim_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     node = Node(claim())
 
     async def confused(claims: Any) -> dict[str, PrepareResult]:
@@ -160,7 +160,7 @@ def test_an_answer_for_a_claim_that_nobody_asked_for(monkeypatch: pytest.MonkeyP
     assert refused(node, pod("p", "gpu")).endswith(told)
 
 
-def test_a_driver_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_call_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     node = Node(claim())
 
     async def slow(claims: Any) -> dict[str, PrepareResult]:
@@ -176,7 +176,7 @@ def test_a_driver_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- shared claims --------------------------------------------------------------------------------------------------
 
 
-def test_a_shared_claim_is_prepared_once_and_undone_once() -> None:
+def test_a_shared_claim_is_prepared_once_and_unprepared_once() -> None:
     node = Node(claim(users=["p", "q", "r"]))
 
     async def lives() -> None:
@@ -188,7 +188,7 @@ def test_a_shared_claim_is_prepared_once_and_undone_once() -> None:
     assert not any(node.claims.has_claims(f"uid-{name}") for name in ("p", "q", "r"))
 
 
-def test_a_pod_that_comes_while_the_last_one_goes_has_the_claim_prepared_again() -> None:
+def test_a_claim_is_prepared_again_after_a_concurrent_unprepare() -> None:
     node = Node(claim(users=["p", "q"]))
 
     async def lives() -> None:
@@ -199,10 +199,10 @@ def test_a_pod_that_comes_while_the_last_one_goes_has_the_claim_prepared_again()
     assert [name for name, _ in node.driver.calls] == ["prepare", "unprepare", "prepare"]
 
 
-def test_undoing_is_tried_until_the_driver_does_it() -> None:
+def test_unprepare_is_retried_until_it_succeeds() -> None:
     node = Node(claim())
     done(node.claims.prepare(pod("p", "gpu")))
-    node.driver.unsaid["gpu"] = "busy"
+    node.driver.unprepare_errors["gpu"] = "busy"
     for _ in range(2):
         with pytest.raises(
             ClaimsError,
@@ -212,13 +212,13 @@ def test_undoing_is_tried_until_the_driver_does_it() -> None:
     node.plugins.remove(NODE, node.driver.name)
     with pytest.raises(ClaimsError, match=r"DRA driver gpu\.example\.com is not registered"):
         done(node.claims.unprepare("uid-p"))
-    node.driver.unsaid.clear()
+    node.driver.unprepare_errors.clear()
     node.plugins.add(NODE, node.driver)
     done(node.claims.unprepare("uid-p"))
     assert not node.claims.has_claims("uid-p")
 
 
-def test_what_vanished_pods_had_is_undone() -> None:
+def test_claims_of_deleted_pods_are_unprepared() -> None:
     node = Node(claim(users=["p"]), claim("two", users=["q"]))
     done(node.claims.prepare(pod("p", "gpu")))
     done(node.claims.prepare(pod("q", "two")))
@@ -251,9 +251,9 @@ DEVICES = PrepareResult((
     ],
     ids=["no claims", "all requests", "one request", "two requests", "a request that is none", "another claim"],
 )  # fmt: skip
-def test_a_container_gets_what_it_names(claims: list[Tree], ids: tuple[str, ...]) -> None:
+def test_a_container_gets_only_its_claims_and_requests(claims: list[Tree], ids: tuple[str, ...]) -> None:
     node = Node(claim())
-    node.driver.says["gpu"] = DEVICES
+    node.driver.prepare_results["gpu"] = DEVICES
     tree = pod("p", "gpu")
     done(node.claims.prepare(tree))
     assert node.claims.cdi_ids(tree, {"name": "main", "resources": {"claims": claims}}) == ids
@@ -261,7 +261,7 @@ def test_a_container_gets_what_it_names(claims: list[Tree], ids: tuple[str, ...]
 
 def test_a_container_gets_the_devices_of_its_extended_resources() -> None:
     node = Node(claim("extended"))
-    node.driver.says["extended"] = PrepareResult((
+    node.driver.prepare_results["extended"] = PrepareResult((
         PreparedDevice(("container-0-request-0",), NODE, "gpu-0", ("v/c=0",)),
         PreparedDevice(("container-1-request-0",), NODE, "gpu-1", ("v/c=1",)),
     ))  # fmt: skip
@@ -279,7 +279,7 @@ def test_a_container_gets_the_devices_of_its_extended_resources() -> None:
     assert node.claims.cdi_ids(tree, {"name": "main"}) == (), "it does not ask for any"
 
 
-def test_a_claim_that_was_not_needed_is_none() -> None:
+def test_a_claim_that_was_not_needed_is_skipped() -> None:
     node = Node()
     done(node.claims.prepare(generated(None)))
     assert not node.driver.calls
@@ -288,9 +288,7 @@ def test_a_claim_that_was_not_needed_is_none() -> None:
 # --- the record -----------------------------------------------------------------------------------------------------
 
 
-def test_what_is_prepared_is_recorded_before_drivers_are_called(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_checkpoint_is_written_before_drivers_are_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node = Node(claim(), state=tmp_path)
     recorded: list[Any] = []
 
@@ -308,7 +306,7 @@ def test_what_is_prepared_is_recorded_before_drivers_are_called(
     assert load(tmp_path) == ()
 
 
-def test_after_a_restart_claims_are_prepared_again_and_still_owed(tmp_path: Path) -> None:
+def test_after_a_restart_claims_are_prepared_again_and_then_unprepared(tmp_path: Path) -> None:
     node = Node(claim(), claim("two", users=["q"]), state=tmp_path)
     done(node.claims.prepare(pod("p", "gpu")))
     done(node.claims.prepare(pod("q", "two")))
@@ -318,7 +316,7 @@ def test_after_a_restart_claims_are_prepared_again_and_still_owed(tmp_path: Path
     assert node.driver.calls[2:] == [("prepare", ["gpu"]), ("unprepare", ["two"])]
 
 
-def test_a_broken_record_is_not_worked_with(tmp_path: Path) -> None:
+def test_a_corrupt_checkpoint_is_rejected(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b'{"Data":"{}","Checksum":1}')
     with pytest.raises(CorruptCheckpoint):
         Node(state=tmp_path)
@@ -360,7 +358,7 @@ def test_pods_of_a_group_have_its_claim_prepared_once() -> None:
     assert node.driver.calls == [("prepare", ["gpu"]), ("unprepare", ["gpu"])]
 
 
-def test_a_claim_of_a_group_is_not_for_others() -> None:
+def test_a_claim_of_a_group_is_refused_to_other_pods() -> None:
     assert refused(with_groups(of_group()), member(group="h")) == (
         "prepare dynamic resources: ResourceClaim ns/gpu was not created for Pod ns/p"
         " (neither Pod nor PodGroup h is the owner)"

@@ -1,18 +1,18 @@
-"""What a container printed can be read, and followed."""
+"""Reading and following a container's log."""
 
 from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
 
-from allotment.node.container_log import Journal
+from allotment.node.container_log import ContainerLog
 from tests.unit.cluster import idle
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def test_output_becomes_lines() -> None:
-    journal = Journal()
+    journal = ContainerLog()
     journal.write(b"one\ntw", NOW)
     journal.write(b"o\nthree", NOW)
     assert [line.text for line in journal.lines()] == [b"one", b"two"]
@@ -21,8 +21,8 @@ def test_output_becomes_lines() -> None:
     assert journal.lines(last=0) == []
 
 
-def test_a_chatty_container_is_forgotten_from_the_start() -> None:
-    journal = Journal()
+def test_the_oldest_lines_are_dropped() -> None:
+    journal = ContainerLog()
     for number in range(5000):
         journal.write(f"{number}\n".encode(), NOW)
     lines = journal.lines()
@@ -32,7 +32,7 @@ def test_a_chatty_container_is_forgotten_from_the_start() -> None:
 
 def test_following_ends_with_the_container() -> None:
     async def follow() -> list[bytes]:
-        journal = Journal()
+        journal = ContainerLog()
         journal.write(b"before\n", NOW)
         found: list[bytes] = []
 

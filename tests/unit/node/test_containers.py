@@ -1,4 +1,4 @@
-"""What the containers of manifests do on a simulated node, and how they end."""
+"""Run time and exit codes of containers on a simulated node."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def container(*command: str, policy: str = "Never", **more: Any) -> Container:
 
 def ran(one: Container) -> tuple[ContainerExit, list[str]]:
     ended = idle.run(asyncio.wait_for(one.run(), 5))
-    return ended, [line.text.decode() for line in one.journal.lines(None)]
+    return ended, [line.text.decode() for line in one.current_log.lines(None)]
 
 
-def test_a_command_that_nobody_knows_is_the_application() -> None:
+def test_an_unknown_command_is_the_application() -> None:
     ended, lines = ran(container("python", "train.py"))
     assert ended.code == 0
     assert lines == ["simulated: train:1 runs python train.py with Tesla T4 (node-1/gpu-0)"]
 
 
-def test_so_it_is_in_a_script() -> None:
+def test_an_unknown_command_in_a_script_is_the_application() -> None:
     _, lines = ran(container("sh", "-c", "nvidia-smi -L; pip install x && python train.py | grep simulated; echo $?"))
     told = "simulated: train:1 runs {} with Tesla T4 (node-1/gpu-0)"
     expected = [told.format("pip install x"), told.format("python train.py"), "0"]
@@ -60,7 +60,9 @@ def test_so_it_is_in_a_script() -> None:
     ],
     ids=["in a server", "in a job", "before a server", "a sidecar of a job"],
 )
-def test_the_application_stays_where_it_should(policy: str, inits: list[dict[str, str]], stays: bool) -> None:
+def test_the_application_runs_forever_unless_the_pod_completes(
+    policy: str, inits: list[dict[str, str]], stays: bool
+) -> None:
     one = container("serve", policy=policy, initContainers=inits)
 
     async def still_runs() -> bool:
@@ -72,7 +74,7 @@ def test_the_application_stays_where_it_should(policy: str, inits: list[dict[str
     assert idle.run(still_runs()) is stays
 
 
-def test_annotations_tell_how_long_it_works_and_how_it_ends() -> None:
+def test_annotations_set_run_time_and_exit_code() -> None:
     told = {RUN_SECONDS: "60", EXIT_CODE: "3"}
     ended, lines = ran(container("sh", "-c", "exit 7", policy="Always", annotations=told))
     assert ended.code == 3, "the command is not read"
@@ -80,6 +82,6 @@ def test_annotations_tell_how_long_it_works_and_how_it_ends() -> None:
 
 
 @pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "soon"])
-def test_a_time_that_is_none_is_not_told(seconds: str) -> None:
+def test_an_invalid_run_time_is_ignored(seconds: str) -> None:
     ended, _ = ran(container("train", annotations={RUN_SECONDS: seconds, EXIT_CODE: "²"}))
     assert ended.code == 1

@@ -1,4 +1,4 @@
-"""The articles' application in a simulated container, from its first picture to the moment it let go of its GPU."""
+"""The articles' application in a simulated container, from its first picture to the release of its GPU."""
 
 import asyncio
 import json
@@ -63,7 +63,7 @@ async def gpu(*, seconds_to_open: float = 0.0, seconds_to_notice: float = 0.0) -
     [("run", 0.0, 0.2), ("open", 0.2, 0.0)],
     ids=["drawing", "opening"],
 )
-def test_a_container_has_ended_when_it_let_go_of_its_gpu(
+def test_a_container_has_ended_once_it_released_its_gpu(
     since: str, seconds_to_open: float, seconds_to_notice: float
 ) -> None:
     """Else its driver could not take the device back: in use by another client."""
@@ -90,7 +90,7 @@ def test_a_container_has_ended_when_it_let_go_of_its_gpu(
 
 
 def test_without_a_source_tree_a_container_says_where_its_application_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allotment.node.runtimes.demo_application.examples", lambda: None)
+    monkeypatch.setattr("allotment.node.runtimes.demo_application.examples_folder", lambda: None)
 
     async def story() -> bytes:
         async def write(data: bytes) -> None: ...

@@ -1,4 +1,4 @@
-"""How devices are, in the statuses of the pods that have them."""
+"""Device health in pod statuses."""
 
 from __future__ import annotations
 
@@ -36,48 +36,48 @@ def resource(**fields: str) -> list[Tree]:
     return [{"resourceID": ID, **fields}]
 
 
-def test_a_pod_says_how_its_devices_are() -> None:
+def test_a_pod_status_reports_device_health() -> None:
     driver = FakeDriver()
 
     async def whole() -> None:
-        driver.news = asyncio.Queue()
+        driver.health_stream = asyncio.Queue()
         async with world(driver, machine=machine()) as on:
             on.claim()
             claims = [{"name": "c"}, {"name": "c", "request": "gpu"}]
             on.pod(main={"resources": {"claims": claims}}, **on.with_claim())
             await on.until(lambda: on.phase() == "Running")
             assert shown(on) == [], "nothing was said yet"
-            await driver.news.put(told("Healthy"))
+            await driver.health_stream.put(told("Healthy"))
             await on.until(lambda: len(shown(on)) == 2)
             assert shown(on) == [
                 {"name": "claim:c", "resources": resource(health="Healthy")},
                 {"name": "claim:c/gpu", "resources": resource(health="Healthy")},
             ]
-            await driver.news.put(told("Unhealthy", message="Xid 79"))
+            await driver.health_stream.put(told("Unhealthy", message="Xid 79"))
             await on.until(lambda: shown(on)[0]["resources"] == resource(health="Unhealthy", message="Xid 79"))
-            await driver.news.put([])
+            await driver.health_stream.put([])
             await on.until(lambda: shown(on)[0]["resources"] == resource(health="Unknown"))
 
     idle.run(asyncio.wait_for(whole(), 10))
 
 
-def test_silence_means_that_nobody_knows() -> None:
+def test_health_is_unknown_after_the_timeout() -> None:
     driver = FakeDriver()
 
     async def whole() -> None:
-        driver.news = asyncio.Queue()
+        driver.health_stream = asyncio.Queue()
         async with world(driver, machine=machine()) as on:
             on.claim()
             on.pod(main={"resources": {"claims": [{"name": "c"}]}}, **on.with_claim())
             await on.until(lambda: on.phase() == "Running")
-            await driver.news.put(told("Healthy", timeout=3, age=2))
+            await driver.health_stream.put(told("Healthy", timeout=3, age=2))
             await on.until(lambda: shown(on) and shown(on)[0]["resources"] == resource(health="Healthy"))
             await on.until(lambda: shown(on)[0]["resources"] == resource(health="Unknown"))
 
     idle.run(asyncio.wait_for(whole(), 10))
 
 
-def test_nothing_is_said_of_devices_whose_driver_says_nothing() -> None:
+def test_a_driver_without_health_adds_nothing_to_the_status() -> None:
     async def whole() -> None:
         async with world(FakeDriver(), machine=machine()) as on:
             on.claim()

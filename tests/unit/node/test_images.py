@@ -65,7 +65,7 @@ def test_the_first_entry_that_fits_counts() -> None:
         ("IfNotPresent", "ErrImagePull", 'failed to pull image "app:1": not found'),
     ],
 )
-def test_an_image_that_is_not_named_does_not_start_and_says_what_to_do(policy: str, reason: str, told: str) -> None:
+def test_an_unlisted_image_does_not_start_and_the_error_has_the_fix(policy: str, reason: str, told: str) -> None:
     with pytest.raises(NotStarted) as caught:
         Images([Image("other", ("x",))], "here.toml").take({"image": "app:1", "imagePullPolicy": policy})
     assert caught.value.reason == reason
@@ -99,7 +99,7 @@ def test_a_command_may_name_the_interpreter_and_needs_a_port_for_a_port() -> Non
         Image("app", commands="run").words({"image": "app"}, (), None)
 
 
-def test_a_file_is_read_and_its_folders_lie_beside_it(tmp_path: Path) -> None:
+def test_folders_are_relative_to_the_file(tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
     (tmp_path / "images.toml").write_text(
         '[[image]]\npattern = "a"\ncommand = ["x", "y"]\nenv = { A = "1" }\nrootfs = "root"\ndirectory = "/"\n'
@@ -131,24 +131,24 @@ def test_a_file_is_read_and_its_folders_lie_beside_it(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_file_that_is_wrong_says_where_and_what_was_wanted(text: str, told: str, tmp_path: Path) -> None:
+def test_an_invalid_file_is_reported_with_location_and_expectation(text: str, told: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidImages) as caught:
         parse_images(text, "images.toml", tmp_path)
     assert told in str(caught.value)
 
 
-def test_all_faults_of_a_file_are_told_at_once(tmp_path: Path) -> None:
+def test_all_errors_of_a_file_are_reported_together(tmp_path: Path) -> None:
     with pytest.raises(InvalidImages) as caught:
         parse_images('[[image]]\npattern = "a"\n[[image]]\npattern = "b"\n', "images.toml", tmp_path)
     assert len(str(caught.value).splitlines()) == 2
 
 
-def test_no_file_is_told_as_such(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InvalidImages, match=r"images\.toml: expected an images file, found none"):
         read_images(tmp_path / "images.toml")
 
 
-def test_without_a_file_the_articles_demo_is_ours_and_nothing_of_a_manifest_runs() -> None:
+def test_without_a_file_only_the_articles_demo_runs_with_its_own_command() -> None:
     image = demo_images().take({"image": "ghcr.io/castai/gpu-demo-app:latest"})
     assert (Path(image.directory) / "gpu_fractal" / "__main__.py").is_file()
     ours = (sys.executable, "-m", "gpu_fractal")
@@ -158,6 +158,6 @@ def test_without_a_file_the_articles_demo_is_ours_and_nothing_of_a_manifest_runs
 
 
 def test_without_a_source_tree_no_image_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allotment.node.runtimes.images.examples", lambda: None)
+    monkeypatch.setattr("allotment.node.runtimes.images.examples_folder", lambda: None)
     with pytest.raises(NotStarted, match=r"add an \[\[image\]\] with pattern = .* to a file for --images"):
         demo_images().take({"image": "ghcr.io/castai/gpu-demo-app:latest"})

@@ -6,7 +6,7 @@ from tests.unit.cluster import idle
 _ASKED = b"GET / HTTP/1.1\r\n\r\n"
 
 
-def test_a_page_answers_what_is_asked() -> None:
+def test_a_connection_answers_requests() -> None:
     async def told() -> bytes:
         page = SimulatedHttpConnection(fixed_answer("hello"))
         await page.write(_ASKED)
@@ -15,7 +15,7 @@ def test_a_page_answers_what_is_asked() -> None:
     assert idle.run(told()).endswith(b"\r\n\r\nhello")
 
 
-def test_who_asks_and_does_not_read_is_not_listened_to() -> None:
+def test_a_client_that_does_not_read_is_throttled() -> None:
     async def told() -> None:
         page = SimulatedHttpConnection(fixed_answer("hello"))
         asking = asyncio.create_task(page.write(_ASKED * 10 * MAX_PENDING_ANSWERS))

@@ -1,4 +1,4 @@
-"""What belongs to a node rather than to a pod: its sign of life, and the slices of drivers that are gone."""
+"""Per-node behaviour: leases, conditions, and ResourceSlices of unregistered drivers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def leases_of(client: Cluster) -> dict[str, dict[str, Any]]:
     return {name: tree["spec"] for (kind, _, name), tree in client.objects.items() if kind == LEASES}
 
 
-def test_every_node_gives_a_sign_of_life() -> None:
+def test_every_node_has_a_lease() -> None:
     async def whole() -> None:
         async with world(speed=1.0) as on:
             await on.until(lambda: leases_of(on.client))
@@ -39,7 +39,7 @@ def test_every_node_gives_a_sign_of_life() -> None:
     idle.run(asyncio.wait_for(whole(), 10))
 
 
-def test_signs_of_life_are_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leases_are_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "_PERIOD", 0.1)
     client = Cluster()
 
@@ -50,7 +50,7 @@ def test_signs_of_life_are_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
             seen |= {spec["renewTime"] for spec in leases_of(client).values()}
             await asyncio.sleep(0.01)
             if "lost" not in seen and len(seen) == 1:
-                client.remove(LEASES, NAMESPACE, NODE)  # somebody deletes it
+                client.remove(LEASES, NAMESPACE, NODE)  # the lease is deleted
                 seen.add("lost")
         task.cancel()
         return seen
@@ -111,7 +111,7 @@ def test_conditions_that_a_client_has_written_stay(status: str, reason: str) -> 
 
 
 @pytest.mark.parametrize("reason", [{"reason": "NodeNotReady"}, {}])
-def test_a_pod_that_was_given_up_with_its_node_is_reported_again(reason: dict[str, str]) -> None:
+def test_pods_of_a_recovered_node_are_reported_again(reason: dict[str, str]) -> None:
     async def whole() -> None:
         async with world(speed=1.0) as on:
             on.pod()
@@ -128,7 +128,7 @@ def test_a_pod_that_was_given_up_with_its_node_is_reported_again(reason: dict[st
     idle.run(asyncio.wait_for(whole(), 100))
 
 
-def test_the_slices_of_a_driver_that_is_gone_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slices_of_an_unregistered_driver_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver_lifecycle, "GONE_SECONDS", 0.1)
     monkeypatch.setattr(driver_lifecycle, "_AGAIN_SECONDS", 0.1)
 
@@ -158,7 +158,7 @@ def test_the_slices_of_a_driver_that_is_gone_go(monkeypatch: pytest.MonkeyPatch)
     idle.run(asyncio.wait_for(whole(), 20))
 
 
-def test_what_pods_had_that_went_while_the_agent_was_away_is_undone(tmp_path: Path) -> None:
+def test_claims_of_pods_deleted_during_a_restart_are_unprepared(tmp_path: Path) -> None:
     checkpoint.save(tmp_path, [ClaimRecord("ns", "old", "uid-of-old", frozenset(["uid-gone"]), {DRIVER: ()})])
     driver = FakeDriver()
 
@@ -170,7 +170,7 @@ def test_what_pods_had_that_went_while_the_agent_was_away_is_undone(tmp_path: Pa
     idle.run(asyncio.wait_for(whole(), 10))
 
 
-def test_a_node_whose_record_is_broken_runs_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_node_with_a_corrupt_checkpoint_runs_no_pods(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / checkpoint.FILE).write_text("not at all")
 
     async def whole() -> None:

@@ -1,4 +1,4 @@
-"""Real containers, where an OCI runtime can run them; elsewhere these tests say why they are skipped."""
+"""Containers of an OCI runtime; skipped with a reason where none can run."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_container_has_its_own_processes_name_and_files(run: Run) -> None:
     run(story)
 
 
-def test_cdi_edits_are_made_to_the_letter(run: Run, tmp_path: Path) -> None:
+def test_cdi_edits_are_applied_completely(run: Run, tmp_path: Path) -> None:
     (tmp_path / "library").write_text("from the driver\n")
     edits = ContainerEdits(
         env=("A=cdi",),
@@ -128,7 +128,7 @@ def test_a_device_that_was_not_given_cannot_be_opened(run: Run) -> None:
     run(story)
 
 
-def test_exec_runs_inside_and_on_a_terminal_if_asked(run: Run) -> None:
+def test_exec_runs_inside_and_on_a_terminal_if_requested(run: Run) -> None:
     async def story(runtime: OciRuntime) -> None:
         running = await runtime.start(sandbox("sleep", "100", env={"A": "1"}, mounts=_HOST), Log())
         out, err = Log(), Log()
@@ -165,7 +165,7 @@ def test_a_port_of_the_container_is_reached_from_outside_its_network(run: Run) -
     run(story)
 
 
-def test_nobody_listens(run: Run) -> None:
+def test_connecting_to_a_closed_port_fails(run: Run) -> None:
     async def story(runtime: OciRuntime) -> None:
         running = await runtime.start(sandbox("sleep", "100", mounts=_HOST), Log())
         with pytest.raises(ConnectionRefusedError):
@@ -174,7 +174,7 @@ def test_nobody_listens(run: Run) -> None:
     run(story)
 
 
-def test_stop_asks_first_and_kills_then(run: Run) -> None:
+def test_stop_sends_sigterm_and_then_sigkill(run: Run) -> None:
     async def story(runtime: OciRuntime) -> None:
         log = Log()
         script = "trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.05; done"
@@ -182,7 +182,7 @@ def test_stop_asks_first_and_kills_then(run: Run) -> None:
         await log.until("up")
         await running.stop(20)
         assert await running.wait() == 3
-        # A container's first process hears no signal that it does not listen to.
+        # The first process of a container receives only signals that it handles.
         deaf = await runtime.start(sandbox("sleep", "100", mounts=_HOST), Log())
         await deaf.stop(0.1)
         assert await deaf.wait() == 128 + signal.SIGKILL
@@ -205,7 +205,7 @@ def test_a_container_that_cannot_be_made_says_why(run: Run) -> None:
     run(story)
 
 
-def test_a_program_that_is_not_there_does_not_run(run: Run) -> None:
+def test_a_missing_program_does_not_run(run: Run) -> None:
     async def story(runtime: OciRuntime) -> None:
         log = Log()
         try:

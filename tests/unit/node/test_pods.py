@@ -1,4 +1,4 @@
-"""The life of a pod on a node: its devices first, its containers, and an end in the right order."""
+"""The lifecycle of a pod on a node: device preparation, containers, and ordered termination."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def cdi(*env: str) -> Machine:
 # --- the beginning --------------------------------------------------------------------------------------------------
 
 
-def test_a_pod_runs_and_its_node_tells_so() -> None:
+def test_a_pod_runs_and_its_status_is_reported() -> None:
     async def play(on: World) -> None:
         on.pod()
         await on.until(lambda: on.phase() == "Running")
         assert on.ready() == "True"
         assert on.now()["status"]["hostIP"] == "172.18.0.1"
-        await on.told()
+        await on.flush_events()
         assert on.events() == [
             'Container image "app:1" already present on machine and can be accessed by the pod',
             "Container created", "Container started",
@@ -54,7 +54,7 @@ def test_a_pod_runs_and_its_node_tells_so() -> None:
     played(play)
 
 
-def test_devices_are_prepared_before_anything_starts_and_given_to_who_names_them() -> None:
+def test_devices_are_prepared_before_containers_start() -> None:
     driver = FakeDriver()
 
     async def play(on: World) -> None:
@@ -88,24 +88,24 @@ def test_a_pod_waits_for_its_driver_and_says_so() -> None:
     played(play, machine=cdi("GPU=0"), speed=1.0)
 
 
-def test_what_fails_is_tried_again() -> None:
+def test_failed_prepares_are_retried() -> None:
     driver = FakeDriver()
-    driver.says["gpu"] = PrepareResult(error="the GPU is on fire")
+    driver.prepare_results["gpu"] = PrepareResult(error="the GPU is on fire")
 
     async def play(on: World) -> None:
         on.claim()
         on.pod(main=USES, **on.with_claim())
         await on.until(lambda: len(driver.calls) > 2)
-        driver.says.clear()
+        driver.prepare_results.clear()
         await on.until(lambda: on.phase() == "Running")
         told = "NodePrepareResources failed for ResourceClaim gpu: the GPU is on fire"
-        await on.told()
+        await on.flush_events()
         assert on.events("FailedPrepareDynamicResources")[0].endswith(told)
 
     played(play, driver, machine=cdi("GPU=0"))
 
 
-def test_devices_that_nobody_drives_are_given_all_the_same() -> None:
+def test_devices_without_a_driver_can_be_used() -> None:
     async def play(on: World) -> None:
         on.claim(driver="hand.written")
         on.pod(main=USES, **on.with_claim())
@@ -114,7 +114,7 @@ def test_devices_that_nobody_drives_are_given_all_the_same() -> None:
     played(play, plugins=Plugins())
 
 
-def test_a_driver_that_was_there_is_not_stood_in_for() -> None:
+def test_a_driver_that_was_registered_is_not_replaced() -> None:
     plugins = Plugins()
     driver = FakeDriver()
     plugins.add(NODE, driver)
@@ -126,7 +126,7 @@ def test_a_driver_that_was_there_is_not_stood_in_for() -> None:
     assert plugins.find("n2", DRIVER) is not None, "another node is another matter"
 
 
-def test_a_device_that_no_file_has() -> None:
+def test_a_device_missing_from_cdi_specs_is_an_error() -> None:
     async def play(on: World) -> None:
         on.claim()
         on.pod(main=USES, **on.with_claim())
@@ -139,13 +139,13 @@ def test_a_device_that_no_file_has() -> None:
     played(play, FakeDriver(), speed=1.0)
 
 
-def test_an_image_that_cannot_be_had() -> None:
+def test_a_failed_image_pull_backs_off() -> None:
     async def play(on: World) -> None:
         on.runtime.refuses = [NotStarted("ErrImagePull", "no such image")] * 2
         on.pod()
         await on.until(lambda: on.events("Failed"))
         await on.until(lambda: on.phase() == "Running")
-        await on.told()
+        await on.flush_events()
         assert set(on.events("Failed")) == {"no such image"}
         assert on.main()["restartCount"] == 0
 
@@ -185,7 +185,7 @@ def test_variables_come_from_maps_secrets_and_amounts() -> None:
 # --- the end --------------------------------------------------------------------------------------------------------
 
 
-def test_claims_are_undone_after_the_containers_and_before_the_pod_has_ended() -> None:
+def test_claims_are_unprepared_after_the_containers_and_before_the_final_phase() -> None:
     driver = FakeDriver()
     seen: list[str] = []
 
@@ -202,9 +202,9 @@ def test_claims_are_undone_after_the_containers_and_before_the_pod_has_ended() -
     played(play, driver, machine=cdi("GPU=0"))
 
 
-def test_a_pod_has_not_ended_while_a_driver_refuses_to_let_go() -> None:
+def test_a_pod_has_not_ended_while_unprepare_fails() -> None:
     driver = FakeDriver()
-    driver.unsaid["gpu"] = "busy"
+    driver.unprepare_errors["gpu"] = "busy"
 
     async def play(on: World) -> None:
         on.claim()
@@ -216,13 +216,13 @@ def test_a_pod_has_not_ended_while_a_driver_refuses_to_let_go() -> None:
         on.delete()
         await asyncio.sleep(0.02)
         assert on.there()
-        driver.unsaid.clear()
+        driver.unprepare_errors.clear()
         await on.until(lambda: not on.there())
 
     played(play, driver, machine=cdi("GPU=0"))
 
 
-def test_a_pod_that_is_deleted_is_stopped_undone_and_taken_out() -> None:
+def test_a_deleted_pod_is_stopped_unprepared_and_removed() -> None:
     driver = FakeDriver()
     stopped: list[bool] = []
 
@@ -240,13 +240,13 @@ def test_a_pod_that_is_deleted_is_stopped_undone_and_taken_out() -> None:
         last = [event.object for _, kind, event in on.client.history if kind == PODS][-1]["status"]
         assert last["phase"] == "Failed"
         assert last["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 143
-        await on.told()
+        await on.flush_events()
         assert on.events("Killing") == ["Stopping container main"]
 
     played(play, driver, machine=cdi("GPU=0"), speed=10.0)
 
 
-def test_who_does_not_stop_is_killed() -> None:
+def test_a_container_that_does_not_stop_is_killed() -> None:
     async def play(on: World) -> None:
         on.runtime.stubborn = True
         on.pod()
@@ -273,12 +273,12 @@ def test_hooks_run_before_and_after() -> None:
     played(play)
 
 
-def test_a_hook_that_fails_has_the_container_run_again() -> None:
+def test_a_failed_hook_restarts_the_container() -> None:
     async def play(on: World) -> None:
         on.runtime.exec_code = 1
         on.pod(main={"lifecycle": {"postStart": {"exec": {"command": ["hello"]}}}})
         await on.until(lambda: on.phase() == "Running" and on.main()["restartCount"] > 0)
-        await on.told()
+        await on.flush_events()
         assert "PostStartHook failed" in on.events("FailedPostStartHook")
 
     played(play)
@@ -306,13 +306,13 @@ def test_a_pod_past_its_deadline_fails() -> None:
         assert on.now()["status"]["reason"] == "DeadlineExceeded"
         told = "Pod was active on the node longer than the specified deadline"
         assert on.now()["status"]["message"] == told
-        await on.told()
+        await on.flush_events()
         assert on.events("DeadlineExceeded") == [told]
 
     played(play)
 
 
-def test_a_pod_that_waits_for_devices_may_go() -> None:
+def test_a_pod_that_waits_for_devices_can_be_deleted() -> None:
     async def play(on: World) -> None:
         on.claim()
         on.pod(main=USES, **on.with_claim())
@@ -323,7 +323,7 @@ def test_a_pod_that_waits_for_devices_may_go() -> None:
     played(play)
 
 
-def test_what_a_pod_had_that_was_taken_out_by_force_is_undone() -> None:
+def test_claims_of_a_force_deleted_pod_are_unprepared() -> None:
     driver = FakeDriver()
 
     async def play(on: World) -> None:
@@ -338,7 +338,7 @@ def test_what_a_pod_had_that_was_taken_out_by_force_is_undone() -> None:
     played(play, driver, machine=cdi("GPU=0"))
 
 
-def test_a_pod_that_ended_before_the_agent_came_is_taken_out_when_it_is_to_go() -> None:
+def test_an_ended_pod_is_removed_when_it_is_deleted() -> None:
     async def play(on: World) -> None:
         on.pod(status={"phase": "Succeeded"})
         await asyncio.sleep(0.01)
@@ -352,7 +352,7 @@ def test_a_pod_that_ended_before_the_agent_came_is_taken_out_when_it_is_to_go() 
 def test_several_devices_under_one_request() -> None:
     driver = FakeDriver()
     devices = [PreparedDevice(("gpu",), NODE, f"gpu-{i}", (f"k8s.{DRIVER}/claim=g{i}",)) for i in range(2)]
-    driver.says["gpu"] = PrepareResult(tuple(devices))
+    driver.prepare_results["gpu"] = PrepareResult(tuple(devices))
     store = MemoryStore()
     edits = [CdiDevice(f"g{i}", ContainerEdits(env=(f"GPU{i}=1",))) for i in range(2)]
     store.write("claim", Spec(f"k8s.{DRIVER}/claim", tuple(edits), ContainerEdits(env=("COMMON=1",))))

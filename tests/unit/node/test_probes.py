@@ -1,4 +1,4 @@
-"""Probes: when a container is up, ready and alive, and what becomes of one that is not."""
+"""Startup, readiness and liveness probes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def played(play: Callable[[World], Awaitable[None]]) -> None:
     idle.run(asyncio.wait_for(whole(), 20))
 
 
-def test_a_container_is_ready_when_its_probe_says_so_and_not_ready_when_it_stops_saying_so() -> None:
+def test_readiness_follows_the_probe() -> None:
     async def play(on: World) -> None:
         on.pod(main={"readinessProbe": HTTP, **WEB})
         await on.until(lambda: on.phase() == "Running" and on.events("Unhealthy"))
@@ -42,26 +42,26 @@ def test_a_container_is_ready_when_its_probe_says_so_and_not_ready_when_it_stops
     played(play)
 
 
-def test_a_container_that_is_not_alive_is_run_again() -> None:
+def test_a_failed_liveness_probe_restarts_the_container() -> None:
     async def play(on: World) -> None:
         on.runtime.printed = b"cannot connect"
         on.pod(main={"livenessProbe": {"exec": {"command": ["check"]}, **FAST}})
         await on.until(lambda: on.phase() == "Running")
         on.runtime.exec_code = 1
         await on.until(lambda: on.main()["restartCount"] == 1)
-        await on.told()
+        await on.flush_events()
         assert "Liveness probe failed: cannot connect" in on.events("Unhealthy")
         assert on.events("Killing") == ["Container main failed liveness probe, will be restarted"]
 
     played(play)
 
 
-def test_who_is_not_run_again_is_ended() -> None:
+def test_a_failed_liveness_probe_ends_a_container_that_never_restarts() -> None:
     async def play(on: World) -> None:
         on.runtime.exec_code = 1
         on.pod(main={"livenessProbe": {"exec": {"command": ["check"]}, **FAST}}, restartPolicy="Never")
         await on.until(lambda: on.phase() == "Failed")
-        await on.told()
+        await on.flush_events()
         assert on.events("Killing") == ["Container main failed liveness probe"]
 
     played(play)
@@ -84,7 +84,7 @@ def test_other_probes_wait_for_the_startup_probe() -> None:
     played(play)
 
 
-def test_who_does_not_come_up_is_run_again() -> None:
+def test_a_failed_startup_probe_restarts_the_container() -> None:
     async def play(on: World) -> None:
         on.pod(main={"startupProbe": {"grpc": {"port": 8080}, **FAST}})
         await on.until(lambda: on.events("Killing"))
@@ -94,7 +94,7 @@ def test_who_does_not_come_up_is_run_again() -> None:
 
 
 class Answer:
-    """A connection on which one answer comes."""
+    """A connection that returns a fixed answer."""
 
     def __init__(self, text: bytes) -> None:
         self.text = text
@@ -121,7 +121,7 @@ class Answer:
     ],
     ids=["an error", "another page", "nothing", "something else"],
 )
-def test_pages_that_are_no_good(answer: bytes, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_http_probe_failures(answer: bytes, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def connect(self: FakeContainer, port: int) -> Connection:
         return Answer(answer)
 
@@ -136,7 +136,7 @@ def test_pages_that_are_no_good(answer: bytes, told: str, monkeypatch: pytest.Mo
     played(play)
 
 
-def test_a_command_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exec_probe_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     async def execute(self: FakeContainer, words: Any, **streams: Any) -> int:
         await asyncio.sleep(60)
         return 0

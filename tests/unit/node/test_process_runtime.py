@@ -59,7 +59,7 @@ def _gone(process: int) -> bool:
     return True
 
 
-def test_a_command_runs_in_its_own_folder_and_its_output_and_code_are_told(tmp_path: Path) -> None:
+def test_a_command_runs_in_its_own_folder_with_output_and_exit_code(tmp_path: Path) -> None:
     async def story(runtime: ProcessRuntime) -> None:
         log = Log()
         running = await runtime.start(sandbox("sh", "-c", "pwd; echo oops >&2; echo $HOME; exit 7"), log)
@@ -115,7 +115,7 @@ def test_a_manifest_brings_no_code_into_an_image_that_runs_its_own(tmp_path: Pat
         assert await (await runtime.start(box, log)).wait() == 0
         told, *printed = log.text.splitlines()
         assert printed == ["n1"]
-        assert told.endswith('; not set without commands = "run" for python: PYTHONPATH, PATH, HOME')
+        assert told.endswith('; variables not set, because python lacks commands = "run": PYTHONPATH, PATH, HOME')
 
     _run(tmp_path, story)
 
@@ -159,13 +159,13 @@ def test_paths_of_volumes_and_cdi_mounts_become_the_hosts_and_the_log_says_so(tm
         assert lines == ["from the volume", f"/run/mps/7f0c /usr/lib:{volume}", str(volume)]
         assert note == (
             f"allotment: runs as a process of this machine, without isolation: /etc/app is at {volume}; "
-            "/tmp/nvidia-mps is at /run/mps/7f0c; hooks are not run: 1"
+            "/tmp/nvidia-mps is at /run/mps/7f0c; CDI hooks not run: 1"
         )
 
     _run(tmp_path, story)
 
 
-def test_its_own_folder_is_there_whatever_volumes_it_has(tmp_path: Path) -> None:
+def test_its_own_folder_exists_with_any_volumes(tmp_path: Path) -> None:
     volume = tmp_path / "volume"
     volume.mkdir()
 
@@ -180,7 +180,7 @@ def test_its_own_folder_is_there_whatever_volumes_it_has(tmp_path: Path) -> None
     _run(tmp_path, story)
 
 
-def test_the_program_of_an_image_is_there_whatever_volumes_the_container_has(tmp_path: Path) -> None:
+def test_the_program_of_an_image_is_found_with_any_volumes(tmp_path: Path) -> None:
     volume = tmp_path / "volume"
     volume.mkdir()
 
@@ -194,7 +194,7 @@ def test_the_program_of_an_image_is_there_whatever_volumes_the_container_has(tmp
     _run(tmp_path, story)
 
 
-def test_a_process_is_told_of_its_cluster_by_a_kubeconfig(tmp_path: Path) -> None:
+def test_a_process_gets_a_kubeconfig(tmp_path: Path) -> None:
     volume = tmp_path / "volume"
     volume.mkdir()
     (volume / "token").write_text("secret")
@@ -240,7 +240,7 @@ async def _connected(running: ProcessRunning, port: int) -> StreamConnection:
             await asyncio.sleep(0.05)
 
 
-def test_a_program_that_does_not_listen_where_it_was_told_is_not_reached(tmp_path: Path) -> None:
+def test_a_program_that_ignores_its_port_is_not_reached(tmp_path: Path) -> None:
     async def story(runtime: ProcessRuntime) -> None:
         running = await runtime.start(sandbox("sleep", "100", ports=(8000,)), Log())
         with pytest.raises(ConnectionRefusedError, match="which is set in PORT"):
@@ -260,7 +260,7 @@ def test_a_port_that_is_not_declared_is_never_the_hosts_own(tmp_path: Path) -> N
     _run(tmp_path, story)
 
 
-def test_stop_asks_the_whole_group(tmp_path: Path) -> None:
+def test_stop_terminates_the_whole_group(tmp_path: Path) -> None:
     async def story(runtime: ProcessRuntime) -> None:
         log = Log()
         child = "trap 'echo child; exit' TERM; touch there; while :; do sleep 0.05; done"
@@ -276,7 +276,7 @@ def test_stop_asks_the_whole_group(tmp_path: Path) -> None:
     _run(tmp_path, story)
 
 
-def test_a_command_that_is_stopped_before_it_began_ends_at_once(tmp_path: Path) -> None:
+def test_a_command_stopped_before_its_start_ends_immediately(tmp_path: Path) -> None:
     async def story(runtime: ProcessRuntime) -> None:
         for _ in range(5):
             running = await runtime.start(sandbox("sleep", "100"), Log())
@@ -302,7 +302,7 @@ def test_what_does_not_listen_is_killed_and_so_is_what_it_left_behind(tmp_path: 
     _run(tmp_path, story)
 
 
-def test_a_crowd_ends_as_fast_as_one(tmp_path: Path) -> None:
+def test_many_processes_end_as_fast_as_one(tmp_path: Path) -> None:
     async def story(runtime: ProcessRuntime) -> None:
         log = Log()
         script = "for i in $(seq 600); do sleep 100 & done; echo up; wait"
@@ -360,7 +360,7 @@ def test_nothing_outlives_an_agent_that_is_killed(tmp_path: Path) -> None:
         agent.kill()
     assert all(_gone(process) for process in processes)
 
-    # The folder of the container is still there, until the next agent.
+    # The folder of the container remains until the next agent starts.
     assert len(list(tmp_path.glob("container-*"))) == 1
 
     async def next_agent() -> None:
@@ -372,7 +372,7 @@ def test_nothing_outlives_an_agent_that_is_killed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_exec_runs_beside_with_the_same_environment(tmp_path: Path) -> None:
+def test_exec_runs_with_the_same_environment(tmp_path: Path) -> None:
     async def story(runtime: ProcessRuntime) -> None:
         log = Log()
         main = sandbox("sh", "-c", "echo $$ > pid; echo up; sleep 100", env={"A": "1"})
@@ -400,7 +400,7 @@ def test_exec_on_a_terminal_is_on_a_terminal(tmp_path: Path) -> None:
     _run(tmp_path, story)
 
 
-def test_exec_ends_with_its_container_and_with_who_asked_for_it(tmp_path: Path) -> None:
+def test_exec_ends_with_its_container_and_with_its_client(tmp_path: Path) -> None:
     async def story(runtime: ProcessRuntime) -> None:
         running = await runtime.start(sandbox("sleep", "100"), Log())
         words = ["sh", "-c", "echo $$; exec sleep 100"]
@@ -437,7 +437,7 @@ def test_where_commands_are_not_allowed_there_is_no_exec(tmp_path: Path) -> None
         running = await runtime.start(sandbox(image="server", ports=(8000,)), Log())
         err = Log()
         assert await running.exec(["id"], stdin=None, stdout=Log(), stderr=err, tty=False) == 126
-        assert 'not without commands = "run" for server' in err.text
+        assert 'set commands = "run" for server to allow it' in err.text
 
     _run(tmp_path, story)
 
@@ -449,7 +449,7 @@ def test_where_commands_are_not_allowed_there_is_no_exec(tmp_path: Path) -> None
         (("/no/such/program",), 'exec: "/no/such/program": no such file or directory'),
     ],
 )
-def test_a_program_that_is_not_there_does_not_start(words: tuple[str, ...], told: str, tmp_path: Path) -> None:
+def test_a_missing_program_does_not_start(words: tuple[str, ...], told: str, tmp_path: Path) -> None:
     async def story(runtime: ProcessRuntime) -> None:
         with pytest.raises(NotStarted) as caught:
             await runtime.start(sandbox(*words), Log())
@@ -475,7 +475,7 @@ def test_a_script_without_an_interpreter_says_so_in_the_log(tmp_path: Path) -> N
     _run(tmp_path, story)
 
 
-def test_what_no_system_call_takes_is_told_in_the_log(tmp_path: Path) -> None:
+def test_an_invalid_argument_is_reported_in_the_log(tmp_path: Path) -> None:
     async def story(runtime: ProcessRuntime) -> None:
         log = Log()
         running = await runtime.start(sandbox("echo", "never", env={"A": "a\0b"}), log)
@@ -485,7 +485,7 @@ def test_what_no_system_call_takes_is_told_in_the_log(tmp_path: Path) -> None:
     _run(tmp_path, story)
 
 
-def test_an_image_that_nobody_named_does_not_start(tmp_path: Path) -> None:
+def test_an_unlisted_image_does_not_start(tmp_path: Path) -> None:
     async def story(runtime: ProcessRuntime) -> None:
         with pytest.raises(NotStarted, match=r"add an \[\[image\]\]"):
             await runtime.start(sandbox("true", image="unknown"), Log())
@@ -514,7 +514,7 @@ def test_a_launcher_that_is_killed_takes_its_command_along(tmp_path: Path) -> No
         await log.until("\n")
         command, launcher = map(int, log.text.split())
         os.kill(launcher, signal.SIGKILL)
-        # What left the command's session is out of reach then; nobody waits for the log that it holds.
+        # What left the command's session is out of reach then; the runtime does not wait for its open log.
         assert await running.wait() == 128 + signal.SIGKILL
         assert _gone(command)
 

@@ -1,4 +1,4 @@
-"""Pods whose containers are processes of this machine: what an agent does is what they see."""
+"""Pods whose containers are processes of this machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ while true; do sleep 0.05; done
 """
 
 
-def test_volumes_variables_probes_and_the_end(tmp_path: Path) -> None:
+def test_volumes_variables_probes_and_termination(tmp_path: Path) -> None:
     runtime = ProcessRuntime(Images([Image("app:1", commands="run")]), tmp_path / "run")
     machine = Machine(runtime, state=tmp_path / "node")
     main = {
@@ -41,7 +41,7 @@ def test_volumes_variables_probes_and_the_end(tmp_path: Path) -> None:
         await on.until(lambda: on.ready() == "True")
         run = on.kubelets.find("uid-p")
         assert run is not None
-        journal = run.mains[0].journal
+        journal = run.mains[0].current_log
         on.delete(grace=10)
         await on.until(lambda: not on.there())
         printed = [line.text.decode() for line in journal.lines()]

@@ -1,4 +1,4 @@
-"""What the shell of a simulated container does with the commands that manifests hold."""
+"""The shell of a simulated container runs the commands of manifests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from allotment.cluster.clock import Clock
 from allotment.node.device_view import ContainerDevice
 from allotment.node.shell import Streams
 from allotment.node.shell_commands import ContainerView, execute
-from allotment.node.shell_parser import Unreadable, parse
+from allotment.node.shell_parser import ShellSyntaxError, parse
 
 A100 = ContainerDevice("gpu.nvidia.com", "node-1", "gpu-0", "NVIDIA A100-SXM4-40GB", "GPU-11", 40 * 2**30, "", "")
 SLICE = A100._replace(name="gpu-0-mig-1", uuid="MIG-22", profile="1g.5gb", parent="GPU-11")
@@ -109,7 +109,7 @@ def test_commands_of_manifests_run(text: str, code: int, out: str) -> None:
 
 
 @pytest.mark.parametrize("time", ["nan", "-1", "soon"])
-def test_a_time_that_is_none_is_not_slept(time: str) -> None:
+def test_an_invalid_time_is_not_slept(time: str) -> None:
     assert ran("sleep", time) == Ran(1, "", f"sleep: invalid time interval '{time}'\n")
 
 
@@ -119,7 +119,7 @@ def test_an_unknown_command_says_so() -> None:
 
 
 @pytest.mark.parametrize("text", ["echo 'open", "if true; then echo", "for i in 1; echo", "echo )", "&& echo", "$("])
-def test_a_script_that_cannot_be_read_ends_with_two(text: str) -> None:
+def test_a_syntax_error_exits_with_two(text: str) -> None:
     told = ran("sh", "-c", text)
     assert told.code == 2
     assert told.err.startswith("sh: ")
@@ -129,7 +129,7 @@ def test_lines_on_standard_input_are_commands() -> None:
     assert ran("sh", given=b"echo one\necho two\nexit 5\necho never\n") == Ran(5, "one\ntwo\n", "")
 
 
-def test_the_tools_of_the_vendor_show_the_devices_that_were_given() -> None:
+def test_vendor_tools_list_the_containers_devices() -> None:
     assert ran("nvidia-smi", "-L", devices=(A100,)).out == "GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-11)\n"
     shown = ran("nvidia-smi", "-L", devices=(SLICE,)).out
     assert shown.splitlines()[1].split() == ["MIG", "1g.5gb", "Device", "0:", "(UUID:", "MIG-22)"]
@@ -139,10 +139,10 @@ def test_the_tools_of_the_vendor_show_the_devices_that_were_given() -> None:
 
 @given(st.text(alphabet="echo $X'\"\\;&|(){}<>#\nifdothenwhile ", max_size=60))
 def test_no_text_is_too_strange_to_be_read_or_refused(text: str) -> None:
-    with contextlib.suppress(Unreadable):
+    with contextlib.suppress(ShellSyntaxError):
         parse(text)
 
 
 def test_deep_nesting_is_refused() -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(ShellSyntaxError):
         parse("(" * 5000)

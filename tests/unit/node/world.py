@@ -56,17 +56,17 @@ class Cluster(MemoryClient):
 
 
 class FakeDriver:
-    """A driver. ``says`` are answers by claim name in place of one device each; ``fails`` fails whole calls."""
+    """A driver. ``prepare_results``: results by claim name instead of one device each; ``fails``: error of all calls."""
 
     def __init__(self, name: str = DRIVER) -> None:
         self.name = name
         self.calls: list[tuple[str, list[str]]] = []
-        self.says: dict[str, PrepareResult] = {}
-        self.unsaid: dict[str, str] = {}
+        self.prepare_results: dict[str, PrepareResult] = {}
+        self.unprepare_errors: dict[str, str] = {}
         self.fails = ""
         self.silent: set[str] = set()
         self.before_unprepare: Callable[[], None] = lambda: None
-        self.news: asyncio.Queue[Sequence[DeviceHealth]] | None = None
+        self.health_stream: asyncio.Queue[Sequence[DeviceHealth]] | None = None
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, PrepareResult]:
         await asyncio.sleep(0)
@@ -74,7 +74,9 @@ class FakeDriver:
         if self.fails:
             raise PluginCallError(self.fails)
         return {
-            claim.uid: self.says.get(claim.name, self.usual(claim)) for claim in claims if claim.name not in self.silent
+            claim.uid: self.prepare_results.get(claim.name, self.default_result(claim))
+            for claim in claims
+            if claim.name not in self.silent
         }
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
@@ -83,37 +85,41 @@ class FakeDriver:
         self.calls.append(("unprepare", [claim.name for claim in claims]))
         if self.fails:
             raise PluginCallError(self.fails)
-        return {claim.uid: self.unsaid.get(claim.name, "") for claim in claims if claim.name not in self.silent}
+        return {
+            claim.uid: self.unprepare_errors.get(claim.name, "") for claim in claims if claim.name not in self.silent
+        }
 
-    def usual(self, claim: ClaimRef) -> PrepareResult:
+    def default_result(self, claim: ClaimRef) -> PrepareResult:
         return PrepareResult((PreparedDevice(("gpu",), NODE, "gpu-0", (f"k8s.{self.name}/claim={claim.uid}-gpu-0",)),))
 
     def health(self) -> AsyncIterator[Sequence[DeviceHealth]] | None:
-        return None if self.news is None else self._told(self.news)
+        return None if self.health_stream is None else self._health_messages(self.health_stream)
 
-    async def _told(self, news: asyncio.Queue[Sequence[DeviceHealth]]) -> AsyncIterator[Sequence[DeviceHealth]]:
+    async def _health_messages(
+        self, news: asyncio.Queue[Sequence[DeviceHealth]]
+    ) -> AsyncIterator[Sequence[DeviceHealth]]:
         while True:
             yield await news.get()
 
 
-class Hello:
-    """A connection to somebody who answers every request in the same way."""
+class FakeConnection:
+    """A connection that answers every request with 204."""
 
     async def read(self) -> bytes:
         return b"HTTP/1.1 204 No Content\r\n\r\n"
 
     async def write(self, data: bytes) -> None:
-        """Whatever it is."""
+        """Ignore the data."""
 
     async def write_eof(self) -> None:
-        """No more of it."""
+        """Do nothing."""
 
     async def close(self) -> None:
-        """Gone."""
+        """Do nothing."""
 
 
 class FakeContainer:
-    """Runs until it is told to end. ``stubborn``: it ends by SIGKILL only."""
+    """Runs until it is stopped. ``stubborn``: it ends by SIGKILL only."""
 
     def __init__(self, sandbox: Sandbox, runtime: FakeRuntime) -> None:
         self.sandbox = sandbox
@@ -146,7 +152,7 @@ class FakeContainer:
     async def connect(self, port: int) -> Connection:
         if port not in self._runtime.ports:
             raise ConnectionRefusedError
-        return Hello()
+        return FakeConnection()
 
 
 class FakeRuntime:
@@ -236,11 +242,11 @@ class World:
         return [tree["message"] for tree in trees if reason in ("", tree["reason"])]
 
     async def until(self, true: Callable[[], object]) -> None:
-        """Wait until something holds; says what stands there instead when it never does."""
+        """Wait until a condition is true; fails with the objects and events on a timeout."""
         await until(true, lambda: f"{self.client.standing()}\n{self.events()}")
 
-    async def told(self) -> None:
-        """Until all events are written."""
+    async def flush_events(self) -> None:
+        """Wait until all events are written."""
         await self._events.flush()
 
 
@@ -281,7 +287,9 @@ async def world(
     kubelets = Kubelets(plugins or Plugins(permissive=False), machines)
     for driver in drivers:
         kubelets.plugins.add(NODE, driver)
-    task = asyncio.create_task(run({"kubelets": kubelets.run}, ProgramContext(client_for, caches, clock, events, random)))
+    task = asyncio.create_task(
+        run({"kubelets": kubelets.run}, ProgramContext(client_for, caches, clock, events, random))
+    )
     try:
         yield World(client, kubelets, runtime, events)
     finally:

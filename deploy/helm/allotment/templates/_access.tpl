@@ -1,6 +1,6 @@
 {{/*
-What a component may do: an account of its own, and the rules of files/rules (made from
-src/allotment/tools/permissions by scripts/charts; `allot rbac` prints the same).
+The permissions of a component: a separate account, and the rules of files/rules (generated from
+src/allotment/tools/permissions by `python -m tests.packaging.made_files`; `allot rbac` prints the same).
 
 A dict: root, name (of the component), part (whose rules it has), settings (its values).
 */}}

@@ -1,6 +1,6 @@
 {{/*
-A component that runs anywhere in the cluster. A dict: root, name, part, settings, args, and lease: the Lease by which
-one of its copies leads; empty where every copy does the same, and none does harm.
+A component that can run on any node. A dict: root, name, part, settings, args, and lease: the Lease for leader
+election; empty if replicas do not conflict.
 */}}
 {{- define "allotment.deployment" -}}
 {{- include "allotment.access" . }}

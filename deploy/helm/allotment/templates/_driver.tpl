@@ -1,6 +1,6 @@
 {{/*
 A driver: one pod on each node that has its hardware. A dict: root, name, settings, vendor, driver (its name in slices),
-privileged. Of hardware that is simulated there is nothing on a node: which ones take part, a label says.
+privileged. With simulated hardware, a label selects the nodes.
 */}}
 {{- define "allotment.driver" -}}
 {{- $root := .root }}

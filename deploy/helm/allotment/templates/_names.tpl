@@ -1,4 +1,4 @@
-{{/* Names and labels. Every template below takes the root context, or a dict with it as "root" and a component's "name". */}}
+{{/* Names and labels. Every template takes the root context, or a dict with it as "root" and a component's "name". */}}
 
 {{- define "allotment.fullname" -}}
 {{- if .Values.fullnameOverride -}}
@@ -10,7 +10,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Of one component: allotment-exporter. */}}
+{{/* The name of one component: allotment-exporter. */}}
 {{- define "allotment.name" -}}
 {{- printf "%s-%s" (include "allotment.fullname" .root) .name -}}
 {{- end -}}
@@ -53,7 +53,7 @@ app.kubernetes.io/component: {{ .name }}
 {{/* The Secret with the certificate of /metrics. */}}
 {{- define "allotment.certificate" -}}
 {{- if eq .Values.metrics.tls.from "secret" -}}
-{{- required "metrics.tls.secretName: wanted the name of a Secret with tls.crt and tls.key, because metrics.tls.from is secret" .Values.metrics.tls.secretName -}}
+{{- required "metrics.tls.secretName: expected the name of a Secret with tls.crt and tls.key, because metrics.tls.from is secret" .Values.metrics.tls.secretName -}}
 {{- else -}}
 {{- printf "%s-metrics-tls" (include "allotment.fullname" .) -}}
 {{- end -}}

@@ -1,4 +1,4 @@
-{{/* What the pods of all components have alike. A dict: root, name, settings, and args (a list of words). */}}
+{{/* The common part of all components' pods. A dict: root, name, settings, and args (a list of strings). */}}
 
 {{- define "allotment.args" -}}
 {{- $root := .root }}

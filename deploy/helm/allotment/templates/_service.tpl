@@ -1,4 +1,4 @@
-{{/* Where a component's metrics are, and for `helm test` its probes. A dict: root, name. */}}
+{{/* The Service of a component's metrics and, for `helm test`, its probes. A dict: root, name. */}}
 {{- define "allotment.service" }}
 ---
 apiVersion: v1

@@ -207,7 +207,8 @@ def _csi_driver(tree: Tree, now: str) -> list[Any]:
         name_of(tree), spec.get("attachRequired", True), bool(spec.get("podInfoOnMount")),
         bool(spec.get("storageCapacity")),
         _UNSET if requests is None else ",".join(item.get("audience") or "" for item in requests),
-        bool(spec.get("requiresRepublish")), ",".join(spec.get("volumeLifecycleModes") or ()) or NONE, age_of(tree, now),
+        bool(spec.get("requiresRepublish")), ",".join(spec.get("volumeLifecycleModes") or ()) or NONE,
+        age_of(tree, now),
     ]  # fmt: skip
 
 
@@ -280,9 +281,9 @@ def _signing_request(tree: Tree, now: str) -> list[Any]:
     state += ",Failed" if "Failed" in found else ""
     state += ",Issued" if status.get("certificate") else ""
     seconds = spec.get("expirationSeconds")
-    asked = NONE if seconds is None else duration(seconds)
+    requested = NONE if seconds is None else duration(seconds)
     signer = spec.get("signerName") or NONE
-    return [name_of(tree), age_of(tree, now), signer, spec.get("username") or "", asked, state]
+    return [name_of(tree), age_of(tree, now), signer, spec.get("username") or "", requested, state]
 
 
 def _at(*steps: str, default: Any = "") -> Callable[[Tree], Any]:
@@ -307,10 +308,10 @@ def _length(*steps: str) -> Callable[[Tree], int]:
 def _flag(*steps: str) -> Callable[[Tree], bool]:
     read = _at(*steps, default=False)
 
-    def told(tree: Tree) -> bool:
+    def shown_type(tree: Tree) -> bool:
         return bool(read(tree))
 
-    return told
+    return shown_type
 
 
 def _entries(tree: Tree) -> int:
@@ -354,7 +355,8 @@ TABLES: Final[Mapping[str, TableConverter]] = {
     "services": table(_service, "Name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age", "Selector*"),
     "endpoints": table(_simple_row(_endpoints), "Name", "Endpoints", "Age"),
     "endpointslices.discovery.k8s.io": table(
-        _simple_row(_at("addressType"), _slice_ports, _slice_addresses), "Name", "AddressType", "Ports", "Endpoints", "Age"
+        _simple_row(_at("addressType"), _slice_ports, _slice_addresses),
+        "Name", "AddressType", "Ports", "Endpoints", "Age",
     ),
     "ingresses.networking.k8s.io": table(
         _simple_row(

@@ -88,7 +88,7 @@ def _claim(claim: Tree, now: str) -> list[Any]:
 
 
 class _Usage:
-    """Devices in_use by claims and counters available in each pool, computed once per revision of the store."""
+    """Devices held by claims and available counters of each pool, computed once per revision of the store."""
 
     def __init__(self, reader: StoreReader) -> None:
         self.in_use: set[Device] = set()

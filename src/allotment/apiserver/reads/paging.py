@@ -43,7 +43,7 @@ class Page(NamedTuple):
 
     @property
     def meta(self) -> Tree:
-        """The ListMeta."""
+        """The list metadata with resourceVersion, continue and remainingItemCount."""
         meta: Tree = {"resourceVersion": str(self.revision)}
         if self.token:
             meta["continue"] = self.token

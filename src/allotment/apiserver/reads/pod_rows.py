@@ -14,101 +14,99 @@ _FINISHED: Final = ("Succeeded", "Failed")
 class _ContainerSummary(NamedTuple):
     """A summary of container statuses: the STATUS text, ready containers, restarts and time of the last restart."""
 
-    state: str
+    status_text: str
     ready: int
     restarts: int
     last: str
 
 
 def _last_restart(status: Tree, last: str) -> str:
-    terminated = (status.get("lastState") or {}).get("terminated") or {}
-    return max(last, terminated.get("finishedAt") or "")
+    ended = (status.get("lastState") or {}).get("terminated") or {}
+    return max(last, ended.get("finishedAt") or "")
 
 
-def _failure(terminated: Tree) -> str:
-    if terminated.get("reason"):
-        return str(terminated["reason"])
-    return (
-        f"Signal:{terminated['signal']}" if terminated.get("signal") else f"ExitCode:{terminated.get('exitCode') or 0}"
-    )
+def _failure(ended: Tree) -> str:
+    if ended.get("reason"):
+        return str(ended["reason"])
+    return f"Signal:{ended['signal']}" if ended.get("signal") else f"ExitCode:{ended.get('exitCode') or 0}"
 
 
-def _is_sidecar(name: str, init_containers: Mapping[str, Tree]) -> bool:
-    return (init_containers.get(name) or {}).get("restartPolicy") == "Always"
+def _is_sidecar(name: str, init_specs: Mapping[str, Tree]) -> bool:
+    return (init_specs.get(name) or {}).get("restartPolicy") == "Always"
 
 
 def _init_containers(
-    statuses: Sequence[Tree], init_containers: Mapping[str, Tree], state: str
+    statuses: Sequence[Tree], init_specs: Mapping[str, Tree], status_text: str
 ) -> tuple[_ContainerSummary, _ContainerSummary, bool]:
     """Summaries of all init containers and of sidecars only, and whether the pod is still initializing."""
-    all_of, sidecars = _ContainerSummary(state, 0, 0, ""), _ContainerSummary(state, 0, 0, "")
+    all_of, sidecars = _ContainerSummary(status_text, 0, 0, ""), _ContainerSummary(status_text, 0, 0, "")
     for index, status in enumerate(statuses):
-        sidecar = _is_sidecar(status.get("name") or "", init_containers)
+        sidecar = _is_sidecar(status.get("name") or "", init_specs)
         count = status.get("restartCount") or 0
         all_of = all_of._replace(restarts=all_of.restarts + count, last=_last_restart(status, all_of.last))
         if sidecar:
             sidecars = sidecars._replace(restarts=sidecars.restarts + count, last=_last_restart(status, sidecars.last))
         state = status.get("state") or {}
-        terminated, waiting = state.get("terminated"), state.get("waiting") or {}
-        if terminated is not None and not terminated.get("exitCode"):
+        ended, waiting = state.get("terminated"), state.get("waiting") or {}
+        if ended is not None and not ended.get("exitCode"):
             continue
         if sidecar and status.get("started"):
             if status.get("ready"):
                 all_of = all_of._replace(ready=all_of.ready + 1)
             continue
-        if terminated is not None:
-            found = f"Init:{_failure(terminated)}"
+        if ended is not None:
+            found = f"Init:{_failure(ended)}"
         elif waiting.get("reason") not in (None, "", "PodInitializing"):
             found = f"Init:{waiting['reason']}"
         else:
-            found = f"Init:{index}/{len(init_containers)}"
-        return all_of._replace(state=found), sidecars, True
+            found = f"Init:{index}/{len(init_specs)}"
+        return all_of._replace(status_text=found), sidecars, True
     return all_of, sidecars, False
 
 
-def _running(statuses: Sequence[Tree], begun: _ContainerSummary, conditions: Mapping[str, Tree]) -> _ContainerSummary:
-    state, ready, restarts, last = begun
+def _running(statuses: Sequence[Tree], started: _ContainerSummary, conditions: Mapping[str, Tree]) -> _ContainerSummary:
+    status_text, ready, restarts, last = started
     some_run, failed = False, ""
     for status in reversed(statuses):
         restarts += status.get("restartCount") or 0
         last = _last_restart(status, last)
         state = status.get("state") or {}
-        waiting, terminated = state.get("waiting") or {}, state.get("terminated")
+        waiting, ended = state.get("waiting") or {}, state.get("terminated")
         if waiting.get("reason"):
-            state = waiting["reason"]
-        elif terminated is not None:
-            state = _failure(terminated)
-            if terminated.get("exitCode"):
-                failed = state
+            status_text = waiting["reason"]
+        elif ended is not None:
+            status_text = _failure(ended)
+            if ended.get("exitCode"):
+                failed = status_text
         elif status.get("ready") and state.get("running") is not None:
             some_run = True
             ready += 1
-    if state == "Completed":
+    if status_text == "Completed":
         if some_run and (conditions.get("Ready") or {}).get("status") == "True":
-            state = "Running"
+            status_text = "Running"
         elif failed:
-            state = failed
+            status_text = failed
         elif some_run:
-            state = "NotReady"
-    return _ContainerSummary(state, ready, restarts, last)
+            status_text = "NotReady"
+    return _ContainerSummary(status_text, ready, restarts, last)
 
 
 def _summary(pod: Tree) -> _ContainerSummary:
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     conditions = {item.get("type"): item for item in status.get("conditions") or ()}
-    state = status.get("reason") or status.get("phase") or ""
+    status_text = status.get("reason") or status.get("phase") or ""
     if (conditions.get("PodScheduled") or {}).get("reason") == "SchedulingGated":
-        state = "SchedulingGated"
-    init_containers = {item.get("name"): item for item in spec.get("initContainers") or ()}
-    found, sidecars, starting = _init_containers(status.get("initContainerStatuses") or (), init_containers, state)
+        status_text = "SchedulingGated"
+    init_specs = {item.get("name"): item for item in spec.get("initContainers") or ()}
+    found, sidecars, starting = _init_containers(status.get("initContainerStatuses") or (), init_specs, status_text)
     if not starting or (conditions.get("Initialized") or {}).get("status") == "True":
-        begun = _ContainerSummary(found.state, found.ready, sidecars.restarts, sidecars.last)
-        found = _running(status.get("containerStatuses") or (), begun, conditions)
+        started = _ContainerSummary(found.status_text, found.ready, sidecars.restarts, sidecars.last)
+        found = _running(status.get("containerStatuses") or (), started, conditions)
     if pod["metadata"].get("deletionTimestamp"):
         if status.get("reason") == "NodeLost":
-            return found._replace(state="Unknown")
+            return found._replace(status_text="Unknown")
         if status.get("phase") not in _FINISHED:
-            return found._replace(state="Terminating")
+            return found._replace(status_text="Terminating")
     return found
 
 
@@ -130,7 +128,8 @@ def _pod(pod: Tree, now: str) -> list[Any]:
         restarts = f"{restarts} ({age(found.last, now)} ago)"
     addresses = status.get("podIPs") or [{}]
     return [
-        name_of(pod), f"{found.ready}/{total}", found.state, restarts, age_of(pod, now), addresses[0].get("ip") or NONE,
+        name_of(pod), f"{found.ready}/{total}", found.status_text, restarts, age_of(pod, now),
+        addresses[0].get("ip") or NONE,
         spec.get("nodeName") or NONE, status.get("nominatedNodeName") or NONE, _gates(spec, status),
     ]  # fmt: skip
 

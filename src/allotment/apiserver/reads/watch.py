@@ -82,7 +82,7 @@ class Watch:
                 try:
                     self._catching_up = iter(store.changes(bucket, revision, early=self._early))
                 except Compacted as error:
-                    message = f"too old resource version: {error.asked} ({error.oldest})"
+                    message = f"too old resource version: {error.requested} ({error.oldest})"
                     raise api_errors.expired(message) from None
             return
         self._delivered = store.revision
@@ -95,7 +95,7 @@ class Watch:
         if self._namespace is not None and change.entry.namespace != self._namespace:
             return
         waiting = self._buffer
-        # Changes older than the history are kept in memory only for this watch; a client this far behind is disconnected.
+        # Only this watch would keep changes older than the history in memory, so the client is disconnected.
         if len(waiting) >= _BUFFER or (waiting and waiting[0].entry.revision <= self._store.oldest):
             self._lagging = True
             self._unsubscribe()

@@ -98,7 +98,8 @@ def _cron_job(tree: Tree, now: str) -> list[Any]:
     return [
         name_of(tree), spec.get("schedule") or "", spec.get("timeZone") or NONE,
         "<unset>" if suspended is None else str(bool(suspended)), len(status.get("active") or ()),
-        age(last, now) if last else NONE, age_of(tree, now), *containers((inner.get("template") or {}).get("spec") or {}),
+        age(last, now) if last else NONE, age_of(tree, now),
+        *containers((inner.get("template") or {}).get("spec") or {}),
         selector(inner.get("selector")),
     ]  # fmt: skip
 
@@ -130,7 +131,8 @@ def _autoscaler(tree: Tree, now: str) -> list[Any]:
         metrics = [_metric(metric, currents[i] if i < len(currents) else {}) for i, metric in pairs]
     least = spec.get("minReplicas")
     return [
-        name_of(tree), f"{target.get('kind') or ''}/{target.get('name') or ''}", shortened(metrics, 2).replace(",", ", "),
+        name_of(tree), f"{target.get('kind') or ''}/{target.get('name') or ''}",
+        shortened(metrics, 2).replace(",", ", "),
         "<unset>" if least is None else str(least), spec.get("maxReplicas") or 0, status.get("currentReplicas") or 0,
         age_of(tree, now),
     ]  # fmt: skip

@@ -1,1 +1,1 @@
-"""Where objects are kept: one sequence of revisions, a history to watch, and durability."""
+"""Object storage: revisions, change history and durability."""

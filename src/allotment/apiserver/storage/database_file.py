@@ -1,12 +1,12 @@
-"""The file: an append-only log of changes, and the objects as they were when the log begins.
+"""The SQLite file: an append-only log of changes, and the objects as of the start of the log.
 
-A write is one row of ``log``, appended; ``objects`` is only touched when the log is cut: then the rows that go are
-folded into it, in the same transaction. So each object is written once and not twice, and the log always knows the
-state before its first change. One statement writes a whole batch: SQLite lets go of the interpreter lock once per
-statement, and each time the writer wants it back it may have to wait for the loop.
+A write appends one row to ``log``. ``objects`` changes only when the log is truncated: the removed rows are merged into
+it in the same transaction. So each object is stored once, and the log can derive the state before each change. One
+statement writes a whole batch, because SQLite releases the GIL once per statement, and reacquiring it may have to wait
+for the event loop.
 
-Durability: WAL with synchronous=FULL, one fsync per batch. SQLite's exclusive locking keeps a second process out, and
-falls with the process that held it.
+Durability: WAL with synchronous=FULL, one fsync per batch. SQLite's exclusive locking mode excludes other processes;
+the operating system releases the lock when the process ends.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ PRAGMA user_version = {_SCHEMA};
 COMMIT;
 """
 
-#: Of the files that SQLite has beside a database; a process that was killed leaves them.
-_ENDINGS: Final = ("-wal", "-shm", "-journal")
+#: Suffixes of SQLite's additional files, which a killed process leaves behind.
+_SUFFIXES: Final = ("-wal", "-shm", "-journal")
 
-#: Statements are prepared for these numbers of rows; the last rows of a shorter batch are NULL and left out.
+#: Prepared statement sizes in rows; a shorter batch is padded with NULL rows, which are not inserted.
 _SIZES = (1, 8, 64, 512)
 _COLUMNS = 7
 
@@ -56,7 +56,7 @@ def _append(size: int) -> str:
 
 _APPEND = {size: _append(size) for size in _SIZES}
 
-# Rows are folded in the order of revisions, so the newest of an object stays.
+# Rows are merged in order of revision, so the newest state of an object remains.
 _FOLD = (
     """INSERT INTO objects (resource, namespace, name, revision, value)
     SELECT resource, namespace, name, revision, value FROM log WHERE revision <= ? AND NOT deleted ORDER BY revision
@@ -67,12 +67,12 @@ _FOLD = (
     "DELETE FROM log WHERE revision <= ?",
     "UPDATE compacted SET revision = ?",
 )
-#: So many revisions are folded in one transaction; new writes wait that long at most.
-_FOLD_STEP = 2000
+#: Maximum number of revisions merged in one transaction, during which new writes wait.
+_FOLD_LIMIT = 2000
 
 
-class Row(NamedTuple):
-    """A change as the log holds it."""
+class LogRow(NamedTuple):
+    """A row of the log: one change."""
 
     revision: int
     time: float
@@ -83,8 +83,8 @@ class Row(NamedTuple):
     value: bytes
 
 
-class InUse(OSError):
-    """Another process has the file open: ``pid``, where it is known."""
+class DatabaseInUse(OSError):
+    """Another process has the file open; ``pid`` is None if unknown."""
 
     def __init__(self, path: Path, pid: int | None) -> None:
         super().__init__(f"{path} is in use by {f'process {pid}' if pid else 'another process'}")
@@ -92,21 +92,21 @@ class InUse(OSError):
         self.pid = pid
 
 
-class Unusable(OSError):
-    """The file is not a store, or not one of this version."""
+class UnsupportedDatabase(OSError):
+    """The file is not an Allotment store, or has an unsupported format version."""
 
 
-class Disk:
-    """An open file. Used by one thread at a time."""
+class DatabaseFile:
+    """An open database file. Use it from one thread at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._owner = path.with_name(path.name + ".pid")
         private.make_folder(path.parent)
-        # The objects have Secrets among them. SQLite gives the files beside the database the mode of the database.
+        # Objects include Secrets. SQLite creates its additional files with the mode of the database.
         private.create_file(path)
-        for ending in _ENDINGS:
-            private.restrict(path.with_name(path.name + ending))
+        for suffix in _SUFFIXES:
+            private.restrict(path.with_name(path.name + suffix))
         try:
             self._connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
         except sqlite3.Error as error:
@@ -116,9 +116,9 @@ class Disk:
         except sqlite3.DatabaseError as error:
             self._connection.close()
             if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
-                raise InUse(path, self._other()) from None
+                raise DatabaseInUse(path, self._owner_pid()) from None
             if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-                raise Unusable(f"{path} is not a store of Allotment, or it is damaged: {error}") from error
+                raise UnsupportedDatabase(f"{path} is not an Allotment store, or it is damaged: {error}") from error
             raise OSError(f"cannot open {path}: {error}") from error
         except BaseException:
             self._connection.close()
@@ -140,78 +140,78 @@ class Disk:
         if not tables:
             self._connection.executescript(_CREATE)
         elif application != _APPLICATION:
-            raise Unusable(f"{self.path} is a database of another program")
+            raise UnsupportedDatabase(f"{self.path} is a database of another program")
         elif version != _SCHEMA:
-            raise Unusable(f"{self.path} has format {version}; this version of Allotment reads format {_SCHEMA}")
+            raise UnsupportedDatabase(f"{self.path} has format {version}; this version reads format {_SCHEMA}")
 
-    def _other(self) -> int | None:
+    def _owner_pid(self) -> int | None:
         try:
             return int(self._owner.read_text())
         except (OSError, ValueError):
             return None
 
     def compacted(self) -> int:
-        """The revision of ``objects``: the log begins after it."""
+        """The revision of ``objects``, after which the log begins."""
         (revision,) = self._connection.execute("SELECT revision FROM compacted").fetchone()
         return int(revision)
 
     def objects(self) -> Iterator[tuple[str, str, str, int, bytes]]:
-        """The state when the log begins: resource, namespace, name, revision, JSON; in no order."""
+        """The objects at the start of the log: resource, namespace, name, revision, JSON; unordered."""
         return iter(self._connection.execute("SELECT resource, namespace, name, revision, value FROM objects"))
 
-    def log(self) -> Iterator[Row]:
-        """The changes since, oldest first."""
-        return map(Row._make, self._connection.execute("SELECT * FROM log ORDER BY revision"))
+    def log(self) -> Iterator[LogRow]:
+        """The changes in the log, oldest first."""
+        return map(LogRow._make, self._connection.execute("SELECT * FROM log ORDER BY revision"))
 
     def last(self) -> int:
-        """The last revision; 0 if the log is empty."""
+        """The last revision in the log; 0 if it is empty."""
         (revision,) = self._connection.execute("SELECT max(revision) FROM log").fetchone()
         return int(revision or 0)
 
     def last_before(self, time: float) -> int:
-        """The last revision older than a time; 0 if the log has none."""
+        """The last revision in the log before a time; 0 if there is none."""
         (revision,) = self._connection.execute("SELECT max(revision) FROM log WHERE time < ?", (time,)).fetchone()
         return int(revision or 0)
 
-    def append(self, rows: Sequence[Row]) -> None:
-        """Write rows in one transaction; they are on disk when this returns."""
-        run, most = self._connection.execute, _SIZES[-1]
+    def append(self, rows: Sequence[LogRow]) -> None:
+        """Append rows in one transaction; they are on disk when this returns."""
+        run, largest = self._connection.execute, _SIZES[-1]
         try:
-            if len(rows) <= most:  # one statement is a transaction of its own
+            if len(rows) <= largest:  # one statement is a transaction of its own
                 run(*_statement(rows))
                 return
             run("BEGIN IMMEDIATE")
-            for start in range(0, len(rows), most):
-                run(*_statement(rows[start : start + most]))
+            for start in range(0, len(rows), largest):
+                run(*_statement(rows[start : start + largest]))
             run("COMMIT")
         except sqlite3.Error as error:
-            raise self._refused(error) from error
+            raise self._write_error(error) from error
 
     def fold(self, revision: int) -> bool:
-        """Cut the log, up to a revision or a part of the way; tells whether there is more to cut."""
+        """Merge the log into ``objects`` up to a revision, at largest one step; returns whether more remains."""
         run = self._connection.execute
         try:
-            step = min(revision, self.compacted() + _FOLD_STEP)
+            step = min(revision, self.compacted() + _FOLD_LIMIT)
             run("BEGIN IMMEDIATE")
             for statement in _FOLD:
                 run(statement, (step,))
             run("COMMIT")
         except sqlite3.Error as error:
-            raise self._refused(error) from error
+            raise self._write_error(error) from error
         return step < revision
 
-    def _refused(self, error: sqlite3.Error) -> OSError:
+    def _write_error(self, error: sqlite3.Error) -> OSError:
         with suppress(sqlite3.Error):
             self._connection.rollback()
         return OSError(f"cannot write to {self.path}: {error}")
 
     def close(self) -> None:
-        """Let go of the file; SQLite moves the rest of its WAL into it."""
+        """Close the file; SQLite checkpoints the rest of its WAL."""
         with closing(self._connection):
             self._owner.unlink(missing_ok=True)
 
 
-def _statement(rows: Sequence[Row]) -> tuple[str, list[object]]:
+def _statement(rows: Sequence[LogRow]) -> tuple[str, list[object]]:
     size = next(size for size in _SIZES if len(rows) <= size)
     values: list[object] = [value for row in rows for value in row]
     values.extend([None] * ((size - len(rows)) * _COLUMNS))

@@ -1,8 +1,7 @@
-"""The window of recent changes: what watches resume from, and what past states are rebuilt from.
+"""The window of recent changes, which watches resume from and past states are computed from.
 
-A past state is the newest one with the later changes undone, so nothing but the changes is kept. The window is bounded
-by age, by number and by weight, whichever is reached first; it is cut at the ends of batches, so its edges need one
-mark per batch and not one per change.
+A past state is the current one with later changes undone, so only changes are stored. The window is limited by age,
+number and size, whichever is reached first. It is truncated at batch boundaries, so one mark per batch is enough.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from allotment.apiserver.storage.store import Change, Entry
 
 
 class Window(NamedTuple):
-    """How much is remembered: seconds, changes, and bytes of their JSON.
+    """Limits of the history: seconds, number of changes, and bytes of their JSON.
 
-    The age is etcd's usual compaction interval under Kubernetes. The weight bounds the memory of an overrun lab.
+    The age is the usual etcd compaction interval of Kubernetes. The size limits memory use under heavy load.
     """
 
     age: float = 300.0
@@ -27,13 +26,13 @@ class Window(NamedTuple):
     weight: int = 64 * 1024 * 1024
 
 
-USUAL = Window()
-#: How far the window may grow before it is cut: cutting costs a transaction, so it is not done at every batch.
+DEFAULT_WINDOW = Window()
+#: Relative excess before the window is truncated, because each truncation costs a transaction.
 _SLACK = 0.125
 
 
 class _Mark(NamedTuple):
-    """The end of a batch."""
+    """The end of a batch, with its number and size of changes."""
 
     revision: int
     time: float
@@ -42,7 +41,7 @@ class _Mark(NamedTuple):
 
 
 class _Track:
-    """The changes of one resource, oldest first, and their revisions for searching."""
+    """The changes of one resource, oldest first, and their revisions for binary search."""
 
     __slots__ = ("changes", "revisions")
 
@@ -52,18 +51,18 @@ class _Track:
 
 
 class History:
-    """Changes of all resources after ``oldest``."""
+    """The changes of all resources after ``oldest``."""
 
     def __init__(self, window: Window, oldest: int) -> None:
         self.oldest = oldest
         self.window = window
         self._tracks: dict[str, _Track] = {}
         self._marks: deque[_Mark] = deque()
-        self._number = self._weight = 0  # of the marked batches
-        self._open_number = self._open_weight = 0  # of the batch that is not marked yet
+        self._number = self._weight = 0  # of completed batches
+        self._open_number = self._open_weight = 0  # of the current batch
 
     def add(self, change: Change) -> None:
-        """Remember a change, newer than all others."""
+        """Add a change, which must be newer than all others."""
         track = self._tracks.get(change.resource)
         if track is None:
             track = self._tracks[change.resource] = _Track()
@@ -74,15 +73,15 @@ class History:
         self._open_weight += len(entry.json)
 
     def mark(self, revision: int, time: float) -> None:
-        """A batch ends here: all that was added since the last mark."""
+        """End the current batch."""
         self._marks.append(_Mark(revision, time, self._open_number, self._open_weight))
         self._number += self._open_number
         self._weight += self._open_weight
         self._open_number = self._open_weight = 0
 
     def overdue(self, now: float) -> int:
-        """The revision up to which to forget, for the window to hold again; ``oldest`` if it does."""
-        if not self._over(now, 1 + _SLACK):
+        """The revision up to which changes exceed the window; ``oldest`` if none do."""
+        if not self._exceeds(now, 1 + _SLACK):
             return self.oldest
         number, weight, revision = self._number, self._weight, self.oldest
         for mark in self._marks:
@@ -92,7 +91,7 @@ class History:
             number, weight, revision = number - mark.number, weight - mark.weight, mark.revision
         return revision
 
-    def _over(self, now: float, factor: float) -> bool:
+    def _exceeds(self, now: float, factor: float) -> bool:
         age = now - self._marks[0].time if self._marks else 0.0
         return (
             self._number > self.window.number * factor
@@ -118,8 +117,8 @@ class History:
             return ()
         return track.changes[bisect_right(track.revisions, revision) :]
 
-    def undone(self, resource: str, revision: int) -> dict[Key, Entry | None]:
-        """What was different at a revision: the earlier state (None: absent) of each object changed since."""
+    def states_at(self, resource: str, revision: int) -> dict[Key, Entry | None]:
+        """The state at a revision (None: absent) of each object with_changes since."""
         return {
             (change.entry.namespace, change.entry.name): change.previous
             for change in reversed(self.after(resource, revision))

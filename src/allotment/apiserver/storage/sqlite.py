@@ -1,13 +1,13 @@
-"""The store of the lab: everything in memory, and on disk if it has a file.
+"""The lab's store: all objects in memory, and optionally in a SQLite file.
 
-Reads and writes touch memory only. The writes of one turn of the event loop make a batch; a batch goes to the disk in
-one transaction, one at a time, so batches grow by themselves as the disk gets slower (group commit). When a batch is
-on disk its waiters are woken and the subscribers told, in the order of revisions.
+Reads and writes access memory only. The writes of one event loop iteration form a batch; batches are written one at a
+time, each in one transaction, so they grow with the latency of the disk (group commit). When a batch is on disk, its
+waiters resume and subscribers are notified, in order of revision.
 
-A disk error is the end of the store: what is in memory and not on disk must never be seen outside, and cannot be taken
-back, so every waiter gets the error and no write is accepted any more. The next start reads what the disk has.
+A disk error closes the store: changes that are not on disk must not become visible and cannot be undone, so all waiters
+get the error and further writes are refused. A restart reads the state on disk.
 
-The clock serves the age of the history only, never the order of anything.
+The clock is used for the age of the history only, not for ordering.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from pathlib import Path
 
 import msgspec
 
-from allotment.apiserver.storage.buckets import Bucket, Key, within
-from allotment.apiserver.storage.database_file import Disk, Row
-from allotment.apiserver.storage.history import USUAL, History, Window
+from allotment.apiserver.storage.buckets import Bucket, Key, in_namespace
+from allotment.apiserver.storage.database_file import DatabaseFile, LogRow
+from allotment.apiserver.storage.history import DEFAULT_WINDOW, History, Window
 from allotment.apiserver.storage.store import Change, Compacted, Entry
 from allotment.apiserver.storage.writer_thread import Writer
 from allotment.model.trees import Tree
 
-#: The revision of an empty store; the first write makes the next one. 0 means "any" to clients.
+#: The revision of an empty store; the first write gets the next one. For clients, 0 means "any".
 FIRST = 1
-#: Changes that a restart remembers, at most.
-_REMEMBERED = 10_000
-#: Past states that are kept ready, for clients that read a list page by page.
+#: Maximum number of changes loaded into the history at start.
+_MAX_LOADED_CHANGES = 10_000
+#: Number of past states cached for clients that read a list in pages.
 _SNAPSHOTS = 8
 
 _WRITTEN = attrgetter("type", "resource", "entry")
@@ -42,66 +42,68 @@ _WRITTEN = attrgetter("type", "resource", "entry")
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Tree).decode
 
-Tell = Callable[[Change], None]
+Callback = Callable[[Change], None]
 
 
 class SqliteStore:
-    """See the module, and :class:`~allotment.apiserver.storage.store.Store` for what each method promises."""
+    """A :class:`~allotment.apiserver.storage.store.Store` in memory with an optional file."""
 
-    def __init__(self, disk: Disk | None, window: Window, clock: Callable[[], float]) -> None:
-        self._disk = disk
+    def __init__(self, file: DatabaseFile | None, window: Window, clock: Callable[[], float]) -> None:
+        self._file = file
         self._clock = clock
         self._buckets: dict[str, Bucket] = {}
-        self._subscribers: dict[str, dict[int, Tell]] = {}
-        self._early: dict[str, dict[int, Tell]] = {}
+        self._subscribers: dict[str, dict[int, Callback]] = {}
+        self._early: dict[str, dict[int, Callback]] = {}
         self._subscriptions = 0
         self._snapshots: OrderedDict[tuple[str, int], tuple[Entry, ...]] = OrderedDict()
         self._pending: list[Change] = []
         self._pending_waiters: list[asyncio.Future[None]] = []
-        self._flight: list[Change] = []
-        self._flight_waiters: list[asyncio.Future[None]] = []
+        self._in_flight: list[Change] = []
+        self._in_flight_waiters: list[asyncio.Future[None]] = []
         self._scheduled = False
-        self._ended = ""
-        #: Called once, when a disk error has ended the store.
-        self.on_failure: Callable[[OSError], None] = _ignored
+        self._failure = ""
+        #: Called once, when a disk error has closed the store.
+        self.on_failure: Callable[[OSError], None] = _ignore_failure
         self._revision = FIRST
         self._history = History(window, FIRST)
-        if disk is not None:
-            self._load(disk)
+        if file is not None:
+            self._load(file)
         self._durable = self._revision
-        self._writer = Writer(disk) if disk is not None else None
+        self._writer = Writer(file) if file is not None else None
 
     @classmethod
-    def open(cls, path: Path | None, *, history: Window = USUAL, clock: Callable[[], float] = time.time) -> SqliteStore:
-        """Open a file, made if absent; without one everything is in memory. Raises OSError that says what is wrong."""
+    def open(
+        cls, path: Path | None, *, history: Window = DEFAULT_WINDOW, clock: Callable[[], float] = time.time
+    ) -> SqliteStore:
+        """Open or create a file; without a path, objects are in memory only. Raises OSError with the reason."""
         if path is None:
             return cls(None, history, clock)
-        disk = Disk(path)
+        file = DatabaseFile(path)
         try:
-            return cls(disk, history, clock)
+            return cls(file, history, clock)
         except BaseException:
-            disk.close()
+            file.close()
             raise
 
-    def _load(self, disk: Disk) -> None:
-        """Read the file: the objects as they were some time ago, and what changed since, which is the history.
+    def _load(self, file: DatabaseFile) -> None:
+        """Read the file: the objects at the start of the log, and the log, whose end becomes the history.
 
-        Only the end of the log becomes history: whoever watched before a restart was cut off by it and is back soon.
-        What was written over before that is never decoded.
+        A short history is enough: watches from before a restart were disconnected by it and reconnect soon. Object
+        states that were overwritten before the history are not decoded.
         """
         now = self._clock()
-        forgotten = disk.last_before(now - self._history.window.age)
-        while forgotten and disk.fold(forgotten):
+        expired = file.last_before(now - self._history.window.age)
+        while expired and file.fold(expired):
             pass
-        begin = disk.compacted()
-        last = max(begin, disk.last())
-        remembered = max(begin, last - _REMEMBERED)
+        log_start = file.compacted()
+        last = max(log_start, file.last())
+        history_start = max(log_start, last - _MAX_LOADED_CHANGES)
         raw: dict[tuple[str, str, str], tuple[int, bytes]] = {
             (resource, namespace, name): (revision, value)
-            for resource, namespace, name, revision, value in disk.objects()
+            for resource, namespace, name, revision, value in file.objects()
         }
-        log = disk.log()
-        for row in islice(log, remembered - begin):
+        log = file.log()
+        for row in islice(log, history_start - log_start):
             if row.deleted:
                 raw.pop(row[3:6], None)
             else:
@@ -110,12 +112,12 @@ class SqliteStore:
         for (resource, namespace, name), (revision, value) in raw.items():
             entry = Entry(namespace, name, revision, _decode(value), value)
             states.setdefault(resource, {})[namespace, name] = entry
-        self._history.forget(remembered)
-        for written, rows in groupby(log, key=attrgetter("time")):
+        self._history.forget(history_start)
+        for time_written, rows in groupby(log, key=attrgetter("time")):
             for row in rows:
                 self._history.add(_replay(states.setdefault(row.resource, {}), row))
                 self._revision = row.revision
-            self._history.mark(self._revision, written)
+            self._history.mark(self._revision, time_written)
         self._revision = last
         self._buckets = {resource: Bucket(entries) for resource, entries in states.items()}
 
@@ -128,48 +130,48 @@ class SqliteStore:
 
     @property
     def oldest(self) -> int:
-        """The revision up to which the history is forgotten: reads and watches from it on are possible."""
+        """The compacted revision: reads and watches can start at it or later."""
         return self._history.oldest
 
     def get(self, resource: str, namespace: str, name: str) -> Entry | None:
-        """The newest state."""
+        """The current object, or None."""
         bucket = self._buckets.get(resource)
         return None if bucket is None else bucket.get((namespace, name))
 
     def list(self, resource: str, namespace: str | None = None, *, at: int | None = None) -> Sequence[Entry]:
-        """All objects by namespace and name, now or as they were ``at`` a revision. Raises Compacted."""
+        """The objects by namespace and name, now or ``at`` a revision. Raises Compacted."""
         if at is None or at == self._revision:
             bucket = self._buckets.get(resource)
             return () if bucket is None else bucket.list(namespace)
-        self._known(at)
+        self._check_not_compacted(at)
         if at > self._revision:
-            raise ValueError(f"revision {at} is not there yet: the newest is {self._revision}")
+            raise ValueError(f"revision {at} does not exist yet: the newest is {self._revision}")
         entries = self._snapshot(resource, at)
-        return entries if namespace is None else within(entries, namespace)
+        return entries if namespace is None else in_namespace(entries, namespace)
 
     def changes(self, resource: str, after: int, *, early: bool = False) -> Iterable[Change]:
-        """The durable changes of a resource (early: all) after a revision, oldest first. Raises Compacted."""
-        self._known(after)
+        """The durable changes of a resource (``early``: all) after a revision, oldest first. Raises Compacted."""
+        self._check_not_compacted(after)
         changes = self._history.after(resource, after)
         durable = self._durable
         return changes if early else takewhile(lambda change: change.revision <= durable, changes)
 
-    def subscribe(self, resource: str, tell: Tell, *, early: bool = False) -> Callable[[], None]:
-        """Be told of each change of a resource once it is durable (early: as it is made); returns how to stop.
+    def subscribe(self, resource: str, callback: Callback, *, early: bool = False) -> Callable[[], None]:
+        """Call ``callback`` for each durable change (``early``: for each change); returns a function to unsubscribe.
 
-        Who is told early must only take note.
+        Early callbacks must only record the change.
         """
         self._subscriptions += 1
         number = self._subscriptions
         subscribers = (self._early if early else self._subscribers).setdefault(resource, {})
-        subscribers[number] = tell
+        subscribers[number] = callback
 
         def stop() -> None:
             subscribers.pop(number, None)
 
         return stop
 
-    def _known(self, revision: int) -> None:
+    def _check_not_compacted(self, revision: int) -> None:
         if revision < self._history.oldest:
             raise Compacted(revision, self._history.oldest)
 
@@ -178,7 +180,7 @@ class SqliteStore:
         entries = snapshots.get((resource, at))
         if entries is None:
             bucket = self._buckets.get(resource) or Bucket()
-            entries = bucket.changed(self._history.undone(resource, at))
+            entries = bucket.with_changes(self._history.states_at(resource, at))
             if len(snapshots) == _SNAPSHOTS:
                 snapshots.popitem(last=False)
             snapshots[resource, at] = entries
@@ -189,7 +191,7 @@ class SqliteStore:
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def put(self, resource: str, namespace: str, name: str, tree: Tree) -> Entry:
-        """Create or replace; ``metadata.resourceVersion`` is set (in the tree given, which the store now owns)."""
+        """Create or replace an object. Takes ownership of ``tree`` and sets its ``metadata.resourceVersion``."""
         entry = self._entry(namespace, name, tree)
         bucket = self._buckets.get(resource)
         if bucket is None:
@@ -199,7 +201,7 @@ class SqliteStore:
         return entry
 
     def delete(self, resource: str, namespace: str, name: str, tree: Tree | None = None) -> Entry:
-        """Remove; returns the last state (``tree``, where given, is it) under the new revision. KeyError if absent."""
+        """Delete an object; returns its last state (``tree``, if given) at the new revision. KeyError if absent."""
         bucket = self._buckets.get(resource)
         previous = None if bucket is None else bucket.get((namespace, name))
         if bucket is None or previous is None:
@@ -212,9 +214,9 @@ class SqliteStore:
         return entry
 
     def _entry(self, namespace: str, name: str, tree: Tree) -> Entry:
-        """The next state of an object. Nothing has changed yet: what cannot be encoded leaves the store as it was."""
-        if self._ended:
-            raise OSError(self._ended)
+        """The next state of an object. If it cannot be encoded, the store is unchanged."""
+        if self._failure:
+            raise OSError(self._failure)
         revision = self._revision + 1
         tree["metadata"]["resourceVersion"] = str(revision)
         return Entry(namespace, name, revision, tree, _encode(tree))
@@ -227,94 +229,94 @@ class SqliteStore:
             self._schedule()
         early = self._early.get(change.resource)
         if early:
-            for tell in tuple(early.values()):
-                _tell(tell, change)
+            for callback in tuple(early.values()):
+                _notify(callback, change)
 
     # --- durability --------------------------------------------------------------------------------------------------
 
     async def durable(self, revision: int | None = None) -> None:
-        """Wait until a revision (the newest, if none) is on disk. Raises OSError when it can never be."""
+        """Wait until a revision (default: the newest) is on disk. Raises OSError if that is impossible."""
         if revision is None:
             revision = self._revision
         if revision <= self._durable:
             return
-        if self._disk is None:
-            self._hand_over()
+        if self._file is None:
+            self._start_batch()
             return
-        if self._ended:
-            raise OSError(self._ended)
+        if self._failure:
+            raise OSError(self._failure)
         if not self._scheduled:
             self._schedule()
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        in_flight = self._flight and revision <= self._flight[-1].revision
-        (self._flight_waiters if in_flight else self._pending_waiters).append(waiter)
+        in_flight = self._in_flight and revision <= self._in_flight[-1].revision
+        (self._in_flight_waiters if in_flight else self._pending_waiters).append(waiter)
         await waiter
 
     def _schedule(self) -> None:
         try:
             loop = asyncio.get_running_loop()
-        except RuntimeError:  # no loop yet: whoever waits for the writes will bring one
-            if self._disk is None:
-                self._hand_over()
+        except RuntimeError:  # no loop yet: the first waiter will run in one
+            if self._file is None:
+                self._start_batch()
             return
         self._scheduled = True
-        if not self._flight:
-            loop.call_soon(self._hand_over)
+        if not self._in_flight:
+            loop.call_soon(self._start_batch)
 
-    def _hand_over(self) -> None:
-        """End of a turn: what was written in it becomes a batch."""
+    def _start_batch(self) -> None:
+        """Make a batch of the writes of this event loop iteration and pass it to the writer."""
         self._scheduled = False
-        if not self._pending:  # in memory, whoever waited has handed over already
+        if not self._pending:  # in memory, a waiter has already done this
             return
-        batch = self._flight = self._pending
+        batch = self._in_flight = self._pending
         self._pending = []
-        self._flight_waiters, self._pending_waiters = self._pending_waiters, []
+        self._in_flight_waiters, self._pending_waiters = self._pending_waiters, []
         now = self._clock()
         self._history.mark(self._revision, now)
         if self._writer is None:
-            self._landed(None)
+            self._batch_done(None)
             return
         rows = [
-            Row(entry.revision, now, kind == "DELETED", resource, entry.namespace, entry.name, entry.json)
+            LogRow(entry.revision, now, kind == "DELETED", resource, entry.namespace, entry.name, entry.json)
             for kind, resource, entry in map(_WRITTEN, batch)
         ]
-        self._writer.write(rows, self._history.oldest, self._landed, asyncio.get_running_loop())
+        self._writer.write(rows, self._history.oldest, self._batch_done, asyncio.get_running_loop())
 
-    def _landed(self, error: OSError | None) -> None:
-        """The batch in flight is on disk, or never will be."""
-        batch, self._flight = self._flight, []
-        waiters, self._flight_waiters = self._flight_waiters, []
+    def _batch_done(self, error: OSError | None) -> None:
+        """Complete the batch in flight, successfully or not."""
+        batch, self._in_flight = self._in_flight, []
+        waiters, self._in_flight_waiters = self._in_flight_waiters, []
         if error is not None:
-            self._ended = str(error)
+            self._failure = str(error)
             waiters += self._pending_waiters
             self._pending_waiters = []
             for waiter in waiters:
                 if not waiter.done():
-                    waiter.set_exception(OSError(self._ended))
+                    waiter.set_exception(OSError(self._failure))
             self.on_failure(error)
             return
         if self._scheduled:
-            asyncio.get_running_loop().call_soon(self._hand_over)
+            asyncio.get_running_loop().call_soon(self._start_batch)
         self._durable = batch[-1].revision
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
-        self._tell(batch)
+        self._notify(batch)
         overdue = self._history.overdue(self._clock())
         if overdue > self._history.oldest:
             self.compact(overdue)
 
-    def _tell(self, batch: Sequence[Change]) -> None:
-        """Tell who was there when the batch landed: whoever comes later has these changes from ``changes``."""
+    def _notify(self, batch: Sequence[Change]) -> None:
+        """Notify the current subscribers; later ones get these changes from ``changes``."""
         resources = {change.resource for change in batch}
-        listening = {resource: tuple(self._subscribers.get(resource, {}).items()) for resource in resources}
+        callbacks = {resource: tuple(self._subscribers.get(resource, {}).items()) for resource in resources}
         for change in batch:
-            for number, tell in listening[change.resource]:
+            for number, callback in callbacks[change.resource]:
                 if number in self._subscribers[change.resource]:
-                    _tell(tell, change)
+                    _notify(callback, change)
 
     def compact(self, revision: int) -> None:
-        """Forget the history up to a revision (what is not durable yet stays)."""
+        """Drop the history up to a revision, but not changes that are not durable yet."""
         revision = min(revision, self._durable)
         if revision > self._history.oldest:
             self._history.forget(revision)
@@ -322,22 +324,22 @@ class SqliteStore:
                 del self._snapshots[key]
 
     async def close(self) -> None:
-        """Make everything durable and let go of files. Raises OSError if that failed."""
-        if self._disk is None or self._writer is None:
-            self._ended = self._ended or "the store is closed"
+        """Make all changes durable and close the file. Raises OSError if that fails."""
+        if self._file is None or self._writer is None:
+            self._failure = self._failure or "the store is closed"
             return
         try:
-            if not self._ended:
+            if not self._failure:
                 await self.durable()
         finally:
             self._writer.close()
             self._writer = None
-            self._disk.close()
-            self._ended = self._ended or f"{self._disk.path} is closed"
+            self._file.close()
+            self._failure = self._failure or f"{self._file.path} is closed"
 
 
-def _replay(entries: dict[Key, Entry], row: Row) -> Change:
-    """Do to the state what a row of the log says."""
+def _replay(entries: dict[Key, Entry], row: LogRow) -> Change:
+    """Apply a row of the log to the objects."""
     key = (row.namespace, row.name)
     entry = Entry(row.namespace, row.name, row.revision, _decode(row.value), row.value)
     if row.deleted:
@@ -347,18 +349,18 @@ def _replay(entries: dict[Key, Entry], row: Row) -> Change:
     return Change("ADDED" if previous is None else "MODIFIED", row.resource, entry, previous)
 
 
-def _ignored(error: OSError) -> None:
-    """Whoever writes next will get the error."""
+def _ignore_failure(error: OSError) -> None:
+    """Do nothing: the next write raises the error."""
 
 
-def _tell(tell: Tell, change: Change) -> None:
+def _notify(callback: Callback, change: Change) -> None:
     try:
-        tell(change)
-    except Exception as error:  # noqa: BLE001 - one subscriber's defect must not cost another a change
+        callback(change)
+    except Exception as error:  # noqa: BLE001 - a bug in one subscriber must not affect others
         _report(error)
 
 
 def _report(error: Exception) -> None:
     context = {"message": "a subscriber of the store failed", "exception": error}
-    with suppress(RuntimeError):  # no loop, so nobody to report to
+    with suppress(RuntimeError):  # no running loop to report to
         asyncio.get_running_loop().call_exception_handler(context)

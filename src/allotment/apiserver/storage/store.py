@@ -1,12 +1,12 @@
-"""What the API needs of a store: small, so that another engine could stand behind it.
+"""The Store interface, and the entries and changes that it returns.
 
-There is one sequence of revisions over all resources. Writes and reads are immediate and synchronous and see each
-other at once; durability comes after: whoever lets anything out of the process (an answer, a watch event) first awaits
-:meth:`Store.durable`. Subscribers are told of a change only when it is durable, in order of revisions; those who let
-nothing out may be told ``early``. All they can do about it are later writes, and what is on disk is always a first part
-of all writes: so nothing there ever follows from what was lost.
+All resources share one sequence of revisions. Reads and writes are synchronous and see each other immediately;
+durability follows later: await :meth:`Store.durable` before anything leaves the process (a response, a watch event).
+Subscribers are notified of durable changes only, in order of revision. In-process subscribers may be notified
+``early``: they can react only with later writes, and the disk always contains a prefix of all writes, so nothing on
+disk depends on a lost write.
 
-A ``resource`` is the name of a bucket, ``plural`` or ``plural.group``: all versions of a kind share it.
+A ``resource`` is a bucket name, ``plural`` or ``plural.group``, shared by all versions of a kind.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from allotment.model.trees import Tree
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
-    """An object as stored. ``tree`` is shared and never changed; ``json`` is the same as compact UTF-8 JSON."""
+    """A stored object. ``tree`` is shared and must not be with_changes; ``json`` is its compact UTF-8 JSON."""
 
     namespace: str
     name: str
@@ -30,7 +30,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):
-    """One write. For DELETED, ``entry`` is the last state, under the revision of the deletion."""
+    """A write. For DELETED, ``entry`` is the last state with the revision of the deletion."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED"]
     resource: str
@@ -39,21 +39,21 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def revision(self) -> int:
-        """The revision that the write made."""
+        """The revision of the write."""
         return self.entry.revision
 
 
 class Compacted(Exception):
-    """The revision asked for is older than the history: ``asked`` and ``oldest`` (the first that is still known)."""
+    """The requested revision is older than ``oldest``, the first one in the history."""
 
-    def __init__(self, asked: int, oldest: int) -> None:
-        super().__init__(f"too old resource version: {asked} ({oldest})")
-        self.asked = asked
+    def __init__(self, requested: int, oldest: int) -> None:
+        super().__init__(f"too old resource version: {requested} ({oldest})")
+        self.requested = requested
         self.oldest = oldest
 
 
 class Store(Protocol):
-    """See the module. Not thread-safe: one event loop owns it."""
+    """A versioned object store. Not thread-safe: it belongs to one event loop."""
 
     @property
     def revision(self) -> int:
@@ -62,44 +62,46 @@ class Store(Protocol):
 
     @property
     def oldest(self) -> int:
-        """The revision up to which the history is forgotten: reads and watches from it on are possible."""
+        """The compacted revision: reads and watches can start at it or later."""
         ...
 
     def get(self, resource: str, namespace: str, name: str) -> Entry | None:
-        """The newest state."""
+        """The current object, or None."""
         ...
 
     def list(self, resource: str, namespace: str | None = None, *, at: int | None = None) -> Sequence[Entry]:
-        """All objects by namespace and name, now or as they were ``at`` a revision. Raises Compacted."""
+        """The objects by namespace and name, now or ``at`` a revision. Raises Compacted."""
         ...
 
     def put(self, resource: str, namespace: str, name: str, tree: Tree) -> Entry:
-        """Create or replace; ``metadata.resourceVersion`` is set (in the tree given, which the store now owns)."""
+        """Create or replace an object. Takes ownership of ``tree`` and sets its ``metadata.resourceVersion``."""
         ...
 
     def delete(self, resource: str, namespace: str, name: str, tree: Tree | None = None) -> Entry:
-        """Remove; returns the last state (``tree``, where given, is it) under the new revision. KeyError if absent."""
+        """Delete an object; returns its last state (``tree``, if given) at the new revision. KeyError if absent."""
         ...
 
     def changes(self, resource: str, after: int, *, early: bool = False) -> Iterable[Change]:
-        """The durable changes of a resource (early: all) after a revision, oldest first. Raises Compacted."""
+        """The durable changes of a resource (``early``: all) after a revision, oldest first. Raises Compacted."""
         ...
 
-    def subscribe(self, resource: str, tell: Callable[[Change], None], *, early: bool = False) -> Callable[[], None]:
-        """Be told of each change of a resource once it is durable (early: as it is made); returns how to stop.
+    def subscribe(
+        self, resource: str, callback: Callable[[Change], None], *, early: bool = False
+    ) -> Callable[[], None]:
+        """Call ``callback`` for each durable change (``early``: for each change); returns a function to unsubscribe.
 
-        Who is told early must only take note.
+        Early callbacks must only record the change.
         """
         ...
 
     async def durable(self, revision: int | None = None) -> None:
-        """Wait until a revision (the newest, if none) is on disk. Raises OSError when it can never be."""
+        """Wait until a revision (default: the newest) is on disk. Raises OSError if that is impossible."""
         ...
 
     def compact(self, revision: int) -> None:
-        """Forget the history up to a revision."""
+        """Drop the history up to a revision."""
         ...
 
     async def close(self) -> None:
-        """Make everything durable and let go of files."""
+        """Make all changes durable and close the file."""
         ...

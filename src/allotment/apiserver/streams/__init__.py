@@ -1,7 +1,7 @@
-"""What runs in a pod, through the API: its log, commands in it, its ports.
+"""Streams between clients and containers: logs, exec, attach and port-forward.
 
-``kubelets`` says what a node must offer; ``logs``, ``commands`` and ``forwarding`` answer the subresources over it, in
-the forms that clients use: WebSocket channels (``channels``), and SPDY streams (``spdy``), bare or inside a WebSocket.
+``kubelets`` is the interface to the nodes; ``logs``, ``exec_attach`` and ``port_forward`` implement the subresources on
+it, over WebSocket channels or SPDY streams (``spdy``), the latter directly or tunneled through a WebSocket.
 """
 
 from __future__ import annotations
@@ -19,5 +19,5 @@ _ANSWERS = {"log": logs, "exec": execute, "attach": attach, "portforward": forwa
 
 
 async def answer(subresource: str, request: Request, pod: dict[str, Any], kubelets: Kubelets | None) -> Answer:
-    """The answer of ``log``, ``exec``, ``attach`` or ``portforward`` of a pod. Raises StatusError."""
+    """Answer a request for ``log``, ``exec``, ``attach`` or ``portforward`` of a pod. Raises StatusError."""
     return await _ANSWERS[subresource](request, pod, kubelets)

@@ -1,4 +1,4 @@
-"""What a client sends to a running command: input and sizes of its terminal, as iterators that a command can take."""
+"""Buffers for the input and terminal sizes that a client sends to a running command."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-#: Bytes of input that wait for the command before no more is taken from the client.
+#: Buffered bytes of standard input beyond which the client is not read.
 _WAITING = 256 * 1024
 
 
 class Input(AsyncIterator[bytes]):
-    """Bytes for a command's standard input."""
+    """A buffered stream of bytes for a command's standard input."""
 
     def __init__(self) -> None:
         self._pieces: deque[bytes] = deque()
@@ -22,7 +22,7 @@ class Input(AsyncIterator[bytes]):
         self._changed = asyncio.Event()
 
     async def put(self, data: bytes) -> None:
-        """More input; waits while the command does not read."""
+        """Add input; waits while the buffer is full."""
         if not data or self._ended:
             return
         self._pieces.append(data)
@@ -33,7 +33,7 @@ class Input(AsyncIterator[bytes]):
             await self._changed.wait()
 
     def end(self) -> None:
-        """No more will come."""
+        """Signal the end of input."""
         self._ended = True
         self._changed.set()
 
@@ -55,7 +55,7 @@ class _Size(msgspec.Struct):
 
 
 class Sizes(AsyncIterator[tuple[int, int]]):
-    """Sizes of a terminal. Who does not read them in time sees the last ones only."""
+    """A stream of terminal sizes that keeps only the latest unread one."""
 
     def __init__(self) -> None:
         self._sizes: deque[tuple[int, int]] = deque(maxlen=8)
@@ -63,7 +63,7 @@ class Sizes(AsyncIterator[tuple[int, int]]):
         self._ended = False
 
     def put(self, message: bytes) -> None:
-        """A message of the resize channel; what is none is ignored."""
+        """Add a message of the resize channel; invalid messages are ignored."""
         try:
             size = msgspec.json.decode(message, type=_Size)
         except msgspec.DecodeError:
@@ -72,7 +72,7 @@ class Sizes(AsyncIterator[tuple[int, int]]):
         self._changed.set()
 
     def end(self) -> None:
-        """No more will come."""
+        """Signal the end of the stream."""
         self._ended = True
         self._changed.set()
 

@@ -1,4 +1,4 @@
-"""Which container of which pod is meant, and whether it is in a state to be asked; refusals in upstream's words."""
+"""Finds the container of a stream request and checks its state, with upstream's error messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KINDS = ("initContainers", "containers", "ephemeralContainers")
 
 
 def refused(message: str) -> StatusError:
-    """400, as kubelet and API server answer nearly everything here."""
+    """A 400 error, which the kubelet and the API server use for nearly all cases here."""
     return StatusError(failure_status(400, "BadRequest", message))
 
 
@@ -24,7 +24,7 @@ def name_of(pod: Tree) -> str:
 
 
 def container_named(pod: Tree, name: str) -> str:
-    """The container that a client asks for; the only one, if it names none."""
+    """The container named in a request; if it names none, the pod's only container."""
     spec = pod.get("spec") or {}
     known = [str(container.get("name")) for kind in _KINDS for container in spec.get(kind) or ()]
     if name:
@@ -39,12 +39,12 @@ def container_named(pod: Tree, name: str) -> str:
 
 
 def is_bound(pod: Tree) -> bool:
-    """Whether it has a node."""
+    """Whether the pod is bound to a node."""
     return bool((pod.get("spec") or {}).get("nodeName"))
 
 
 def reachable(pod: Tree, kubelets: Kubelets | None) -> Kubelets:
-    """The kubelets, for a pod that has a node."""
+    """The kubelets, if the pod has a node. Raises StatusError otherwise."""
     if not is_bound(pod):
         raise refused(f"pod {name_of(pod)} does not have a host assigned")
     if kubelets is None:
@@ -60,7 +60,7 @@ def _states(pod: Tree) -> Iterator[Tree]:
 
 
 def has_log(pod: Tree, container: str, *, previous: bool) -> None:
-    """Raises StatusError where a container has not printed anything yet, or not before its last start."""
+    """Raise StatusError if the container has no log yet, or no log of a previous run."""
     named = f"container {quote(container)} in pod {quote(name_of(pod))}"
     found = next((state for state in _states(pod) if state.get("name") == container), None)
     if found is None:
@@ -78,5 +78,5 @@ _WAITING = {"ErrImagePull": "image can't be pulled", "ImagePullBackOff": "trying
 
 
 def is_running(pod: Tree, container: str) -> bool:
-    """Whether a container runs, as far as its status says."""
+    """Whether a container is running according to its status."""
     return any(s.get("name") == container and (s.get("state") or {}).get("running") is not None for s in _states(pod))

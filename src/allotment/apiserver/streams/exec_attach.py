@@ -1,8 +1,8 @@
-"""``exec`` and ``attach``: a process in a container with its streams at the client.
+"""The ``exec`` and ``attach`` subresources, which connect a client to a process in a container.
 
-The clients' forms differ only in how the streams travel: numbered channels in the messages of a WebSocket (kubectl's
-``v5``, the Python clients' ``v4``), or one SPDY stream for each (older kubectl). In both, the last word is a Status on
-the error channel; that is where a command's exit code stands.
+Clients differ in the transport: numbered channels in WebSocket messages (kubectl's ``v5``, the Python client's ``v4``),
+or one SPDY stream per channel (older kubectl). In both, a Status on the error channel ends the session; it contains the
+command's exit code.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 _V5: Final = "v5.channel.k8s.io"
 _SPDY: Final = "SPDY/3.1+"
 _PROTOCOLS: Final = (_V5, "v4.channel.k8s.io", f"{_SPDY}v4.channel.k8s.io", "")
-#: How long a client may take to open the streams that it announced.
+#: Timeout for the client to open all requested streams.
 _OPENING_SECONDS: Final = 30.0
 
 
 class _Ends(NamedTuple):
-    """The command's side of all streams."""
+    """The command's ends of the streams."""
 
     stdin: Input | None
     stdout: Write
@@ -42,7 +42,7 @@ class _Ends(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """Which streams a client wants, and what is to run."""
+    """The streams that a client requests, and the function that runs the command."""
 
     stdin: bool
     stdout: bool
@@ -52,7 +52,7 @@ class _Asked(NamedTuple):
 
 
 async def execute(request: Request, pod: Tree, kubelets: Kubelets | None) -> Answer:
-    """Answer a request to run a command."""
+    """Handle an exec request."""
     query = parse_query(request.query)
     container = container_named(pod, first(query, "container"))
     nodes = reachable(pod, kubelets)
@@ -71,7 +71,7 @@ async def execute(request: Request, pod: Tree, kubelets: Kubelets | None) -> Ans
 
 
 async def attach(request: Request, pod: Tree, kubelets: Kubelets | None) -> Answer:
-    """Answer a request to share a container's own streams."""
+    """Handle an attach request."""
     query = parse_query(request.query)
     container = container_named(pod, first(query, "container"))
     nodes = reachable(pod, kubelets)
@@ -88,7 +88,7 @@ async def attach(request: Request, pod: Tree, kubelets: Kubelets | None) -> Answ
 
 def _upgrade(query: Mapping[str, Any], start: Callable[[_Ends], Awaitable[int]]) -> Answer:
     tty = boolean(query, "tty")
-    # A terminal has one output: the kubelet drops a wish for stderr beside it.
+    # A terminal has one output stream: the kubelet ignores stderr with tty.
     asked = _Asked(boolean(query, "stdin"), boolean(query, "stdout"), boolean(query, "stderr") and not tty, tty, start)
     if not (asked.stdin or asked.stdout or asked.stderr):
         raise refused("you must specify at least 1 of stdin, stdout, stderr")
@@ -100,7 +100,7 @@ def _upgrade(query: Mapping[str, Any], start: Callable[[_Ends], Awaitable[int]])
 
 
 def _refuse_stopped(pod: Tree, container: str) -> None:
-    """The API server learns this from the kubelet when streams are open already, so it is told over them."""
+    """Upstream gets this error from the kubelet after the upgrade, so it is sent over the error channel."""
     if not is_running(pod, container):
         cause = f"unable to upgrade connection: container not found ({quote(container)})"
         details = {"causes": [{"message": cause}]}
@@ -108,7 +108,7 @@ def _refuse_stopped(pod: Tree, container: str) -> None:
 
 
 async def _outcome(asked: _Asked, ends: _Ends) -> bytes:
-    """Run, and put how it ended into the last word."""
+    """Run the command and return the final Status."""
     try:
         code = await asked.start(ends)
     except StatusError as error:
@@ -123,7 +123,7 @@ async def _outcome(asked: _Asked, ends: _Ends) -> bytes:
 
 
 async def _while_there(client: Awaitable[None], work: Awaitable[bytes]) -> bytes | None:
-    """The outcome of the work; None if the client went away before."""
+    """The result of the work, or None if the client disconnects first."""
     listening, working = asyncio.ensure_future(client), asyncio.ensure_future(work)
     try:
         await asyncio.wait((listening, working), return_when=asyncio.FIRST_COMPLETED)
@@ -138,7 +138,7 @@ async def _while_there(client: Awaitable[None], work: Awaitable[bytes]) -> bytes
 
 
 async def _nowhere(_: bytes) -> None:
-    """An output that the client did not ask for."""
+    """Discard output that the client did not request."""
 
 
 # --- numbered channels in WebSocket messages
@@ -172,7 +172,7 @@ async def _over_channels(socket: Socket, asked: _Asked) -> None:
         to(_STDERR) if asked.stderr else to(_STDOUT) if asked.tty and asked.stdout else _nowhere,
         sizes,
     )
-    await socket.send(bytes((_STDOUT,)))  # as the real server opens
+    # opens, as upstream does
     if (last := await _while_there(listen(), _outcome(asked, ends))) is not None:
         await socket.send(bytes((_ERROR,)) + last)
 
@@ -200,7 +200,7 @@ async def _over_spdy(socket: Socket, asked: _Asked) -> None:
             while (data := await socket.receive()) is not None:
                 await session.feed(data)
         except SpdyError:
-            return  # what is no SPDY is no client of ours
+            # not a SPDY client
 
     async def work() -> bytes:
         async with asyncio.timeout(_OPENING_SECONDS):

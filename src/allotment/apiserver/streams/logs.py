@@ -1,4 +1,4 @@
-"""``log``: what a container printed, as plain text, and with ``follow`` what it goes on printing."""
+"""The ``log`` subresource: a container's log as plain text, optionally followed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STREAMS = ("All", "Stderr", "Stdout")
 
 
 async def logs(request: Request, pod: Tree, kubelets: Kubelets | None) -> Answer:
-    """Answer a request for a log."""
+    """Handle a log request."""
     query = parse_query(request.query)
     tail, limit = integer(query, "tailLines"), integer(query, "limitBytes")
     seconds, since = integer(query, "sinceSeconds"), _moment(first(query, "sinceTime"))
@@ -69,7 +69,7 @@ def _moment(text: str) -> datetime | None:
 
 
 async def _cut(lines: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
-    """The first bytes only, even in the midst of a line."""
+    """Truncate to a number of bytes, possibly within a line."""
     try:
         async for piece in lines:
             yield piece[:limit]

@@ -1,9 +1,8 @@
-"""``portforward``: connections to ports of a pod.
+"""The ``portforward`` subresource: connections to the ports of a pod.
 
-kubectl opens a pair of SPDY streams for each connection, ``data`` and ``error``, that belong together by ``requestid``;
-whatever is written to the error stream is shown to the user. The Python clients have one pair of channels for each
-port of the query, and so one connection for each; both channels begin with the port's number.
-"""
+kubectl opens a pair of SPDY streams per connection, ``data`` and ``error``, with the same ``requestid``; text on the error
+stream is shown to the user. The Python client uses one pair of WebSocket channels per port in the query, so one
+connection per port; each channel starts with the port number.
 
 from __future__ import annotations
 
@@ -24,13 +23,13 @@ Read = Callable[[], Awaitable[bytes]]
 
 _TUNNEL: Final = "SPDY/3.1+portforward.k8s.io"
 _PROTOCOLS: Final = (_TUNNEL, "v4.channel.k8s.io", "portforward.k8s.io", "")
-#: How long a stream may wait for the other one of its pair.
+#: Timeout for the second stream of a pair.
 _PAIR_SECONDS: Final = 30.0
 _PORTS_MOST: Final = 127
 
 
 async def forward(request: Request, pod: Tree, kubelets: Kubelets | None) -> Answer:
-    """Answer a request to reach ports."""
+    """Handle a port-forward request."""
     nodes = reachable(pod, kubelets)
     ports = [_port(text) for value in parse_query(request.query).get("ports", ()) for text in value.split(",")]
     if len(ports) > _PORTS_MOST:
@@ -56,7 +55,7 @@ def _port(text: str) -> int:
 
 
 async def _carry(pod: Tree, nodes: Kubelets, port: int, read: Read, write: Write) -> str:
-    """Join a client's streams with a port until both directions have ended; what went wrong, for the user."""
+    """Copy data between a client's stream and a port until both directions end; returns the error message, if any."""
     try:
         connection = await nodes.port(pod, port)
     except StatusError as error:
@@ -102,7 +101,7 @@ def _failed(pod: Tree, port: int, why: str) -> str:
 
 
 class _Forwarding:
-    """One client's tunnel: any number of connections, one after another or at once."""
+    """A SPDY session with any number of connections."""
 
     def __init__(self, socket: Socket, pod: Tree, nodes: Kubelets) -> None:
         self._socket = socket
@@ -113,7 +112,7 @@ class _Forwarding:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Until the client goes away."""
+        """Serve connections until the client disconnects."""
         try:
             while (data := await self._socket.receive()) is not None:
                 await self._session.feed(data)
@@ -126,7 +125,7 @@ class _Forwarding:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _opened(self, stream: Stream) -> None:
-        # Very old clients know no request ids: there, a data stream follows its error stream.
+        # Very old clients send no request ids: a data stream belongs to the preceding error stream.
         number = stream.number if stream.headers.get("streamtype") == "error" else stream.number - 2
         request = stream.headers.get("requestid") or str(number)
         other = self._halves.pop(request, None)

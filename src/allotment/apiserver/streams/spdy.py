@@ -1,8 +1,8 @@
-"""SPDY/3.1, the server's side, as far as Kubernetes' streams use it.
+"""The server side of SPDY/3.1, as far as Kubernetes uses it.
 
-Frames over any transport of bytes: streams that the client opens with headers, data both ways, half-close, reset, ping.
-Flow control is left out, as Go's clients leave it out; a stream that nobody reads holds the whole session, and so the
-connection. https://www.chromium.org/spdy/spdy-protocol/spdy-protocol-draft3-1/
+Works on any byte transport: client-opened streams with headers, data in both directions, half-close, reset and ping. Flow
+control is not implemented, as in Go's clients, so one unread stream blocks the session and its connection.
+https://www.chromium.org/spdy/spdy-protocol/spdy-protocol-draft3-1/
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _PROTOCOL_ERROR, _INVALID_STREAM, _CANCEL = 1, 2, 5
 _FRAME_MOST: Final = 1024 * 1024
 _HEADERS_MOST: Final = 64 * 1024
 _STREAMS_MOST: Final = 1000
-#: Bytes of one stream that wait to be read before the session takes no more.
+#: Buffered bytes of one stream beyond which the session stops reading.
 _WAITING: Final = 256 * 1024
 
 
 class SpdyError(Exception):
-    """The other side does not speak SPDY/3.1."""
+    """Raised when the peer violates SPDY/3.1."""
 
 
 _WORDS: Final = (
@@ -48,7 +48,7 @@ _LOOSE: Final = (
 
 
 def _dictionary() -> bytes:
-    """What header blocks are compressed with (section 2.6.10.1): words, each with its length, then loose text."""
+    """The compression dictionary of header blocks (section 2.6.10.1): length-prefixed words, then plain text."""
     words = [word.replace("_", " ").encode() for word in _WORDS.split()]
     return b"".join(len(word).to_bytes(4) + word for word in words) + _LOOSE.encode()
 
@@ -57,7 +57,7 @@ DICTIONARY: Final = _dictionary()
 
 
 class Stream:
-    """One stream, opened by the client."""
+    """A stream opened by the client."""
 
     def __init__(self, session: Session, number: int, headers: dict[str, str]) -> None:
         self.number = number
@@ -73,7 +73,7 @@ class Stream:
         self._room.set()
 
     async def read(self) -> bytes:
-        """What the client sends next; empty at the end. Raises ConnectionResetError if it gave the stream up."""
+        """Return the next data, or empty bytes at the end. Raises ConnectionResetError if the client reset the stream."""
         while not self._waiting:
             if self._reset:
                 raise ConnectionResetError("the client has reset the stream")
@@ -88,21 +88,21 @@ class Stream:
         return data
 
     async def write(self, data: bytes) -> None:
-        """Send; waits while the client does not read."""
+        """Send data; waits while the client does not read."""
         if self._closed or self._reset:
             raise ConnectionResetError("the stream is closed")
         for start in range(0, len(data), _FRAME_MOST):
             await self._session.send(_data_frame(self.number, data[start : start + _FRAME_MOST]))
 
     async def close(self) -> None:
-        """Send no more. Does nothing to a stream that is closed."""
+        """Close the sending side; no effect if it is closed."""
         if not self._closed and not self._reset:
             self._closed = True
             await self._session.send(_data_frame(self.number, b"", _FIN))
             self._session.tidy(self)
 
     async def reset(self) -> None:
-        """Give the stream up."""
+        """Reset the stream."""
         if not self._reset:
             self._reset = True
             await self._session.send(_reset_frame(self.number, _CANCEL))
@@ -110,11 +110,11 @@ class Stream:
 
     @property
     def done(self) -> bool:
-        """Whether both sides are through with it."""
+        """Whether both sides have closed the stream."""
         return self._reset or (self._ended and self._closed)
 
     async def put(self, data: bytes) -> None:
-        """The client has sent this."""
+        """Add data received from the client."""
         if self._ended or self._reset:
             return
         if data:
@@ -126,13 +126,13 @@ class Stream:
                 await self._room.wait()
 
     def end(self) -> None:
-        """The client sends no more."""
+        """Record that the client has closed its sending side."""
         self._ended = True
         self._more.set()
         self._session.tidy(self)
 
     def lose(self) -> None:
-        """The client gave it up, or is gone."""
+        """Record that the client has reset the stream or disconnected."""
         self._reset = True
         self._more.set()
         self._room.set()
@@ -140,7 +140,7 @@ class Stream:
 
 
 class Session:
-    """All streams of one connection. ``opened`` is told of each new one, in their order."""
+    """A connection's streams. ``opened`` is called with each new stream, in order."""
 
     def __init__(self, send: Callable[[bytes], Awaitable[None]], opened: Callable[[Stream], None]) -> None:
         self.send = send
@@ -152,7 +152,7 @@ class Session:
         self._last = 0
 
     async def feed(self, data: bytes) -> None:
-        """Take bytes, however they are cut. Raises SpdyError."""
+        """Process received bytes, in chunks of any size. Raises SpdyError."""
         buffer = self._buffer
         buffer += data
         while len(buffer) >= 8:
@@ -171,12 +171,12 @@ class Session:
                 await self._data(int.from_bytes(head), flags, body)
 
     def lose(self) -> None:
-        """The connection is gone: no stream has any more."""
+        """Record that the connection is lost, for all streams."""
         for stream in tuple(self._streams.values()):
             stream.lose()
 
     def tidy(self, stream: Stream) -> None:
-        """Forget a stream that both sides are through with."""
+        """Remove a stream that both sides have closed."""
         if stream.done:
             self._streams.pop(stream.number, None)
 
@@ -197,10 +197,10 @@ class Session:
             if stream := self._streams.get(int.from_bytes(body[:4]) & 0x7FFFFFFF):
                 stream.lose()
         elif kind == _PING:
-            if int.from_bytes(body[:4]) % 2:  # ours would be even
+            if int.from_bytes(body[:4]) % 2:  # the server's ping ids are even
                 await self.send(_control_frame(_PING, body[:4]))
         elif kind == _HEADERS:
-            self._headers(body[4:])  # nobody reads them, but the decompressor must have seen them
+            self._headers(body[4:])  # not used, but the decompressor needs the data
 
     async def _open(self, flags: int, body: bytes) -> None:
         if len(body) < 10:

@@ -171,7 +171,9 @@ class Cloud:
             self._known = None
             size = len(await self._staying(found))
             if size + by > found.most:
-                raise errors.InvalidArgumentError(f"size increase too large: requested {size + by}, at most {found.most}")
+                raise errors.InvalidArgumentError(
+                    f"size increase too large: requested {size + by}, at most {found.most}"
+                )
             names = await self._new_names(found, by)
             turns = asyncio.Semaphore(_AT_ONCE)
             orders = (self._order(found, name, turns) for name in names)
@@ -277,7 +279,9 @@ class Cloud:
             return CloudInstance(machine.id, "deleting")
         if standing.state == "failed":
             # The autoscaler gives it back, and leaves the group alone for a while.
-            return CloudInstance(machine.id, "creating", InstanceError(_FAILED, standing.reason or "the machine could not be created"))
+            return CloudInstance(
+                machine.id, "creating", InstanceError(_FAILED, standing.reason or "the machine could not be created")
+            )
         return CloudInstance(machine.id, "running" if standing.state == "running" else "creating")
 
 

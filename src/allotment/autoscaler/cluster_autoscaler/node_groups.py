@@ -60,7 +60,9 @@ def parse_nodes(text: str) -> NodeGroupSpec:
     provider, _, rest = which.partition("/")
     name, _, mode = rest.partition("/")
     if not (least.isdecimal() and most.isdecimal() and provider and name):
-        raise InvalidNodeGroups(f"--nodes: expected MIN:MAX:PROVIDER/TYPE[/MODE], found {text!r}", "for example 0:10:aws/g5.*")
+        raise InvalidNodeGroups(
+            f"--nodes: expected MIN:MAX:PROVIDER/TYPE[/MODE], found {text!r}", "for example 0:10:aws/g5.*"
+        )
     if not 0 <= int(least) <= int(most) <= _MOST:
         raise InvalidNodeGroups(f"--nodes: expected MIN up to MAX, found {least}:{most} in {text!r}")
     return NodeGroupSpec(int(least), int(most), f"{provider}/{name}", mode)
@@ -100,7 +102,9 @@ def group_in(name: str) -> str:
     return found[1] if found else ""
 
 
-def groups_of(catalog: Sequence[InstanceType], specs: Iterable[NodeGroupSpec], limits: PlanLimits) -> tuple[NodeGroup, ...]:
+def groups_of(
+    catalog: Sequence[InstanceType], specs: Iterable[NodeGroupSpec], limits: PlanLimits
+) -> tuple[NodeGroup, ...]:
     """The groups that are wanted, of types with a known price; of two wishes for one group the first counts.
 
     Raises BadNodes for a wish that nothing in the catalogue fulfils, and for a mode that a type's GPUs do not have.
@@ -133,7 +137,10 @@ def groups_of(catalog: Sequence[InstanceType], specs: Iterable[NodeGroupSpec], l
 def _nothing(wish: NodeGroupSpec, types: Sequence[InstanceType], catalog: Sequence[InstanceType]) -> tuple[str, str]:
     if not types:
         near = suggestion(wish.pattern, [instance.key for instance in catalog])
-        return f"--nodes: no instance type in the catalogue matches {wish.pattern}", near or "run allot catalog for a list"
+        return (
+            f"--nodes: no instance type in the catalogue matches {wish.pattern}",
+            near or "run allot catalog for a list",
+        )
     why = next((instance.unusable for instance in types if instance.unusable), "")
     reason = why or "none is available within the limits at a known price"
     return f"--nodes: {wish.pattern} makes no node group: {reason}", "see allot catalog, --zone, --capacity-type"

@@ -62,7 +62,9 @@ class EvaluatedOption(NamedTuple):
         return f"{self.group}: {count} {verb} {self.served} of {self.pods} pods {price}{rest}"
 
 
-def evaluate(simulation: SimulatedCluster, option: ExpansionOption, growth: GroupTemplate, keep_going: KeepGoing) -> EvaluatedOption:
+def evaluate(
+    simulation: SimulatedCluster, option: ExpansionOption, growth: GroupTemplate, keep_going: KeepGoing
+) -> EvaluatedOption:
     """Try an option; the house is afterwards as it was."""
     cost = growth.price * option.nodes if growth.price is not None else None
     uids = dict.fromkeys(uid_of(pod) for pod in option.pods)

@@ -73,7 +73,9 @@ def servers(options: ServerOptions, ready: Ready) -> Program:
                 service = cloud_provider_service(cloud, options.slices_field)
                 ports[0] = await stack.enter_async_context(serve(options.cloud.address, [service], options.cloud.tls))
             if options.expander is not None:
-                chooser = CheapestExpander(context.caches, options.groups, options.catalog, options.features, options.seconds)
+                chooser = CheapestExpander(
+                    context.caches, options.groups, options.catalog, options.features, options.seconds
+                )
                 await chooser.synced()
                 service = expander_service(chooser)
                 where = options.expander

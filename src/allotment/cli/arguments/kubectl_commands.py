@@ -21,9 +21,9 @@ def add_commands(commands: Commands) -> None:
     _add_snapshot(commands)
 
 
-def _parser(commands: Commands, name: str, summary: str) -> argparse.ArgumentParser:
+def _parser(commands: Commands, name: str, summary: str, module: str = "") -> argparse.ArgumentParser:
     parser = commands.add_parser(name, help=summary)
-    parser.set_defaults(run=lazy(name), like_kubectl=True)
+    parser.set_defaults(run=lazy(module or name), like_kubectl=True)
     add_connection(parser)
     parser.add_argument("-n", "--namespace", metavar="NAME", help="namespace (default: the context's)")
     return parser
@@ -83,7 +83,7 @@ def _add_get(commands: Commands) -> None:
 
 
 def _add_describe(commands: Commands) -> None:
-    describe = _parser(commands, "describe", "show details and events of objects")
+    describe = _parser(commands, "describe", "show details and events of objects", module="describe.command")
     describe.add_argument("objects", nargs="*", metavar="KIND[/NAME]", help="pod/a, or KIND NAME …, or KIND for all")
     _add_switch(describe, "-A", "--all-namespaces", default=False, text="list objects of all namespaces")
     _add_selector(describe)

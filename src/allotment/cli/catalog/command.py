@@ -202,12 +202,9 @@ def _sentences(instance_type: InstanceType) -> Iterable[tuple[str, str]]:
         _UNKNOWN if instance_type.memory_gib is None else f"{instance_type.memory_gib:f}Gi",
     ]
     yield "Size", f"{size[0]} vCPUs ({instance_type.arch}), {size[1]} of memory"
-    if instance_type.room is not None:
-        rule = " (estimated by a rule; no source)" if instance_type.room.estimated else ""
-        yield (
-            "For pods",
-            f"{instance_type.room.cpu_milli}m CPU, {instance_type.room.memory_mib}Mi, {instance_type.room.pods} pods{rule}",
-        )
+    if (room := instance_type.room) is not None:
+        rule = " (estimated by a rule; no source)" if room.estimated else ""
+        yield "For pods", f"{room.cpu_milli}m CPU, {room.memory_mib}Mi, {room.pods} pods{rule}"
         disk = disk_of(instance_type)
         whose = " (estimated from the provider's default disk size)" if disk.estimated else ""
         yield "Disk for pods", f"{disk.mib}Mi of ephemeral-storage{whose}"

@@ -65,14 +65,14 @@ def _sources(bundle: Bundle) -> dict[str, str]:
 def _by_hand(findings: Iterable[Finding], fixed: FixResult) -> list[Finding]:
     """Return the findings; those whose fix failed have a hint to fix it by hand instead, with the reason."""
     reasons = {_known_by(finding): reason for finding, reason in fixed.unfixable}
-    told = []
+    remaining = []
     for finding in findings:
         reason = reasons.get(_known_by(finding))
         if reason is not None and finding.fix is not None:
             words = f"{finding.fix.text} by hand: {reason}"
             finding = replace(finding, fix=None, help="; ".join(filter(None, (finding.help, words))))
-        told.append(finding)
-    return told
+        remaining.append(finding)
+    return remaining
 
 
 def _known_by(finding: Finding) -> tuple[str, ...]:
@@ -98,23 +98,23 @@ def _print_report(screen: Screen, report: CheckReport) -> None:
         say(screen, line)
 
 
-def _outcome(told: CheckReport) -> Iterator[str]:
-    if not told.fixed:
-        yield from summary(told)
+def _outcome(report: CheckReport) -> Iterator[str]:
+    if not report.fixed:
+        yield from summary(report)
         return
-    files = len(_by_file(told.fixed))
-    done = f"Fixed {counted(len(told.fixed), 'finding')} in {counted(files, 'file')}"
-    yield f"{done}; {_rest(told)}"
-    yield from left_out(told)
+    files = len(_by_file(report.fixed))
+    done = f"Fixed {counted(len(report.fixed), 'finding')} in {counted(files, 'file')}"
+    yield f"{done}; {_rest(report)}"
+    yield from left_out(report)
 
 
-def _rest(told: CheckReport) -> str:
+def _rest(report: CheckReport) -> str:
     """Return the rest to do, as the end of a sentence."""
-    if not told.findings:
-        return f"nothing is left{f', and everything fits on {told.place}' if told.fitting else ''}."
-    remain = "remains" if len(told.findings) == 1 else "remain"
-    more = f" {told.unsafe} fixable with --fix{TIED}--unsafe-fixes." if told.unsafe else ""
-    return f"{by_level(told)} {remain}.{more}"
+    if not report.findings:
+        return f"nothing is left{f', and everything fits on {report.place}' if report.fitting else ''}."
+    remain = "remains" if len(report.findings) == 1 else "remain"
+    more = f" {report.unsafe} fixable with --fix{TIED}--unsafe-fixes." if report.unsafe else ""
+    return f"{by_level(report)} {remain}.{more}"
 
 
 def _by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:

@@ -64,7 +64,7 @@ def _results(report: CheckReport, places: dict[str, int]) -> list[dict[str, Any]
     return results
 
 
-def _result(finding: Finding, told: CheckReport, places: dict[str, int], fingerprint: str) -> dict[str, Any]:
+def _result(finding: Finding, report: CheckReport, places: dict[str, int], fingerprint: str) -> dict[str, Any]:
     words = f"{finding.message}\n{finding.help}" if finding.help else finding.message
     location: dict[str, Any] = {"physicalLocation": _physical(finding.where)}
     if finding.path:
@@ -77,7 +77,7 @@ def _result(finding: Finding, told: CheckReport, places: dict[str, int], fingerp
         "locations": [location],
         "partialFingerprints": {_FINGERPRINT: fingerprint},
     }
-    if finding.fix is not None and (changes := replacements(finding.fix, told.sources)):
+    if finding.fix is not None and (changes := replacements(finding.fix, report.sources)):
         words = finding.fix.text if finding.fix.safe else f"{finding.fix.text} (unsafe: it guesses the intent)"
         result["fixes"] = [{"description": {"text": words}, "artifactChanges": _changes(changes)}]
     return result

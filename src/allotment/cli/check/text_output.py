@@ -177,9 +177,9 @@ def left_out(report: CheckReport) -> Iterator[str]:
     yield from passed_over(report.templates, report.patches, "check")
 
 
-def by_level(told: CheckReport) -> str:
+def by_level(report: CheckReport) -> str:
     """Return the number of findings by level, as text."""
-    return listed([counted(told.by_level[level], level) for level in LEVELS if told.by_level[level]])
+    return listed([counted(report.by_level[level], level) for level in LEVELS if report.by_level[level]])
 
 
 def _fix_hint(safe: int, unsafe: int) -> str:

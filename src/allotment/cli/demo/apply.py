@@ -27,7 +27,7 @@ class Applied(NamedTuple):
 
 
 class Tool(NamedTuple):
-    """A tool to apply manifests. ``apply`` takes a file and a default namespace, or none if the objects set their own."""
+    """A tool to apply manifests. ``apply`` takes a file and a default namespace, if the objects set none."""
 
     name: str
     apply: Callable[[str, str], Applied]

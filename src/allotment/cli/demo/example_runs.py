@@ -143,11 +143,11 @@ def _decided(lab: Lab, trial: Trial, until_running: bool) -> list[tuple[Tree, st
         pods = [pod for space in sorted(trial.spaces) for pod in lab.list("pods", namespace=space)]
         answers = [(pod, message_of(lab, pod)) for pod in pods]
         if len(pods) == count and all(
-            _runs(pod) if until_running else _placed(pod) or gives(told, expected) for pod, told in answers
+            _runs(pod) if until_running else _placed(pod) or gives(message, expected) for pod, message in answers
         ):
             return answers
         if time.monotonic() > deadline:
-            return [(pod, told or "nothing was decided about it") for pod, told in answers]
+            return [(pod, message or "nothing was decided about it") for pod, message in answers]
         time.sleep(LOOK_SECONDS)
 
 

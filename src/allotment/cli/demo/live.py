@@ -18,7 +18,7 @@ from typing import NamedTuple
 from allotment.cli.demo.allocations import Allocations
 from allotment.cli.demo.apply import tool
 from allotment.cli.demo.autoscaling import ProvisionedExample, buy
-from allotment.cli.demo.autoscaling import lines as bought_lines
+from allotment.cli.demo.autoscaling import lines as provisioned_lines
 from allotment.cli.demo.example_runs import Outcome, Trial, applied, decide, devices_in, given, table
 from allotment.cli.demo.offline import FLEET, KUBE
 from allotment.cli.examples import Example, examples
@@ -120,7 +120,7 @@ def run() -> int:
     for line in _fixed_lines(screen, again):
         screen.line(line)
     screen.line()
-    for line in bought_lines(screen, provisioned):
+    for line in provisioned_lines(screen, provisioned):
         screen.line(line)
     screen.line()
     for line in _summary(outcomes, again, provisioned, applying.name, took):

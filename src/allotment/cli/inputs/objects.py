@@ -128,14 +128,16 @@ def read_inputs(arguments: Namespace) -> Inputs:
     fleet = cluster_of(parse_fleet(_flat(arguments.fleet)), known.kube) if arguments.fleet else None
     given = (*cluster, *((*fleet.nodes, *fleet.slices, *fleet.classes) if fleet else ()))
     files = _flat(arguments.files)
-    asked, problems = _read(files, stdin, validation_context(known), arguments.namespace, given) if files else ((), [])
+    queried, problems = (
+        _read(files, stdin, validation_context(known), arguments.namespace, given) if files else ((), [])
+    )
     if cluster_problems or problems:
         raise BadInput([*cluster_problems, *problems], stdin.source)
-    return Inputs(known, queued(given), asked)
+    return Inputs(known, queued(given), queried)
 
 
 def queued(values: Iterable[Object]) -> tuple[Object, ...]:
-    """Return objects of a cluster with pods in scheduling order: by priority, then by age; other kinds keep their order."""
+    """Return a cluster's objects with pods in scheduling order: by priority, then age; other kinds keep their order."""
     return tuple(sorted(values, key=_turn))
 
 

@@ -25,7 +25,7 @@ def context_of(client: HttpClient) -> ProgramContext:
 
 
 async def features_of(arguments: Namespace, client: HttpClient) -> Features:
-    """Return the features of the given release, else of the cluster's; a newer release counts as the newest known one."""
+    """Return the features of the given release, else of the cluster's; a newer one counts as the newest known."""
     version = arguments.kube_version
     if version is None:
         version = release_of(await client.read("/version"))

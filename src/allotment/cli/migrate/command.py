@@ -83,7 +83,7 @@ def _cluster(arguments: Namespace, version: str) -> tuple[Features, Iterable[Obj
 def data(
     migration: Migration, sections: Sequence[Section], written: Sequence[str], left_out: Sequence[str]
 ) -> dict[str, Any]:
-    """Return JSON data: decisions, new texts by file, sections, written files, and files that must be rendered first."""
+    """Return JSON data: decisions, new texts by file, sections, written files, and files to render first."""
     return {
         "decided": migration.decided,
         "fine": migration.decided and all(section.fine for section in sections),

@@ -51,7 +51,7 @@ class Screen:
 
 
 def open_screen() -> Screen:
-    """Return standard output as a screen; ``NO_COLOR`` and ``COLUMNS`` are respected."""
+    """Return standard output as a `Screen`; ``NO_COLOR`` and ``COLUMNS`` are respected."""
     out = sys.stdout
     colour = out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return Screen(out, width_of(out), colour)
@@ -78,7 +78,7 @@ def table(
 ) -> list[str]:
     """Return a table as lines, fitted to ``width`` by truncating the widest cells of the columns in ``cut``, or of any.
 
-    Columns not in ``cut`` stay whole, because a truncated name is useless; if the table cannot fit, no cell is truncated.
+    Columns not in ``cut`` stay whole, because a truncated name is useless; if the table cannot fit, none is truncated.
     Of several words the last is kept, because it distinguishes kinds.
 
     >>> print("\\n".join(table(["NAME", "GPUS"], [["dgx", "8"], ["", "4"]], None)))

@@ -17,7 +17,7 @@ _COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 def show_diff(screen: Screen, before: Mapping[str, str], after: Mapping[str, str]) -> None:
     """Print the changes of each file.
 
-    On a terminal control characters are replaced; otherwise the output is exact, for ``patch``.
+    On a terminal it is coloured; otherwise the output is exact, for ``patch``.
     """
     for line in _diff(before, after):
         if screen.out.isatty():

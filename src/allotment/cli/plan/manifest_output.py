@@ -29,7 +29,7 @@ def _node(machine: PlannedMachine, instance: InstanceType) -> Node:
 
 
 def nodeclaims(machines: Sequence[PlannedMachine], words: Sequence[str] = ()) -> str:
-    """Return NodeClaims as YAML. ``words``: the values of ``--node-class``. Raises Mistake without a NodeClass for a provider."""
+    """Return NodeClaims as YAML. ``words``: ``--node-class``. Raises Mistake if a provider has no NodeClass."""
     providers = sorted({machine.instance.partition("/")[0] for machine in machines})
     settings = NodeClaimSettings(node_classes=node_classes(words, providers) if providers else {})
     try:

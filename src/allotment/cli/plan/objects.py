@@ -79,7 +79,7 @@ def to_plan(cluster: Sequence[Object], queried: Sequence[Object], only: str | No
 
 
 def _roomy(node: Node) -> Node:
-    """Return a node with ample capacity, if it has none (hardware of ``--fleet``)."""
+    """Return the node with ample capacity, for nodes that report none (hardware of ``--fleet``)."""
     return replace(node, status=replace(node.status, allocatable=_ENOUGH))
 
 

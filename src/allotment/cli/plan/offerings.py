@@ -31,7 +31,7 @@ class Offered(NamedTuple):
 def offered(words: Iterable[str]) -> Offered:
     """Return the catalog of ``--catalog``: names such as ``aws,gcp`` are providers, the rest are files.
 
-    All providers of a named file are included.
+    Providers that exist only in the files are always included.
     """
     named = [part for word in words for part in ([word] if _is_file(word) else _parts(word))]
     files = [word for word in named if _is_file(word)]

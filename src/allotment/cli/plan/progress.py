@@ -96,7 +96,7 @@ def watching(seconds: float) -> Iterator[Watch]:
     before = signal.getsignal(signal.SIGINT)
     try:
         signal.signal(signal.SIGINT, interrupted)
-    except ValueError:  # signals arrive only in the main thread
+    except ValueError:  # signal handlers can only be set in the main thread
         before = None
     try:
         yield watch

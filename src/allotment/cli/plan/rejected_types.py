@@ -19,7 +19,7 @@ _GROUPS: Final = 6
 
 
 def print_verdicts(screen: Screen, plan: ProvisioningPlan, choices: Sequence[GroupVerdicts], why: str | None) -> None:
-    """Print verdicts. ``why``: a pattern of types to print completely; without it only the nearest ones of each group."""
+    """Print verdicts. ``why``: a pattern of types to print completely; without it only the nearest of each group."""
     if why is not None:
         for number, choice in enumerate(choices):
             if number:

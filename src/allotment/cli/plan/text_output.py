@@ -54,8 +54,8 @@ def _order(name: str) -> tuple[str, int]:
     return stem, int(name[len(stem) :] or -1)
 
 
-def _name(seat: PodPlacement, plain: bool) -> str:
-    return seat.pod.name if plain else str(seat.pod)
+def _name(placement: PodPlacement, plain: bool) -> str:
+    return placement.pod.name if plain else str(placement.pod)
 
 
 def _devices(placements: Iterable[PodPlacement]) -> str:
@@ -129,8 +129,8 @@ def print_plan(screen: Screen, plan: ProvisioningPlan, manner: Manner, compared:
 
 
 def _undecided(plan: ProvisioningPlan) -> tuple[GroupVerdicts, ...]:
-    """Return the verdicts for pods that do not fit on existing nodes."""
-    housed = {seat.pod for seat in plan.existing}
+    """Return the verdicts for pods that are not placed on existing nodes."""
+    housed = {placement.pod for placement in plan.existing}
     return tuple(choice for choice in plan.choices if not housed.issuperset(choice.pods))
 
 
@@ -140,7 +140,7 @@ def _paragraph(screen: Screen, text: str, indent: str = "") -> None:
 
 
 def _answer(screen: Screen, plan: ProvisioningPlan) -> None:
-    """Yield two lines: the machines with their cost, and the numbers of pods by placement."""
+    """Print two lines: the machines with their cost, and the numbers of pods by placement."""
     provisioned = sum(len(machine.seats) for machine in plan.machines)
     there, left = len(plan.existing), len(plan.unserved)
     if not provisioned and not there and not left:
@@ -253,11 +253,11 @@ def free_of(inside: MachineLayout) -> str:
 # --- pods -----------------------------------------------------------------------------------------------------------
 
 
-def _existing(screen: Screen, seats: Sequence[PodPlacement]) -> None:
+def _existing(screen: Screen, placements: Sequence[PodPlacement]) -> None:
     screen.line("On existing nodes:")
     by_node: dict[str, list[str]] = {}
-    for seat in seats:
-        by_node.setdefault(seat.node, []).append(str(seat.pod))
+    for placement in placements:
+        by_node.setdefault(placement.node, []).append(str(placement.pod))
     for node, pods in by_node.items():
         _paragraph(screen, f"{node}: {abbreviated_names(pods)}", "  ")
 

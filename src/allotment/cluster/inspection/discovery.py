@@ -54,7 +54,8 @@ class Discovery:
     def by_word(self, word: str) -> ServedResource | None:
         """Look up a plural, singular, short name or kind, optionally with ``.group`` or ``.version.group``.
 
-        >>> deployments = ServedResource(Resource("apps", "v1", "deployments", "Deployment", True), "deployment", ("deploy",))
+        >>> resource = Resource("apps", "v1", "deployments", "Deployment", True)
+        >>> deployments = ServedResource(resource, "deployment", ("deploy",))
         >>> [
         ...     Discovery([deployments]).by_word(w) is deployments
         ...     for w in ("deploy", "Deployment", "deployments.v1.apps")

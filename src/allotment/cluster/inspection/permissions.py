@@ -30,9 +30,10 @@ async def missing(client: Client, requests: Iterable[AccessRequest], user: str =
     requests = tuple(requests)
     subject: Tree = {"user": user, "groups": groups_of(user)} if user else {}
 
-    async def allowed(ask: AccessRequest) -> bool:
+    async def allowed(request: AccessRequest) -> bool:
         resource = _ACCESS_REVIEWS if user else _SELF_ACCESS_REVIEWS
-        review = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": {**subject, **review_attributes(ask)}}
+        spec = {**subject, **review_attributes(request)}
+        review = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": spec}
         async with limit:
             answer = await client.create(resource, review)
         return bool((answer.get("status") or {}).get("allowed"))
@@ -65,7 +66,9 @@ def served(discovery: Discovery, asked: Sequence[AccessRequest]) -> list[AccessR
 async def current_user(client: Client) -> str:
     """The user name of the client; empty if the cluster does not report it (before Kubernetes 1.28)."""
     try:
-        answer = await client.create(_SELF_REVIEWS, {"apiVersion": _SELF_REVIEWS.api_version, "kind": _SELF_REVIEWS.kind})
+        answer = await client.create(
+            _SELF_REVIEWS, {"apiVersion": _SELF_REVIEWS.api_version, "kind": _SELF_REVIEWS.kind}
+        )
     except StatusError:
         return ""
     return str(((answer.get("status") or {}).get("userInfo") or {}).get("username", ""))

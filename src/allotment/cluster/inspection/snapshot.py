@@ -34,7 +34,11 @@ DEVICES: Final = (
     SnapshotResource("resource.k8s.io", "resourceclaims"),
 )
 #: Pods and templates, which request devices.
-PODS: Final = (SnapshotResource("", "namespaces"), SnapshotResource("resource.k8s.io", "resourceclaimtemplates"), SnapshotResource("", "pods"))
+PODS: Final = (
+    SnapshotResource("", "namespaces"),
+    SnapshotResource("resource.k8s.io", "resourceclaimtemplates"),
+    SnapshotResource("", "pods"),
+)
 #: Workloads, which create pods.
 WORKLOADS: Final = (
     SnapshotResource("apps", "deployments"),
@@ -90,7 +94,9 @@ def unreadable_resources(discovery: Discovery, wanted: Iterable[SnapshotResource
     return found
 
 
-async def take_snapshot(client: Client, discovery: Discovery, wanted: Sequence[SnapshotResource], namespace: str = "") -> Snapshot:
+async def take_snapshot(
+    client: Client, discovery: Discovery, wanted: Sequence[SnapshotResource], namespace: str = ""
+) -> Snapshot:
     """Read the resources, namespaced ones in ``namespace`` only. Raises StatusError if none may be read."""
     places = served_resources(discovery, wanted)
     answers = await asyncio.gather(

@@ -1,1 +1,1 @@
-"""The way to a cluster that is elsewhere: kubeconfig, credentials, connections, and the API versions that it has."""
+"""Access to a cluster over HTTP: kubeconfig, credentials, connections and API version negotiation."""

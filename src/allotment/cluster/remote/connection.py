@@ -1,14 +1,14 @@
-"""Requests to one API server over HTTP: who we are there, which way leads there, and when to try again.
+"""HTTP requests to one API server: authentication, proxies and retries.
 
-A request is tried again where that cannot do it twice, or where doing it twice is doing it once:
+A request is retried if it was not executed, or if it is idempotent (``repeatable``):
 
-* the server says when to come back (Retry-After, with 429 or any 5xx): it has done nothing, so whatever was asked;
-* nothing could be sent, because nothing listens: whatever was asked, too, but only from a server that answered us
-  before and so is coming back, as when it is restarted. One that never answered is reported at once;
-* no answer came, or one of a proxy that has lost its server (502, 503, 504): what is ``repeatable``;
-* it may not be written now, and so was not sent: whatever was asked.
+* the server sent Retry-After (with 429 or any 5xx): it executed nothing, so every request is retried;
+* the connection was refused: every request is retried, but only if the server has responded before and is probably
+  restarting. A server that never responded is reported immediately;
+* there was no response, or one of a proxy that has lost its server (502, 503, 504): repeatable requests are retried;
+* writes are blocked, and so it was not sent: every request is retried.
 
-Everything that goes wrong on the way is Unreachable and says what was tried.
+All transport errors raise Unreachable, whose text contains the request.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from urllib.parse import urlencode, urlsplit
 
 import aiohttp
 import msgspec
-from aiohttp.connector import Connection as Connected
+from aiohttp.connector import Connection as TransportConnection
 from yarl import URL
 
 from allotment import __version__
@@ -36,39 +36,39 @@ from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.cluster.remote.proxies import proxy_for
 
 Query = Sequence[tuple[str, str]]
-#: Told of each answer: method, code (0: none came), seconds until it began.
+#: Called for each response with method, code (0: no response) and seconds until it started.
 OnAnswer = Callable[[str, int, float], None]
-#: Why nothing may be written now; empty while it may.
+#: Returns why writes are not allowed now; empty if they are.
 WriteBlock = Callable[[], str]
 
-#: How often a server may say "later", as in client-go, and for how long in all.
-_LATER = 10
+#: Limits of retries after Retry-After: number, as in client-go, and total seconds.
+_MAX_DELAYS = 10
 LATER_SECONDS = 120.0
-#: One "later" is no longer than this.
+#: Upper limit of one Retry-After.
 _LONGEST_SECONDS = 60.0
 _CONNECT_SECONDS = 10.0
-#: kube-apiserver closes a connection that was idle for 90 s: we must be first, or a request would meet the closing.
+#: Below the 90 s after which kube-apiserver closes idle connections, to avoid requests on a closing connection.
 _IDLE_SECONDS = 60.0
 _BUFFER = 2**18
 _ROUNDS = 3
-_FAREWELL_SECONDS = 0.1
+_TLS_CLOSE_SECONDS = 0.1
 
 #: Methods that change nothing.
 _READ: Final = ("GET",)
-#: What can go wrong on the way: errors of the library and the system, timeouts, a malformed URL.
+#: Transport errors: of the library and the system, timeouts, a malformed URL.
 _FAILURES: Final = (aiohttp.ClientError, OSError, TimeoutError, ValueError)
-#: Errors after which nothing has reached the server.
+#: Errors before anything was sent to the server.
 _NOT_SENT: Final = (aiohttp.ClientConnectorError, aiohttp.ClientProxyConnectionError, aiohttp.ConnectionTimeoutError)
-#: Errors after which nobody knows whether the request was carried out.
-_BROKEN_OFF: Final = (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)
-_HOPELESS: Final = (aiohttp.ClientSSLError, aiohttp.ClientConnectorDNSError)
-_LOST_ITS_SERVER: Final = (502, 503, 504)
-#: What an API server says, and no Status with it, of a path that it does not serve.
+#: Errors after which it is unknown whether the request was executed.
+_INTERRUPTED: Final = (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)
+_PERMANENT: Final = (aiohttp.ClientSSLError, aiohttp.ClientConnectorDNSError)
+_GATEWAY_ERRORS: Final = (502, 503, 504)
+#: The response of an API server, without a Status, for a path that it does not serve.
 _NOT_SERVED: Final = "404 page not found"
 
 
 class ApiRequest(NamedTuple):
-    """A request. ``silence``: seconds that its answer may pause (0: as all others; None: for ever)."""
+    """A request. ``silence``: read timeout in seconds (0: the default; None: unlimited)."""
 
     method: str
     path: str
@@ -77,16 +77,16 @@ class ApiRequest(NamedTuple):
     content_type: str = "application/json"
     accept: str = "application/json"
     silence: float | None = 0
-    #: Whether to ask twice is to ask once.
+    #: Whether the request is idempotent.
     repeatable: bool = False
 
 
 class ApiConnection:
-    """The way to a server, with all its connections. ``await close()`` at the end.
+    """The connections to a server. ``await close()`` at the end.
 
-    ``patience_seconds``: how long after its first failure a request is tried again. ``later_seconds``: how long in all
-    a server may have it wait. ``barred`` is asked before every try to write, and again when its connection is there;
-    what it bars is not sent.
+    ``retry_seconds``: how long a request is retried after its first failure. ``later_seconds``: limit of all
+    Retry-After delays of a request. ``write_block`` is called before every write, and again when its connection is open; if it
+    returns a reason, the write is not sent.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class ApiConnection:
     ) -> None:  # fmt: skip
         self._target = target
         self._credentials = Credentials(target)
-        self._patience = retry_seconds
+        self._retry_seconds = retry_seconds
         self._later = later_seconds
         self._on_answer = on_answer
         self._barred = write_block
@@ -106,136 +106,135 @@ class ApiConnection:
         self._random = Random()
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
-        self._met = False
-        self._broken_off = False
-        """Whether a request was given up while nothing had come yet: then the library lets TLS say farewell."""
+        self._has_responded = False
+        self._interrupted = False
+        """Whether a request was cancelled before its response: then the library closes TLS gracefully."""
 
     async def close(self) -> None:
-        """Let go of all connections; whoever asks afterwards is told Unreachable."""
+        """Close all connections; later requests raise Unreachable."""
         self._closed = True
         session, self._session = self._session, None
         if session is not None:
             await session.close()
-            # The event loop closes sockets in its next rounds, of which a program that ends would give it none.
+            # The event loop closes sockets in its next iterations, which a program that ends would not run.
             for _ in range(_ROUNDS):
                 await asyncio.sleep(0)
-            if self._broken_off:
-                await asyncio.sleep(_FAREWELL_SECONDS)
+            if self._interrupted:
+                await asyncio.sleep(_TLS_CLOSE_SECONDS)
 
-    def _tries(self) -> _Tries:
-        return _Tries(self._patience, self._later, self._random)
+    def _retries(self) -> _Retries:
+        return _Retries(self._retry_seconds, self._later, self._random)
 
-    async def read(self, question: ApiRequest) -> bytes:
-        """The whole answer. Raises StatusError and Unreachable."""
-        tries = self._tries()
+    async def read(self, request: ApiRequest) -> bytes:
+        """The whole response body. Raises StatusError and Unreachable."""
+        tries = self._retries()
         while True:
-            response = await self._answered(question, tries)
+            response = await self._answered(request, tries)
             try:
                 return await response.read()
             except _FAILURES as error:
-                if not (question.repeatable and tries.left()):
-                    raise self._unreachable(question, error) from _cause(error)
+                if not (request.repeatable and tries.left()):
+                    raise self._unreachable(request, error) from _cause(error)
             finally:
-                _leave(response)
+                _release(response)
             await tries.pause()
 
     @asynccontextmanager
-    async def pieces(self, question: ApiRequest) -> AsyncIterator[AsyncIterator[bytes]]:
-        """An answer that goes on and on, as it comes; it ends if it pauses for too long. Raises StatusError and
-        Unreachable."""
-        response = await self._answered(question, self._tries())
+    async def pieces(self, request: ApiRequest) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Stream a response; it ends after the read timeout. Raises StatusError and Unreachable."""
+        response = await self._answered(request, self._retries())
         try:
-            yield self._pieces(question, response)
+            yield self._pieces(request, response)
         finally:
-            _leave(response)
+            _release(response)
 
-    async def _pieces(self, question: ApiRequest, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    async def _pieces(self, request: ApiRequest, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         try:
             async for piece in response.content.iter_any():
                 yield piece
         except TimeoutError:
             return
         except _FAILURES as error:
-            raise self._unreachable(question, error) from _cause(error)
+            raise self._unreachable(request, error) from _cause(error)
 
-    async def _answered(self, question: ApiRequest, tries: _Tries) -> aiohttp.ClientResponse:
-        """An answer that is no refusal; whoever gets it releases it."""
+    async def _answered(self, request: ApiRequest, tries: _Retries) -> aiohttp.ClientResponse:
+        """A successful response; the caller releases it."""
         renewed = False
         while True:
             try:
-                response = await self._sent(question)
-            except _NotNow:
+                response = await self._sent(request)
+            except _WriteBlocked:
                 if not tries.left():
                     raise
                 await tries.pause()
                 continue
             except _FAILURES as error:
-                hopeful = self._met and not isinstance(error, _HOPELESS)
-                again = isinstance(error, _NOT_SENT) or (question.repeatable and isinstance(error, _BROKEN_OFF))
-                if not (hopeful and again and tries.left()):
-                    raise self._unreachable(question, error) from _cause(error)
+                is_temporary = self._has_responded and not isinstance(error, _PERMANENT)
+                again = isinstance(error, _NOT_SENT) or (request.repeatable and isinstance(error, _INTERRUPTED))
+                if not (is_temporary and again and tries.left()):
+                    raise self._unreachable(request, error) from _cause(error)
                 await tries.pause()
                 continue
-            self._met = True
+            self._has_responded = True
             if 200 <= response.status < 300:
                 return response
-            refusal = await self._refusal(question, response)
+            refusal = await self._refusal(request, response)
             if response.status == 401 and not renewed and self._credentials.forget():
                 renewed = True
             elif tries.may_come(wait := _wait(response)):
                 await tries.later(wait)
-            elif response.status in _LOST_ITS_SERVER and question.repeatable and tries.left():
+            elif response.status in _GATEWAY_ERRORS and request.repeatable and tries.left():
                 await tries.pause()
             else:
                 try:
                     raise refusal
                 finally:
-                    del refusal  # this frame is in its traceback: a cycle, and it may be long until those go
+                    del refusal  # avoid a reference cycle with the traceback
 
-    async def _sent(self, question: ApiRequest) -> aiohttp.ClientResponse:
-        headers = [("Accept", question.accept), *await self._credentials.headers()]
-        if question.body is not None:
-            headers.append(("Content-Type", question.content_type))
-        # A certificate that has changed makes another context, and so another connection.
+    async def _sent(self, request: ApiRequest) -> aiohttp.ClientResponse:
+        headers = [("Accept", request.accept), *await self._credentials.headers()]
+        if request.body is not None:
+            headers.append(("Content-Type", request.content_type))
+        # A changed certificate makes a new context, and so a new connection.
         context = await self._credentials.context() if self._secure else True
-        timeout = self._timeout if question.silence == 0 else _timeout(question.silence)
-        self._not_now(question.method, self._url(question))
+        timeout = self._timeout if request.silence == 0 else _timeout(request.silence)
+        self._check_write(request.method, self._url(request))
         if self._proxy and not self._proxy.startswith(("http://", "https://")):  # from the environment
             found = f"expected an http:// or https:// proxy, found {self._proxy.partition('://')[0]}://"
-            raise Unreachable(f"{question.method} {self._url(question)}: {found}")
-        began = time.monotonic()
+            raise Unreachable(f"{request.method} {self._url(request)}: {found}")
+        start = time.monotonic()
         code = 0
         try:
-            response = await self._opened(question).request(
-                question.method, self._url(question), data=question.body, headers=headers, ssl=context,
+            response = await self._opened(request).request(
+                request.method, self._url(request), data=request.body, headers=headers, ssl=context,
                 server_hostname=self._target.server_name or None, proxy=self._proxy or None, timeout=timeout,
                 allow_redirects=False,
             )  # fmt: skip
             code = response.status
         except asyncio.CancelledError:
-            self._broken_off = True
+            self._interrupted = True
             raise
         finally:
             if self._on_answer is not None:
-                self._on_answer(question.method, code, time.monotonic() - began)
+                self._on_answer(request.method, code, time.monotonic() - start)
         return response
 
-    def _not_now(self, method: str, url: URL) -> None:
-        """Raises what is said of a request that may not be sent."""
+    def _check_write(self, method: str, url: URL) -> None:
+        """Raise WriteBlocked if the request is a write and writes are not allowed."""
         if self._barred is not None and method not in _READ and (why := self._barred()):
-            raise _NotNow(f"{method} {url}: not sent: {why}")
+            raise _WriteBlocked(f"{method} {url}: not sent: {why}")
 
-    async def _refusal(self, question: ApiRequest, response: aiohttp.ClientResponse) -> StatusError | Unreachable:
-        """The server's own Status; where something else answered (a proxy), one made of what it said.
+    async def _refusal(self, request: ApiRequest, response: aiohttp.ClientResponse) -> StatusError | Unreachable:
+        """The error for a response: the server's Status, or one made of the text of another server, such as a proxy.
 
-        But that something is not there only an API server can say: whoever believed others would take it for gone.
+        A 404 counts only if it comes from an API server; otherwise objects would be taken for deleted.
         """
         try:
             data = await response.read()
         except _FAILURES:
             data = b""
         finally:
-            _leave(response)
+            _release(response)
         try:
             tree = msgspec.json.decode(data, type=dict[str, Any])
         except msgspec.DecodeError:
@@ -243,88 +242,88 @@ class ApiConnection:
         code = response.status
         if tree.get("kind") == "Status":
             return StatusError({**tree, "code": tree.get("code") or code})
-        said = data[:200].decode("utf-8", "replace").strip() or response.reason or ""
-        if code == 404 and said != _NOT_SERVED:
-            return Unreachable(f"{question.method} {self._url(question)}: 404, but not from an API server: {said}")
-        return StatusError(status(code, _REASONS.get(code, ""), f"{response.url} answered {code}: {said}"))
+        text = data[:200].decode("utf-8", "replace").strip() or response.reason or ""
+        if code == 404 and text != _NOT_SERVED:
+            return Unreachable(f"{request.method} {self._url(request)}: 404, but not from an API server: {text}")
+        return StatusError(status(code, _REASONS.get(code, ""), f"{response.url} answered {code}: {text}"))
 
-    def _opened(self, question: ApiRequest) -> aiohttp.ClientSession:
-        if self._closed:  # by whoever ends, while this request was on its way here: nobody would close another one
-            raise Unreachable(f"{question.method} {self._url(question)}: not sent: the client was closed")
+    def _opened(self, request: ApiRequest) -> aiohttp.ClientSession:
+        if self._closed:  # a new session would never be closed
+            raise Unreachable(f"{request.method} {self._url(request)}: not sent: the client was closed")
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                # Watches hold a connection each: no limit.
-                connector=_Gate(self._not_now, limit=0, keepalive_timeout=_IDLE_SECONDS),
+                # Each watch uses a connection: no limit.
+                connector=_WriteCheckingConnector(self._check_write, limit=0, keepalive_timeout=_IDLE_SECONDS),
                 headers=self._headers, cookie_jar=aiohttp.DummyCookieJar(), read_bufsize=_BUFFER,
             )  # fmt: skip
         return self._session
 
-    def _url(self, question: ApiRequest) -> URL:
-        query = f"?{urlencode(list(question.query))}" if question.query else ""
-        return URL(f"{self._target.server}{question.path}{query}", encoded=True)
+    def _url(self, request: ApiRequest) -> URL:
+        query = f"?{urlencode(list(request.query))}" if request.query else ""
+        return URL(f"{self._target.server}{request.path}{query}", encoded=True)
 
-    def _unreachable(self, question: ApiRequest, error: Exception) -> Unreachable:
-        return Unreachable(f"{question.method} {self._url(question)}: {_words(error)}")
-
-
-class _NotNow(Unreachable):
-    """It may not be written now."""
+    def _unreachable(self, request: ApiRequest, error: Exception) -> Unreachable:
+        return Unreachable(f"{request.method} {self._url(request)}: {_describe(error)}")
 
 
-class _Gate(aiohttp.TCPConnector):
-    """To open a connection may take long, and a process may stand still: then it is asked again whether to send."""
+class _WriteBlocked(Unreachable):
+    """Raised for a write while writes are not allowed."""
 
-    def __init__(self, ask: Callable[[str, URL], None], **more: Any) -> None:
+
+class _WriteCheckingConnector(aiohttp.TCPConnector):
+    """Checks after connecting whether a write is still allowed, since connecting may take long."""
+
+    def __init__(self, check: Callable[[str, URL], None], **more: Any) -> None:
         super().__init__(**more)
-        self._ask = ask
+        self._check = check
 
-    async def connect(self, req: Any, traces: Any, timeout: aiohttp.ClientTimeout) -> Connected:
-        """A connection, for a request that is sent at once."""
+    async def connect(self, req: Any, traces: Any, timeout: aiohttp.ClientTimeout) -> TransportConnection:
+        """Open a connection for a request that is sent immediately."""
         connection = await super().connect(req, traces, timeout)
         try:
-            self._ask(req.method, req.url)
+            self._check(req.method, req.url)
         except BaseException:
             connection.release()
             raise
         return connection
 
 
-class _Tries:
-    """How often and how long one request has been tried."""
+class _Retries:
+    """The retries of one request."""
 
-    def __init__(self, patience: float, later: float, random: Random) -> None:
-        self._patience = patience
+    def __init__(self, seconds: float, later: float, random: Random) -> None:
+        self._retry_seconds = seconds
         self._random = random
         self._until = 0.0
         self._backoff = Backoff(random, first=0.1, longest=2.0)
-        self._later = _LATER
+        self._later = _MAX_DELAYS
         self._later_seconds = later
 
     def left(self) -> bool:
-        """Whether a failure may be followed by another try."""
+        """Whether to retry after a failure."""
         now = time.monotonic()
         if not self._until:
-            self._until = now + self._patience
+            self._until = now + self._retry_seconds
         return now < self._until
 
     async def pause(self) -> None:
-        """Before the next one."""
+        """Wait before the next try."""
         await asyncio.sleep(min(self._backoff.next(), max(self._until - time.monotonic(), 0.0)))
 
     def may_come(self, wait: float | None) -> bool:
-        """Whether to do as a server says that wants to be asked later."""
+        """Whether to obey a Retry-After."""
         return wait is not None and self._later > 0 and wait <= self._later_seconds
 
     async def later(self, wait: float | None) -> None:
-        """Wait as long as it said, and a little, so that not all come back together."""
+        """Wait for the Retry-After with jitter, so that clients do not retry together."""
         assert wait is not None
         self._later -= 1
         self._later_seconds -= wait
         await asyncio.sleep(wait * (1 + self._random.random() / 2))
 
 
-def _leave(response: aiohttp.ClientResponse) -> None:
-    """Give the connection back; one with more to come is cut off: a TLS goodbye takes as long as the server likes."""
+def _release(response: aiohttp.ClientResponse) -> None:
+    """Release the connection; abort one with unread data, since a TLS shutdown depends on the server."""
     connection = response.connection
     if connection is not None and connection.transport is not None:
         connection.transport.abort()
@@ -332,7 +331,7 @@ def _leave(response: aiohttp.ClientResponse) -> None:
 
 
 def _timeout(silence: float | None) -> aiohttp.ClientTimeout:
-    # connect: all of it, with what a proxy needs to reach the server; sock_connect: to one address.
+    # connect: in total, including the proxy; sock_connect: to one address.
     return aiohttp.ClientTimeout(
         total=None, connect=3 * _CONNECT_SECONDS, sock_connect=_CONNECT_SECONDS, sock_read=silence
     )
@@ -346,21 +345,21 @@ _REASONS: Final = {
 
 
 def status(code: int, reason: str, message: str) -> dict[str, Any]:
-    """A Status such as servers answer with."""
+    """A Status object as servers return it."""
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": message, "reason": reason, "code": code}  # fmt: skip
 
 
 def _wait(response: aiohttp.ClientResponse) -> float | None:
-    """How long the server wants us to wait before we ask again; None if it did not say so."""
+    """The Retry-After of a response in seconds; None if it has none."""
     if response.status != 429 and response.status < 500:
         return None
-    said = response.headers.get("Retry-After", "")
-    return min(float(said), _LONGEST_SECONDS) if said.isdecimal() else None
+    text = response.headers.get("Retry-After", "")
+    return min(float(text), _LONGEST_SECONDS) if text.isdecimal() else None
 
 
 def _cause(error: Exception) -> Exception:
-    """The error of the system or of TLS that the library has wrapped."""
+    """The system or TLS error that the library has wrapped."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return error.certificate_error
     if isinstance(error, aiohttp.ClientConnectorError):
@@ -368,18 +367,18 @@ def _cause(error: Exception) -> Exception:
     return error
 
 
-def _words(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     cause = _cause(error)
     if isinstance(error, aiohttp.ClientProxyConnectionError):
-        return f"the proxy {error.host}:{error.port} does not answer: {_said(cause)}"
+        return f"the proxy {error.host}:{error.port} does not answer: {_error_text(cause)}"
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return f"the proxy answered {error.status}: {error.message}"
     if isinstance(cause, TimeoutError):
-        return f"no answer in time: {_said(cause)}"
-    return _said(cause)
+        return f"no answer in time: {_error_text(cause)}"
+    return _error_text(cause)
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__

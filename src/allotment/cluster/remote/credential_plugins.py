@@ -1,7 +1,7 @@
-"""Credential plugins: programs that make a token or a certificate when a cluster asks who we are (KEP-541).
+"""Credential plugins: programs that create a token or a certificate for a cluster (KEP-541).
 
-What a plugin needs is in its environment, what it made on its standard output. A person may be asked (for a code, in a
-browser) where a terminal is there and the configuration allows it; then the plugin has the terminal to itself.
+A plugin gets its input in the environment and prints the credential to standard output. It may be interactive (ask for
+a code, open a browser) if there is a terminal and the kubeconfig allows it; then it uses the terminal.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from allotment.cluster.remote.kubeconfig import ClusterTarget, CredentialPlugin
 from allotment.model.trees import Tree
 
 _SECONDS: Final = 60.0
-#: A person takes longer.
-_PERSON_SECONDS: Final = 600.0
-#: Who was killed is gone by then; but somebody may hold its output, and that is waited for as well.
-_END_SECONDS: Final = 2.0
+#: Time limit for interactive plugins.
+_INTERACTIVE_SECONDS: Final = 600.0
+#: Time limit for a killed plugin to end and for its output, which a child may keep open.
+_KILL_SECONDS: Final = 2.0
 
 
 class Credential(NamedTuple):
-    """What a plugin gave; ``until``: seconds of the epoch."""
+    """The credential of a plugin; ``until``: expiry in seconds since the epoch."""
 
     token: str
     certificate: bytes
@@ -40,35 +40,35 @@ class Credential(NamedTuple):
 
 
 async def credential(plugin: CredentialPlugin, target: ClusterTarget) -> Credential:
-    """Run a plugin. Raises NoCredentials, with what it said, or with how to install it."""
+    """Run a plugin. Raises NoCredentials with its error output or its install hint."""
     named = f"credential plugin {plugin.command!r}"
-    person = plugin.mode != "Never" and _terminal()
-    if plugin.mode == "Always" and not person:
+    interactive = plugin.mode != "Never" and _terminal()
+    if plugin.mode == "Always" and not interactive:
         raise NoCredentials(f"{named} requires a terminal (interactiveMode: Always), but there is none")
-    spec: Tree = {"interactive": person}
+    spec: Tree = {"interactive": interactive}
     if plugin.with_cluster:
         spec["cluster"] = _cluster(plugin, target)
     info = {"kind": "ExecCredential", "apiVersion": plugin.api_version, "spec": spec}
     environment = {**os.environ, **dict(plugin.environment), "KUBERNETES_EXEC_INFO": json.dumps(info)}
     try:
         process = await asyncio.create_subprocess_exec(
-            plugin.command, *plugin.arguments, env=environment, stdin=None if person else DEVNULL, stdout=PIPE,
-            stderr=None if person else PIPE, start_new_session=not person,
+            plugin.command, *plugin.arguments, env=environment, stdin=None if interactive else DEVNULL, stdout=PIPE,
+            stderr=None if interactive else PIPE, start_new_session=not interactive,
         )  # fmt: skip
     except OSError as error:
         hint = f". {plugin.install_hint}" if plugin.install_hint else ""
         raise NoCredentials(f"{named} cannot be started: {error.strerror}{hint}") from None
-    seconds = _PERSON_SECONDS if person else _SECONDS
+    seconds = _INTERACTIVE_SECONDS if interactive else _SECONDS
     try:
         async with asyncio.timeout(seconds):
-            output, complaints = await process.communicate()
+            output, errors = await process.communicate()
     except TimeoutError:
         raise NoCredentials(f"{named} did not exit within {seconds:.0f} s") from None
     finally:
         if process.returncode is None:
-            await _end(process, alone=person)
+            await _kill(process, alone=interactive)
     if process.returncode:
-        last = (complaints or b"").decode("utf-8", "replace").strip()[-500:]
+        last = (errors or b"").decode("utf-8", "replace").strip()[-500:]
         raise NoCredentials(f"{named} failed with exit code {process.returncode}: {last}")
     try:
         return _read(msgspec.json.decode(output, type=Tree), plugin.api_version)
@@ -76,25 +76,25 @@ async def credential(plugin: CredentialPlugin, target: ClusterTarget) -> Credent
         raise NoCredentials(f"{named} did not print an ExecCredential: {error}") from None
 
 
-async def _end(process: Process, *, alone: bool) -> None:
-    """Kill a plugin and (but for one that has the terminal) what it began, which may hold its output open for ever."""
+async def _kill(process: Process, *, alone: bool) -> None:
+    """Kill a plugin and, unless it uses the terminal, its process group, which may keep its output open."""
     if alone or sys.platform == "win32":
         process.kill()
     else:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     with suppress(TimeoutError):
-        async with asyncio.timeout(_END_SECONDS):
-            await process.communicate()  # it has ended when all that it said is read
+        async with asyncio.timeout(_KILL_SECONDS):
+            await process.communicate()  # it has ended when its output is at the end
 
 
 def _terminal() -> bool:
     return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
 
 
-def _read(tree: Tree, wanted: str) -> Credential:
-    if tree.get("apiVersion", wanted) != wanted:
-        raise ValueError(f"expected apiVersion {wanted} as in the kubeconfig, found {tree['apiVersion']}")
+def _read(tree: Tree, expected: str) -> Credential:
+    if tree.get("apiVersion", expected) != expected:
+        raise ValueError(f"expected apiVersion {expected} as in the kubeconfig, found {tree['apiVersion']}")
     status = tree.get("status") or {}
     token, certificate = str(status.get("token") or ""), str(status.get("clientCertificateData") or "")
     key = str(status.get("clientKeyData") or "")

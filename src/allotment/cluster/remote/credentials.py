@@ -1,8 +1,7 @@
-"""Credentials in use: the TLS context, and the headers that say who asks, read again where they change.
+"""The TLS context and authentication headers of a client, renewed when credentials change.
 
-Files are read anew each minute (a kubelet rotates tokens and the cluster's authority, cert-manager certificates), a
-plugin is run when its credential ends or is refused. A certificate that has changed makes a new TLS context; what was
-opened with the old one may go on.
+Files are read again every minute (the kubelet rotates tokens and the CA, cert-manager certificates); a plugin runs when
+its credential expires or is rejected. A changed certificate makes a new TLS context; open connections stay.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _REREAD_SECONDS = 60.0
 
 
 class _File:
-    """A file that somebody else replaces."""
+    """A file that other programs replace."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -34,7 +33,7 @@ class _File:
         self._read = 0.0
 
     def content(self) -> bytes:
-        """What is in it, at most a minute old. Raises NoCredentials."""
+        """The content, at most a minute old. Raises NoCredentials."""
         now = time.monotonic()
         if not self._content or now - self._read > _REREAD_SECONDS:
             try:
@@ -46,26 +45,26 @@ class _File:
         return self._content
 
     def forget(self) -> None:
-        """Read it again when it is asked for."""
+        """Read the file again on the next use."""
         self._content = b""
 
 
 class Credentials:
-    """Who we are to one cluster."""
+    """The credentials for one cluster."""
 
     def __init__(self, target: ClusterTarget) -> None:
         self._target = target
-        self._made: Credential | None = None
+        self._credential: Credential | None = None
         self._running: asyncio.Task[Credential] | None = None
         self._token = _file(target.token_file)
         self._authority = _file(target.authority_file)
         self._certificate = _file(target.certificate_file)
         self._key = _file(target.key_file)
         self._context: ssl.SSLContext | None = None
-        self._shown: tuple[bytes, ...] = ()
+        self._loaded: tuple[bytes, ...] = ()
 
     async def headers(self) -> list[tuple[str, str]]:
-        """The headers of a request."""
+        """The authentication headers of a request."""
         target = self._target
         if self._token is not None:
             authorization = f"Bearer {self._token.content().decode('ascii', 'replace').strip()}"
@@ -81,47 +80,47 @@ class Credentials:
         return [("Authorization", authorization), *target.impersonation]
 
     async def context(self) -> ssl.SSLContext:
-        """TLS towards the cluster, with the client's certificate where there is one; the same until that changes."""
+        """The TLS context with the client certificate, if any; the same object until credentials change."""
         target = self._target
         authority = self._authority.content() if self._authority else target.authority
         certificate = self._certificate.content() if self._certificate else target.certificate
         key = self._key.content() if self._key else target.key
         if not certificate and target.plugin is not None:
-            made = await self._plugged(target.plugin)
-            certificate, key = made.certificate, made.key
-        if self._context is None or self._shown != (authority, certificate, key):
+            issued = await self._plugged(target.plugin)
+            certificate, key = issued.certificate, issued.key
+        if self._context is None or self._loaded != (authority, certificate, key):
             try:
                 self._context = _context(target, authority, certificate, key)
             except NoCredentials:
-                # A file is being written, or of a certificate and its key one is replaced before the other.
+                # A file is being written, or only one of certificate and key has been replaced yet.
                 if self._context is None:
                     raise
-            self._shown = (authority, certificate, key)
+            self._loaded = (authority, certificate, key)
         return self._context
 
     def forget(self) -> bool:
-        """The cluster refused us: whether another try with fresh credentials makes sense."""
+        """Discard credentials after a rejection; returns whether a retry may get new ones."""
         files = [file for file in (self._token, self._certificate, self._key) if file is not None]
-        fresh = bool(files) or self._made is not None
+        fresh = bool(files) or self._credential is not None
         for file in files:
             file.forget()
-        self._made = None
+        self._credential = None
         return fresh
 
     async def _plugged(self, plugin: CredentialPlugin) -> Credential:
-        """What the plugin makes. All who ask while it runs wait for the same run, and hear the same of a failure."""
+        """The credential of the plugin. Concurrent callers share one run and its error."""
         if self._running is None:
-            if self._made is not None and self._made.until >= time.time() + 10:
-                return self._made
+            if self._credential is not None and self._credential.until >= time.time() + 10:
+                return self._credential
             self._running = asyncio.create_task(credential(plugin, self._target))
             self._running.add_done_callback(self._ended)
-        # Who waits no longer does not end it for the others.
+        # A cancelled caller does not cancel the run for the others.
         return await asyncio.shield(self._running)
 
     def _ended(self, run: asyncio.Task[Credential]) -> None:
         self._running = None
         if not run.cancelled() and run.exception() is None:
-            self._made = run.result()
+            self._credential = run.result()
 
 
 def _file(path: Path | None) -> _File | None:
@@ -148,7 +147,7 @@ def _context(target: ClusterTarget, authority: bytes, certificate: bytes, key: b
 
 
 def _load(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """ssl reads certificates from files only; this one is gone at once."""
+    """Load a certificate from a temporary file, since ssl reads files only."""
     with _file_of(certificate.rstrip() + b"\n" + key) as path:
         try:
             context.load_cert_chain(path)
@@ -158,7 +157,7 @@ def _load(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
 
 @contextmanager
 def _file_of(content: bytes) -> Iterator[str]:
-    """A file for a moment: in memory where that can be, so that a key is on no disk, and none need be writable."""
+    """A temporary file, in memory on Linux, so that the key is not on disk and no writable directory is needed."""
     if sys.platform == "linux":
         with os.fdopen(os.memfd_create("certificate"), "wb", buffering=0) as memory:
             memory.write(content)

@@ -1,7 +1,7 @@
-"""A client of a cluster that is elsewhere: any Kubernetes API server, or a lab in another process, over HTTP.
+"""A client for Kubernetes API servers, or a lab in another process, over HTTP.
 
-The verbs as requests: paths and queries, pages of lists, lines of watches, and which writes may be repeated. The
-requests themselves, with credentials and second tries, are in ``connection``.
+Maps API verbs to requests: paths and queries, pages of lists, watch events, and which writes are idempotent. Sending,
+credentials and retries are in ``connection``.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from allotment.cluster.remote.verbatim_json import PROTOBUF, as_stored, encoded,
 from allotment.model.trees import Tree
 
 _PAGE = 500  # as kubectl
-#: A watch is asked to end after so long, so that many do not come back together.
+#: Range of the watch timeout; random, so that many watches do not restart together.
 _WATCH_SECONDS = (290, 590)
-#: One that has said nothing for so long is asked for anew: its server may hang, and another be there by now. Bookmarks
-#: come each minute, but of what never changed only where etcd tells of its progress.
+#: A watch without data for this long is restarted: its server may hang while another is available. Bookmarks come each
+#: minute, but for resources that never changed only if etcd reports its progress.
 _SILENT_SECONDS = 150
 
 _PATCHES: Final[dict[PatchKind, str]] = {
@@ -48,16 +48,16 @@ _DECODER: Final = msgspec.json.Decoder(dict[str, Any])
 class HttpClient:
     """:class:`~allotment.cluster.client.Client` over HTTP. Use ``async with``, or ``await close()`` at the end.
 
-    ``manager``: whose fields its writes are. ``agent``: the first part of the User-Agent. ``patience_seconds``: for so
-    long after a first failure what can be repeated is tried again; a server that never answered is not waited for.
-    ``later_seconds``: how long in all a server may have one request wait. ``barred``: why nothing may be written now,
-    asked before every try; what is barred for longer than that patience is Unreachable.
+    ``manager``: field manager of writes. ``agent``: first part of the User-Agent. ``retry_seconds``: how long requests
+    are retried after a first failure, unless the server has never responded. ``later_seconds``: limit of all
+    Retry-After delays of a request. ``write_block``: returns why writes are not allowed, before every try; a write that is blocked
+    for longer than ``retry_seconds`` raises Unreachable.
     """
 
     def __init__(
-        self, target: ClusterTarget, manager: str = "allotment", *, timeout_seconds: float = 60, retry_seconds: float = 5,
-        later_seconds: float = LATER_SECONDS, agent: str = "allotment", on_answer: OnAnswer | None = None,
-        write_block: WriteBlock | None = None,
+        self, target: ClusterTarget, manager: str = "allotment", *, timeout_seconds: float = 60,
+        retry_seconds: float = 5, later_seconds: float = LATER_SECONDS, agent: str = "allotment",
+        on_answer: OnAnswer | None = None, write_block: WriteBlock | None = None,
     ) -> None:  # fmt: skip
         self.target = target
         self._manager = manager
@@ -73,19 +73,19 @@ class HttpClient:
         await self.close()
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         await self._connection.close()
 
     # --- cluster.Client
 
     async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Tree:
         """One object."""
-        return await self._ask("GET", _path(resource, namespace, name, subresource))
+        return await self._request("GET", _path(resource, namespace, name, subresource))
 
     async def list(
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "", limit: int = 0
     ) -> Listing:
-        """All objects, page by page. If the history is lost between two pages, once more and whole."""
+        """All objects, page by page; if the continue token expires, again in one request."""
         path = _path(resource, namespace)
         selectors = _selectors(labels, fields)
         items: list[Tree] = []
@@ -94,17 +94,19 @@ class HttpClient:
         while True:
             query = [*selectors, ("limit", str(page))] if page else selectors
             try:
-                tree = await self._ask("GET", path, [*query, ("continue", token)] if token else query)
+                tree = await self._request("GET", path, [*query, ("continue", token)] if token else query)
             except StatusError as error:
                 if error.code != 410 or not token:
                     raise
                 items, token, page = [], "", 0
                 continue
-            if "items" not in tree:  # a proxy's answer, say: an empty list would mean that all of it is gone
+            if (
+                "items" not in tree
+            ):  # a response of a proxy, for example: an empty list would mean that all objects are deleted
                 raise Unreachable(f"{self.target.server}{path}: expected a list, found {str(tree)[:80]}")
             kind = str(tree.get("kind", "")).removesuffix("List")
             for item in tree.get("items") or ():
-                # Servers leave out of items what the list says for all of them.
+                # Servers omit apiVersion and kind from the items of a list.
                 if "kind" not in item:
                     item = {"apiVersion": tree.get("apiVersion", ""), "kind": kind, **item}
                 items.append(item)
@@ -116,7 +118,7 @@ class HttpClient:
     async def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
     ) -> AsyncIterator[Event]:
-        """Changes after ``revision``, until the server ends it or says nothing for long."""
+        """Changes after ``revision``, until the server ends the watch or sends nothing for long."""
         query = [("watch", "true"), ("resourceVersion", revision), ("allowWatchBookmarks", "true"),
                  ("timeoutSeconds", str(random.randint(*_WATCH_SECONDS))), *_selectors(labels, fields)]  # fmt: skip
         path = _path(resource, namespace)
@@ -135,20 +137,20 @@ class HttpClient:
         self, resource: Resource, tree: Tree, namespace: str = "", *, name: str = "", subresource: str = "",
         dry_run: bool = False,
     ) -> Tree:  # fmt: skip
-        """A new object, or a call such as binding or eviction."""
+        """Create an object, or a subresource such as a binding or eviction."""
         namespace = namespace or str((tree.get("metadata") or {}).get("namespace") or "")
         path = _path(resource, namespace, name, subresource)
-        return await self._ask("POST", path, _written_by(self._manager, dry_run), tree, repeatable=dry_run)
+        return await self._request("POST", path, _written_by(self._manager, dry_run), tree, repeatable=dry_run)
 
     async def update(self, resource: Resource, tree: Tree, *, subresource: str = "", dry_run: bool = False) -> Tree:
         """Replace an object."""
         metadata = tree.get("metadata") or {}
         path = _path(resource, str(metadata.get("namespace") or ""), str(metadata.get("name") or ""), subresource)
-        # With a resourceVersion, what was done already is a conflict when it is asked for again.
+        # With a resourceVersion, a repeated update is a conflict.
         repeatable = dry_run or bool(metadata.get("resourceVersion"))
         query = _written_by(self._manager, dry_run)
         try:
-            return await self._ask("PUT", path, query, tree, repeatable=repeatable)
+            return await self._request("PUT", path, query, tree, repeatable=repeatable)
         except StatusError as error:
             if not may_be_of_bytes(error):
                 raise
@@ -157,7 +159,7 @@ class HttpClient:
                 stored = await self._connection.read(whole)
             except StatusError:
                 raise error from None
-        return await self._ask("PUT", path, query, as_stored(tree, stored), repeatable=repeatable)
+        return await self._request("PUT", path, query, as_stored(tree, stored), repeatable=repeatable)
 
     async def patch(
         self, resource: Resource, name: str, patch: Any, namespace: str = "", *, kind: PatchKind = "merge",
@@ -168,14 +170,14 @@ class HttpClient:
         if kind == "apply":
             query.append(("force", "true" if force else "false"))
         path = _path(resource, namespace, name, subresource)
-        repeatable = dry_run or _sure(kind, patch)
-        return await self._ask("PATCH", path, query, patch, _PATCHES[kind], repeatable=repeatable)
+        repeatable = dry_run or _is_idempotent(kind, patch)
+        return await self._request("PATCH", path, query, patch, _PATCHES[kind], repeatable=repeatable)
 
     async def delete(
         self, resource: Resource, name: str, namespace: str = "", *, uid: str = "", revision: str = "",
         grace_seconds: int | None = None, propagation: Propagation | None = None, dry_run: bool = False,
     ) -> Tree:  # fmt: skip
-        """Delete an object, if ``uid`` and ``revision`` (where given) are still its own."""
+        """Delete an object, if it still has ``uid`` and ``revision`` (where given)."""
         options: Tree = {"kind": "DeleteOptions", "apiVersion": "v1"}
         if preconditions := {k: v for k, v in (("uid", uid), ("resourceVersion", revision)) if v}:
             options["preconditions"] = preconditions
@@ -186,42 +188,42 @@ class HttpClient:
         if dry_run:
             options["dryRun"] = ["All"]
         repeatable = dry_run or bool(preconditions)
-        return await self._ask("DELETE", _path(resource, namespace, name), (), options, repeatable=repeatable)
+        return await self._request("DELETE", _path(resource, namespace, name), (), options, repeatable=repeatable)
 
-    # --- beyond the protocol: what screens need
+    # --- beyond the protocol, for the command line
 
     async def read(self, path: str, query: Query = (), accept: str = "application/json") -> Tree:
-        """The tree at any path: discovery, version."""
-        return await self._ask("GET", path, query, accept=accept)
+        """The tree at any path, such as discovery or version."""
+        return await self._request("GET", path, query, accept=accept)
 
     async def stream(self, path: str, query: Query = (), accept: str = "*/*") -> AsyncIterator[bytes]:
-        """The bytes at a path (a log), as they come, for as long as they come."""
+        """Stream the bytes at a path, such as a log."""
         async with self._connection.pieces(ApiRequest("GET", path, query, accept=accept, silence=None)) as pieces:
             async for piece in pieces:
                 yield piece
 
-    async def _ask(
+    async def _request(
         self, method: str, path: str, query: Query = (), body: Any = None, content_type: str = "application/json",
         accept: str = "application/json", *, repeatable: bool = False,
     ) -> Tree:  # fmt: skip
         content = body if body is None or isinstance(body, bytes) else encoded(body)
-        question = ApiRequest(
+        request = ApiRequest(
             method, path, query, content, content_type, accept, repeatable=repeatable or method == "GET"
         )
-        return _decoded(await self._connection.read(question), f"{self.target.server}{path}")
+        return _decoded(await self._connection.read(request), f"{self.target.server}{path}")
 
 
 def _path(resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
     for what, value in (("namespace", namespace), ("name", name)):
-        # Such a name would lead to another object, or out of the API.
+        # Such a name would change the path to another object, or leave the API.
         if "/" in value or value in (".", ".."):
             message = f"{what}: Invalid value: {value!r}: may not contain '/', nor be '.' or '..'"
             raise StatusError(status(400, "BadRequest", message))
     return quote(resource.path(namespace, name, subresource), safe="/:@!$&'()*+,;=~")
 
 
-def _sure(kind: PatchKind, patch: Any) -> bool:
-    """Whether a patch says the same, and of the same object, however late it comes."""
+def _is_idempotent(kind: PatchKind, patch: Any) -> bool:
+    """Whether a patch is idempotent and tied to one object."""
     if kind in ("merge", "strategic"):
         metadata = patch.get("metadata") if isinstance(patch, dict) else None
         return isinstance(metadata, dict) and bool(metadata.get("uid") or metadata.get("resourceVersion"))
@@ -237,7 +239,7 @@ def _selectors(labels: str, fields: str) -> list[tuple[str, str]]:
 
 
 async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Lines of bytes: JSON may hold what other ideas of a line would split at."""
+    """Split at newlines only: JSON may contain other line separators."""
     kept = bytearray()
     async for piece in pieces:
         kept += piece
@@ -253,5 +255,5 @@ def _decoded(data: bytes, url: str) -> Tree:
     try:
         return _DECODER.decode(data)
     except msgspec.DecodeError as error:
-        begun = data[:80].decode("utf-8", "replace")
-        raise Unreachable(f"{url}: expected a JSON object, found {begun!r}: {error}") from None
+        start = data[:80].decode("utf-8", "replace")
+        raise Unreachable(f"{url}: expected a JSON object, found {start!r}: {error}") from None

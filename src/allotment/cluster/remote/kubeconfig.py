@@ -1,8 +1,7 @@
-"""Where a cluster is and who we are there, as kubectl's configuration or a pod's service account says it.
+"""The API server address and credentials of a cluster, from a kubeconfig or a pod's service account.
 
-Several files (``KUBECONFIG``) are one: of each name, the first file that has it counts, and relative paths are relative
-to the file that holds them. Credentials that change (token files, exec plugins) are named here and read in
-``credentials``.
+Several files (``KUBECONFIG``) are merged: the first file that contains a name wins, and paths are relative to the file
+that contains them. Credentials that change (token files, exec plugins) are read in ``credentials``.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from allotment.model.trees import Tree
 
 _PLUGIN_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 _MODES: Final = ("Never", "IfAvailable", "Always")
-#: The extension of a cluster's entry that its plugins are told.
+#: The extension of a cluster entry that is passed to plugins.
 _TO_PLUGINS: Final = "client.authentication.k8s.io/exec"
 _SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class KubeconfigError(Exception):
-    """There is no way to a cluster in what was found; the text says what was wanted, what was found, and where."""
+    """Raised if the configuration is not usable. The text contains what was expected, what was found, and where."""
 
 
 class KubeconfigNotFound(KubeconfigError):
-    """Nothing was found at all."""
+    """Raised if there is no kubeconfig."""
 
 
 class CredentialPlugin(NamedTuple):
-    """A program that makes credentials (``users[].user.exec``)."""
+    """A program that creates credentials (``users[].user.exec``)."""
 
     command: str
     arguments: tuple[str, ...]
@@ -43,14 +42,14 @@ class CredentialPlugin(NamedTuple):
     api_version: str
     install_hint: str = ""
     with_cluster: bool = False
-    #: Whether a person may be asked: Never, IfAvailable, Always.
+    #: interactiveMode: Never, IfAvailable, Always.
     mode: str = "IfAvailable"
-    #: What the cluster's entry says to plugins, as JSON.
+    #: The cluster entry's extension for plugins, as JSON.
     cluster_config: str = ""
 
 
 class ClusterTarget(NamedTuple):
-    """A cluster and a user. PEM where bytes."""
+    """A cluster and a user. Bytes are PEM."""
 
     server: str
     context: str = ""
@@ -61,7 +60,7 @@ class ClusterTarget(NamedTuple):
     proxy: str = ""
     certificate: bytes = b""
     key: bytes = b""
-    #: Where authority, certificate and key are read again, if they stand in files.
+    #: The files from which authority, certificate and key are read again, if any.
     authority_file: Path | None = None
     certificate_file: Path | None = None
     key_file: Path | None = None
@@ -70,15 +69,15 @@ class ClusterTarget(NamedTuple):
     user: str = ""
     password: str = ""
     plugin: CredentialPlugin | None = None
-    #: Headers that ask to act as somebody else (``as``, ``as-groups``, ``as-uid``).
+    #: Impersonation headers (``as``, ``as-groups``, ``as-uid``).
     impersonation: tuple[tuple[str, str], ...] = ()
 
 
 def target(paths: Sequence[Path] = (), context: str = "", environment: Mapping[str, str] = os.environ) -> ClusterTarget:
-    """The way to a cluster: by the files given, by ``KUBECONFIG``, by ``~/.kube/config``, or from the pod we are in."""
+    """The cluster and user of a context, from ``paths``, ``KUBECONFIG``, ``~/.kube/config`` or a service account."""
     given, paths = bool(paths), paths or default_paths(environment)
     if not any(path.exists() for path in paths):
-        # Whoever names a file means that cluster, and not another one.
+        # A file or context given by the user must not select another cluster.
         if not (given or context) and (inside := in_cluster(environment, _SERVICE_ACCOUNT)) is not None:
             return inside
         looked = ", ".join(str(path) for path in paths)
@@ -93,7 +92,7 @@ def contexts(paths: Sequence[Path] = (), environment: Mapping[str, str] = os.env
 
 
 def default_paths(environment: Mapping[str, str] = os.environ) -> list[Path]:
-    """Where kubectl looks."""
+    """The paths that kubectl reads."""
     listed = [Path(entry) for entry in environment.get("KUBECONFIG", "").split(os.pathsep) if entry]
     try:
         return listed or [Path.home() / ".kube" / "config"]
@@ -102,7 +101,7 @@ def default_paths(environment: Mapping[str, str] = os.environ) -> list[Path]:
 
 
 def in_cluster(environment: Mapping[str, str], folder: Path) -> ClusterTarget | None:
-    """The cluster whose pod we are in, as the service account of a folder; None outside of one."""
+    """The cluster of this pod with the service account in ``folder``; None outside of a pod."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "")
     token_file = folder / "token"
     if not (host and port and token_file.exists()):
@@ -119,7 +118,7 @@ def in_cluster(environment: Mapping[str, str], folder: Path) -> ClusterTarget | 
 
 
 class _Entry(NamedTuple):
-    """One cluster, user or context: where it stands, and what it says."""
+    """A cluster, user or context entry and its file."""
 
     file: Path
     name: str
@@ -127,52 +126,52 @@ class _Entry(NamedTuple):
     tree: Tree
 
     def text(self, key: str) -> str:
-        """A string value, empty where there is none."""
+        """A string value; empty if missing."""
         value = self.tree.get(key)
         if value is None:
             return ""
         if not isinstance(value, str):
-            raise self.wrong(key, f"expected a string, found {type(value).__name__}")
+            raise self.error(key, f"expected a string, found {type(value).__name__}")
         return value
 
     def objects(self, key: str, tree: Tree) -> list[Tree]:
-        """A list of objects in a tree of the entry's."""
+        """A list of objects within the entry."""
         found = tree.get(key) or []
         if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-            raise self.wrong(key, "expected a list of objects")
+            raise self.error(key, "expected a list of objects")
         return found
 
     def pem(self, key: str) -> bytes:
-        """What ``<key>-data`` holds, else the content of the file ``<key>``."""
+        """The value of ``<key>-data``, or else the content of the file ``<key>``."""
         if data := self.text(f"{key}-data"):
             try:
                 return base64.b64decode("".join(data.split()), validate=True)
             except (binascii.Error, ValueError) as error:
-                raise self.wrong(f"{key}-data", f"expected base64: {error}") from None
+                raise self.error(f"{key}-data", f"expected base64: {error}") from None
         if not (name := self.text(key)):
             return b""
         path = self.path(name)
         try:
             return path.read_bytes()
         except OSError as error:
-            raise self.wrong(key, f"{path} cannot be read: {error.strerror}") from None
+            raise self.error(key, f"{path} cannot be read: {error.strerror}") from None
 
     def file_of(self, key: str) -> Path | None:
-        """The file ``<key>``, where it counts."""
+        """The file ``<key>``, unless ``<key>-data`` overrides it."""
         name = self.text(key)
         return self.path(name) if name and not self.text(f"{key}-data") else None
 
     def path(self, name: str) -> Path:
-        """A file name, seen from the file that holds it."""
+        """A path, relative to the file of the entry."""
         return self.file.parent / name
 
-    def wrong(self, key: str, what: str) -> KubeconfigError:
-        """The error that points to a value."""
+    def error(self, key: str, what: str) -> KubeconfigError:
+        """The error for a value of the entry."""
         return KubeconfigError(f"{self.file}: {self.place} {self.name!r}, {key}: {what}")
 
 
 class _Merged:
-    """Several files as one."""
+    """Several merged files."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self.clusters: dict[str, _Entry] = {}
@@ -202,7 +201,7 @@ class _Merged:
                 entries.setdefault(name, _Entry(path, name, inner, value or {}))
 
     def target(self, context: str) -> ClusterTarget:
-        """The cluster and user of a context, of the current one if none is named."""
+        """The cluster and user of a context, by default the current one."""
         where = ", ".join(str(path) for path in self.files)
         name = context or self.current
         if not name:
@@ -213,11 +212,11 @@ class _Merged:
         user_name = place.text("user")
         user = self._of(self.users, user_name, where, f"user of context {name!r},") if user_name else None
         if not (server := cluster.text("server")):
-            raise cluster.wrong("server", "expected a URL, found nothing")
+            raise cluster.error("server", "expected a URL, found nothing")
         if "://" not in server:
             server = f"http://{server}"
         if not _is_url(server):
-            raise cluster.wrong("server", f"expected an http or https URL, found {server!r}")
+            raise cluster.error("server", f"expected an http or https URL, found {server!r}")
         found = ClusterTarget(
             server=server.rstrip("/"),
             context=name,
@@ -240,7 +239,7 @@ def _is_url(server: str) -> bool:
     try:
         parts = urlsplit(server)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # an address or a port that is none
+    except ValueError:  # an invalid address or port
         return False
 
 
@@ -251,16 +250,16 @@ def _proxy(cluster: _Entry) -> str:
         socks = "; SOCKS is not supported: put an HTTP proxy in front of it or forward the port" * proxy.startswith(
             "socks"
         )
-        raise cluster.wrong("proxy-url", f"{what}{socks}")
+        raise cluster.error("proxy-url", f"{what}{socks}")
     return proxy
 
 
 def _with_user(found: ClusterTarget, user: _Entry, cluster: _Entry) -> ClusterTarget:
     certificate, key = user.pem("client-certificate"), user.pem("client-key")
     if bool(certificate) != bool(key):
-        raise user.wrong("client-certificate", "a certificate needs its client-key, and a key its certificate")
+        raise user.error("client-certificate", "a certificate needs its client-key, and a key its certificate")
     if user.tree.get("auth-provider"):
-        raise user.wrong("auth-provider", "kubectl no longer supports auth providers: use exec")
+        raise user.error("auth-provider", "kubectl no longer supports auth providers: use exec")
     token_file = user.text("tokenFile")
     return found._replace(
         certificate=certificate,
@@ -282,7 +281,7 @@ def _plugin(user: _Entry, cluster: _Entry) -> CredentialPlugin | None:
         return None
     command = tree.get("command") if isinstance(tree, dict) else None
     if not isinstance(command, str) or not command:
-        raise user.wrong("exec", "expected a command")
+        raise user.error("exec", "expected a command")
     if "/" in command and not Path(command).is_absolute():
         command = str(user.path(command))
     pairs = [(str(entry.get("name")), str(entry.get("value", ""))) for entry in user.objects("env", tree)]
@@ -290,10 +289,10 @@ def _plugin(user: _Entry, cluster: _Entry) -> CredentialPlugin | None:
     version = str(tree.get("apiVersion") or "")
     if version not in _PLUGIN_VERSIONS:
         gone = "; kubectl 1.24 and newer do not support v1alpha1" if version.endswith("/v1alpha1") else ""
-        raise user.wrong("exec", f"expected apiVersion {' or '.join(_PLUGIN_VERSIONS)}, found {version!r}{gone}")
+        raise user.error("exec", f"expected apiVersion {' or '.join(_PLUGIN_VERSIONS)}, found {version!r}{gone}")
     mode = str(tree.get("interactiveMode") or "")
     if mode and mode not in _MODES:
-        raise user.wrong("exec", f"expected interactiveMode {', '.join(_MODES)}, found {mode!r}")
+        raise user.error("exec", f"expected interactiveMode {', '.join(_MODES)}, found {mode!r}")
     extensions = [entry for entry in cluster.objects("extensions", cluster.tree) if entry.get("name") == _TO_PLUGINS]
     return CredentialPlugin(
         command, arguments, tuple(pairs), version, str(tree.get("installHint") or ""),
@@ -307,9 +306,9 @@ def _impersonation(user: _Entry) -> tuple[tuple[str, str], ...]:
     headers += [("Impersonate-Group", str(group)) for group in user.tree.get("as-groups") or ()]
     extra = user.tree.get("as-user-extra") or {}
     if not isinstance(extra, dict) or not all(isinstance(values, list) for values in extra.values()):
-        raise user.wrong("as-user-extra", "expected names, each with a list of strings")
+        raise user.error("as-user-extra", "expected names, each with a list of strings")
     for key, values in extra.items():
-        # What a header's name cannot hold is escaped, as client-go does.
+        # Characters that are not allowed in a header name are escaped, as in client-go.
         name = quote(key, safe="!#$&'*+^`|")
         headers += [(f"Impersonate-Extra-{name}", str(value)) for value in values]
     return tuple(pair for pair in headers if pair[1])

@@ -1,8 +1,8 @@
-"""Which proxy leads to a server, where the environment says so: as Go's programs, and so kubectl, read it.
+"""Proxy settings from the environment, with the rules of Go's programs such as kubectl.
 
-``HTTPS_PROXY`` or ``HTTP_PROXY`` by the server's scheme, in capitals or not; ``NO_PROXY`` lists hosts, domains with all
-that is under them, addresses and networks (``10.0.0.0/8``), each perhaps with a port. This machine is never asked for
-through a proxy. Python's own reading knows no networks, and those are what clusters' addresses are excepted by.
+``HTTPS_PROXY`` or ``HTTP_PROXY`` by the server's scheme, in upper or lower case; ``NO_PROXY`` lists hosts, domains with
+their subdomains, addresses and networks (``10.0.0.0/8``), optionally with a port. Loopback addresses never use a proxy.
+Python's own implementation does not support networks, which usually except cluster addresses.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def proxy_for(server: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The URL of the proxy towards a server, empty where there is none.
+    """The URL of the proxy for a server; empty if there is none.
 
     >>> some = {"https_proxy": "proxy:3128", "NO_PROXY": ".internal,10.0.0.0/8"}
     >>> [proxy_for(f"https://{host}", some) for host in ("a.example:6443", "10.1.2.3:6443", "k8s.internal")]
@@ -24,7 +24,7 @@ def proxy_for(server: str, environment: Mapping[str, str] = os.environ) -> str:
     """
     parts = urlsplit(server)
     found = _value(environment, f"{parts.scheme}_proxy")
-    # A CGI program's request header Proxy: arrives in that very variable; so Go does not read it there.
+    # In CGI programs, the request header Proxy: sets this variable, so Go ignores it there.
     if not found or (parts.scheme == "http" and environment.get("REQUEST_METHOD")):
         return ""
     host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
@@ -74,6 +74,6 @@ def _excepts(entry: str, host: str, port: int) -> bool:
             return False
     if address is not None:
         return _address(name) == address
-    # "example.com" is the host and all under it, ".example.com" only what is under it.
+    # "example.com" matches the host and its subdomains, ".example.com" only the subdomains.
     name = name.removeprefix("*")
     return host.endswith(name) if name.startswith(".") else host == name or host.endswith(f".{name}")

@@ -1,9 +1,9 @@
-"""JSON byte for byte as the API server stores it, where the server does not know what the JSON means.
+"""Byte-exact JSON of opaque driver parameters, as the API server stores it.
 
-Parameters for drivers are kept as the bytes that came, and an update may not change those of a claim: not a space, not
-the order of keys, not how a character is escaped. An answer in JSON does not show them: it is written without spaces.
-One in protobuf does, and so what was read can be sent back as it is stored. kube-scheduler never meets this, for it
-speaks protobuf; claims that kubectl made are not concerned, those of many other clients are.
+The server stores driver parameters as bytes, and an update of a claim may not change them: neither spaces nor the order
+of keys nor escapes. A JSON response is reformatted; a protobuf response contains the stored bytes, so that they can be
+sent back unchanged. kube-scheduler is not affected, because it uses protobuf. Claims created by kubectl are not
+affected, those of many other clients are.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from allotment.cluster.errors import StatusError
 
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 _DECODER: Final = json.JSONDecoder()
-#: Go escapes these in JSON, wherever they stand; outside of strings there are none.
+#: Go escapes these characters in JSON strings.
 _ESCAPED: Final = ((b"&", b"\\u0026"), (b"<", b"\\u003c"), (b">", b"\\u003e"))
 
 
 def encoded(value: Any) -> bytes:
-    """JSON as Go writes it: keys in order, no spaces.
+    """JSON in Go's format: sorted keys, no spaces.
 
-    So what we write first, others can repeat: a driver's apply makes the server write everything anew.
+    Other clients can then repeat it: a driver's apply makes the server write the object again.
 
     >>> encoded({"b": "x && y", "a": 1})
     b'{"a":1,"b":"x \\\\u0026\\\\u0026 y"}'
@@ -38,19 +38,19 @@ def encoded(value: Any) -> bytes:
 
 
 def may_be_of_bytes(error: StatusError) -> bool:
-    """Whether an update may have been refused because of bytes that nobody meant to change."""
+    """Whether an update may have been rejected because it reformatted opaque bytes."""
     return error.code == 422 and "field is immutable" in str(error)
 
 
 def as_stored(tree: Any, stored: bytes) -> bytes:
-    """A tree as JSON, in which every object that ``stored`` (the same in protobuf) has as JSON, too, is as it is there.
+    """Encode a tree as JSON with the exact bytes of JSON objects in ``stored``, the same object in protobuf.
 
     >>> as_stored({"parameters": {"a": 1}}, b'some bytes, { "a": 1 }, and more')
     b'{"parameters":{ "a": 1 }}'
     """
     texts: dict[bytes, bytes] = {}
     for text in _texts(stored):
-        with suppress(ValueError):  # what cannot be read is not what we read
+        with suppress(ValueError):  # not a JSON object of the tree
             texts.setdefault(encoded(json.loads(text)), text)
     return msgspec.json.encode(_with(tree, texts))
 
@@ -65,8 +65,8 @@ def _with(tree: Any, texts: dict[bytes, bytes]) -> Any:
 
 
 def _texts(data: bytes) -> Iterator[bytes]:
-    """Objects in JSON within other bytes."""
-    text, at = data.decode("latin-1"), 0  # a character for every byte
+    """Find JSON objects within other bytes."""
+    text, at = data.decode("latin-1"), 0  # one character for each byte
     while (at := text.find("{", at)) >= 0:
         try:
             _, end = _DECODER.raw_decode(text, at)

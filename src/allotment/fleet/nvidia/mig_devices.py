@@ -92,7 +92,7 @@ def common_attributes(gpu: Gpu) -> dict[str, DeviceAttribute]:
 def existing_mig_device(
     gpu: Gpu, mig: Mig, made: ExistingMigDevice, common: Mapping[str, DeviceAttribute] | None = None
 ) -> Device | None:  # fmt: skip
-    """Return an existing MIG device as published, or None if its profile is unknown. ``common``: its `common_attributes`."""
+    """Return an existing MIG device as published, or None if unknown. ``common``: its `common_attributes`."""
     profile = next((profile for profile in mig.profiles if profile.gi_id == made.profile_id), None)
     if profile is None:
         return None

@@ -1,6 +1,6 @@
-"""A command on this machine under a launcher, and its streams: what the runtimes with real processes share.
+"""A command that runs under the launcher, with its streams; used by the runtimes with real processes.
 
-The agent holds the only writing end of a pipe that the launcher reads, so whatever ends the agent ends the command.
+The agent holds the only writing end of a pipe that the launcher reads, so the end of the agent ends the command.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from allotment.node.runtimes import launcher
 from allotment.node.runtimes.runtime import Write
 
 _CHUNK: Final = 64 * 1024
-#: After a launcher was itself killed: how long what it started may keep the streams open.
+#: Seconds that left-over processes may keep the streams open after their launcher was killed.
 _LEFT_OVER_SECONDS: Final = 1.0
 _TYPING_SECONDS: Final = 0.02
 _END_OF_TRANSMISSION: Final = b"\x04"
 
 
 class ProcessOrder(NamedTuple):
-    """A command to run: words, the whole environment, where. ``tty``: its streams are a terminal."""
+    """A command to run: words, complete environment, working directory. ``tty``: its streams are a terminal."""
 
     words: Sequence[str]
     environment: Mapping[str, str]
@@ -36,7 +36,7 @@ class ProcessOrder(NamedTuple):
 
 
 class _Streams(SubprocessStreamProtocol):
-    """A process' streams; knows its exit at once, while asyncio's own waits until nobody holds the streams."""
+    """A process's streams; ``exited`` is set immediately at exit, while asyncio waits until the streams are closed."""
 
     stdin: asyncio.StreamWriter | None
     stdout: asyncio.StreamReader | None
@@ -47,13 +47,13 @@ class _Streams(SubprocessStreamProtocol):
         self.exited = asyncio.Event()
 
     def process_exited(self) -> None:
-        """The loop's word."""
+        """Called by the event loop."""
         super().process_exited()
         self.exited.set()
 
 
 class Child:
-    """A command that runs. Made by :meth:`start`; :meth:`finish` must be awaited."""
+    """A running command. Created by :meth:`start`; :meth:`finish` must be awaited."""
 
     def __init__(
         self, transport: asyncio.SubprocessTransport, streams: _Streams, lifeline: int, terminal: int | None
@@ -65,59 +65,59 @@ class Child:
 
     @classmethod
     async def start(cls, order: ProcessOrder, *, stdin: bool = False, one_stream: bool = True) -> Child:
-        """Start a command. ``one_stream``: what it says on stderr comes with what it says on stdout. Raises OSError."""
+        """Start a command. ``one_stream``: its stderr is merged into stdout. Raises OSError."""
         loop = asyncio.get_running_loop()
         streams = (PIPE if stdin else DEVNULL, PIPE, STDOUT if one_stream else PIPE)
-        ours = theirs = None
+        agent_end = command_end = None
         if order.tty:
-            ours, theirs = os.openpty()
-            streams = (theirs, theirs, theirs)
+            agent_end, command_end = os.openpty()
+            streams = (command_end, command_end, command_end)
         listening, lifeline = os.pipe()
         try:
-            with tempfile.TemporaryFile() as paper:
-                paper.write(json.dumps({**order._asdict(), "directory": str(order.directory)}).encode())
-                paper.seek(0)
+            with tempfile.TemporaryFile() as order_file:
+                order_file.write(json.dumps({**order._asdict(), "directory": str(order.directory)}).encode())
+                order_file.seek(0)
                 transport, protocol = await loop.subprocess_exec(
                     lambda: _Streams(_CHUNK, loop),
-                    # Neither the user's site nor the command's environment has a say in the launcher.
-                    sys.executable, "-I", "-S", str(launcher.__file__), str(paper.fileno()), str(listening),
+                    # Neither the user's site packages nor the command's environment affect the launcher.
+                    sys.executable, "-I", "-S", str(launcher.__file__), str(order_file.fileno()), str(listening),
                     stdin=streams[0], stdout=streams[1], stderr=streams[2], env={}, cwd="/",
-                    start_new_session=True, pass_fds=(paper.fileno(), listening),
+                    start_new_session=True, pass_fds=(order_file.fileno(), listening),
                 )  # fmt: skip
         except BaseException:
             os.close(lifeline)
-            if ours is not None:
-                os.close(ours)
+            if agent_end is not None:
+                os.close(agent_end)
             raise
         finally:
             os.close(listening)
-            if theirs is not None:
-                os.close(theirs)
-        return cls(transport, protocol, lifeline, ours)
+            if command_end is not None:
+                os.close(command_end)
+        return cls(transport, protocol, lifeline, agent_end)
 
     def terminate(self) -> None:
-        """SIGTERM to the command and all of its group."""
+        """Send SIGTERM to the command's process group."""
         self._signal(b"T")
 
     def kill(self) -> None:
-        """SIGKILL to the command and to all that it started."""
+        """Send SIGKILL to the command and all processes that it started."""
         self._signal(b"K")
 
     async def finish(self, stdin: AsyncIterator[bytes] | None, stdout: Write, stderr: Write | None = None) -> int:
-        """Carry its streams until it ends; its exit code. Whatever ends this early ends the command."""
+        """Copy its streams until it ends and return its exit code. Cancelling this kills the command."""
         feeding: asyncio.Task[None] | None = None
         try:
             async with asyncio.TaskGroup() as group:
                 if self._terminal is not None:
-                    carrying = [group.create_task(_read_along(self._terminal, stdout))]
+                    carrying = [group.create_task(_copy_terminal(self._terminal, stdout))]
                 else:
                     streams = ((self._streams.stdout, stdout), (self._streams.stderr, stderr))
-                    carrying = [group.create_task(_carry(out, to)) for out, to in streams if out and to]
+                    carrying = [group.create_task(_copy(out, to)) for out, to in streams if out and to]
                 if stdin is not None:
                     feeding = group.create_task(self._feed(stdin))
                 await self._streams.exited.wait()
                 code = self._transport.get_returncode() or 0
-                if code < 0:  # not the launcher's own words: it was killed
+                if code < 0:  # the launcher was killed
                     await asyncio.wait(carrying, timeout=_LEFT_OVER_SECONDS)
                     for task in carrying:
                         task.cancel()
@@ -128,9 +128,9 @@ class Child:
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
         finally:
-            self._let_go()
+            self._close()
             await self._streams.exited.wait()
-            self._transport.close()  # streams that nobody read to their end
+            self._transport.close()  # closes streams with unread data
         return code if code >= 0 else 128 - code
 
     def _signal(self, word: bytes) -> None:
@@ -138,7 +138,7 @@ class Child:
             with suppress(BrokenPipeError):  # it has ended
                 os.write(self._lifeline, word)
 
-    def _let_go(self) -> None:
+    def _close(self) -> None:
         lifeline, self._lifeline = self._lifeline, -1
         if lifeline >= 0:
             os.close(lifeline)
@@ -161,12 +161,12 @@ class Child:
                 await _type(self._terminal, _END_OF_TRANSMISSION)
 
 
-async def _carry(stream: asyncio.StreamReader, write: Write) -> None:
+async def _copy(stream: asyncio.StreamReader, write: Write) -> None:
     while data := await stream.read(_CHUNK):
         await write(data)
 
 
-async def _read_along(terminal: int, write: Write) -> None:
+async def _copy_terminal(terminal: int, write: Write) -> None:
     os.set_blocking(terminal, False)
     while True:
         try:
@@ -174,7 +174,7 @@ async def _read_along(terminal: int, write: Write) -> None:
         except BlockingIOError:
             await _readable(terminal)
             continue
-        except OSError:  # EIO: nobody holds the other end any more
+        except OSError:  # EIO: the other end is closed
             return
         await write(data)
 

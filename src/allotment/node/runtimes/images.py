@@ -1,23 +1,22 @@
-"""Images as commands of this machine: the file that says what stands for an image where nothing is pulled.
+"""The images file: maps container images to commands and root file systems of this machine, because nothing is pulled.
 
-A runtime without a registry can only run what somebody put there. This file is that somebody's word: an image that it
-does not name does not start, and a manifest's own command runs only where the entry of its image allows it. That
-matters, because with the ``process`` runtime such a command runs with all rights of whoever started the agent.
+An image that the file does not list does not start, and a manifest's own command runs only if the entry of its image
+allows it. With the ``process`` runtime such a command has all permissions of the user who started the agent.
 
 An example::
 
     [[image]]
-    pattern = "registry.example/server"            # any tag; `*` stands for anything
+    pattern = "registry.example/server"            # any tag; `*` matches anything
     command = ["{python}", "-m", "http.server", "{port}"]
     env = { LANG = "C.UTF-8" }
 
     [[image]]
     pattern = "ubuntu:22.04"
-    commands = "run"                               # what the manifest says, here on this machine
+    commands = "run"                               # run the manifest's command on this machine
 
     [[image]]
     pattern = "busybox"
-    rootfs = "rootfs/busybox"                      # for OCI runtimes: a folder, beside this file
+    rootfs = "rootfs/busybox"                      # for OCI runtimes: a folder, relative to this file
     command = ["sh"]
     commands = "run"
 
@@ -39,7 +38,7 @@ from allotment.checkout import APPLICATION, examples_folder
 from allotment.model.trees import Tree
 from allotment.node.runtimes.runtime import NotStarted
 
-#: What becomes of a manifest's command: ``refused`` does not start, ``ignored`` runs the image's own, ``run`` runs it.
+#: Policy for a manifest's command: ``refused`` fails the start, ``ignored`` runs the image's own, ``run`` runs it.
 Commands = Literal["refused", "ignored", "run"]
 
 #: The image of the articles' GPU demo.
@@ -50,11 +49,11 @@ _DEFAULT_HOST: Final = re.compile(r"(?:docker\.io/)?(?:library/)?")
 
 
 class InvalidImages(ValueError):
-    """Raised for a file that cannot be used; the text says file, entry and field, and what was wanted."""
+    """Raised for an invalid images file; the text has file, entry, field and what was expected."""
 
 
 class Image(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What stands for the images of a pattern. ``directory``: where to run; ``rootfs``: a container's file system."""
+    """The entry for images of a pattern. ``directory``: working directory; ``rootfs``: for OCI runtimes."""
 
     pattern: str
     command: tuple[str, ...] = ()
@@ -69,10 +68,10 @@ class Image(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return {name: value for name, value in self.env.items() if name not in written}
 
     def words(self, spec: Tree, words: Sequence[str], port: int | None, *, walled: bool = False) -> tuple[str, ...]:
-        """What a container of this image runs: as in Kubernetes, ``command`` replaces and ``args`` follow.
+        """The command line of a container: as in Kubernetes, ``command`` replaces the image's and ``args`` follow it.
 
-        ``spec``: the container's; ``words``: its command and arguments, resolved. ``walled``: it runs in a real
-        container, where a manifest's command is no danger. Raises NotStarted.
+        ``spec``: the container's; ``words``: its command and arguments, resolved. ``walled``: it runs isolated in a
+        real container, so a manifest's command is allowed. Raises NotStarted.
         """
         own = tuple(_filled(word, port) for word in self.command)
         if self.commands == "ignored":
@@ -84,8 +83,8 @@ class Image(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         else:
             raise NotStarted(
                 "CreateContainerError",
-                f"image {spec.get('image')!r} runs its own command only, and the manifest sets another, which would run "
-                f'on this machine. To allow that, set commands = "run" for pattern = "{self.pattern}"; to run the '
+                f"image {spec.get('image')!r} runs its own command only, and the manifest sets another, which would "
+                f'run on this machine. To allow that, set commands = "run" for pattern = "{self.pattern}"; to run the '
                 f'image\'s own command instead, set commands = "ignored"',
             )
         if not found:
@@ -98,7 +97,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Images:
-    """The entries of a file; the first that fits counts. ``source``: the file, as told to users."""
+    """The entries of an images file; the first match is used. ``source``: the file name shown in messages."""
 
     def __init__(self, entries: Sequence[Image], source: str = "images.toml") -> None:
         self.entries = tuple(entries)
@@ -106,7 +105,7 @@ class Images:
         self._patterns = [(_expression(entry.pattern), entry) for entry in entries]
 
     def find(self, name: str) -> Image | None:
-        """The entry of an image.
+        """The first entry that matches an image, or None.
 
         >>> Images([Image("ubuntu"), Image("*/demo:v1")]).find("docker.io/library/ubuntu:22.04").pattern
         'ubuntu'
@@ -118,19 +117,19 @@ class Images:
         return None
 
     def take(self, spec: Tree) -> Image:
-        """The entry of a container's image. Raises NotStarted, as when an image is neither there nor pulled."""
+        """The entry of a container's image. Raises NotStarted like a failed image pull."""
         name = spec.get("image", "")
         if entry := self.find(name):
             return entry
         what_to_do = f'nothing is pulled here: add an [[image]] with pattern = "{name}" to {self.source}'
         if spec.get("imagePullPolicy") == "Never":
-            told = f'Container image "{name}" is not present with pull policy of Never'
-            raise NotStarted("ErrImageNeverPull", f"{told}; {what_to_do}")
+            message = f'Container image "{name}" is not present with pull policy of Never'
+            raise NotStarted("ErrImageNeverPull", f"{message}; {what_to_do}")
         raise NotStarted("ErrImagePull", f'failed to pull image "{name}": not found; {what_to_do}')
 
 
 def read_images(path: Path) -> Images:
-    """The images of a file; folders in it are relative to where it lies. Raises InvalidImages."""
+    """Read an images file; its folders are relative to it. Raises InvalidImages."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -141,9 +140,9 @@ def read_images(path: Path) -> Images:
 
 
 def demo_images() -> Images:
-    """The images that are known without a file: in a source tree, its own application for the articles' GPU demo.
+    """The images available without a file: in a source tree, its own application for the articles' GPU demo.
 
-    Nothing of a manifest runs in it: neither its command nor its arguments.
+    A manifest's command and arguments are ignored.
     """
     source, folder = "a file for --images", examples_folder()
     if folder is None:
@@ -153,7 +152,7 @@ def demo_images() -> Images:
 
 
 def parse_images(text: str, source: str, folder: Path) -> Images:
-    """The images of a text; its folders are relative to ``folder``. Raises InvalidImages with all faults."""
+    """Parse an images file; its folders are relative to ``folder``. Raises InvalidImages with all errors."""
     try:
         file = msgspec.convert(tomllib.loads(text), _File)
     except tomllib.TOMLDecodeError as error:
@@ -213,7 +212,7 @@ def _expression(pattern: str) -> re.Pattern[str]:
 
 
 def _spellings(name: str) -> Iterator[str]:
-    """An image's name as patterns may spell it: without the default registry; with digest and tag, and without."""
+    """The forms of an image name that a pattern may match: without default registry, digest, or tag."""
     name = _DEFAULT_HOST.sub("", name, count=1)
     yield name
     name = name.partition("@")[0]

@@ -1,11 +1,11 @@
-"""Stands between an agent and one command, so that nothing of the command outlives its container or its agent.
+"""Supervises one command for an agent, so that none of its processes outlives the container or the agent.
 
-Run as a program of its own: ``python -I -S launcher.py ORDER LIFELINE``, two open files. ORDER holds the command as
-JSON, so that nobody reads a secret in a list of processes. LIFELINE is the end of a pipe that only the agent can
-write: ``T`` asks the command's group to end, ``K`` and the agent's own death, however sudden, end everything.
+Run as a program: ``python -I -S launcher.py ORDER LIFELINE``, two open file descriptors. ORDER holds the command as
+JSON, so that secrets are not visible in the process list. LIFELINE is the reading end of a pipe that only the agent
+writes: ``T`` sends SIGTERM to the command's group; ``K`` or end of file (the agent died) kills everything.
 
-Whatever the command starts and abandons becomes this program's child (a subreaper, Linux only) and dies with it, even
-in a session of its own. It imports next to nothing, because it is started once for each container.
+Orphaned processes of the command become children of this program (a subreaper, Linux only) and are killed with it, even
+in their own session. It imports very little, because it is started once per container.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _KILLED: Final = 128 + signal.SIGKILL
 
 
 def main(order_file: int, lifeline: int) -> int:
-    """Run the command of an order; its exit code, 128 + n for signal n."""
+    """Run the command of an order and return its exit code, 128 + n for signal n."""
     with os.fdopen(order_file, "rb") as file:
         order: dict[str, Any] = json.load(file)
     os.set_inheritable(lifeline, False)
@@ -42,19 +42,19 @@ def main(order_file: int, lifeline: int) -> int:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
-    # What comes for the command before it is one waits for it.
+    # Signals for the command stay pending until it has started.
     signal.pthread_sigmask(signal.SIG_BLOCK, _IGNORED)
     me = os.getpid()
     command = os.fork()
     if command == 0:
-        _become(order, me)
+        _exec_command(order, me)
     code = _watch(command, lifeline, asleep)
     last = _end_all(command)
     return code if code is not None else last
 
 
-def _become(order: dict[str, Any], parent: int) -> NoReturn:
-    """Turn into the command. Only system calls: this is a fork."""
+def _exec_command(order: dict[str, Any], parent: int) -> NoReturn:
+    """Replace this forked process with the command, using only system calls."""
     try:
         os.setsid()
         _control(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
@@ -70,18 +70,18 @@ def _become(order: dict[str, Any], parent: int) -> NoReturn:
     except OSError as error:
         os.write(2, f'exec: "{order["words"][0]}": {error.strerror}\n'.encode())
         os._exit(_NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE)
-    except ValueError as error:  # a NUL, or half of a character, in a word or a variable
+    except ValueError as error:  # a NUL or a lone surrogate in a word or variable
         os.write(2, f'exec: "{ascii(order["words"][0])[1:-1]}": {error}\n'.encode())
         os._exit(_NOT_EXECUTABLE)
 
 
 def _watch(command: int, lifeline: int, asleep: int) -> int | None:
-    """Wait for the command's end, or None for the word to end it."""
+    """Wait for the command and return its exit code; None if the agent orders a kill or died."""
     while True:
         ready, _, _ = select.select([lifeline, asleep], [], [])
         if lifeline in ready:
-            told = os.read(lifeline, 64)
-            if not told or b"K" in told:
+            words = os.read(lifeline, 64)
+            if not words or b"K" in words:
                 return None
             _terminate(command)
         if asleep in ready:
@@ -99,7 +99,7 @@ def _terminate(command: int) -> None:
 
 
 def _reap(command: int) -> int | None:
-    """Bury who has ended; the command's code if it is among them."""
+    """Reap ended processes; returns the command's exit code if it is one of them."""
     while True:
         try:
             ended, status = os.waitpid(-1, os.WNOHANG)
@@ -112,7 +112,7 @@ def _reap(command: int) -> int | None:
 
 
 def _end_all(command: int) -> int:
-    """Kill and bury everything that is left; the command's code if it was."""
+    """Kill and reap all remaining processes; returns the command's exit code if it was one of them."""
     code = _KILLED
     while True:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -122,7 +122,7 @@ def _end_all(command: int) -> int:
                 os.kill(child, signal.SIGKILL)
         try:
             ended, status = os.waitpid(-1, 0)
-            while ended:  # all who are dead by now: looking for those who are not takes longer
+            while ended:  # reap all dead ones first: scanning for live ones is slower
                 if ended == command:
                     code = _code(status)
                 ended, status = os.waitpid(-1, os.WNOHANG)
@@ -134,7 +134,7 @@ def _children() -> Iterator[int]:
     me = os.getpid()
     try:
         processes = [entry.name for entry in os.scandir("/proc") if entry.name.isdecimal()]
-    except FileNotFoundError:  # another system: the group is all that is known
+    except FileNotFoundError:  # not Linux: only the group is known
         return
     for process in processes:
         with contextlib.suppress(OSError):
@@ -143,7 +143,7 @@ def _children() -> Iterator[int]:
                 stat = os.read(file, 4096)
             finally:
                 os.close(file)
-            # After the name in parentheses, which may hold anything: the state, the parent.
+            # The name in parentheses may contain anything; state and parent follow it.
             if int(stat.rpartition(b")")[2].split()[1]) == me:
                 yield int(process)
 
@@ -154,7 +154,7 @@ def _code(status: int) -> int:
 
 
 def _control(what: int, value: int) -> None:
-    # Other systems have no such call: there, what leaves its group outlives its container.
+    # Other systems have no prctl: there, a process that leaves its group outlives the container.
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:
         prctl(what, value, 0, 0, 0)

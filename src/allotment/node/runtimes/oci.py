@@ -1,11 +1,11 @@
-"""Containers by an OCI runtime of this machine, ``crun`` or ``runc``: real walls, real device nodes, CDI to the letter.
+"""The container runtime that uses ``crun`` or ``runc``: real isolation, real device nodes, complete CDI support.
 
-It needs root. Nothing is pulled: an image is a folder that the file of images names as its ``rootfs``. The folder is
-mounted read-only and shared by all containers of the image; mount points that it lacks are made in it, empty. Limits
-of memory and CPU are not set, and a container's network is its own loopback.
+It requires root. Nothing is pulled: an image is the folder that the images file sets as its ``rootfs``. The folder is
+mounted read-only and shared by all containers of the image; missing mount points are created in it. Memory and CPU
+limits are not set, and a container's network is only its own loopback.
 
-The runtime stays in the foreground under a launcher, so a container ends with its agent. What it keeps on disk of a
-container (state, cgroup) is removed when the container ends, or by the next agent in the same folder.
+The OCI runtime stays in the foreground under a launcher, so a container ends with its agent. The state and cgroup of a
+container are removed when it ends, or by the next agent in the same folder.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ _CLONE_NEWNET: Final = 0x40000000
 
 
 def find_program() -> str | None:
-    """The OCI runtime of this machine; None where there is none or we are not root."""
+    """The path of this machine's OCI runtime; None if not found or not running as root."""
     if os.geteuid() != 0:
         return None
-    # crun refuses a machine with both generations of cgroups, runc does not mind.
+    # crun fails on hosts with both cgroup v1 and v2; runc works there.
     order = reversed(_PROGRAMS) if _HYBRID.exists() else _PROGRAMS
     return next((path for name in order if (path := shutil.which(name))), None)
 
 
 class OciRuntime:
-    """Runs containers by an OCI runtime. ``folder`` is this runtime's alone.
+    """Runs containers with an OCI runtime. ``folder`` is used only by this object.
 
-    ``program``: the runtime's words, one or a wrapper that ends in it; ``name``: what container ids begin with.
+    ``program``: the runtime's command, possibly with a wrapper before it; ``name``: the prefix of container ids.
     """
 
     real = True
@@ -60,7 +60,7 @@ class OciRuntime:
         self._images = images
         self._folder = folder
         self._running: set[OciRunning] = set()
-        self._begun = asyncio.Lock()
+        self._cleanup_lock = asyncio.Lock()
         self._clean = False
         self.program = (*program, "--root", str(folder / "state"))
         self.name = name
@@ -69,8 +69,8 @@ class OciRuntime:
         """Start a container. Raises NotStarted."""
         image = self._images.take(sandbox.spec)
         if not image.rootfs:
-            told = f"set rootfs to a folder for pattern = {image.pattern!r} in {self._images.source}"
-            raise NotStarted("ErrImagePull", f"image {sandbox.spec.get('image')!r} has no root file system here: {told}")
+            fix = f"set rootfs to a folder for pattern = {image.pattern!r} in {self._images.source}"
+            raise NotStarted("ErrImagePull", f"image {sandbox.spec.get('image')!r} has no root file system here: {fix}")
         port = next((port["containerPort"] for port in sandbox.spec.get("ports") or ()), None)
         words = image.words(sandbox.spec, sandbox.words, port, walled=True)
         await self._remove_left_over()
@@ -92,14 +92,14 @@ class OciRuntime:
         return running
 
     async def close(self) -> None:
-        """Kill everything that still runs, and remove what was kept of it."""
+        """Kill all running containers and remove their files."""
         running = list(self._running)
         for each in running:
             each.kill()
         await asyncio.gather(*(each.ended for each in running), return_exceptions=True)
 
     async def run_command(self, *words: str) -> str:
-        """Have the runtime do something at once; what it says, which is an error's text if it fails."""
+        """Run a command of the OCI runtime and return its output, which is an error text if it fails."""
         said = bytearray()
 
         async def hear(data: bytes) -> None:
@@ -110,8 +110,8 @@ class OciRuntime:
         return said.decode(errors="replace").strip()
 
     async def _remove_left_over(self) -> None:
-        """Remove what an agent that was killed left: its containers are dead, their states and cgroups are not."""
-        async with self._begun:
+        """Remove the states and cgroups that a killed agent left; its containers are dead."""
+        async with self._cleanup_lock:
             if self._clean:
                 return
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -135,10 +135,10 @@ class OciRunning:
         self._held: bytearray | None = bytearray()
 
     async def begin(self, output: Write) -> None:
-        """Start it, and wait until it is started. Raises NotStarted."""
+        """Start it and wait until it runs. Raises NotStarted."""
 
         async def gate(data: bytes) -> None:
-            # What comes before the container runs is the runtime's word on why it does not.
+            # Output before the container runs is the OCI runtime's error message.
             if self._held is None:
                 await output(data)
             else:
@@ -170,20 +170,20 @@ class OciRunning:
         held, self._held = self._held, None
         if held:
             await output(bytes(held))
-        if self.ended.done():  # over before anybody saw it run
+        if self.ended.done():  # it ended before it was seen running
             shutil.rmtree(self._folder, ignore_errors=True)
 
     async def wait(self) -> int:
-        """Its exit code, once it ended and all that it printed was taken."""
+        """Wait until it has ended and its output is read; returns the exit code."""
         return await asyncio.shield(self.ended)
 
     def kill(self) -> None:
-        """End the runtime and with it the container."""
+        """Kill the OCI runtime and with it the container."""
         if self._child is not None:
             self._child.kill()
 
     async def stop(self, grace_seconds: float) -> None:
-        """SIGTERM to its first process; SIGKILL to all when the time is over."""
+        """Send SIGTERM to its first process, and SIGKILL to all after the grace period."""
         await self._runtime.run_command("kill", self._folder.name, "TERM")
         await asyncio.wait([self.ended], timeout=max(grace_seconds, 0))
         if not self.ended.done():
@@ -195,7 +195,7 @@ class OciRunning:
     async def exec(
         self, words: Sequence[str], *, stdin: AsyncIterator[bytes] | None, stdout: Write, stderr: Write, tty: bool
     ) -> int:
-        """Run a command in the container, with its environment, user and folder."""
+        """Run a command in the container, with its environment, user and working directory."""
         process = {**self._config["process"], "args": list(words), "terminal": tty}
         with tempfile.NamedTemporaryFile("w", dir=self._folder, prefix="exec-", suffix=".json") as file:
             json.dump(process, file)
@@ -215,7 +215,7 @@ class OciRunning:
         return StreamConnection(*await asyncio.open_connection(sock=connected))
 
     async def _runs(self) -> bool:
-        """Whether it can be sent signals and commands; the file of its process may come before that."""
+        """Whether it accepts signals and commands; the pid file may exist earlier."""
         if self._pid() is None:
             return False
         try:
@@ -244,10 +244,10 @@ def _environment() -> dict[str, str]:
 
 
 async def _in_network_of(pid: int, port: int) -> socket.socket:
-    """A connection made inside the network namespace of a process. Raises OSError.
+    """Open a connection inside the network namespace of a process. Raises OSError.
 
-    A socket stays in the namespace where it was made, and a namespace belongs to a thread. So a thread of its own
-    enters, connects and ends: no other ever sees the wrong network.
+    A socket stays in the namespace where it was created, and the namespace is set per thread. A dedicated thread
+    enters it, connects and ends, so that no other thread is affected.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[socket.socket] = loop.create_future()

@@ -1,8 +1,8 @@
-"""An OCI bundle: the configuration of a container as ``crun`` and ``runc`` take it, from a pod's manifest.
+"""Builds the OCI configuration (``config.json``) of a container from a pod's manifest.
 
-The root is a folder, mounted read-only, with ``/tmp``, ``/run`` and ``/var/tmp`` in memory where the folder has them.
-The container has process, mount, host name, IPC and network namespaces of its own. In the network there is the loopback
-only: whoever wants to reach a port enters the namespace (:mod:`.oci`).
+The root folder is mounted read-only, with tmpfs on ``/tmp``, ``/run`` and ``/var/tmp`` if the folder has them. The
+container has its own process, mount, host name, IPC and network namespaces. The network has only the loopback; to reach
+a port, :mod:`.oci` enters the namespace.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from allotment.cdi import oci
 from allotment.model.trees import Tree
 from allotment.node.runtimes.runtime import Sandbox
 
-#: What containers may do by default, as containerd and Docker have it.
+#: The default capabilities of containerd and Docker.
 _CAPABILITIES: Final = tuple(
     f"CAP_{name}"
     for name in (

@@ -1,29 +1,28 @@
-"""Containers as processes of this machine: real programs, ports and logs, without root, and without any walls.
+"""The container runtime that runs processes of this machine: real programs, ports and logs, no root, no isolation.
 
-A container's command runs with all rights of the user who started the agent: it sees his files, his network and his
-other processes. So this runtime is for one's own manifests on one's own machine. It is never a default, and it runs
-only what a file of images allows (:mod:`.images`).
+A container's command has all permissions of the user who started the agent: it can access that user's files, network
+and processes. Use it only for your own manifests on your own machine. It is never a default, and it runs only what an
+images file allows (:mod:`.images`).
 
-What a command has of its container:
+A command gets from its container:
 
 - its own session and process group, working folder (``HOME`` and ``TMPDIR``, empty, removed at the end), log;
-- the manifest's variables, over these the ones of its CDI devices; none of the agent's own but ``PATH`` and ``LANG``;
-- the cluster, where its pod has an account's token: in ``KUBECONFIG``, with which all clients find it;
+- the manifest's variables, overridden by those of its CDI devices; of the agent's only ``PATH`` and ``LANG``;
+- a ``KUBECONFIG`` for the cluster, if its pod has a service account token;
 - its own ports: for each ``containerPort`` P a free port of 127.0.0.1 in ``PORT_P``, the first also in ``PORT``,
-  whatever the manifest says of these. The program must listen there; whoever connects to P of the pod comes there;
+  overriding the manifest. The program must listen there; connections to P of the pod are forwarded to it;
 - its NVIDIA devices, and no others, in ``CUDA_VISIBLE_DEVICES``, unless the manifest or CDI sets it.
 
-Where the file of images does not let a manifest's own command run, nothing else of the manifest may bring code of its
-own into the image's: variables by which loaders and interpreters find code are not set, and its working folder is not
-the program's.
+If the images file does not allow a manifest's own command, the manifest cannot inject code into the image's command
+either: variables that loaders and interpreters use to find code are not set, and ``workingDir`` is ignored.
 
-What it has not: a file system of its own. A volume or CDI mount is not mounted. Instead, a word or variable that is a
-path in it (or has one between colons) is given as the path on the host. Where both paths are the same, nothing needs
-doing. Mount options (``ro``), device nodes, hooks, network interfaces, groups, users, limits and security settings have
-no effect. The log's first line says which mounts lie elsewhere, and which hooks and interfaces are missing.
+It has no file system of its own. A volume or CDI mount is not mounted; instead, container paths in words and variables
+are replaced by the host paths. Mount options (``ro``), device nodes, hooks, network interfaces, groups, users, limits
+and security settings have no effect. The first log line lists the mounts at other paths, and the hooks and interfaces
+that are missing.
 
-The end comes as SIGTERM to the group, and after the grace SIGKILL to everything that the command ever started. The same
-happens when the agent dies (:mod:`.launcher`).
+Stopping sends SIGTERM to the group, and SIGKILL after the grace period to every process that the command started. When
+the agent dies, they are killed (:mod:`.launcher`).
 """
 
 from __future__ import annotations
@@ -76,9 +75,9 @@ _HERE: Final = "127.0.0.1"
 _PREFIX: Final = "container-"
 _REFUSED_CODE: Final = 126
 _NOT_FOUND_CODE: Final = 127
-#: Variables by which a vendor's programs are told their devices, where no walls hide the others.
+#: Variables that select the devices of a vendor's programs, because the others are not hidden by isolation.
 _VISIBLE: Final = {"gpu.nvidia.com": "CUDA_VISIBLE_DEVICES"}
-#: Variables that have a program run code from elsewhere.
+#: Variables that make a program load code from elsewhere.
 _STEERING: Final = re.compile(
     "PATH|HOME|ENV|BASH_ENV|IFS|SHELLOPTS|GCONV_PATH|CLASSPATH|NODE_OPTIONS|NODE_PATH|RUBYLIB|RUBYOPT|.*JAVA_.*OPTIONS|"
     "(LD_|DYLD_|PYTHON|PERL5|LUA_|GEM_|PHP).*"
@@ -86,9 +85,9 @@ _STEERING: Final = re.compile(
 
 
 class ProcessRuntime:
-    """Runs containers as processes. ``folder`` is this runtime's alone: what a killed agent left there is removed.
+    """Runs containers as processes. ``folder`` is used only by this object; files of a killed agent are removed.
 
-    ``server``: the API server's URL; empty: containers do not reach it.
+    ``server``: the API server's URL; empty if containers have no access to it.
     """
 
     real = True
@@ -99,7 +98,7 @@ class ProcessRuntime:
         self._folder = folder
         self._running: set[ProcessRunning] = set()
         self._ports: set[int] = set()
-        self._begun = False
+        self._cleaned = False
 
     @property
     def name(self) -> str:
@@ -120,22 +119,22 @@ class ProcessRuntime:
         return running
 
     async def close(self) -> None:
-        """Kill everything that still runs."""
+        """Kill all running containers."""
         for running in list(self._running):
             running.kill()
         await asyncio.gather(*(running.ended for running in self._running), return_exceptions=True)
 
     async def _start(self, sandbox: Sandbox, image: Image, ports: Mapping[int, int], output: Write) -> ProcessRunning:
         first = next(iter(ports.values()), None)
-        places = dict(_places(sandbox))
+        places = dict(_host_paths_of(sandbox))
         program, *rest = image.words(sandbox.spec, sandbox.words, first)
-        if sandbox.spec.get("command") and image.commands != "ignored":  # else it is one of this machine
+        if sandbox.spec.get("command") and image.commands != "ignored":  # else the program is a host path
             program = _translated(program, places)
         words = [program, *(_translated(word, places) for word in rest)]
         folder = self._new_folder(sandbox.spec["name"])
         try:
             environment = _environment(sandbox, image, ports, folder)
-            # The container's own folder is one of the host's already, even if the container has a volume at /tmp.
+            # The container's own folder is a host path already, even if the container has a volume at /tmp.
             inside = {name: value for name, value in environment.items() if value != str(folder)}
             environment |= {name: _translated(value, places) for name, value in inside.items()}
             environment = variables(sandbox, self._server, folder) | environment
@@ -143,8 +142,8 @@ class ProcessRuntime:
             if _found(words[0], environment, directory) is None:
                 raise NotStarted("RunContainerError", _not_found(words[0]))
             if notes := [*_notes(sandbox.edits, places), *_withheld(sandbox, image)]:
-                told = f"allotment: runs as a process of this machine, without isolation: {'; '.join(notes)}\n"
-                await output(told.encode())
+                line = f"allotment: runs as a process of this machine, without isolation: {'; '.join(notes)}\n"
+                await output(line.encode())
             order = ProcessOrder(words, environment, directory)
             child = await Child.start(order)
         except OSError as error:
@@ -161,14 +160,14 @@ class ProcessRuntime:
 
     def _new_folder(self, container: str) -> Path:
         self._folder.mkdir(parents=True, exist_ok=True)
-        if not self._begun:
-            self._begun = True
+        if not self._cleaned:
+            self._cleaned = True
             for left in self._folder.glob(f"{_PREFIX}*"):
                 shutil.rmtree(left, ignore_errors=True)
         return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{container}-", dir=self._folder))
 
     def _free_ports(self, spec: Tree) -> dict[int, int]:
-        """A port of this machine for each that the container declares."""
+        """Reserve a free host port for each TCP port that the container declares."""
         found: dict[int, int] = {}
         for declared in spec.get("ports") or ():
             if declared.get("protocol", "TCP") == "TCP":
@@ -180,20 +179,20 @@ class ProcessRuntime:
             with socket.socket() as probe:
                 probe.bind((_HERE, 0))
                 port: int = probe.getsockname()[1]
-            if port not in self._ports:  # one that its program has not opened yet
+            if port not in self._ports:  # else reserved, but not opened by its program yet
                 self._ports.add(port)
                 return port
 
 
 class ProcessRunning:
-    """A container's command that runs."""
+    """A container's running command."""
 
     def __init__(
         self, child: Child, order: ProcessOrder, image: Image, ports: Mapping[int, int], places: Mapping[str, str],
         folder: Path, output: Write,
     ) -> None:  # fmt: skip
         self.ports = ports
-        self._places = places
+        self._host_paths = places
         self._child = child
         self._order = order
         self._image = image
@@ -202,15 +201,15 @@ class ProcessRunning:
         self.ended = asyncio.create_task(self._life(output))
 
     async def wait(self) -> int:
-        """Its exit code, once it ended and all that it printed was taken."""
+        """Wait until it has ended and its output is read; returns the exit code."""
         return await asyncio.shield(self.ended)
 
     def kill(self) -> None:
-        """SIGKILL to everything it started."""
+        """Send SIGKILL to all its processes."""
         self._child.kill()
 
     async def stop(self, grace_seconds: float) -> None:
-        """SIGTERM to its group; SIGKILL to everything it started when the time is over."""
+        """Send SIGTERM to its group, and SIGKILL to all its processes after the grace period."""
         self._child.terminate()
         await asyncio.wait([self.ended], timeout=max(grace_seconds, 0))
         if not self.ended.done():
@@ -222,10 +221,12 @@ class ProcessRunning:
     ) -> int:
         """Run a command in the same environment and folder, until it or the container ends."""
         if self._image.commands != "run":
-            told = f'the command would run on this machine: set commands = "run" for {self._image.pattern} to allow it'
-            await stderr(f"exec: {told}\n".encode())
+            message = (
+                f'the command would run on this machine: set commands = "run" for {self._image.pattern} to allow it'
+            )
+            await stderr(f"exec: {message}\n".encode())
             return _REFUSED_CODE
-        words = [_translated(word, self._places) for word in words]
+        words = [_translated(word, self._host_paths) for word in words]
         if _found(words[0], self._order.environment, self._order.directory) is None:
             await stderr(f"{_not_found(words[0])}\n".encode())
             return _NOT_FOUND_CODE
@@ -240,16 +241,16 @@ class ProcessRunning:
             self._exec_children.discard(child)
 
     async def connect(self, port: int) -> StreamConnection:
-        """Connect to where its program was told to listen for a port. Raises OSError."""
+        """Connect to the host port that is assigned to a container port. Raises OSError."""
         here = self.ports.get(port)
         if here is None:
-            # Never the host's own port of that number: somebody else's service may be there.
+            # Never use the host port of the same number: it may belong to another service.
             raise ConnectionRefusedError(f"port {port}: the container declares no such containerPort")
         try:
             return StreamConnection(*await asyncio.open_connection(_HERE, here))
         except OSError as error:
-            told = f"port {port}: no process listens on {_HERE}:{here}, which is set in PORT"
-            raise ConnectionRefusedError(f"{told}: {error.strerror or error}") from None
+            message = f"port {port}: no process listens on {_HERE}:{here}, which is set in PORT"
+            raise ConnectionRefusedError(f"{message}: {error.strerror or error}") from None
 
     async def _life(self, output: Write) -> int:
         try:
@@ -261,9 +262,9 @@ class ProcessRunning:
 
 
 def _environment(sandbox: Sandbox, image: Image, ports: Mapping[int, int], folder: Path) -> dict[str, str]:
-    """From weak to strong: the runtime's, the image's, the manifest's, the ports', CDI's."""
-    asked = {name: value for name, value in sandbox.environment.items() if not _is_withheld(name, image)}
-    written = asked.keys() & {variable["name"] for variable in sandbox.spec.get("env") or ()}
+    """The variables, in increasing precedence: runtime, image, manifest, ports, CDI."""
+    requested = {name: value for name, value in sandbox.environment.items() if not _is_withheld(name, image)}
+    written = requested.keys() & {variable["name"] for variable in sandbox.spec.get("env") or ()}
     own = {
         "PATH": os.environ.get("PATH", os.defpath),
         "LANG": os.environ.get("LANG", "C.UTF-8"),
@@ -272,16 +273,16 @@ def _environment(sandbox: Sandbox, image: Image, ports: Mapping[int, int], folde
     }
     for driver, variable in _VISIBLE.items():
         own[variable] = ",".join(device.uuid for device in sandbox.devices if device.driver == driver and device.uuid)
-    given = {name: value for name, value in own.items() if name not in written}
-    heard = {f"PORT_{port}": str(here) for port, here in ports.items()}
+    defaults = {name: value for name, value in own.items() if name not in written}
+    port_variables = {f"PORT_{port}": str(here) for port, here in ports.items()}
     for here in list(ports.values())[:1]:
-        heard["PORT"] = str(here)
+        port_variables["PORT"] = str(here)
     edits = dict(variable.split("=", 1) for variable in sandbox.edits.env)
-    return {**asked, **given, **image.variables(sandbox.spec), **heard, **edits}
+    return {**requested, **defaults, **image.variables(sandbox.spec), **port_variables, **edits}
 
 
-def _places(sandbox: Sandbox) -> Iterator[tuple[str, str]]:
-    """Where on the host the folders and files of the container lie."""
+def _host_paths_of(sandbox: Sandbox) -> Iterator[tuple[str, str]]:
+    """The container's mount paths with their host paths."""
     for path, source in sandbox.mounts.items():
         yield str(PurePosixPath(path)), str(source)
     for mount in sandbox.edits.mounts:
@@ -290,7 +291,7 @@ def _places(sandbox: Sandbox) -> Iterator[tuple[str, str]]:
 
 
 def _translated(text: str, places: Mapping[str, str]) -> str:
-    """A word, a script or a variable with its container paths as host paths.
+    """Replace container paths by host paths in a word, script or variable.
 
     >>> _translated("cat /etc/app/x.yaml; ls /etc/apps", {"/etc/app": "/tmp/v1"})
     'cat /tmp/v1/x.yaml; ls /etc/apps'
@@ -317,7 +318,7 @@ def _is_withheld(variable: str, image: Image) -> bool:
 
 
 def _withheld(sandbox: Sandbox, image: Image) -> Iterator[str]:
-    """What the manifest sets, and may not set here."""
+    """Notes on variables of the manifest that are not set."""
     names = [each["name"] for each in sandbox.spec.get("env") or () if _is_withheld(each["name"], image)]
     if names:
         yield f'variables not set, because {image.pattern} lacks commands = "run": {", ".join(names)}'
@@ -326,9 +327,9 @@ def _withheld(sandbox: Sandbox, image: Image) -> Iterator[str]:
 def _directory(spec: Tree, image: Image, places: Mapping[str, str], folder: Path) -> Path:
     if image.directory or image.commands != "run":
         return Path(image.directory or folder)
-    asked = spec.get("workingDir") or ""
-    inside = _on_host(asked, places)
-    return Path(inside) if inside != asked else folder
+    requested = spec.get("workingDir") or ""
+    inside = _on_host(requested, places)
+    return Path(inside) if inside != requested else folder
 
 
 def _found(program: str, environment: Mapping[str, str], directory: Path) -> str | None:

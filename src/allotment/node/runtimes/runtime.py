@@ -1,6 +1,6 @@
-"""The interface between a node's agent and what runs its containers.
+"""The container runtime interface.
 
-The agent decides when a container runs, restarts and ends, and keeps its journal; a runtime runs it once.
+The agent decides when a container starts, restarts and ends, and keeps its log; a runtime runs it once.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ Write = Callable[[bytes], Awaitable[None]]
 
 
 class Sandbox(NamedTuple):
-    """One run of a container: what the manifest says, resolved.
+    """The input for one run of a container, with the manifest's references resolved.
 
-    ``words``: command and arguments, with references replaced; none for the image's own. ``environment`` has the
-    manifest's variables; ``edits`` are those of the CDI devices, already merged in the order of the ids, and win over
-    it. ``mounts``: folders and files of volumes by their path in the container.
+    ``words``: command and arguments; empty for the image's own. ``environment``: the manifest's variables. ``edits``:
+    the CDI edits, merged in the order of the device ids; they override the environment. ``mounts``: host paths of
+    volumes by mount path.
     """
 
     pod: Tree
@@ -35,7 +35,7 @@ class Sandbox(NamedTuple):
 
 
 class NotStarted(Exception):
-    """A container cannot be started. ``reason``: what its state shows, ``CreateContainerError``, ``ErrImagePull`` …"""
+    """Raised when a container cannot be started. ``reason``: for its state, such as ``ErrImagePull``."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -46,41 +46,41 @@ class Connection(Protocol):
     """A connection to a port of a container."""
 
     async def read(self) -> bytes:
-        """What came; empty at the end."""
+        """Read the next data; empty at the end."""
         ...
 
     async def write(self, data: bytes) -> None:
-        """Send."""
+        """Send data."""
         ...
 
     async def write_eof(self) -> None:
-        """Nothing more will be sent."""
+        """Close the sending side."""
         ...
 
     async def close(self) -> None:
-        """Let go of it."""
+        """Close the connection."""
         ...
 
 
 class Running(Protocol):
-    """A container that runs."""
+    """A running container."""
 
     async def wait(self) -> int:
-        """Its exit code, once it ended."""
+        """Wait until it has ended; returns the exit code."""
         ...
 
     async def stop(self, grace_seconds: float) -> None:
-        """Ask it to end (SIGTERM); make it (SIGKILL) when the time is over. Returns when it ended."""
+        """Send SIGTERM, and SIGKILL after the grace period. Returns when it has ended."""
         ...
 
     async def exec(
         self, words: Sequence[str], *, stdin: AsyncIterator[bytes] | None, stdout: Write, stderr: Write, tty: bool
     ) -> int:
-        """Run a command beside it; its exit code."""
+        """Run a command in it and return the exit code."""
         ...
 
     async def connect(self, port: int) -> Connection:
-        """Connect to a port. Raises OSError when nobody listens."""
+        """Connect to a port. Raises OSError if no process listens."""
         ...
 
 
@@ -89,18 +89,18 @@ class Runtime(Protocol):
 
     @property
     def name(self) -> str:
-        """As in a container id: ``simulated``, ``process``, ``crun``."""
+        """The prefix of container ids: ``simulated``, ``process``, ``crun``."""
         ...
 
     @property
     def real(self) -> bool:
-        """Whether its containers take the machine's time, however fast the lab's clock runs."""
+        """Whether its containers run in real time, however fast the lab's clock runs."""
         ...
 
     async def start(self, sandbox: Sandbox, output: Write) -> Running:
-        """Start a container; what it prints goes to ``output``. Raises NotStarted."""
+        """Start a container and send its output to ``output``. Raises NotStarted."""
         ...
 
     async def close(self) -> None:
-        """End everything that still runs, and remove what was made for it."""
+        """Kill all running containers and remove their files."""
         ...

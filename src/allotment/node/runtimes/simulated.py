@@ -1,10 +1,10 @@
-"""Containers that do not run: their commands are read by a small shell of our own, and nothing else happens.
+"""The simulated container runtime: a small built-in shell interprets container commands; no process is started.
 
-A command that none of the simulated programs is, alone or in a script, stands for the application: it says so once
-and then works, for ever in a pod that always restarts, for a few seconds in a job or an init container. Two annotations
-of the pod tell otherwise: ``allotment.dev/run-seconds`` and ``allotment.dev/exit-code``. An application is well: it
-answers on its ports, its probes' commands succeed unless they say themselves that they fail (``false``, ``exit 1``),
-and it ends at once when it is asked to. The articles' GPU demo is the one that does something (:mod:`.demo`).
+A command that is not a simulated program, alone or in a script, is taken for the application: it prints one line and
+then works, forever in a pod that always restarts, for a few seconds in a job or an init container. The pod annotations
+``allotment.dev/run-seconds`` and ``allotment.dev/exit-code`` override that. An application is healthy: it answers on
+its ports, its exec probes succeed unless they fail explicitly (``false``, ``exit 1``), and it stops immediately on
+SIGTERM. Only the articles' GPU demo has real behaviour (:mod:`.demo_application`).
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from allotment.model.trees import Tree
 from allotment.node.runtimes.demo_application import ABSENT, demo, is_demo
 from allotment.node.runtimes.runtime import Sandbox, Write
 from allotment.node.runtimes.simulated_http import SimulatedHttpConnection, fixed_answer
-from allotment.node.shell import MISUSED, NOT_FOUND, Streams, TooDeep, nothing, whole
+from allotment.node.shell import MISUSED, NOT_FOUND, NestingTooDeep, Streams, nothing, whole
 from allotment.node.shell_commands import ContainerView, execute
 
 RUN_SECONDS: Final = "allotment.dev/run-seconds"
 EXIT_CODE: Final = "allotment.dev/exit-code"
-#: How long an application works in a pod that is to end.
+#: Seconds that an application works in a pod that runs to completion.
 _WORK_SECONDS: Final = 5.0
 _FOR_EVER: Final = 1e9
-#: 128 and the number of the signal: what a program ends with that SIGTERM or SIGKILL ended.
+#: Exit codes after SIGTERM and SIGKILL: 128 plus the signal number.
 _TERMINATED: Final = 143
 _KILLED: Final = 137
 _PROBES: Final = ("startupProbe", "livenessProbe", "readinessProbe")
 
 
 class SimulatedRuntime:
-    """The runtime. It has nothing of its own but the time: one serves any number of nodes."""
+    """Runs simulated containers. It has no state except the clock: one object serves any number of nodes."""
 
     name = "simulated"
     real = False
@@ -42,15 +42,15 @@ class SimulatedRuntime:
         self._clock = clock
 
     async def start(self, sandbox: Sandbox, output: Write) -> SimulatedContainer:
-        """Begin; what every container can."""
+        """Start a container; it never fails."""
         return SimulatedContainer(sandbox, output, self._clock)
 
     async def close(self) -> None:
-        """Nothing is left behind."""
+        """Do nothing: there is nothing to clean up."""
 
 
 class SimulatedContainer:
-    """A container that seems to run."""
+    """A simulated running container."""
 
     def __init__(self, sandbox: Sandbox, output: Write, clock: Clock) -> None:
         self._sandbox = sandbox
@@ -65,12 +65,12 @@ class SimulatedContainer:
             self._task.add_done_callback(self._demo.end)
 
     async def wait(self) -> int:
-        """Its exit code, once it ended."""
+        """Wait until it has ended; returns the exit code."""
         await self._gone()
         return self._ended_by if self._task.cancelled() else self._task.result()
 
     async def stop(self, grace_seconds: float) -> None:
-        """It ends at once; by SIGTERM where there is time for that."""
+        """Stop it immediately, as if by SIGTERM if there is a grace period, else by SIGKILL."""
         if not self._task.done():
             self._ended_by = _TERMINATED if grace_seconds > 0 else _KILLED
             self._task.cancel()
@@ -84,7 +84,7 @@ class SimulatedContainer:
     async def exec(
         self, words: Sequence[str], *, stdin: AsyncIterator[bytes] | None, stdout: Write, stderr: Write, tty: bool
     ) -> int:
-        """Run a command beside the container's own; its exit code."""
+        """Run a command in the container and return its exit code."""
         if list(words) in _commands(self._sandbox.spec):
             return await self._probe(list(words), stdout)
         streams = Streams(nothing if stdin is None else _reading(stdin), stdout, stderr)
@@ -95,16 +95,16 @@ class SimulatedContainer:
         return code
 
     async def connect(self, port: int) -> SimulatedHttpConnection:
-        """A page on the ports that the container declares or is probed at; on any, if there are none."""
+        """Connect to a port that the container declares or is probed at; to any if it declares none."""
         spec, pod = self._sandbox.spec, self._sandbox.pod
         declared = set(_ports(spec))
         if self._task.done() or (declared and port not in declared):
             raise ConnectionRefusedError(f"connect: connection refused by port {port} of {pod['metadata']['name']}")
-        told = ", ".join(dict.fromkeys(_titles(self._sandbox))) or "none"
-        who = f"pod: {pod['metadata']['name']}\nnode: {pod['spec'].get('nodeName')}\ndevices: {told}\n"
+        titles = ", ".join(dict.fromkeys(_titles(self._sandbox))) or "none"
+        text = f"pod: {pod['metadata']['name']}\nnode: {pod['spec'].get('nodeName')}\ndevices: {titles}\n"
         if self._demo is None and is_demo(spec.get("image", "")):
-            who += ABSENT
-        return SimulatedHttpConnection(self._demo or fixed_answer(who))
+            text += ABSENT
+        return SimulatedHttpConnection(self._demo or fixed_answer(text))
 
     # --- the application ------------------------------------------------------------------------------------------
 
@@ -121,7 +121,7 @@ class SimulatedContainer:
     async def _execute(self, words: list[str], streams: Streams, inside: ContainerView) -> int | None:
         try:
             return await execute(words, self._environment, streams, inside)
-        except TooDeep:
+        except NestingTooDeep:
             await streams.err(b"sh: nested too deeply\n")
             return MISUSED
 
@@ -134,7 +134,7 @@ class SimulatedContainer:
         return 1 if code is None else code & 255
 
     async def _probe(self, words: list[str], stdout: Write) -> int:
-        """A probe's or a hook's own command: the files and programs that it asks for are there, and well."""
+        """Run the command of a probe or hook; its files and programs are assumed to exist and succeed."""
         missing = False
 
         async def well(words: Sequence[str], streams: Streams) -> int:
@@ -155,16 +155,16 @@ class SimulatedContainer:
 
     def _seconds(self) -> float:
         try:
-            asked = float(self._annotations[RUN_SECONDS])
+            seconds = float(self._annotations[RUN_SECONDS])
         except (KeyError, ValueError):
-            asked = -1.0
-        if 0 <= asked <= _FOR_EVER:  # a clock that is asked for "nan" or "inf" wakes nobody in order any more
-            return asked
-        return _FOR_EVER if _stays(self._sandbox.pod, self._sandbox.spec["name"]) else _WORK_SECONDS
+            seconds = -1.0
+        if 0 <= seconds <= _FOR_EVER:  # "nan" or "inf" would break the order of timers
+            return seconds
+        return _FOR_EVER if _runs_forever(self._sandbox.pod, self._sandbox.spec["name"]) else _WORK_SECONDS
 
 
-def _stays(pod: Tree, name: str) -> bool:
-    """Whether a container is there to stay: a sidecar is, another init container is not, the rest as their pod is."""
+def _runs_forever(pod: Tree, name: str) -> bool:
+    """Whether a container runs forever: sidecars do, other init containers do not, the rest by restart policy."""
     inits = pod["spec"].get("initContainers") or ()
     policy = next((spec.get("restartPolicy", "Never") for spec in inits if spec["name"] == name), None)
     return bool((policy or pod["spec"].get("restartPolicy", "Always")) == "Always")
@@ -189,7 +189,7 @@ def _commands(spec: Tree) -> Iterator[list[str]]:
 
 
 def _ports(spec: Tree) -> Iterator[int]:
-    """Where the application listens: on the ports that it declares, and where somebody will look whether it lives."""
+    """The ports that the application listens on: declared ports and, if there are any, probe ports."""
     yield from (port["containerPort"] for port in spec.get("ports") or ())
     if spec.get("ports"):
         for probe in _PROBES:

@@ -1,4 +1,4 @@
-"""How a simulated application answers on its ports: over HTTP, one answer per path."""
+"""The HTTP server of a simulated application: one answer per path."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
-#: The most that a client may send ahead of an empty line.
+#: Maximum size of a request head in bytes.
 _LONGEST_HEAD: Final = 64 * 1024
-#: Answers that wait for a client who asks and does not read; then it is not listened to.
+#: Maximum number of unread answers; then no further requests are accepted until the client reads.
 MAX_PENDING_ANSWERS: Final = 64
 
 
 class Answer(NamedTuple):
-    """What is at a path."""
+    """The response for a path."""
 
     status: int
     content_type: str
@@ -26,7 +26,7 @@ Application = Callable[[str], Awaitable[Answer]]
 
 
 def fixed_answer(text: str) -> Application:
-    """An application that says the same on every path."""
+    """An application that returns the same text on every path."""
 
     async def answer(path: str) -> Answer:
         return Answer(200, "text/plain; charset=utf-8", text.encode())
@@ -50,7 +50,7 @@ class SimulatedHttpConnection:
         return await self._answers.get()
 
     async def write(self, data: bytes) -> None:
-        """Take a request; one without a body is whole at its empty line."""
+        """Receive request bytes; a request without a body is complete at its empty line."""
         self._got += data
         while b"\r\n\r\n" in self._got:
             head, _, self._got = self._got.partition(b"\r\n\r\n")
@@ -63,21 +63,21 @@ class SimulatedHttpConnection:
                 f"Content-Length: {len(body)}",
                 f"Connection: {'close' if last else 'keep-alive'}",
             )
-            told = "\r\n".join((*lines, "", "")).encode()
-            await self._answers.put(told if head.startswith(b"HEAD ") else told + body)
+            header = "\r\n".join((*lines, "", "")).encode()
+            await self._answers.put(header if head.startswith(b"HEAD ") else header + body)
             if last:
                 await self.write_eof()
         if len(self._got) > _LONGEST_HEAD:
             await self.write_eof()
 
     async def write_eof(self) -> None:
-        """The other side sends no more: neither do we, after what is asked."""
+        """End the connection after the pending answers: the client sends no more."""
         if not self._closed:
             self._closed = True
             await self._answers.put(b"")
 
     async def close(self) -> None:
-        """Let go of it."""
+        """Close the connection."""
         self._closed = True
-        with suppress(asyncio.QueueFull):  # nobody waits for more who has so much to read
+        with suppress(asyncio.QueueFull):  # a full queue already wakes the reader
             self._answers.put_nowait(b"")

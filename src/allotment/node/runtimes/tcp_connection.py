@@ -1,4 +1,4 @@
-"""A connection to a real port, as the agent passes it on."""
+"""A TCP connection to a real port of a container."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ class StreamConnection:
         self._writer = writer
 
     async def read(self) -> bytes:
-        """What came; empty at the end, or when the other side broke off."""
+        """Read the next data; empty at the end or after a reset."""
         try:
             return await self._reader.read(_CHUNK)
         except ConnectionError:
             return b""
 
     async def write(self, data: bytes) -> None:
-        """Send. Raises ConnectionError when nobody takes it any more."""
+        """Send data. Raises ConnectionError if the peer has closed the connection."""
         self._writer.write(data)
         await self._writer.drain()
 
     async def write_eof(self) -> None:
-        """Nothing more will be sent."""
+        """Close the sending side."""
         with suppress(OSError):
             self._writer.write_eof()
 
     async def close(self) -> None:
-        """Let go of it."""
+        """Close the connection."""
         self._writer.close()
         with suppress(OSError):
             await self._writer.wait_closed()

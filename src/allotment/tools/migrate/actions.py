@@ -57,8 +57,8 @@ class Case(NamedTuple):
 
 
 SEVERAL: Final = (
-    "A container asks for devices of several kinds, and another container for more. A container can name one request "
-    "of a claim or the whole claim, and not two requests."
+    "A container requests devices of several kinds, and another container requests more. A container can name one "
+    "request of a claim or the whole claim, but not two requests."
 )
 
 

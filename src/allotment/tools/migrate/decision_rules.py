@@ -48,11 +48,10 @@ def course_of(workload: WorkloadAsk, target: Target) -> Course:
 def _unread(workload: WorkloadAsk) -> Course:
     """It is not known what is asked for."""
     if workload.unreadable:
-        reason = f"What it asks for is no whole number: {', '.join(workload.unreadable)}."
-        hint = "fill in what stands for the number, then migrate what comes of it"
+        reason = f"The requested amount is not a whole number: {', '.join(workload.unreadable)}."
+        hint = "fill in the placeholder, then migrate the result"
         return Course(workload, Decision(outcome="cannot", reason=reason, basis=workload.unreadable, hint=hint))
-    these = "these" if len(workload.unknown) > 1 else "this"
-    reason = f"It asks for {', '.join(workload.unknown)}: nothing is known here of {these}, so nothing changes."
+    reason = f"It requests {', '.join(workload.unknown)}, which Allotment does not know, so nothing changes."
     return Course(workload, Decision(outcome="leave", reason=reason, basis=workload.unknown))
 
 
@@ -62,7 +61,7 @@ def _unread(workload: WorkloadAsk) -> Course:
 def _too_old(case: Case) -> Course | None:
     if case.target.features is not None:
         return None
-    reason = f"Kubernetes {case.target.kube} does not serve resource.k8s.io/v1, which begins with {OLDEST}."
+    reason = f"Kubernetes {case.target.kube} does not serve resource.k8s.io/v1, which is available from {OLDEST}."
     return stays(case, "leave", reason, f"Kubernetes {case.target.kube}")
 
 
@@ -70,16 +69,16 @@ def _bare(case: Case) -> Course | None:
     """No pod is written, so there is no place for a claim: what a class serves, it serves; the rest stays."""
     if not case.workload.bare:
         return None
-    written = "a chart's values" if case.workload.view.kind == "Values" else "no pod"
+    written = "a chart's values file" if case.workload.view.kind == "Values" else "not a pod template"
     if case.sorts() <= {"whole", "piece"}:
         state = _extended(case)
         if case.target.on(EXTENDED):
-            reason = f"This is {written}: whoever makes the pods asks in the old name, which a class serves."
+            reason = f"This is {written}: the pods made from it request the old resource name, which a class serves."
             return served(case, reason, state)
-        reason = f"This is {written}, and has no place for a claim; a class can serve no device plugin's name: {state}."
+        reason = f"This is {written} and has no field for a claim. No class can serve the old resource name: {state}."
         return stays(case, "leave", reason, state)
-    reason = f"This is {written}, and has no place for a claim: it says only what a container is to have."
-    return stays(case, "cannot", reason, hint="migrate what is made of it: helm template … | allot migrate -")
+    reason = f"This is {written} and has no field for a claim: it only sets the resources of a container."
+    return stays(case, "cannot", reason, hint="migrate the rendered manifests: helm template … | allot migrate -")
 
 
 def _extended(case: Case) -> str:
@@ -90,8 +89,8 @@ def _mixture(case: Case) -> Course | None:
     if "share" not in case.sorts() or len(case.sorts()) == 1:
         return None
     reason = (
-        "Its pods ask for a share of a GPU and for devices of their own. A claim that several pods name holds the same "
-        "devices for all of them, so one of the two asks must go into a workload of its own."
+        "Its pods request a share of a GPU and devices of their own. All pods that name one claim get the same "
+        "devices, so one of the two requests must move to a workload of its own."
     )
     return stays(case, "cannot", reason)
 
@@ -102,30 +101,29 @@ def _fraction(case: Case) -> Course | None:
     ask = next(ask for ask in case.asks if ask.sort == "fraction")
     if ask.vendor == "intel":
         reason = (
-            "It asks for a part of an Intel GPU, which only Intel's scheduler extension counts. Intel's DRA driver "
-            "gives whole GPUs and SR-IOV functions."
+            "It requests part of an Intel GPU, which only Intel's scheduler extension supports. Intel's DRA driver "
+            "provides whole GPUs and SR-IOV functions."
         )
-        return stays(case, "cannot", reason, hint="ask for a whole GPU (gpu.intel.com/i915 alone), then migrate")
+        return stays(case, "cannot", reason, hint="request a whole GPU (gpu.intel.com/i915 alone), then migrate")
     if not case.target.on(CONSUMABLE):
-        reason = f"A part of a GPU needs {CONSUMABLE}, which is off in Kubernetes {case.target.kube}."
+        reason = f"Part of a GPU requires {CONSUMABLE}, which is off in Kubernetes {case.target.kube}."
         return stays(case, "leave", reason, f"{CONSUMABLE} is off", hint="it is on by default since 1.36")
     if case.sharer is None:
-        reason = "No driver of this cluster lets several claims have parts of one GPU (allowMultipleAllocations)."
+        reason = "No driver in this cluster can share one GPU between claims (allowMultipleAllocations)."
         hint = "install HAMi's DRA driver, or run NVIDIA's with shared GPUs (--fleet …/shared)"
         return stays(case, "cannot", reason, hint=hint)
     sized = _sized(case)
     if sized is None:
         reason = (
-            f"It asks for {ask.memory_percent}% of a GPU's memory, and a claim asks for an amount. No label tells "
-            "which GPU it will be."
+            f"It requests {ask.memory_percent}% of a GPU's memory, but a claim requests an amount. No label selects "
+            "the GPU model."
         )
-        return stays(case, "cannot", reason, hint="ask in MiB (nvidia.com/gpumem), or name the model with a label")
+        return stays(case, "cannot", reason, hint="request MiB (nvidia.com/gpumem), or select the model with a label")
     reason = (
-        "It asks for a part of a GPU. The claim takes that amount of the GPU's capacity, and other claims can have the "
-        "rest."
+        "It requests part of a GPU. The claim takes that amount of the GPU's capacity; other claims can use the rest."
     )
     if ask.cores and "cores" not in sized.capacities:
-        reason += f" This driver does not count cores: the limit of {ask.cores}% is gone."
+        reason += f" This driver does not count cores: the limit of {ask.cores}% no longer applies."
     return templated(case, reason, f"{CONSUMABLE} is on", sharer=sized, gates=(CONSUMABLE,))
 
 
@@ -147,39 +145,39 @@ def _share(case: Case) -> Course | None:
     told = f"{each} pods share a GPU ({sharing.told_by})" if each else f"GPUs are shared ({sharing.told_by})"
     if not each:
         reason = (
-            "Its pods share GPUs with others, but how many may share one is told neither by the files nor by labels."
+            "Its pods share GPUs with others, but neither the files nor node labels specify how many pods share one."
         )
-        hint = "add the device plugin's ConfigMap to the files, give --cluster, or say --shares 4"
+        hint = "add the device plugin's ConfigMap to the files, or pass --cluster or --shares 4"
         return stays(case, "cannot", reason, told, hint=hint)
     daemon = case.workload.view.kind == "DaemonSet"
     counted = case.sharer is not None and bool({"shares", "memory"} & case.sharer.capacities)
     if counted and not case.asks[0].profile and (daemon or slots > each or sharing.strategy == "mps"):
         reason = (
-            f"Up to {each} pods share a GPU. The driver shares GPUs by amounts, so that every pod gets a claim of its "
-            "own for its part, on any GPU that has room."
+            f"Up to {each} pods share a GPU. The driver shares GPUs by capacity, so every pod gets a claim of its own "
+            "for its part, on any GPU with enough capacity."
         )
         if sharing.strategy != "mps" and case.sharer is not None and "shares" not in case.sharer.capacities:
-            reason += " New: each pod is held to its part of the memory; time-slicing let it have all."
+            reason += " New: each pod is limited to its part of the memory; with time-slicing it could use all of it."
         return templated(case, reason, told, sharer=case.sharer, gates=(CONSUMABLE,))
     if daemon:
         reason = (
-            "Its pods run one per node and share the node's GPU with others. A claim is for the devices of one node, "
-            "and a template would take a whole GPU on each."
+            "Its pods run one per node and share the node's GPU with others. A claim holds devices of one node, and a "
+            "template would take a whole GPU on each node."
         )
-        hint = "let the driver share GPUs by amounts (consumable capacity, Kubernetes 1.36)"
+        hint = "let the driver share GPUs by capacity (consumable capacity, Kubernetes 1.36)"
         return stays(case, "cannot", reason, told, hint=hint)
     if slots > each:
         needed = -(-slots // each)
         reason = (
-            f"Its pods take {slots} shares and a GPU has {each}, so they need {needed} claims; but all pods of one "
-            f"{case.workload.view.kind} name the same claim, and would all be on one GPU."
+            f"Its pods take {slots} shares and a GPU has {each}, so they need {needed} claims. But all pods of one "
+            f"{case.workload.view.kind} name the same claim and would share one GPU."
         )
         hint = (
-            f"split it into {needed} workloads of at most {each} pods, or let the driver share GPUs by amounts "
+            f"split it into {needed} workloads of at most {each} pods, or let the driver share GPUs by capacity "
             "(consumable capacity, Kubernetes 1.36)"
         )
         return stays(case, "cannot", reason, told, hint=hint)
-    reason = f"Up to {each} pods share a GPU. Pods that name one ResourceClaim share its GPU, all on its node."
+    reason = f"Up to {each} pods share a GPU. Pods that name the same ResourceClaim share its GPU and run on its node."
     plan, uses = planned_for(case, None)
     if is_unwritable(uses):
         return stays(case, "cannot", SEVERAL, told)
@@ -193,8 +191,8 @@ def _monitoring(case: Case) -> Course | None:
         return None
     namespace = case.workload.view.key.namespace
     reason = (
-        "It watches all GPUs without taking any. That is admin access: the claim lists every GPU of the node, in use "
-        f"or not, and namespace {namespace} must allow it."
+        "It monitors all GPUs without allocating any, which is admin access. The claim lists every GPU of the node, in "
+        f"use or not, and namespace {namespace} must allow it."
     )
     course = templated(case, reason, gates=("DRAAdminAccess",))
     needs = course.decision.needs
@@ -210,9 +208,9 @@ def _piece(case: Case) -> Course | None:
     named = tuple(dict.fromkeys(ask.profile for ask in case.asks if ask.profile))
     profile = f"profile{'s' if len(named) > 1 else ''} {' and '.join(named)}"
     if case.target.on(EXTENDED) and (case.target.way == "class" or _is_custom(case)):
-        reason = f"A class for {profile} serves the resource's old name, so the manifest stays as it is."
+        reason = f"A class for {profile} serves the old resource name, so the manifest does not change."
         return served(case, reason + (_OTHERS_KIND if _is_custom(case) else ""))
-    reason = f"The claim asks for {profile} by name, of any GPU that is cut so or can be."
+    reason = f"The claim requests {profile} by name, on any GPU that is or can be partitioned this way."
     return templated(case, reason)
 
 
@@ -222,35 +220,36 @@ def _whole(case: Case) -> Course | None:
     extended, state = case.target.on(EXTENDED), _extended(case)
     if way == "class":
         if extended:
-            return served(case, "It asks for whole GPUs by count, which a class serves under the old name.", state)
-        return stays(case, "leave", f"A class can serve no device plugin's name: {state}.", state)
+            return served(case, "It requests whole GPUs by count, which a class serves under the old resource name.", state)
+        return stays(case, "leave", f"No class can serve the old resource name: {state}.", state)
     if case.target.same and count > 1:
         name = case.target.same.rpartition("/")[2]
-        return templated(case, f"The claim makes sure that its {count} GPUs share their {name} (--match-attribute).")
+        return templated(case, f"The claim requires its {count} GPUs to have the same {name} (--match-attribute).")
     if extended and _is_custom(case):
-        reason = "It asks for whole GPUs by count, which the class serves under the old name." + _OTHERS_KIND
+        reason = "It requests whole GPUs by count, which the class serves under the old resource name." + _OTHERS_KIND
         return served(case, reason, state)
     if asked is not None:
         reason = (
-            f"Its labels choose a GPU ({asked.term}). The claim asks for that GPU itself, and needs no label of a node."
+            f"Its labels select a GPU model ({asked.term}). The claim requests that model directly and needs no node "
+            "label."
         )
         return templated(case, reason, hint=_KEEPS if extended and way == "auto" else "")
     if any(container.role == "init" for container in case.workload.containers):
-        reason = "An init container and the others use a GPU: in a claim it is the same one for both, by name."
+        reason = "An init container and the main containers use a GPU; a claim makes sure that it is the same one."
         return templated(case, reason)
     if way == "claims":
-        return templated(case, "Claims are wanted for everything (--strategy claims); its GPUs are asked for by count alone.")
+        return templated(case, "--strategy claims converts every workload; this one requests GPUs by count alone.")
     if extended:
-        reason = "It asks for whole GPUs by count alone, which the class serves under the old name: nothing changes."
+        reason = "It requests whole GPUs by count alone, which the class serves under the old resource name: nothing changes."
         return served(case, reason, state)
-    reason = f"It asks for whole GPUs by count alone, where a claim gains nothing, and {state}."
+    reason = f"It requests whole GPUs by count alone, where a claim has no benefit, and {state}."
     return stays(
         case, "leave", reason, state, hint="Kubernetes 1.36 serves it through the class; --strategy claims forces it"
     )
 
 
-_KEEPS: Final = "--strategy class keeps the manifest: the class serves it, on the nodes of its labels"
-_OTHERS_KIND: Final = " Its kind is not Kubernetes' own: whether it knows claims is not told, so nothing is changed."
+_KEEPS: Final = "--strategy class keeps the manifest: the class serves it on the nodes that its labels select"
+_OTHERS_KIND: Final = " Its kind is not built into Kubernetes and may not support claims, so nothing is changed."
 
 
 def _is_custom(case: Case) -> bool:

@@ -93,14 +93,14 @@ def _keep(why: str) -> _Translator:
 def _drop(why: str) -> _Translator:
     def translate(term: Term, devices: Devices) -> _Outcome:
         if term.operator == "DoesNotExist":
-            return _Outcome(why="a label that must be missing says nothing about a GPU")
+            return _Outcome(why="the absence of a label does not describe a GPU")
         return _Outcome(why=why, dropped=True)
 
     return translate
 
 
-_ANY = _Outcome(why="every device of the request's class has it", dropped=True)
-_STRANGE = _Outcome(why="what it demands is not understood")
+_ANY = _Outcome(why="every device of the request's class meets it", dropped=True)
+_STRANGE = _Outcome(why="the requirement is not supported")
 
 
 def _among(read: str, operator: str, literals: Iterable[str]) -> _Outcome:
@@ -170,7 +170,7 @@ def _memory(term: Term, devices: Devices) -> _Outcome:
         return _STRANGE
     if term.operator in ("Gt", "Lt") and len(term.values) == 1:
         if devices.pieces:
-            return _Outcome(why="a MIG device tells its own memory, not that of its GPU")
+            return _Outcome(why="a MIG device publishes its own memory, not that of its GPU")
         method = "isGreaterThan" if term.operator == "Gt" else "isLessThan"
         return _Outcome(devices.memory(f'{method}(quantity("{int(term.values[0])}Mi"))'))
     wanted = {int(value) for value in term.values}
@@ -179,7 +179,7 @@ def _memory(term: Term, devices: Devices) -> _Outcome:
         # A capacity is a poor name for a model: its last digits change with the driver.
         literals = (_quoted(model.product) for model in models)
         return _among(devices.attribute("productName"), term.operator, literals)
-    return _Outcome(why="no GPU that is known has just this memory")
+    return _Outcome(why="no known GPU has exactly this memory")
 
 
 def _cloud(term: Term, devices: Devices) -> _Outcome:
@@ -187,7 +187,7 @@ def _cloud(term: Term, devices: Devices) -> _Outcome:
         return _ANY
     found = [products_of_cloud(value) for value in term.values]
     if not found or not all(found):
-        return _Outcome(why="it is not known which GPU this is")
+        return _Outcome(why="the GPU model is unknown")
     literals = (_quoted(name) for names in found for name in names)
     return _among(devices.attribute("productName"), term.operator, literals)
 
@@ -205,15 +205,15 @@ def _marketed_memory(unit: int) -> _Translator:
         if term.operator in ("In", "NotIn"):
             same = [model for model in models if marketed_mib(model) in limits]
             if {marketed_mib(model) for model in same} != set(limits):
-                return _Outcome(why="no GPU that is known has just this memory")
+                return _Outcome(why="no known GPU has exactly this memory")
             literals = (_quoted(model.product) for model in same)
             return _among(devices.attribute("productName"), term.operator, literals)
         if devices.pieces:
-            return _Outcome(why="a MIG device tells its own memory, not that of its GPU")
+            return _Outcome(why="a MIG device publishes its own memory, not that of its GPU")
         if term.operator == "Gt":
             enough = [model for model in models if marketed_mib(model) > limits[0]]
             if not enough:
-                return _Outcome(why="no GPU that is known has so much memory")
+                return _Outcome(why="no known GPU has more memory")
             return _Outcome(devices.memory(f'compareTo(quantity("{enough[0].memory_mib}Mi")) >= 0'))
         small = [model for model in models if marketed_mib(model) < limits[0]]
         if term.operator == "Lt" and small:
@@ -243,7 +243,7 @@ def _amd_model(of: Callable[[str], str]) -> _Translator:
         models = [m for m in known_models("amd") if {m.pci_device, f"{round(m.memory_mib / 1024)}G"} & wanted]
         told = {fact for m in models for fact in (m.pci_device, f"{round(m.memory_mib / 1024)}G")}
         if not wanted or not wanted <= told:
-            return _Outcome(why="it is not known which GPU this is")
+            return _Outcome(why="the GPU model is unknown")
         return _among(devices.attribute("productName"), term.operator, (_quoted(m.product) for m in models))
 
     return translate
@@ -255,17 +255,17 @@ def _intel_device(term: Term, devices: Devices) -> _Outcome:
     if found is None or term.operator not in ("In", "Exists") or "false" in term.values:
         return _STRANGE
     if term.key.endswith(".count") and term.operator == "In":
-        return _Outcome(why="it counts the GPUs of the node, which no device tells")
+        return _Outcome(why="it counts the GPUs of the node, which no device publishes")
     return _Outcome(f'{devices.attribute("pciId")} == "0x{found[1]}"')
 
 
 # --- the table ---------------------------------------------------------------------------------------------------
 
-_NODE: Final = "it is about the node: no device tells how many there are"
-_MACHINE: Final = "it names a type of machine, not of GPU; as a node label it still works"
-_PLUGIN: Final = "it tells how the device plugin handed out GPUs; the claim says it now"
-_ASKED: Final = "the request asks for the profile itself"
-_VENDOR: Final = "the request's class says it"
+_NODE: Final = "it describes the node: no device publishes the number of GPUs"
+_MACHINE: Final = "it names a machine type, not a GPU model; it still works as a node label"
+_PLUGIN: Final = "it describes how the device plugin shared GPUs; the claim specifies this now"
+_ASKED: Final = "the request specifies the profile"
+_VENDOR: Final = "the request's class specifies it"
 _GPU_MODE: Final = "no device publishes this"
 
 
@@ -318,7 +318,7 @@ def _accelerator(term: Term, devices: Devices) -> _Outcome:
     """AKS labels its GPU nodes by vendor; elsewhere people have used the same name for models."""
     if term.operator == "In" and term.values == (devices.vendor,):
         return _Outcome(why=_VENDOR, dropped=True)
-    return _cloud(term, devices) if devices.vendor == "nvidia" else _Outcome(why="it is not known which GPU this is")
+    return _cloud(term, devices) if devices.vendor == "nvidia" else _Outcome(why="the GPU model is unknown")
 
 
 _TABLE: Final = tuple((vendor, re.compile(pattern), translate) for vendor, pattern, translate in _rows())

@@ -15,8 +15,8 @@ from allotment.tools.migrate.plugin_requests import Term, WorkloadAsk
 from allotment.tools.migrate.report import Label
 from allotment.tools.views import at, mapping
 
-_EVERY_NODE: Final = "it chooses the nodes that have a pod of the DaemonSet"
-_TOGETHER: Final = "any of several terms is enough, and not all of what they demand can be asked of a device"
+_EVERY_NODE: Final = "it selects the nodes that run a pod of the DaemonSet"
+_TOGETHER: Final = "the terms are alternatives, and not all of their requirements can be expressed for a device"
 
 
 class Condition(NamedTuple):
@@ -83,7 +83,7 @@ def _any_of(workload: WorkloadAsk, devices: Devices) -> tuple[list[Condition], l
     paths = [term.path for terms in workload.affinity for term in terms]
     parts = [" && ".join(one.expression for one in terms if one.expression) for terms in labels]
     if not all(parts):  # a term that every device satisfies
-        why = "another term is met by every device of the request's class, and any term is enough"
+        why = "every device of the request's class meets another term, and one term is enough"
         return [], [Label(term=one.term, dropped=True, why=one.why or why) for one in flat], paths
     expression = " || ".join(f"({part})" for part in dict.fromkeys(parts))
     words = ", or ".join(" and ".join(str(term) for term in terms) for terms in workload.affinity)

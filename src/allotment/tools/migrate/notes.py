@@ -26,32 +26,32 @@ def notes_of(course: Course) -> tuple[str, ...]:
 
 def _unknown(course: Course) -> Iterable[str]:
     for resource in course.workload.unknown if course.workload.asks else ():
-        yield f"{resource} is no resource that is known here; it stays as it is."
+        yield f"{resource} is not a known resource; it is not changed."
 
 
 def _kind(course: Course) -> Iterable[str]:
     view = course.workload.view
     if view.custom:
         yield (
-            f"{view.kind} is a kind of its own: where its CRD is too old to have resourceClaims, the dry run refuses "
-            "them. Its operator decides when pods are made anew: delete it and create it again if it does not."
+            f"{view.kind} is a custom resource: if its CRD is too old for resourceClaims, the dry run rejects them. "
+            "Its operator decides when pods are recreated: delete and recreate the object if it does not."
         )
         return
     spec = mapping(view.document.tree.get("spec"))
     match view.kind:
         case "Job":
-            yield "A Job's pod template cannot change: delete the Job and create it again."
+            yield "A Job's pod template is immutable: delete the Job and create it again."
         case "Pod":
-            yield "The claims of a pod cannot change: delete the pod and create it again."
+            yield "The claims of a pod are immutable: delete the pod and create it again."
         case "ReplicaSet" | "ReplicationController":
-            yield "Pods that run already stay as they are: delete them one by one."
+            yield "Running pods do not change: delete them one by one."
         case "Deployment" if _surges(spec) and course.decision.outcome == "template":
             yield (
-                "The rolling update starts a new pod before it ends an old one, and so needs a GPU more: have one "
+                "The rolling update starts a new pod before it stops an old one and needs one more GPU: keep one "
                 "free, or set strategy.rollingUpdate.maxSurge to 0."
             )
         case "StatefulSet" | "DaemonSet" if mapping(spec.get("updateStrategy")).get("type") == "OnDelete":
-            yield "Pods are replaced when they are deleted (updateStrategy OnDelete)."
+            yield "Pods are replaced only when they are deleted (updateStrategy OnDelete)."
 
 
 def _surges(spec: dict[str, Any]) -> bool:
@@ -63,14 +63,14 @@ def _surges(spec: dict[str, Any]) -> bool:
 
 def _together(course: Course) -> Iterable[str]:
     if course.decision.outcome == "claim":
-        yield "One claim is for one node: its pods are all there, and wait while that node is away."
-        yield "While it changes, old pods still share their GPU and new ones need another: have a GPU free."
+        yield "A claim is bound to one node: all its pods run there, and stay pending while that node is down."
+        yield "During the change, old pods still share their GPU and new pods need another: keep one GPU free."
 
 
 def _autoscaler(course: Course) -> Iterable[str]:
     for label in course.where.labels:
         if label.term.startswith(_READ_BY_AUTOSCALERS) and (label.expression or label.dropped):
-            yield f"Autoscalers choose machines by {label.term}: make sure that yours adds nodes for claims."
+            yield f"Autoscalers select machines by {label.term}: make sure that yours adds nodes for claims."
 
 
 def _left(course: Course) -> Iterable[str]:
@@ -78,38 +78,38 @@ def _left(course: Course) -> Iterable[str]:
         if not label.expression and not label.dropped:
             yield f"{label.term} stays: {label.why}."
     if course.workload.preferred:
-        yield "Preferred node affinity stays: it ranks nodes as long as they have the labels."
+        yield "Preferred node affinity stays: it ranks nodes while they have the labels."
 
 
 def _tolerations(course: Course) -> Iterable[str]:
     for key in course.tolerations:
         yield (
-            f"Toleration {key} is written now: admission (ExtendedResourceToleration) gives it only to pods that ask "
-            "for the resource."
+            f"Toleration {key} is added: the admission plugin ExtendedResourceToleration adds it only to pods that "
+            "request the resource."
         )
 
 
 def _priority(course: Course) -> Iterable[str]:
     name = text(course.workload.view.tree.get("priorityClassName"))
     if name and course.decision.outcome in ("class", "template", "claim"):
-        yield f"priorityClassName {name}: preemption frees no devices of DRA, and makes no room for its GPUs any more."
+        yield f"priorityClassName {name}: preemption does not free DRA devices, so it no longer makes room for its GPUs."
 
 
 def _scheduler(course: Course) -> Iterable[str]:
     name = text(course.workload.view.tree.get("schedulerName"))
     if name and name != _SCHEDULER:
-        yield f"schedulerName {name} stays: that scheduler must know ResourceClaims, or take it out."
+        yield f"schedulerName {name} stays: that scheduler must support ResourceClaims; otherwise remove the field."
 
 
 def _queue(course: Course) -> Iterable[str]:
     labels = mapping(at(course.workload.view.document.tree, ("metadata", "labels")))
     if any(key.startswith("kueue.x-k8s.io/") for key in labels):
-        yield "Kueue counts the old resource name: map the DeviceClass for it (deviceClassMappings)."
+        yield "Kueue counts the old resource name: map the DeviceClass to it (deviceClassMappings)."
 
 
 def _ray(course: Course) -> Iterable[str]:
     if course.workload.view.custom and course.workload.view.document.api_version.startswith("ray.io/"):
-        yield "Ray reads from the limits how many GPUs a pod has: set num-gpus in rayStartParams now."
+        yield "Ray reads a pod's number of GPUs from its limits: set num-gpus in rayStartParams."
 
 
 def _environment(course: Course) -> Iterable[str]:
@@ -118,7 +118,7 @@ def _environment(course: Course) -> Iterable[str]:
         for _, variable in items(mapping(at(tree, container.path)).get("env")):
             if variable.get("name") in ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"):
                 name = variable["name"]
-                yield f"Container {container.name} sets {name}, which goes past what the claim gives: take it out."
+                yield f"Container {container.name} sets {name}, which bypasses the claim: remove it."
 
 
 _Writer = Callable[[Course], Iterable[str]]

@@ -254,7 +254,7 @@ def _told(
         named = tuple(one.name for one, users in classes.items() if course.workload.subject in users)
         decision = replace(decision, needs=replace(decision.needs, classes=named))
     if decision.changes and view.document.file in unwritten:
-        reason = f"{decision.reason} But the file cannot be changed: {unwritten[view.document.file]}"
+        reason = f"{decision.reason} The file cannot be changed: {unwritten[view.document.file]}"
         decision = Decision(outcome="cannot", reason=reason, basis=decision.basis)
         made = None
     return Migrated(

@@ -26,7 +26,7 @@ def pre_flight(migration: Migration, trial: Comparison | None) -> Section | None
     lines += [line for one in checks if one.state == "cannot tell" and not one.usual for line in _said(one)]
     usual = ", ".join(one.title for one in checks if one.state == "cannot tell" and one.usual)
     if usual:
-        lines.append(f"to look at: {usual}. -d DIR writes the commands, and why, to DIR/README.md.")
+        lines.append(f"to check: {usual}. -d DIR writes the commands and reasons to DIR/README.md.")
     fine = ", ".join(one.title for one in checks if one.state == "ok")
     if fine:
         lines.append(f"ok: {fine}.")

@@ -66,9 +66,9 @@ def _configured(plan: Plan, sharing: Sharing) -> Plan:
     memory = memory_of_products(plan.requests[0].kind.conditions)
     if memory:
         limits["defaultPinnedDeviceMemoryLimit"] = f"{memory // sharing.replicas}Mi"
-    why = f"MPS with 1/{sharing.replicas} of the GPU for each program, as the device plugin had it."
+    why = f"MPS with 1/{sharing.replicas} of the GPU for each program, as in the device plugin."
     if not memory:
-        why += " Its limit of memory is not here: no label tells the model (defaultPinnedDeviceMemoryLimit)."
+        why += " No memory limit is set, because no label selects the model (defaultPinnedDeviceMemoryLimit)."
     kind = "MigDeviceConfig" if plan.requests[0].kind.class_name == "mig.nvidia.com" else "GpuConfig"
     parameters = {"apiVersion": _API, "kind": kind, "sharing": {"strategy": "MPS", "mpsConfig": limits}}
     return plan._replace(configs=(Config(NVIDIA, parameters, why),))

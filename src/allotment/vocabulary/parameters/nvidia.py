@@ -124,7 +124,9 @@ def problems(config: Config, off: Container[str] = ()) -> Iterator[Problem]:
 def _mps_problems(config: MpsConfig) -> Iterator[Problem]:
     threads = config.default_active_thread_percentage
     if threads is not None and not 0 <= threads <= 100:
-        yield at_field("sharing.mpsConfig.defaultActiveThreadPercentage", f"expected 0 to 100 (percent), found {threads}")
+        yield at_field(
+            "sharing.mpsConfig.defaultActiveThreadPercentage", f"expected 0 to 100 (percent), found {threads}"
+        )
     limit = config.default_pinned_device_memory_limit
     if limit is not None and mebibytes(limit) < 1:
         yield at_field("sharing.mpsConfig.defaultPinnedDeviceMemoryLimit", too_small(limit))

@@ -73,7 +73,7 @@ def _unknown_kind(version: object, kind: object, kinds: Kinds) -> Problem:
     )
     if version is None or kind is None:
         missing = [name for name, value in (("apiVersion", version), ("kind", kind)) if value is None]
-        return Problem((), " and ".join(missing), f"expected, found none; known are {known}")
+        return Problem((), " and ".join(missing), f"expected a value, found none; known are {known}")
     for known_version, known_kind in kinds:
         if known_kind == kind:
             text = f'{kind} is of "{known_version}", found {_shown(version)}'
@@ -137,7 +137,7 @@ def _of_struct(value: Any, type: inspect.StructType, path: Path) -> Iterator[Pro
             yield Problem(at, place_of(at), f"{type.cls.__name__} has no such field{more}", near, key=True)
     for name, field in fields.items():
         if field.required and name not in value:
-            yield Problem((*path, name), place_of((*path, name)), "expected, found none")
+            yield Problem((*path, name), place_of((*path, name)), "expected a value, found none")
 
 
 def _is_quantity(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Lists: pages of one moment, revisions, and what is too old or not there yet."""
+"""Lists: paging, revisions, expired and future revisions."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ def _names(response: DecodedResponse) -> list[str]:
     return [item["metadata"]["name"] for item in response.body["items"]]
 
 
-async def _stocked(count: int = 7) -> Served:
+async def _with_config_maps(count: int = 7) -> Served:
     served = await Served().started()
     for number in range(count):
         await served.post(MAPS, config_map(f"m{number}", {"odd": str(number % 2)}))
     return served
 
 
-def test_items_do_not_say_what_they_are() -> None:
+def test_items_have_no_kind() -> None:
     async def scenario() -> None:
-        response = await (await _stocked(1)).get(MAPS)
+        response = await (await _with_config_maps(1)).get(MAPS)
         assert list(response.body) == ["kind", "apiVersion", "metadata", "items"]
         assert response.body["kind"] == "ConfigMapList"
         assert list(response.body["items"][0]) == ["metadata"]
@@ -34,9 +34,9 @@ def test_items_do_not_say_what_they_are() -> None:
 
 
 @given(st.integers(1, 8), st.booleans())
-def test_pages_together_are_the_list_as_it_was(limit: int, everywhere: bool) -> None:
+def test_all_pages_show_the_same_revision(limit: int, everywhere: bool) -> None:
     async def scenario() -> None:
-        served = await _stocked()
+        served = await _with_config_maps()
         path = "/api/v1/configmaps" if everywhere else MAPS
         whole = _names(await served.get(path))
         found: list[str] = []
@@ -55,9 +55,9 @@ def test_pages_together_are_the_list_as_it_was(limit: int, everywhere: bool) -> 
     asyncio.run(scenario())
 
 
-def test_a_page_of_a_selection_does_not_count_the_rest() -> None:
+def test_remaining_items_are_unknown_with_a_selector() -> None:
     async def scenario() -> None:
-        served = await _stocked()
+        served = await _with_config_maps()
         response = await served.get(f"{MAPS}?limit=2&labelSelector=odd%3D0")
         assert _names(response) == ["m0", "m2"]
         assert "remainingItemCount" not in response.body["metadata"]
@@ -68,9 +68,9 @@ def test_a_page_of_a_selection_does_not_count_the_rest() -> None:
     asyncio.run(scenario())
 
 
-def test_a_moment_of_the_past() -> None:
+def test_list_at_an_old_revision() -> None:
     async def scenario() -> None:
-        served = await _stocked(2)
+        served = await _with_config_maps(2)
         then = (await served.get(MAPS)).body["metadata"]["resourceVersion"]
         await served.delete(f"{MAPS}/m0")
         exact = await served.get(f"{MAPS}?resourceVersion={then}&resourceVersionMatch=Exact")
@@ -83,9 +83,9 @@ def test_a_moment_of_the_past() -> None:
     asyncio.run(scenario())
 
 
-def test_an_old_token_offers_to_go_on_with_what_is_there() -> None:
+def test_an_expired_token_returns_a_new_token() -> None:
     async def scenario() -> None:
-        served = await _stocked(4)
+        served = await _with_config_maps(4)
         token = (await served.get(f"{MAPS}?limit=2")).body["metadata"]["continue"]
         await served.delete(f"{MAPS}/m2")
         served.store.compact(served.store.revision)
@@ -97,12 +97,12 @@ def test_an_old_token_offers_to_go_on_with_what_is_there() -> None:
     asyncio.run(scenario())
 
 
-def test_a_revision_that_is_not_there_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paging, "_PATIENCE", 0.02)
-    monkeypatch.setattr(paging, "_STEP", 0.01)
+def test_a_future_revision(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paging, "_REVISION_TIMEOUT", 0.02)
+    monkeypatch.setattr(paging, "_POLL_INTERVAL", 0.01)
 
     async def scenario() -> None:
-        served = await _stocked(1)
+        served = await _with_config_maps(1)
         for path in (MAPS, f"{MAPS}/m0"):
             response = await served.get(f"{path}?resourceVersion=99999")
             assert (response.code, response.body["reason"]) == (504, "Timeout")
@@ -131,9 +131,9 @@ _PARSING = 'strconv.ParseUint: parsing "abc": invalid syntax'
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_be_asked(query: str, code: int, message: str) -> None:
+def test_invalid_list_options(query: str, code: int, message: str) -> None:
     async def scenario() -> None:
-        response = await (await _stocked(1)).get(f"{MAPS}?{query}")
+        response = await (await _with_config_maps(1)).get(f"{MAPS}?{query}")
         assert (response.code, response.message) == (code, message)
 
     asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""Protobuf answers: who gets them, and that they say the same as JSON."""
+"""Protobuf responses: negotiation, and equality with JSON."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WIDGET_PATH = "/apis/example.com/v1/namespaces/shop/widgets"
 
 
 def fields(message: bytes) -> list[tuple[int, bytes]]:
-    """The delimited fields of a message that has nothing else."""
+    """The fields of a message that has only length-delimited ones."""
     found, at = [], 0
     while at < len(message):
         number, at = message[at] >> 3, at + 1
@@ -47,8 +47,8 @@ def fields(message: bytes) -> list[tuple[int, bytes]]:
     return found
 
 
-def opened(body: bytes) -> tuple[str, str, bytes]:
-    """The version and kind that an envelope names, and what is in it."""
+def unwrapped(body: bytes) -> tuple[str, str, bytes]:
+    """The apiVersion, kind and contents of an envelope."""
     assert body.startswith(MAGIC)
     outer = dict(fields(body[len(MAGIC) :]))
     named = dict(fields(outer[1]))
@@ -66,7 +66,7 @@ def frames(pieces: bytes) -> list[tuple[str, bytes]]:
     return found
 
 
-async def asked(served: Served, path: str, accept: str, method: str = "GET") -> Response:
+async def get_response(served: Served, path: str, accept: str, method: str = "GET") -> Response:
     answer = await served.send(method, path, headers={"accept": accept})
     assert isinstance(answer, Response)
     return answer
@@ -82,36 +82,36 @@ def media(answer: Response | Streaming) -> str:
 
 
 @pytest.mark.parametrize("accept", [PROTOBUF, f"{PROTOBUF},application/json", f"{PROTOBUF}, */*"])
-def test_an_object_says_the_same_in_both(accept: str) -> None:
+def test_objects_are_the_same_in_both_encodings(accept: str) -> None:
     async def scenario() -> None:
         served = await Served().started()
         await served.post(PODS, pod("a"))
-        answer = await asked(served, f"{PODS}/a", accept)
+        answer = await get_response(served, f"{PODS}/a", accept)
         assert media(answer) == PROTOBUF
         assert decode(answer.body) == (await served.get(f"{PODS}/a")).body
-        assert (await asked(served, f"{PODS}/a", accept)).body == answer.body
+        assert (await get_response(served, f"{PODS}/a", accept)).body == answer.body
 
     asyncio.run(scenario())
 
 
-def test_a_list_holds_its_objects() -> None:
+def test_list_items() -> None:
     async def scenario() -> None:
         served = await Served().started()
         for name in "abc":
             await served.post(MAPS, config_map(name, key=name))
-        answer = await asked(served, f"{MAPS}?limit=2", PROTOBUF)
-        api_version, kind, raw = opened(answer.body)
+        answer = await get_response(served, f"{MAPS}?limit=2", PROTOBUF)
+        api_version, kind, raw = unwrapped(answer.body)
         assert (api_version, kind) == ("v1", "ConfigMapList")
         meta, *items = fields(raw)
         listed = (await served.get(f"{MAPS}?limit=2")).body
         assert dict(fields(meta[1][: meta[1].index(b"\x20")]))[2].decode() == listed["metadata"]["resourceVersion"]
-        alone = [opened((await asked(served, f"{MAPS}/{name}", PROTOBUF)).body)[2] for name in "ab"]
+        alone = [unwrapped((await get_response(served, f"{MAPS}/{name}", PROTOBUF)).body)[2] for name in "ab"]
         assert items == [(2, message) for message in alone]
 
     asyncio.run(scenario())
 
 
-def test_a_watch_is_frames() -> None:
+def test_watch_frames() -> None:
     async def scenario() -> None:
         served = await Served().started()
         await served.post(MAPS, config_map("a", key="1"))
@@ -128,7 +128,7 @@ def test_a_watch_is_frames() -> None:
     asyncio.run(scenario())
 
 
-def test_a_watch_of_the_past_ends_with_a_status() -> None:
+def test_an_expired_watch_ends_with_a_status() -> None:
     async def scenario() -> None:
         served = await Served().started()
         await served.post(MAPS, config_map("a"))
@@ -140,20 +140,20 @@ def test_a_watch_of_the_past_ends_with_a_status() -> None:
     asyncio.run(scenario())
 
 
-def test_metadata_alone_of_any_kind() -> None:
+def test_metadata_only_of_any_kind() -> None:
     async def scenario() -> None:
         served = await Served().started()
         assert (await served.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", WIDGETS)).code == 201
         widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "size": 3}
         assert (await served.post(WIDGET_PATH, widget)).code == 201
-        answer = await asked(served, f"{WIDGET_PATH}/w", PARTIAL)
-        api_version, kind, raw = opened(answer.body)
+        answer = await get_response(served, f"{WIDGET_PATH}/w", PARTIAL)
+        api_version, kind, raw = unwrapped(answer.body)
         assert (api_version, kind) == ("meta.k8s.io/v1", "PartialObjectMetadata")
-        # A namespace's message has its metadata at the same place.
+        # A Namespace message has its metadata in the same field.
         shown = decode(MAGIC + bytes([0x12, len(raw) & 127 | 128, len(raw) >> 7]) + raw, "v1", "Namespace")
         assert shown["metadata"] == (await served.get(f"{WIDGET_PATH}/w")).body["metadata"]
         lists = PARTIAL.replace("Metadata;", "MetadataList;")
-        _, kind, raw_list = opened((await asked(served, WIDGET_PATH, lists)).body)
+        _, kind, raw_list = unwrapped((await get_response(served, WIDGET_PATH, lists)).body)
         assert kind == "PartialObjectMetadataList"
         assert fields(raw_list)[1:] == [(2, raw)]
         _, pieces = await watched(served, f"{WIDGET_PATH}?watch=1&timeoutSeconds=1", PARTIAL)
@@ -162,32 +162,32 @@ def test_metadata_alone_of_any_kind() -> None:
     asyncio.run(scenario())
 
 
-def test_tables_and_kinds_of_users_are_never_protobuf() -> None:
+def test_tables_and_custom_resources_are_never_protobuf() -> None:
     async def scenario() -> None:
         served = await Served().started()
         await served.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", WIDGETS)
         table = f"{PROTOBUF};as=Table;g=meta.k8s.io;v=v1"
-        refused = await asked(served, CLAIMS, table)
+        refused = await get_response(served, CLAIMS, table)
         assert (refused.code, media(refused)) == (406, "application/json")
-        instead = await asked(served, CLAIMS, f"{table},application/json")
+        instead = await get_response(served, CLAIMS, f"{table},application/json")
         assert json.loads(instead.body)["kind"] == "ResourceClaimList"
-        refused = await asked(served, WIDGET_PATH, PROTOBUF)
+        refused = await get_response(served, WIDGET_PATH, PROTOBUF)
         assert (refused.code, media(refused)) == (406, PROTOBUF)
         assert decode(refused.body)["message"].startswith("only the following media types are accepted: ")
-        assert json.loads((await asked(served, WIDGET_PATH, f"{PROTOBUF}, */*")).body)["kind"] == "WidgetList"
+        assert json.loads((await get_response(served, WIDGET_PATH, f"{PROTOBUF}, */*")).body)["kind"] == "WidgetList"
 
     asyncio.run(scenario())
 
 
-def test_refusals_and_outcomes_are_protobuf_too() -> None:
+def test_status_responses_are_protobuf() -> None:
     async def scenario() -> None:
         served = await Served().started()
-        missing = await asked(served, f"{MAPS}/nope", PROTOBUF)
+        missing = await get_response(served, f"{MAPS}/nope", PROTOBUF)
         assert (missing.code, media(missing)) == (404, PROTOBUF)
-        said = (await served.get(f"{MAPS}/nope")).body
-        assert decode(missing.body) == said
+        expected = (await served.get(f"{MAPS}/nope")).body
+        assert decode(missing.body) == expected
         await served.post(MAPS, config_map("a"))
-        gone = await asked(served, f"{MAPS}/a", PROTOBUF, "DELETE")
+        gone = await get_response(served, f"{MAPS}/a", PROTOBUF, "DELETE")
         assert decode(gone.body)["status"] == "Success"
 
     asyncio.run(scenario())

@@ -40,14 +40,14 @@ def test_labels(text: str, matches: bool) -> None:
         ("a,", "unable to parse requirement: found '', expected: identifier after ','"),
     ],
 )
-def test_labels_that_cannot_be_read(text: str, message: str) -> None:
+def test_invalid_label_selectors(text: str, message: str) -> None:
     with pytest.raises(StatusError) as refused:
         parse_labels(text)
     assert (refused.value.code, str(refused.value)) == (400, message)
 
 
 @given(st.text(alphabet="ab,=!()<> in", max_size=20))
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_any_text_is_parsed_or_refused(text: str) -> None:
     with suppress(StatusError):
         parse_labels(text)
 
@@ -66,7 +66,7 @@ def test_fields(text: str, matches: bool) -> None:
     assert parse_selection(KINDS["pods"], "v1", "", text).matches(_POD) is matches
 
 
-def test_a_value_may_hold_what_separates() -> None:
+def test_values_can_contain_escaped_separators() -> None:
     wanted = parse_selection(KINDS["pods"], "v1", "", r"metadata.name=a\,b\=c")
     assert wanted.name == "a,b=c"
 
@@ -81,7 +81,7 @@ def test_a_value_may_hold_what_separates() -> None:
         ("pods", r"metadata.name=a\b", r"invalid field selector: invalid escape sequence: \b"),
     ],
 )  # fmt: skip
-def test_fields_that_cannot_be_asked_for(bucket: str, text: str, message: str) -> None:
+def test_unsupported_field_selectors(bucket: str, text: str, message: str) -> None:
     with pytest.raises(StatusError) as refused:
         parse_selection(KINDS[bucket], "v1", "", text)
     assert (refused.value.code, str(refused.value)) == (400, message)

@@ -18,12 +18,12 @@ from tests.unit.apiserver.shelf import KINDS, NOW, Shelf, row
         (176_400, "2d1h"), (691_200, "8d"), (63_072_000, "2y"), (63_158_400, "2y1d"), (252_288_000, "8y"),
     ],
 )  # fmt: skip
-def test_ages_read_as_kubectls(seconds: float, shown: str) -> None:
+def test_ages_match_kubectl(seconds: float, shown: str) -> None:
     assert duration(seconds) == shown
 
 
 @given(st.integers(min_value=0, max_value=10**9))
-def test_an_age_never_shows_more_than_has_passed(seconds: int) -> None:
+def test_ages_are_rounded_down(seconds: int) -> None:
     parts = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "y": 31_536_000}
     text, total, number = duration(seconds), 0, ""
     for letter in text:
@@ -34,22 +34,22 @@ def test_an_age_never_shows_more_than_has_passed(seconds: int) -> None:
     assert total <= seconds
 
 
-def test_age_of_what_was_never() -> None:
+def test_age_without_a_timestamp() -> None:
     assert age(None, NOW) == "<unknown>"
 
 
-def test_columns_say_type_and_priority() -> None:
+def test_column_types_and_priorities() -> None:
     assert [(c.name, c.type, c.priority, c.format) for c in columns("Name", "Data:integer", "Node*")] == [
         ("Name", "string", 0, "name"), ("Data", "integer", 0, ""), ("Node", "string", 1, ""),
     ]  # fmt: skip
 
 
-def test_long_lists_are_cut_with_their_number() -> None:
+def test_long_lists_are_shortened() -> None:
     assert shortened(["a", "b", "c", "d", "e"]) == "a,b,c + 2 more..."
     assert shortened([]) == "<none>"
 
 
-def test_selectors_read_as_on_the_command_line() -> None:
+def test_selectors_in_command_line_syntax() -> None:
     value = {
         "matchLabels": {"b": "1"},
         "matchExpressions": [
@@ -69,16 +69,16 @@ def test_every_row_has_a_cell_for_each_column() -> None:
 # --- pods ------------------------------------------------------------------------------------------------------------
 
 
-def pod(*statuses: Tree, initial: tuple[Tree, ...] = (), **more: Any) -> Tree:
-    """A pod with a container for each status; of init containers, a pair of spec and status."""
+def pod(*statuses: Tree, init_containers: tuple[Tree, ...] = (), **more: Any) -> Tree:
+    """A pod with one container per status; ``init_containers`` are pairs of spec and status."""
     status: Tree = {"phase": "Running", **more.pop("status", {})}
     status["containerStatuses"] = [{"name": f"c{i}", **item} for i, item in enumerate(statuses)]
-    status["initContainerStatuses"] = [{"name": f"i{i}", **item["status"]} for i, item in enumerate(initial)]
+    status["initContainerStatuses"] = [{"name": f"i{i}", **item["status"]} for i, item in enumerate(init_containers)]
     return {
         "metadata": {"name": "p", "creationTimestamp": NOW, **more.pop("metadata", {})},
         "spec": {
             "containers": [{"name": f"c{i}"} for i in range(max(len(statuses), 1))],
-            "initContainers": [{"name": f"i{i}", **item.get("spec", {})} for i, item in enumerate(initial)],
+            "initContainers": [{"name": f"i{i}", **item.get("spec", {})} for i, item in enumerate(init_containers)],
             **more.pop("spec", {}),
         },
         "status": status,
@@ -89,35 +89,42 @@ RUNNING: Tree = {"ready": True, "state": {"running": {}}}
 WAITING: Tree = {"state": {"waiting": {"reason": "PodInitializing"}}}
 
 
-def ended(code: int, reason: str = "", **more: Any) -> Tree:
+def terminated(code: int, reason: str = "", **more: Any) -> Tree:
     return {"state": {"terminated": {"exitCode": code, "reason": reason}}, **more}
 
 
 @pytest.mark.parametrize(
-    ("tree", "ready", "word"),
+    ("tree", "ready", "status_text"),
     [
         (pod(RUNNING, RUNNING), "2/2", "Running"),
-        (pod(RUNNING, ended(1, "Error")), "1/2", "Error"),
+        (pod(RUNNING, terminated(1, "Error")), "1/2", "Error"),
         (pod({"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "restartCount": 3}), "0/1", "CrashLoopBackOff"),
-        (pod(ended(0, "Completed"), status={"phase": "Succeeded"}), "0/1", "Completed"),
-        (pod(ended(0, "Completed"), RUNNING), "1/2", "NotReady"),
+        (pod(terminated(0, "Completed"), status={"phase": "Succeeded"}), "0/1", "Completed"),
+        (pod(terminated(0, "Completed"), RUNNING), "1/2", "NotReady"),
         (
-            pod(ended(0, "Completed"), RUNNING, status={"conditions": [{"type": "Ready", "status": "True"}]}),
+            pod(terminated(0, "Completed"), RUNNING, status={"conditions": [{"type": "Ready", "status": "True"}]}),
             "1/2",
             "Running",
         ),
-        (pod(ended(137)), "0/1", "ExitCode:137"),
+        (pod(terminated(137)), "0/1", "ExitCode:137"),
         (pod({"state": {"terminated": {"exitCode": 1, "signal": 9}}}), "0/1", "Signal:9"),
-        (pod(WAITING, initial=({"status": {"state": {"running": {}}}},)), "0/1", "Init:0/1"),
-        (pod(WAITING, initial=({"status": ended(0)}, {"status": {"state": {"running": {}}}})), "0/1", "Init:1/2"),
-        (pod(WAITING, initial=({"status": ended(2)},)), "0/1", "Init:ExitCode:2"),
+        (pod(WAITING, init_containers=({"status": {"state": {"running": {}}}},)), "0/1", "Init:0/1"),
         (
-            pod(WAITING, initial=({"status": {"state": {"waiting": {"reason": "ImagePullBackOff"}}}},)),
+            pod(WAITING, init_containers=({"status": terminated(0)}, {"status": {"state": {"running": {}}}})),
+            "0/1",
+            "Init:1/2",
+        ),
+        (pod(WAITING, init_containers=({"status": terminated(2)},)), "0/1", "Init:ExitCode:2"),
+        (
+            pod(WAITING, init_containers=({"status": {"state": {"waiting": {"reason": "ImagePullBackOff"}}}},)),
             "0/1",
             "Init:ImagePullBackOff",
         ),
         (
-            pod(RUNNING, initial=({"spec": {"restartPolicy": "Always"}, "status": {**RUNNING, "started": True}},)),
+            pod(
+                RUNNING,
+                init_containers=({"spec": {"restartPolicy": "Always"}, "status": {**RUNNING, "started": True}},),
+            ),
             "2/2",
             "Running",
         ),
@@ -130,12 +137,12 @@ def ended(code: int, reason: str = "", **more: Any) -> Tree:
         ),
     ],
 )
-def test_a_pod_in_one_word(tree: Tree, ready: str, word: str) -> None:
+def test_pod_status_column(tree: Tree, ready: str, status_text: str) -> None:
     shown = row("pods", tree)
-    assert (shown["Ready"], shown["Status"]) == (ready, word)
+    assert (shown["Ready"], shown["Status"]) == (ready, status_text)
 
 
-def test_restarts_tell_when_the_last_one_was() -> None:
+def test_restarts_include_the_time_of_the_last_one() -> None:
     before = (datetime.fromisoformat(NOW) - timedelta(minutes=5)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     tree = pod({**RUNNING, "restartCount": 2, "lastState": {"terminated": {"finishedAt": before}}})
     assert row("pods", tree)["Restarts"] == "2 (5m ago)"
@@ -154,14 +161,14 @@ def result(device: str, pool: str = "n1", request: str = "gpu", **more: Any) -> 
     return {"driver": "gpu.example.com", "pool": pool, "device": device, "request": request, **more}
 
 
-def test_a_claim_shows_what_it_got_and_where() -> None:
+def test_claims_show_devices_and_node() -> None:
     tree = claim(result("gpu-0"), result("gpu-1"), reservedFor=[{"resource": "pods", "name": "p", "uid": "u"}])
     shown = row("resourceclaims.resource.k8s.io", tree)
     assert (shown["State"], shown["Devices"], shown["Node"]) == ("allocated,reserved", "gpu-0,gpu-1", "n1")
     assert (shown["Driver"], shown["Requests"], shown["Reserved For"]) == ("gpu.example.com", "gpu", "p")
 
 
-def test_devices_of_another_pool_name_it() -> None:
+def test_devices_of_other_pools_are_prefixed() -> None:
     shown = row("resourceclaims.resource.k8s.io", claim(result("nic-3", pool="rack-7"), node=""))
     assert (shown["Devices"], shown["Node"]) == ("rack-7/nic-3", "<any>")
 
@@ -174,7 +181,7 @@ def test_devices_of_another_pool_name_it() -> None:
         ({**claim(), "metadata": {"name": "c", "deletionTimestamp": NOW}}, "deleted,allocated"),
     ],
 )
-def test_states_of_claims(tree: Tree, state: str) -> None:
+def test_claim_states(tree: Tree, state: str) -> None:
     assert row("resourceclaims.resource.k8s.io", tree)["State"] == state
 
 
@@ -190,7 +197,7 @@ def counted(tree: Tree, shelf: Shelf) -> tuple[int, int, int]:
     return shown["Devices"], shown["Free"], shown["Used"]
 
 
-def test_a_slice_counts_free_and_used_devices() -> None:
+def test_slices_count_free_and_used_devices() -> None:
     tree = slice_of({"name": "gpu-0"}, {"name": "gpu-1"}, {"name": "gpu-2"})
     shelf = Shelf([("resourceslices.resource.k8s.io", tree)])
     assert counted(tree, shelf) == (3, 3, 0)
@@ -198,7 +205,7 @@ def test_a_slice_counts_free_and_used_devices() -> None:
     assert counted(tree, shelf) == (3, 2, 1)
 
 
-def test_partitions_are_free_while_their_counters_last() -> None:
+def test_partitions_are_free_while_counters_suffice() -> None:
     def partition(name: str, memory: str) -> Tree:
         needs = {"counterSet": "gpu-0", "counters": {"memory": {"value": memory}}}
         return {"name": name, "consumesCounters": [needs]}
@@ -214,7 +221,7 @@ def test_partitions_are_free_while_their_counters_last() -> None:
 # --- others ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_event_reads_the_same_in_both_groups() -> None:
+def test_events_have_the_same_row_in_both_groups() -> None:
     event = {
         "apiVersion": "v1", "metadata": {"name": "e"}, "firstTimestamp": NOW, "lastTimestamp": NOW, "count": 3,
         "type": "Warning", "reason": "Failed", "message": " no ", "involvedObject": {"kind": "Pod", "name": "p"},
@@ -227,7 +234,7 @@ def test_an_event_reads_the_same_in_both_groups() -> None:
     assert row(new, new.to_version(event, "v1")) == shown
 
 
-def test_nodes_that_take_no_pods_say_so() -> None:
+def test_cordoned_nodes_show_scheduling_disabled() -> None:
     node = {
         "metadata": {"name": "n", "labels": {"node-role.kubernetes.io/control-plane": ""}},
         "spec": {"unschedulable": True},
@@ -239,7 +246,7 @@ def test_nodes_that_take_no_pods_say_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "state", "took"),
+    ("status", "state", "duration"),
     [
         ({}, "Running", ""),
         ({"startTime": "2026-01-02T03:03:05Z"}, "Running", "60s"),
@@ -254,14 +261,14 @@ def test_nodes_that_take_no_pods_say_so() -> None:
         ({"conditions": [{"type": "Suspended", "status": "True"}]}, "Suspended", ""),
     ],
 )  # fmt: skip
-def test_jobs_tell_how_far_they_are(status: Tree, state: str, took: str) -> None:
+def test_job_status_and_completions(status: Tree, state: str, duration: str) -> None:
     shown = row(
         "jobs.batch", {"metadata": {"name": "j"}, "spec": {"completions": 2}, "status": {"succeeded": 1, **status}}
     )
-    assert (shown["Status"], shown["Completions"], shown["Duration"]) == (state, "1/2", took)
+    assert (shown["Status"], shown["Completions"], shown["Duration"]) == (state, "1/2", duration)
 
 
-def test_services_show_ports_and_waiting_addresses() -> None:
+def test_services_show_ports_and_pending_addresses() -> None:
     spec = {
         "type": "LoadBalancer", "clusterIPs": ["10.96.0.9"], "selector": {"a": "b"},
         "ports": [{"port": 80, "nodePort": 30080, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}],

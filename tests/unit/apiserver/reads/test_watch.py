@@ -1,4 +1,4 @@
-"""Watches: what they begin with, what they show, and how they end."""
+"""Watches: initial events, changes, bookmarks, termination."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from allotment.model.trees import Tree
 from tests.unit.apiserver.served import MAPS, Served, closed, config_map, events
 
 
-def _shown(found: list[Tree]) -> list[tuple[str, str]]:
+def _types_and_names(found: list[Tree]) -> list[tuple[str, str]]:
     return [(event["type"], event["object"]["metadata"].get("name", "")) for event in found]
 
 
-async def _changed(served: Served) -> None:
+async def _change_objects(served: Served) -> None:
     await served.post(MAPS, config_map("a", {"app": "x"}))
     await served.patch(f"{MAPS}/a", {"metadata": {"labels": {"app": "y"}}})
     await served.patch(f"{MAPS}/a", {"metadata": {"labels": {"app": "x"}}})
@@ -28,35 +28,35 @@ def test_changes_after_a_revision() -> None:
         since = served.store.revision
         await served.post("/api/v1/namespaces", {"metadata": {"name": "other"}})
         await served.post("/api/v1/namespaces/other/configmaps", config_map("elsewhere"))
-        await _changed(served)
+        await _change_objects(served)
         past = await events(await served.watch(f"{MAPS}?watch=1&resourceVersion={since}"), 4)
-        assert _shown(past) == [("ADDED", "a"), ("MODIFIED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
+        assert _types_and_names(past) == [("ADDED", "a"), ("MODIFIED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
         revisions = [int(event["object"]["metadata"]["resourceVersion"]) for event in past]
         assert revisions == sorted(set(revisions))
 
     asyncio.run(scenario())
 
 
-def test_what_comes_while_watching() -> None:
+def test_changes_during_a_watch() -> None:
     async def scenario() -> None:
         served = await Served().started()
         stream = await served.watch(f"{MAPS}?watch=true&resourceVersion={served.store.revision}")
         reading = asyncio.create_task(events(stream, 4))
         await asyncio.sleep(0)
-        await _changed(served)
-        assert [kind for kind, _ in _shown(await reading)] == ["ADDED", "MODIFIED", "MODIFIED", "DELETED"]
+        await _change_objects(served)
+        assert [kind for kind, _ in _types_and_names(await reading)] == ["ADDED", "MODIFIED", "MODIFIED", "DELETED"]
 
     asyncio.run(scenario())
 
 
-def test_what_leaves_a_selection_is_deleted_as_it_was() -> None:
+def test_objects_that_stop_matching_are_deleted() -> None:
     async def scenario() -> None:
         served = await Served().started()
         since = served.store.revision
-        await _changed(served)
+        await _change_objects(served)
         path = f"{MAPS}?watch=1&resourceVersion={since}&labelSelector=app%3Dx"
         found = await events(await served.watch(path), 4)
-        assert [kind for kind, _ in _shown(found)] == ["ADDED", "DELETED", "ADDED", "DELETED"]
+        assert [kind for kind, _ in _types_and_names(found)] == ["ADDED", "DELETED", "ADDED", "DELETED"]
         assert [event["object"]["metadata"]["labels"]["app"] for event in found] == ["x"] * 4
         revisions = [int(event["object"]["metadata"]["resourceVersion"]) for event in found]
         assert revisions == sorted(set(revisions))
@@ -65,18 +65,18 @@ def test_what_leaves_a_selection_is_deleted_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("query", ["watch=1", "watch=1&resourceVersion=0"])
-def test_without_a_revision_what_is_there_comes_first(query: str) -> None:
+def test_without_a_revision_existing_objects_come_first(query: str) -> None:
     async def scenario() -> None:
         served = await Served().started()
         await served.post(MAPS, config_map("a"))
         await served.post(MAPS, config_map("b"))
         found = await events(await served.watch(f"{MAPS}?{query}"), 2)
-        assert _shown(found) == [("ADDED", "a"), ("ADDED", "b")]
+        assert _types_and_names(found) == [("ADDED", "a"), ("ADDED", "b")]
 
     asyncio.run(scenario())
 
 
-def test_the_end_of_the_beginning_is_marked() -> None:
+def test_the_end_of_initial_events_is_marked() -> None:
     async def scenario() -> None:
         served = await Served().started()
         await served.post(MAPS, config_map("a"))
@@ -97,8 +97,8 @@ def test_the_end_of_the_beginning_is_marked() -> None:
     asyncio.run(scenario())
 
 
-def test_bookmarks_move_a_quiet_watch_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "_BOOKMARKS", 0.01)
+def test_bookmarks_advance_an_idle_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "_BOOKMARK_INTERVAL", 0.01)
 
     async def scenario() -> None:
         served = await Served().started()
@@ -112,10 +112,10 @@ def test_bookmarks_move_a_quiet_watch_on(monkeypatch: pytest.MonkeyPatch) -> Non
     asyncio.run(scenario())
 
 
-def test_a_revision_that_is_forgotten() -> None:
+def test_an_expired_revision() -> None:
     async def scenario() -> None:
         served = await Served().started()
-        await _changed(served)
+        await _change_objects(served)
         served.store.compact(served.store.revision)
         (found,) = await events(await served.watch(f"{MAPS}?watch=1&resourceVersion=2"), 2)
         assert found["type"] == "ERROR"
@@ -125,7 +125,7 @@ def test_a_revision_that_is_forgotten() -> None:
     asyncio.run(scenario())
 
 
-def test_a_reader_who_lags_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_client_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "_BUFFER", 3)
 
     async def scenario() -> None:
@@ -134,15 +134,15 @@ def test_a_reader_who_lags_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
         for number in range(9):
             await served.post(MAPS, config_map(f"m{number}"))
         found = await events(stream, 100)
-        assert _shown(found) == [("ADDED", "m0"), ("ADDED", "m1"), ("ADDED", "m2")]
+        assert _types_and_names(found) == [("ADDED", "m0"), ("ADDED", "m1"), ("ADDED", "m2")]
         again = found[-1]["object"]["metadata"]["resourceVersion"]
         rest = await events(await served.watch(f"{MAPS}?watch=1&resourceVersion={again}"), 6)
-        assert _shown(rest)[0] == ("ADDED", "m3")
+        assert _types_and_names(rest)[0] == ("ADDED", "m3")
 
     asyncio.run(scenario())
 
 
-def test_a_reader_holds_no_more_than_the_history() -> None:
+def test_a_buffer_keeps_no_more_than_the_history() -> None:
     async def scenario() -> None:
         served = await Served().started()
         stream = await served.watch(f"{MAPS}?watch=1&resourceVersion={served.store.revision}")
@@ -150,26 +150,26 @@ def test_a_reader_holds_no_more_than_the_history() -> None:
         served.store.compact(served.store.revision)
         await served.post(MAPS, config_map("b"))
         found = await events(stream, 100)
-        assert _shown(found) == [("ADDED", "a")]
+        assert _types_and_names(found) == [("ADDED", "a")]
 
     asyncio.run(scenario())
 
 
-def test_a_watch_that_wants_no_beginning_goes_on_from_its_revision() -> None:
+def test_a_watch_without_initial_events_starts_at_its_revision() -> None:
     async def scenario() -> None:
         served = await Served().started()
         since = served.store.revision
         await served.post(MAPS, config_map("a"))
         query = f"watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion={since}"
-        assert _shown(await events(await served.watch(f"{MAPS}?{query}"), 1)) == [("ADDED", "a")]
+        assert _types_and_names(await events(await served.watch(f"{MAPS}?{query}"), 1)) == [("ADDED", "a")]
 
     asyncio.run(scenario())
 
 
-def test_a_watch_ends_in_its_time_and_is_forgotten() -> None:
+def test_a_watch_ends_at_its_timeout_and_unsubscribes() -> None:
     async def scenario() -> None:
         served = await Served().started()
-        watched = served.store._subscribers  # what is left behind shows nowhere else
+        watched = served.store._subscribers  # not observable otherwise
         stream = await served.watch(f"{MAPS}?watch=1&timeoutSeconds=1&resourceVersion={served.store.revision}")
         assert watched["configmaps"]
         assert await events(stream, 1) == []
@@ -178,7 +178,7 @@ def test_a_watch_ends_in_its_time_and_is_forgotten() -> None:
     asyncio.run(scenario())
 
 
-def test_every_watch_is_given_the_same_line() -> None:
+def test_watches_share_encoded_events() -> None:
     async def scenario() -> None:
         served = await Served().started()
         path = f"{MAPS}?watch=1&resourceVersion={served.store.revision}"
@@ -186,14 +186,14 @@ def test_every_watch_is_given_the_same_line() -> None:
         await served.post(MAPS, config_map("a"))
         lines = [await anext(stream.pieces) for stream in streams]
         assert lines[0] == lines[1]
-        assert len(served.api._lines._lines) == 1  # how often it was encoded shows nowhere else
+        assert len(served.api._event_encoder._lines) == 1  # not observable otherwise
         for stream in streams:
             await closed(stream)
 
     asyncio.run(scenario())
 
 
-def test_other_forms() -> None:
+def test_other_representations() -> None:
     async def scenario() -> None:
         served = await Served().started()
         await served.post(MAPS, config_map("a", k="v"))

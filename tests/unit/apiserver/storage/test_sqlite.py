@@ -1,4 +1,4 @@
-"""The store: revisions, lists of the present and the past, history, durability, restarts, failures."""
+"""The store: revisions, current and past lists, history, durability, restarts, failures."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from allotment.apiserver.storage.database_file import InUse, Unusable
+from allotment.apiserver.storage.database_file import DatabaseInUse, UnsupportedDatabase
 from allotment.apiserver.storage.history import Window
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.apiserver.storage.store import Change, Compacted, Store
 
 Open = Callable[..., SqliteStore]
 
-# Opens a store, says so, and holds it.
+# Opens a store, reports it, and keeps it open.
 HOLDER = """
 import pathlib, sys
 from allotment.apiserver.storage.sqlite import SqliteStore
@@ -43,7 +43,7 @@ def names(store: Store, namespace: str | None = None, at: int | None = None) -> 
     return [entry.name for entry in store.list("configmaps", namespace, at=at)]
 
 
-def told(changes: Iterable[Change]) -> list[tuple[str, str, int]]:
+def summarized(changes: Iterable[Change]) -> list[tuple[str, str, int]]:
     return [(change.type, change.entry.name, change.revision) for change in changes]
 
 
@@ -53,7 +53,7 @@ def run(test: Coroutine[Any, Any, None]) -> None:
 
 @pytest.fixture(params=["memory", "disk"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
-    """Opens a store; on disk, always the same one."""
+    """Open a store; on disk, always the same file."""
 
     def open_store(**settings: Any) -> SqliteStore:
         return SqliteStore.open(tmp_path / "lab.db" if request.param == "disk" else None, **settings)
@@ -66,7 +66,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "folder" / "lab.db"
 
 
-def test_every_write_has_the_next_revision_and_says_so_in_the_object(opened: Open) -> None:
+def test_each_write_sets_the_next_revision(opened: Open) -> None:
     async def test() -> None:
         store = opened()
         first = store.put("pods", "default", "a", a_tree())
@@ -83,7 +83,7 @@ def test_every_write_has_the_next_revision_and_says_so_in_the_object(opened: Ope
     run(test())
 
 
-def test_a_deletion_may_come_with_the_last_state(opened: Open) -> None:
+def test_delete_with_a_last_state(opened: Open) -> None:
     async def test() -> None:
         store = opened()
         put(store, "a")
@@ -99,7 +99,7 @@ def test_a_deletion_may_come_with_the_last_state(opened: Open) -> None:
     run(test())
 
 
-def test_what_cannot_be_encoded_leaves_no_trace(opened: Open) -> None:
+def test_objects_that_cannot_be_encoded_are_not_stored(opened: Open) -> None:
     async def test() -> None:
         store = opened()
         with pytest.raises(TypeError):
@@ -111,7 +111,7 @@ def test_what_cannot_be_encoded_leaves_no_trace(opened: Open) -> None:
     run(test())
 
 
-def test_lists_are_in_order_of_namespace_and_name(opened: Open) -> None:
+def test_lists_are_sorted_by_namespace_and_name(opened: Open) -> None:
     async def test() -> None:
         store = opened()
         for namespace, name in (("b", "y"), ("a", "z"), ("b", "x"), ("b-c", "w"), ("a", "y")):
@@ -127,7 +127,7 @@ def test_lists_are_in_order_of_namespace_and_name(opened: Open) -> None:
     run(test())
 
 
-def test_a_list_of_the_past_is_what_a_list_was_then(opened: Open) -> None:
+def test_list_at_an_old_revision(opened: Open) -> None:
     async def test() -> None:
         store = opened()
         put(store, "a", colour="red")
@@ -142,20 +142,20 @@ def test_a_list_of_the_past_is_what_a_list_was_then(opened: Open) -> None:
         assert names(store, "default", at=then) == ["a", "b"]
         assert store.list("configmaps", at=then)[0].tree["data"] == {"colour": "red"}
         assert store.list("configmaps", at=1) == ()
-        with pytest.raises(ValueError, match="not there yet"):
+        with pytest.raises(ValueError, match="does not exist yet"):
             store.list("configmaps", at=store.revision + 1)
         await store.close()
 
     run(test())
 
 
-def test_a_watch_continues_without_gap_or_repetition(opened: Open) -> None:
+def test_changes_are_delivered_exactly_once(opened: Open) -> None:
     async def test() -> None:
         store = opened()
         start = put(store, "before")
         await store.durable()
         seen: list[Change] = []
-        put(store, "a")  # not durable when the watch begins: it is told, not read
+        put(store, "a")  # not durable when the watch begins: it is notified, not listed
         seen.extend(store.changes("configmaps", start))
         stop = store.subscribe("configmaps", seen.append)
         put(store, "a", colour="red")
@@ -163,10 +163,10 @@ def test_a_watch_continues_without_gap_or_repetition(opened: Open) -> None:
         store.delete("configmaps", "default", "a")
         assert seen == []
         await store.durable()
-        assert told(seen) == [("ADDED", "a", 3), ("MODIFIED", "a", 4), ("DELETED", "a", 6)]
+        assert summarized(seen) == [("ADDED", "a", 3), ("MODIFIED", "a", 4), ("DELETED", "a", 6)]
         previous = [change.previous for change in seen]
         assert [entry and entry.revision for entry in previous] == [None, 3, 4]
-        assert told(list(store.changes("configmaps", 3))) == told(seen)[1:]
+        assert summarized(list(store.changes("configmaps", 3))) == summarized(seen)[1:]
         stop()
         put(store, "b")
         await store.durable()
@@ -177,7 +177,7 @@ def test_a_watch_continues_without_gap_or_repetition(opened: Open) -> None:
     run(test())
 
 
-def test_who_lets_nothing_out_is_told_before_the_disk_has_it(path: Path) -> None:
+def test_early_subscribers_are_notified_before_durability(path: Path) -> None:
     async def test() -> None:
         failures: list[dict[str, Any]] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
@@ -194,12 +194,12 @@ def test_who_lets_nothing_out_is_told_before_the_disk_has_it(path: Path) -> None
         start = store.revision
         put(store, "a")
         put(store, "a", colour="red")
-        assert told(early) == [("ADDED", "a", 2), ("MODIFIED", "a", 3)]
-        assert told(store.changes("configmaps", start, early=True)) == told(early)
+        assert summarized(early) == [("ADDED", "a", 2), ("MODIFIED", "a", 3)]
+        assert summarized(store.changes("configmaps", start, early=True)) == summarized(early)
         assert late == list(store.changes("configmaps", start)) == []
         assert len(failures) == 2
         await store.durable()
-        assert told(late) == told(early)
+        assert summarized(late) == summarized(early)
         stop()
         put(store, "b")
         assert len(early) == 2
@@ -208,7 +208,7 @@ def test_who_lets_nothing_out_is_told_before_the_disk_has_it(path: Path) -> None
     run(test())
 
 
-def test_subscribers_may_come_go_and_fail_while_they_are_told(opened: Open) -> None:
+def test_subscribers_can_change_and_fail_during_notification(opened: Open) -> None:
     async def test() -> None:
         failures: list[dict[str, Any]] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
@@ -227,7 +227,7 @@ def test_subscribers_may_come_go_and_fail_while_they_are_told(opened: Open) -> N
             raise RuntimeError(f"no to {change.entry.name}")
 
         stop_first = store.subscribe("configmaps", leave)
-        stop_second = store.subscribe("configmaps", lambda change: pytest.fail("told after it had left"))
+        stop_second = store.subscribe("configmaps", lambda change: pytest.fail("summarized after it had left"))
         store.subscribe("configmaps", fail)
         put(store, "a")
         put(store, "b")
@@ -244,7 +244,7 @@ def test_subscribers_may_come_go_and_fail_while_they_are_told(opened: Open) -> N
     run(test())
 
 
-def test_forgotten_history_is_refused(opened: Open) -> None:
+def test_compacted_revisions_are_refused(opened: Open) -> None:
     async def test() -> None:
         store = opened()
         for number in range(6):
@@ -271,7 +271,7 @@ def test_forgotten_history_is_refused(opened: Open) -> None:
 @pytest.mark.parametrize(
     "window", [Window(age=60), Window(number=20), Window(weight=20 * 73)], ids=["age", "number", "weight"]
 )
-def test_the_history_keeps_to_its_window(opened: Open, window: Window) -> None:
+def test_the_history_is_limited_by_its_window(opened: Open, window: Window) -> None:
     async def test() -> None:
         now = 0.0
         store = opened(history=window, clock=lambda: now)
@@ -289,7 +289,7 @@ def test_the_history_keeps_to_its_window(opened: Open, window: Window) -> None:
     run(test())
 
 
-def test_a_restart_finds_objects_history_and_the_next_revision(path: Path) -> None:
+def test_a_restart_restores_objects_history_and_revision(path: Path) -> None:
     async def test() -> None:
         store = SqliteStore.open(path)
         for number in range(700):  # more than one statement holds
@@ -298,7 +298,7 @@ def test_a_restart_finds_objects_history_and_the_next_revision(path: Path) -> No
         await store.durable()
         store.compact(300)
         last = put(store, "last", "other", unit="Ω <&>")
-        history = told(list(store.changes("configmaps", 400)))
+        history = summarized(list(store.changes("configmaps", 400)))
         await store.close()
 
         again = SqliteStore.open(path)
@@ -307,7 +307,7 @@ def test_a_restart_finds_objects_history_and_the_next_revision(path: Path) -> No
         assert len(names(again)) == 50
         entry = again.list("configmaps", "other")[0]
         assert (entry.revision, entry.tree["data"]) == (last, {"unit": "Ω <&>"})
-        assert told(list(again.changes("configmaps", 400)))[: len(history)] == history
+        assert summarized(list(again.changes("configmaps", 400)))[: len(history)] == history
         assert "n07" in names(again, at=last - 2)
         assert "n07" not in names(again)
         assert put(again, "next") == last + 1
@@ -342,7 +342,7 @@ def test_history_older_than_its_window_is_folded_into_the_objects(path: Path) ->
     run(test())
 
 
-def test_writes_made_before_there_is_a_loop_become_durable_with_the_first_wait(path: Path) -> None:
+def test_writes_before_the_loop_become_durable_with_the_first_wait(path: Path) -> None:
     store = SqliteStore.open(path)
     put(store, "early")
     run(store.durable())
@@ -352,7 +352,7 @@ def test_writes_made_before_there_is_a_loop_become_durable_with_the_first_wait(p
     run(again.close())
 
 
-def test_the_writes_of_a_turn_are_one_transaction(path: Path) -> None:
+def test_writes_of_one_loop_iteration_are_one_transaction(path: Path) -> None:
     async def test() -> None:
         store = SqliteStore.open(path)
         put(store, "first")
@@ -370,26 +370,26 @@ def test_the_writes_of_a_turn_are_one_transaction(path: Path) -> None:
     file.close()
 
 
-def test_one_who_stops_waiting_disturbs_nobody(path: Path) -> None:
+def test_a_cancelled_waiter_does_not_affect_others(path: Path) -> None:
     async def test() -> None:
         store = SqliteStore.open(path)
         put(store, "a")
-        patient, hasty = asyncio.create_task(store.durable()), asyncio.create_task(store.durable())
+        waiting, cancelled = asyncio.create_task(store.durable()), asyncio.create_task(store.durable())
         await asyncio.sleep(0)
-        hasty.cancel()
-        await patient
+        cancelled.cancel()
+        await waiting
         await store.close()
 
     run(test())
 
 
-def test_a_full_disk_ends_the_store(path: Path) -> None:
+def test_a_full_disk_closes_the_store(path: Path) -> None:
     async def test() -> None:
         store = SqliteStore.open(path)
         put(store, "kept")
         await store.durable()
-        told: list[Change] = []
-        store.subscribe("configmaps", told.append)
+        summarized: list[Change] = []
+        store.subscribe("configmaps", summarized.append)
         failures: list[OSError] = []
         store.on_failure = failures.append
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -411,7 +411,7 @@ def test_a_full_disk_ends_the_store(path: Path) -> None:
                 write()
         with pytest.raises(OSError, match="cannot write to"):
             await store.durable()
-        assert told == []
+        assert summarized == []
         await store.close()
         again = SqliteStore.open(path)
         assert names(again) == ["kept"]
@@ -420,46 +420,46 @@ def test_a_full_disk_ends_the_store(path: Path) -> None:
     run(test())
 
 
-def test_a_file_belongs_to_one_process(path: Path) -> None:
+def test_a_file_is_locked_by_one_process(path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "open\n"
-        with pytest.raises(InUse, match=f"{path} is in use by process {other.pid}"):
+        with pytest.raises(DatabaseInUse, match=f"{path} is in use by process {other.pid}"):
             SqliteStore.open(path)
         other.kill()
         other.wait()
     store = SqliteStore.open(path)
-    with pytest.raises(InUse, match=f"process {os.getpid()}"):
+    with pytest.raises(DatabaseInUse, match=f"process {os.getpid()}"):
         SqliteStore.open(path)
     run(store.close())
 
 
-def test_files_of_others_are_refused_and_left_alone(tmp_path: Path) -> None:
+def test_foreign_files_are_refused_and_not_changed(tmp_path: Path) -> None:
     text = tmp_path / "text.db"
     text.write_text("Dear diary, today I was opened as a database." * 100)
     foreign = tmp_path / "foreign.db"
     with sqlite3.connect(foreign) as file:
-        file.execute("CREATE TABLE theirs (x)")
+        file.execute("CREATE TABLE other (x)")
     file.close()
-    with pytest.raises(Unusable, match="not a store of Allotment"):
+    with pytest.raises(UnsupportedDatabase, match="not an Allotment store"):
         SqliteStore.open(text)
-    with pytest.raises(Unusable, match="another program"):
+    with pytest.raises(UnsupportedDatabase, match="another program"):
         SqliteStore.open(foreign)
     newer = tmp_path / "newer.db"
     run(SqliteStore.open(newer).close())
     with sqlite3.connect(newer) as file:
         file.execute("PRAGMA user_version = 99")
     file.close()
-    with pytest.raises(Unusable, match="format 99"):
+    with pytest.raises(UnsupportedDatabase, match="format 99"):
         SqliteStore.open(newer)
     with pytest.raises(OSError, match="cannot open"):
         SqliteStore.open(tmp_path)
     assert text.read_text().startswith("Dear diary")
 
 
-def test_a_closed_store_says_so(opened: Open) -> None:
+def test_a_closed_store_refuses_writes(opened: Open) -> None:
     async def test() -> None:
         store = opened()
         put(store, "a")

@@ -1,4 +1,4 @@
-"""Killed at any moment, the store has what it acknowledged, in one piece, and goes on from there."""
+"""A process killed at any time leaves a consistent store with all acknowledged writes."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_killed_under_load_nothing_acknowledged_is_lost(tmp_path: Path, seed: int) -> None:
-    path, dice = tmp_path / "lab.db", random.Random(seed)
+def test_acknowledged_writes_survive_a_kill(tmp_path: Path, seed: int) -> None:
+    path, rng = tmp_path / "lab.db", random.Random(seed)
     expected: dict[tuple[str, str], tuple[int, bool]] = {}
     last = 1
     for _ in range(3):
         with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True) as writer:
             assert writer.stdout is not None
             first = writer.stdout.readline()
-            time.sleep(dice.uniform(0, 0.15))
+            time.sleep(rng.uniform(0, 0.15))
             writer.send_signal(signal.SIGKILL)
             acknowledged = first + writer.stdout.read()
         for line in acknowledged.splitlines(keepends=True):

@@ -1,4 +1,4 @@
-"""The store beside a plain model that keeps every state there ever was, through restarts."""
+"""The store against a model that keeps the state of every revision, with restarts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ names = st.sampled_from(("x", "x-1", "y"))
 State = dict[tuple[str, str, str], dict[str, Any]]
 
 
-class StoreBesideModel(RuleBasedStateMachine):
+class StoreStateMachine(RuleBasedStateMachine):
     """On disk; ``states[revision]`` is the model."""
 
     def __init__(self) -> None:
@@ -34,13 +34,13 @@ class StoreBesideModel(RuleBasedStateMachine):
 
     def open(self) -> None:
         self.store = SqliteStore.open(Path(self.folder.name) / "lab.db")
-        self.told: list[tuple[str, str, int]] = []
+        self.notifications: list[tuple[str, str, int]] = []
         self.first = self.store.revision
         for bucket in BUCKETS:
-            self.store.subscribe(bucket, self.hear)
+            self.store.subscribe(bucket, self.record_notification)
 
-    def hear(self, change: Change) -> None:
-        self.told.append((change.type, change.resource, change.revision))
+    def record_notification(self, change: Change) -> None:
+        self.notifications.append((change.type, change.resource, change.revision))
 
     def teardown(self) -> None:
         self.loop.run_until_complete(self.store.close())
@@ -121,18 +121,18 @@ class StoreBesideModel(RuleBasedStateMachine):
         assert state == {key[1:]: tree for key, tree in self.now.items() if key[0] == bucket}
 
     @invariant()
-    def the_present_is_the_models(self) -> None:
+    def current_state_matches_the_model(self) -> None:
         for bucket in BUCKETS:
             for entry in self.store.list(bucket):
                 assert self.now[bucket, entry.namespace, entry.name] == entry.tree
         assert sum(len(self.store.list(bucket)) for bucket in BUCKETS) == len(self.now)
 
     @invariant()
-    def told_are_all_changes_in_order(self) -> None:
-        assert [revision for _, _, revision in self.told] == list(
-            range(self.first + 1, self.first + 1 + len(self.told))
+    def all_changes_are_notified_in_order(self) -> None:
+        assert [revision for _, _, revision in self.notifications] == list(
+            range(self.first + 1, self.first + 1 + len(self.notifications))
         )
 
 
-StoreBesideModel.TestCase.settings = settings(max_examples=25, stateful_step_count=30)
-TestStoreBesideModel = StoreBesideModel.TestCase
+StoreStateMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=30)
+TestStoreAgainstModel = StoreStateMachine.TestCase

@@ -163,7 +163,7 @@ def test_a_named_claim_holds_its_pods_together() -> None:
 def test_what_cannot_be_told_is_not_told() -> None:
     claims = judged([pod("p", claim="big")], 1, growth(G5, known=False), template("big"))
     assert claims.served is None
-    assert "which devices" in str(claims)
+    assert "devices of its nodes" in str(claims)
     # Without claims nobody needs to know.
     assert judged([pod("p")], 1, growth(G5, known=False)).served == 1
     house = SimulatedCluster([pod("p")], FEATURES)
@@ -187,7 +187,7 @@ def test_what_cannot_be_the_best_any_more_is_not_tried() -> None:
     found = {one.group: one for one in judged_all(house, options, lambda: True)}
     # A T4 would cost less, and serves none; so the L4 is tried, and what must cost more is not.
     assert {group: one.served for group, one in found.items()} == {G4DN.id: 0, G6.id: 3, G5.id: None, M6I.id: 0}
-    assert "even if all pods were served, they would cost 1.0060 each" in str(found[G5.id])
+    assert "even if all pods were served, each would cost 1.0060" in str(found[G5.id])
     assert best(tuple(found.values())) == (G6.id,)
 
 

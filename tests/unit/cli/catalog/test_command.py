@@ -1,4 +1,4 @@
-"""What can be bought and what it would publish, on the screen."""
+"""The catalog of instance types and their slices, as text."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_the_cases_of_the_readme_of_prices(allot: Allot) -> None:
         (["azure/*h100*"], {"h100", "h100-nvl"}),
     ],
 )
-def test_what_is_asked_for(allot: Allot, words: list[str], wanted: set[str]) -> None:
+def test_list_filters_types(allot: Allot, words: list[str], wanted: set[str]) -> None:
     out = allot("catalog", "list", *words).out
     lines = [line.split() for line in out.splitlines()[1:] if "/" in line.split(" ")[0]]
     assert {line[2] for line in lines} == wanted
@@ -78,14 +78,14 @@ def test_options_before_the_command_count_too(allot: Allot) -> None:
     assert allot("catalog", "--gpu", "t4", "list").out == allot("catalog", "list", "--gpu", "t4").out
 
 
-def test_spot_prices_are_what_it_sorts_by(allot: Allot) -> None:
+def test_types_are_sorted_by_spot_price(allot: Allot) -> None:
     types = json.loads(allot("catalog", "list", "--spot", "-o", "json").out)["instanceTypes"]
     prices = [float(one["usdPerHour"]["spot"]) for one in types]
     assert len(prices) > 30
     assert prices == sorted(prices)
 
 
-def test_what_cannot_be_planned_with_is_told_with_the_reason(allot: Allot) -> None:
+def test_unusable_types_are_listed_with_reason(allot: Allot) -> None:
     out = allot("catalog", "list", "--all").out
     assert {one.key for one in catalog()} == set(names(out.partition("Not to be planned with")[0]))
     assert "  its price is not known: aws/p5e.48xlarge, " in out
@@ -97,7 +97,7 @@ def test_csv_is_a_catalogue_again(allot: Allot) -> None:
     assert {one.key for one in types} == {one.key for one in catalog() if one.provider == "aws"}
 
 
-def test_show_tells_sources_and_what_differs_between_cloud_and_driver(allot: Allot) -> None:
+def test_show_prints_sources_and_differences_between_provider_and_driver(allot: Allot) -> None:
     out = allot("catalog", "show", "p5.48xlarge").out
     assert "On-demand:     55.04 USD per hour\nAs of:         2026-07-20\n" in out
     assert "Memory:        81559Mi each, as the driver reports it" in out
@@ -126,7 +126,7 @@ def test_slices_of_a_node_that_does_not_exist(allot: Allot) -> None:
     assert items[0]["metadata"]["labels"]["karpenter.sh/capacity-type"] == "spot"
 
 
-def test_exports_are_manifests_and_say_what_is_left_out(allot: Allot) -> None:
+def test_exports_are_manifests_and_report_omissions(allot: Allot) -> None:
     ran = allot("catalog", "export", "karpenter", "aws/g5", "lambda/gpu_1x_a10")
     assert {one["kind"] for one in yaml.safe_load_all(ran.out)} == {"NodePool", "NodeOverlay"}
     assert "no Karpenter for lambda is known: name its node class: lambda/gpu_1x_a10" in ran.err
@@ -159,7 +159,7 @@ def test_words_that_mean_nothing_are_explained(allot: Allot, tmp_path: Path) -> 
     binary.write_bytes(b"\xff\xfe\x00")
     for words, problem, hint in [
         (["show", "aws/p5.48xlarg"], "unknown instance type 'aws/p5.48xlarg'", "did you mean aws/p5.48xlarge?"),
-        (["slices", "aws/p4d.24xlarge", "--mode", "static-mig=1g.5gb:8"], "holds at most 7", ""),
+        (["slices", "aws/p4d.24xlarge", "--mode", "static-mig=1g.5gb:8"], "fits at most 7", ""),
         (["slices", "aws/m6i.xlarge"], "publishes no devices: it has no GPUs", ""),
         (["slices", "aws/g6f.large"], "publishes no devices: it has a part of a GPU", ""),
         (["list", "--provider", "awz"], "unknown provider 'awz'", "did you mean aws?"),

@@ -69,13 +69,13 @@ def test_a_png_decodes(tmp_path: Path) -> None:
     assert len(set(pixels)) > 50  # something is drawn
 
 
-def test_machines_that_are_alike_are_drawn_once(tmp_path: Path) -> None:
+def test_equal_machines_are_drawn_once(tmp_path: Path) -> None:
     text = svg(plan_with_groups(150, 5), tmp_path)
     assert "<!-- 30 × aws/type-4 -->" in text
     assert text.count("<!-- us-east-1a") == 5
 
 
-def test_a_hundred_and_fifty_sorts_fit_one_page(tmp_path: Path) -> None:
+def test_150_machine_groups_fit_one_page(tmp_path: Path) -> None:
     text = svg(plan_with_groups(150, 150), tmp_path)
     root = ElementTree.fromstring(text)
     width, height = (float(root.attrib[name].removesuffix("pt")) for name in ("width", "height"))

@@ -1,4 +1,4 @@
-"""Rules of these tests' own, so that screens do not change with the real ones; a folder to write manifests in."""
+"""Rules for these tests only, so that outputs do not change with the real ones; a folder to write manifests in."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def texts(files: list[Path]) -> list[str]:
     return [file.read_text() for file in files]
 
 
-def test_all_files_get_their_new_texts_and_nothing_is_left_beside_them(three: list[Path]) -> None:
+def test_all_files_are_replaced_without_leftovers(three: list[Path]) -> None:
     write(three)
     assert texts(three) == ["new a\n", "new b\n", "new c\n"]
     assert sorted(three[0].parent.iterdir()) == three
@@ -42,7 +42,7 @@ def test_mode_and_line_ends_stay(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o640
 
 
-def test_the_file_that_a_link_leads_to_is_written(three: list[Path], tmp_path: Path) -> None:
+def test_target_of_a_link_is_written(three: list[Path], tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     link = other / "link.yaml"
@@ -91,7 +91,7 @@ def test_a_failure_while_preparing_touches_no_file(three: list[Path], monkeypatc
     assert sorted(three[0].parent.iterdir()) == three
 
 
-def test_a_file_that_changed_meanwhile_is_left_alone(three: list[Path]) -> None:
+def test_concurrently_changed_file_is_not_overwritten(three: list[Path]) -> None:
     three[1].write_text("somebody else's\n")
     with pytest.raises(Mistake, match=r"b.yaml: the file changed during the check"):
         write(three)

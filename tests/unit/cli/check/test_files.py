@@ -1,4 +1,4 @@
-"""Which files are judged, and input that cannot be."""
+"""Selection of the files to check, and invalid input."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ def test_a_template_that_is_named_is_called_one(allot: Allot, write: Write) -> N
 
 
 @pytest.mark.parametrize("name", ["compose.yaml", "broken.yaml", "list.yaml", "templates/a.yaml"])
-def test_a_file_that_is_named_is_judged(allot: Allot, write: Write, name: str) -> None:
+def test_named_file_is_always_checked(allot: Allot, write: Write, name: str) -> None:
     files = {"compose.yaml": "spec: {}\n", "broken.yaml": "a: [\n", "list.yaml": "- a\n", "templates/a.yaml": CHART}
     write(files)
     assert name in allot("check", name).out
     assert name not in allot("check", name, "--force-exclude").out.partition("Left out")[0]
 
 
-def test_pieces_that_speak_of_devices_are_judged(allot: Allot, write: Write) -> None:
+def test_fragments_with_device_fields_are_checked(allot: Allot, write: Write) -> None:
     write(
         {
             "a.yaml": "spec: {}\nresources: {limits: {nvidia.com/gpu: 1}}\nkind: x\n",
@@ -93,14 +93,14 @@ def test_pieces_that_speak_of_devices_are_judged(allot: Allot, write: Write) -> 
     assert "c.yaml" in found
 
 
-def test_an_object_in_a_folder_that_cannot_be_read_is_told(allot: Allot, write: Write) -> None:
+def test_unreadable_object_in_a_directory_is_reported(allot: Allot, write: Write) -> None:
     write({"a.yaml": "apiVersion: v1\nkind: [\n"})
     ran = allot("check")
     assert ran.code == 1
     assert ran.out.startswith("a.yaml:3:1 S100 not YAML: ")
 
 
-def test_one_file_by_two_ways_is_read_once(allot: Allot, write: Write) -> None:
+def test_file_given_by_two_paths_is_read_once(allot: Allot, write: Write) -> None:
     folder = write({"a.yaml": OLD})
     (folder / "link.yaml").symlink_to("a.yaml")
     assert allot("check", "a.yaml", ".", "./a.yaml", "link.yaml").out.count("S191") == 1
@@ -112,7 +112,7 @@ def test_standard_input_may_have_a_name(allot: Allot, write: Write) -> None:
     assert allot("check", "-", "--stdin-filename", "app.yaml", stdin=OLD).out.startswith("app.yaml:4:9 S191")
 
 
-def test_files_may_follow_options(allot: Allot, write: Write) -> None:
+def test_files_can_follow_options(allot: Allot, write: Write) -> None:
     write({"a.yaml": OLD, "b.yaml": OLD})
     assert allot("check", "a.yaml", "--select", "S", "b.yaml").out.count("S191") == 2
 
@@ -135,7 +135,7 @@ def test_content_that_cannot_be_read_is_a_finding(allot: Allot, write: Write, da
     assert words in ran.out
 
 
-def test_what_is_no_text_is_not_shown(allot: Allot, write: Write) -> None:
+def test_binary_content_is_not_shown(allot: Allot, write: Write) -> None:
     folder = write({})
     (folder / "a.yaml").write_bytes(bytes(range(128, 160)) * 3)
     assert " | " not in allot("check", "a.yaml").out
@@ -176,7 +176,7 @@ def test_a_file_that_must_not_be_read_is_bad_input(allot: Allot, write: Write) -
     assert allot("check").code == 2
 
 
-def test_a_snapshot_that_is_not_there_is_bad_input(allot: Allot, write: Write) -> None:
+def test_missing_snapshot_is_bad_input(allot: Allot, write: Write) -> None:
     write({"a.yaml": OLD})
     ran = allot("check", "--cluster", "nowhere.yaml")
     assert (ran.code, ran.out) == (2, "")

@@ -1,4 +1,4 @@
-"""``--fix`` and ``--diff``: what is written, what is said of it, and when nothing is."""
+"""``--fix`` and ``--diff``: written files, reports, and cases without a change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOTE = "spec: {}\n"
 NEW = OLD.replace("old", "new")
 
 
-def test_fixes_are_written_and_what_is_left_is_told(allot: Allot, write: Write) -> None:
+def test_fixes_are_written_and_remaining_findings_reported(allot: Allot, write: Write) -> None:
     folder = write({"a.yaml": OLD + GUES + NOTE, "b.yaml": f"{OLD}---\n{OLD}", "c.yaml": "apiVersion: v1\nkind: X\n"})
     ran = allot("check", "--fix")
     assert (ran.code, ran.err) == (0, "")
@@ -45,7 +45,7 @@ Fixed 3 findings in 2 files; 1 warning and 1 note remain. 1 fixable with --fix -
     assert "Fixed" not in again.out, "what is fixed stays so"
 
 
-def test_what_is_guessed_is_said(allot: Allot, write: Write) -> None:
+def test_guesses_are_reported(allot: Allot, write: Write) -> None:
     folder = write({"a.yaml": OLD + GUES})
     ran = allot("check", "--fix", "--unsafe-fixes")
     assert ran == (
@@ -61,7 +61,7 @@ def test_what_is_guessed_is_said(allot: Allot, write: Write) -> None:
     assert (folder / "a.yaml").read_text() == f"{NEW}note: guess\n"
 
 
-def test_what_is_silenced_or_not_asked_for_is_not_fixed(allot: Allot, write: Write) -> None:
+def test_suppressed_or_unselected_findings_are_not_fixed(allot: Allot, write: Write) -> None:
     quiet = OLD.replace("kept, too", "allot: ignore[S191]")
     folder = write({"a.yaml": quiet, "b.yaml": OLD + GUES})
     assert allot("check", "--fix", "--unsafe-fixes", "--select", "V").code == 0
@@ -69,7 +69,7 @@ def test_what_is_silenced_or_not_asked_for_is_not_fixed(allot: Allot, write: Wri
     assert (folder / "b.yaml").read_text() == f"{OLD}note: guess\n"
 
 
-def test_what_remains_decides_the_exit_code(allot: Allot, write: Write) -> None:
+def test_remaining_findings_decide_the_exit_code(allot: Allot, write: Write) -> None:
     write({"a.yaml": OLD + GUES})
     assert allot("check", "--fix", "--fail-on", "warning").code == 1
     assert allot("check", "--fix", "--fail-on", "warning", "--unsafe-fixes").code == 0
@@ -107,7 +107,7 @@ def test_a_diff_says_which_changes_are_guesses(allot: Allot, write: Write) -> No
     )
 
 
-def test_a_diff_tells_where_the_last_line_has_no_end(allot: Allot, write: Write) -> None:
+def test_diff_marks_missing_newline_at_end_of_file(allot: Allot, write: Write) -> None:
     write({"a.yaml": OLD.rstrip("\n")})
     out = allot("check", "--diff").out
     assert out.endswith(
@@ -126,7 +126,7 @@ def test_standard_input_goes_on_by_standard_output(allot: Allot, write: Write) -
     assert (broken.code, broken.out) == (1, "a: [\n")
 
 
-def test_what_cannot_be_mended_is_told_with_the_reason_and_not_offered(allot: Allot, write: Write) -> None:
+def test_failed_fix_is_reported_with_reason(allot: Allot, write: Write) -> None:
     shared = "apiVersion: v1\nkind: Thing\nmetadata: {name: &n old}\nother: *n\n"
     folder = write({"a.yaml": shared})
     ran = allot("check", "--fix")
@@ -138,7 +138,7 @@ def test_what_cannot_be_mended_is_told_with_the_reason_and_not_offered(allot: Al
     assert json.loads(allot("check", "--fix", "-o", "json").out)["summary"]["fixable"] == 0
 
 
-def test_json_tells_what_was_fixed(allot: Allot, write: Write) -> None:
+def test_json_contains_applied_fixes(allot: Allot, write: Write) -> None:
     write({"a.yaml": OLD + GUES})
     found = json.loads(allot("check", "--fix", "-o", "json").out)
     assert [one["code"] for one in found["findings"]] == ["V391"]

@@ -1,4 +1,4 @@
-"""What programs read: JSON, SARIF, GitHub's annotations."""
+"""Machine-readable formats: JSON, SARIF, GitHub's annotations."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _sarif(allot: Allot) -> dict[str, Any]:
     return log
 
 
-def test_sarif_has_what_the_specification_asks_for(allot: Allot, write: Write) -> None:
+def test_sarif_conforms_to_the_specification(allot: Allot, write: Write) -> None:
     write({"with blank/a.yaml": TWO})
     log = _sarif(allot)
     assert log["version"] == "2.1.0"
@@ -89,7 +89,7 @@ def test_sarif_offers_fixes(allot: Allot, write: Write) -> None:
     assert "unsafe" in unsafe["fixes"][0]["description"]["text"]
 
 
-def test_fingerprints_stay_when_lines_move_and_tell_findings_apart(allot: Allot, write: Write) -> None:
+def test_fingerprints_are_unique_and_independent_of_lines(allot: Allot, write: Write) -> None:
     def fingerprints() -> list[str]:
         return [result["partialFingerprints"]["allotment/v1"] for result in _sarif(allot)["runs"][0]["results"]]
 
@@ -110,7 +110,7 @@ def test_annotations_of_github(allot: Allot, write: Write) -> None:
     assert ran.out.splitlines()[1].startswith("::warning file=a.yaml,line=5,")
 
 
-def test_annotations_escape_what_would_end_them() -> None:
+def test_annotations_are_escaped() -> None:
     where = SourceRange("a,b:c%.yaml", 1, 2, 3, 4)
     finding = Finding(code="S1", name="x", level="note", message="100% sure:\r\nno, 1::2", where=where, help="h")
     assert list(commands([finding])) == [

@@ -1,4 +1,4 @@
-"""Exit codes, which rules, configuration: what the command line and files ask for."""
+"""Exit codes, which rules, configuration: options of the command line and of files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def codes(allot: Allot, *words: str) -> list[str]:
         (GUES, "warning", 1), (NOTE, "warning", 0), (NOTE, "note", 1), (OLD, "note", 1), (OLD, "never", 0),
     ],
 )  # fmt: skip
-def test_the_exit_code_says_whether_there_is_anything_as_bad(
+def test_exit_code_depends_on_fail_on_level(
     allot: Allot, write: Write, text: str, fail_on: str | None, code: int
 ) -> None:
     write({"a.yaml": text})
@@ -82,9 +82,7 @@ def test_words_that_mean_nothing_are_bad_input(
 # --- configuration ---------------------------------------------------------------------------------------------------
 
 
-def test_the_nearest_file_upward_holds_and_the_own_one_goes_first(
-    allot: Allot, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nearest_configuration_applies(allot: Allot, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write(
         {
             "pyproject.toml": '[tool.allotment.check]\nselect = ["S"]\n',
@@ -131,7 +129,7 @@ exclude = ["charts", "old/*.yaml"]
     assert allot("check", "charts/a.yaml", "--force-exclude").out == "Nothing to check: no Kubernetes objects found.\n"
 
 
-def test_what_is_wrong_with_a_configuration_is_shown_in_its_place(allot: Allot, write: Write) -> None:
+def test_configuration_errors_have_positions(allot: Allot, write: Write) -> None:
     write(
         {
             "a.yaml": FINE,
@@ -186,14 +184,14 @@ Found 3 errors.
         ("[check]\nfeature-gates = {Q = true}\n", "allotment.toml: feature-gates: Kubernetes 1.36 has no DRA gate"),
     ],
 )
-def test_a_configuration_that_cannot_be_meant_is_bad_input(allot: Allot, write: Write, text: str, words: str) -> None:
+def test_invalid_configuration_is_bad_input(allot: Allot, write: Write, text: str, words: str) -> None:
     write({"a.yaml": FINE, "allotment.toml": text})
     ran = allot("check")
     assert (ran.code, ran.out) == (2, "")
     assert words in ran.err
 
 
-def test_what_the_command_line_says_is_not_put_on_the_configuration(allot: Allot, write: Write) -> None:
+def test_command_line_errors_do_not_name_the_configuration(allot: Allot, write: Write) -> None:
     write({"a.yaml": FINE, "allotment.toml": "[check]\nfleet = 't4'\n"})
     assert "allotment.toml" not in allot("check", "--fleet", "dgx").err
     assert "allotment.toml" not in allot("check", "--ignore", "Q").err

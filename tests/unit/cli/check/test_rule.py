@@ -59,7 +59,7 @@ See: https://example.com
     )
 
 
-def test_what_differs_is_painted(
+def test_differences_are_coloured(
     allot: Allot, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bad, good = "a: 1\nb: 2\n", "a: 1\nb: 3\nc: 4\n"
@@ -76,7 +76,7 @@ def test_as_json(allot: Allot) -> None:
     assert [rule["code"] for rule in listed] == ["S100", "S116", "S191", "V391", "M491"]
 
 
-def test_one_that_there_is_not(allot: Allot) -> None:
+def test_unknown_example(allot: Allot) -> None:
     ran = allot("rule", "emty")
     assert (ran.code, ran.out) == (2, "")
     assert "did you mean empty?" in ran.err

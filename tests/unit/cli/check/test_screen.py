@@ -90,7 +90,7 @@ Found 1 error, 1 warning and 1 note in 1 file. [*] 1 fixable with --fix, [?] 1 m
         ({"ci.yaml": "on: push\n"}, "Nothing to check: no Kubernetes objects found.\n"),
     ],
 )  # fmt: skip
-def test_what_is_fine_is_told_in_a_sentence(allot: Allot, write: Write, files: dict[str, str], sentence: str) -> None:
+def test_success_is_one_sentence(allot: Allot, write: Write, files: dict[str, str], sentence: str) -> None:
     write(files)
     assert allot("check") == (0, sentence, "")
 
@@ -106,7 +106,7 @@ def test_colours_are_legible_on_light_and_dark(allot: Allot, write: Write, monke
     assert used == {"0", "1", "2", "31", "32", "35", "36"}, "no yellow, no white, nothing bright"
 
 
-def test_a_terminal_shows_what_somebody_reads_and_a_pipe_everything(
+def test_terminal_output_is_truncated_and_pipe_output_complete(
     allot: Allot, write: Write, at_80: Callable[[], None]
 ) -> None:
     write({"a.yaml": "---\n".join([OLD] * 60)})

@@ -56,7 +56,7 @@ def test_a_comment_silences_its_own_place_only(allot: Allot, write: Write, text:
     assert [line.partition(" note:")[0].partition(" `")[0] for line in told(allot, text, write)] == found
 
 
-def test_a_comment_on_a_block_speaks_for_what_is_in_it(allot: Allot, write: Write) -> None:
+def test_comment_on_a_block_covers_its_content(allot: Allot, write: Write) -> None:
     text = "apiVersion: v1\nkind: Thing\nnote: |-  # allot: ignore[V391]\n  one\n  gues\n"
     assert told(allot, text, write) == []
     assert told(allot, text.replace("  # allot: ignore[V391]", ""), write) != []
@@ -64,7 +64,7 @@ def test_a_comment_on_a_block_speaks_for_what_is_in_it(allot: Allot, write: Writ
     assert told(allot, above, write) == []
 
 
-def test_a_comment_that_silences_nothing_is_told_with_what_to_do(allot: Allot, write: Write) -> None:
+def test_unused_suppression_is_reported_with_hint(allot: Allot, write: Write) -> None:
     text = "apiVersion: v1  # allot: ignore[S191]\nkind: Thing  # allot: ignor\n"
     assert told(allot, text, write) == [
         "1:17 S116 note: S191 has no finding here: this comment has no effect",
@@ -72,23 +72,23 @@ def test_a_comment_that_silences_nothing_is_told_with_what_to_do(allot: Allot, w
     ]
 
 
-def test_a_rule_that_was_not_asked_for_makes_no_comment_idle(allot: Allot, write: Write) -> None:
+def test_comments_for_unselected_rules_are_not_unused(allot: Allot, write: Write) -> None:
     text = "apiVersion: v1  # allot: ignore[S191]\nkind: Thing  # allot: ignore\n"
     assert told(allot, text, write, "--ignore", "S191") == []
     assert told(allot, text, write, "--select", "V,S116") == []
     assert told(allot, text, write, "--ignore", "S116") == []
 
 
-def test_the_head_of_a_file_speaks_for_what_cannot_be_read(allot: Allot, write: Write) -> None:
+def test_comment_at_the_top_covers_unreadable_documents(allot: Allot, write: Write) -> None:
     assert told(allot, "# allot: ignore-file\na: [\n", write) == []
 
 
-def test_what_was_silenced_is_counted(allot: Allot, write: Write) -> None:
+def test_suppressed_findings_are_counted(allot: Allot, write: Write) -> None:
     write({"a.yaml": f"{OLD}  # allot: ignore[S191]\n"})
     assert allot("check").out == "The object in 1 file is fine.\n1 finding suppressed by comments.\n"
 
 
-def test_what_a_file_is_excused_from_leaves_no_comment_idle(allot: Allot, write: Write) -> None:
+def test_per_file_ignores_do_not_make_comments_unused(allot: Allot, write: Write) -> None:
     text = f"{OLD}  # allot: ignore[S191]\n"
     write({"allotment.toml": '[check.per-file-ignores]\n"a.yaml" = ["S191"]\n'})
     assert told(allot, text, write) == []
@@ -99,7 +99,7 @@ def test_what_a_file_is_excused_from_leaves_no_comment_idle(allot: Allot, write:
     assert told(allot, text.replace("S191", "V391"), write) == []
 
 
-def test_what_no_rule_is_called_is_told_with_what_it_may_have_been_meant_for(allot: Allot, write: Write) -> None:
+def test_unknown_rule_suggests_similar_ones(allot: Allot, write: Write) -> None:
     assert told(allot, f"{OLD}  # allot: ignore[S191, X999]\n", write) == ["4:14 S116 note: unknown rule X999"]
     assert told(allot, f"{OLD}  # allot: ignore[S191, old-nam]\n", write) == [
         '4:14 S116 note: unknown rule old-nam. Did you mean "old-name"?'

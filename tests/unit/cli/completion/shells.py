@@ -1,4 +1,4 @@
-"""Shells at a terminal, as somebody types into them."""
+"""Drives interactive shells at a pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _SECONDS = 60.0
 
 
 class Terminal:
-    """What was typed, and what stands on the screen."""
+    """The typed text, and the screen's content."""
 
     def __init__(self, process: int, end: int) -> None:
         self._process, self._end = process, end
         self.screen = ""
 
     def type(self, text: str) -> None:
-        """Press keys."""
+        """Send keys to the terminal."""
         self.screen = ""
         os.write(self._end, text.encode())
 

@@ -42,7 +42,7 @@ def there(lab: allotment.Lab, namespace: str, monkeypatch: pytest.MonkeyPatch) -
     return namespace
 
 
-def test_what_explain_is_asked_about(there: str) -> None:
+def test_explain_completes_pods_claims_and_workloads(there: str) -> None:
     assert f"pod/web-0\tin {there}" in offered("explain", "pod/")
     assert offered("explain", "-n", there, "claim/") == [f"claim/gpus\tin {there}"]
     assert offered("explain", "-n", there, "pods", "") == [f"web-0\tin {there}"]
@@ -102,7 +102,7 @@ def test_without_a_cluster_there_are_no_names(tmp_path: Path, monkeypatch: pytes
         assert offered(*words) == []
 
 
-def test_nobody_is_asked_for_a_password_while_typing(tmp_path: Path) -> None:
+def test_completion_never_prompts_for_a_password(tmp_path: Path) -> None:
     """A program that makes credentials gets no terminal, and what it complains of is not seen."""
     seen = tmp_path / "seen"
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "interactiveMode": "IfAvailable",

@@ -46,14 +46,14 @@ def told(*words: str) -> list[str]:
     return answer(command_line(), words).splitlines()[:-1]
 
 
-def test_commands_with_what_they_do() -> None:
+def test_commands_have_descriptions() -> None:
     assert told("expl") == ["explain\tshow which devices a pod or claim gets, or why it gets none"]
     assert offered("driver", "") == (["run", "verify"], ":4")
     assert offered("run", "s") == (["scheduler"], ":4")
     assert offered("__compl") == ([], ":4"), "what shells call is nobody's to type"
 
 
-def test_options_that_have_not_been_said() -> None:
+def test_only_unused_options_are_offered() -> None:
     assert offered("check", "--is") == (["--isolated"], ":4")
     assert offered("check", "--isolated", "--is") == ([], ":4")
     assert offered("check", "--isolated", "--conf") == ([], ":4"), "one excludes the other"
@@ -159,8 +159,8 @@ _WORDS = st.sampled_from(
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(_WORDS | st.text(max_size=4), max_size=4), st.sampled_from(["", "-", "--", "-o", "--wait=", "\udcff"]))
-def test_whatever_is_typed_a_directive_is_the_answer(before: list[str], word: str) -> None:
-    """Names of a cluster are left out: no kubeconfig is there."""
+def test_any_input_is_answered_with_a_directive(before: list[str], word: str) -> None:
+    """Names of a cluster are left out: no kubeconfig exists."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("KUBECONFIG", os.devnull)
         *candidates, directive = answer(command_line(), [*before, word]).splitlines()
@@ -169,7 +169,7 @@ def test_whatever_is_typed_a_directive_is_the_answer(before: list[str], word: st
     assert all(one for one in candidates)
 
 
-def test_a_process_of_its_own_reads_little() -> None:
+def test_separate_process_imports_little() -> None:
     """Commands and options come from the parsers alone, in whatever locale the terminal has."""
     story = """
 import sys

@@ -1,4 +1,4 @@
-"""The scripts in real shells, as somebody presses TAB."""
+"""The completion scripts in real shells, when TAB is pressed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _START = {
     ),
 }
 
-#: What is typed before TAB, and what stands there then.
+#: The text before TAB, and the line after it.
 _COMPLETED = {
     "allot expl": "allot explain ",
     "allot completion z": "allot completion zsh ",
@@ -72,7 +72,7 @@ def test_tab_completes(shell: str, environment: dict[str, str]) -> None:
             assert f"\n+{line}+\r" in screen.awaits("+\r\n"), typed
 
 
-def test_bash_shows_what_candidates_are(environment: dict[str, str]) -> None:
+def test_bash_shows_descriptions(environment: dict[str, str]) -> None:
     with terminal(_START["bash"][0], environment) as screen:
         screen.type(f"{_START['bash'][1]}; echo is-$((40 + 2))\n")
         screen.awaits("is-42")

@@ -55,7 +55,7 @@ def test_all_examples_come_out_as_intended_in_a_lab(allot: Allot, monkeypatch: p
 
 
 def _parts(ran: Ran) -> tuple[str, str]:
-    """What is said of those who wait, and of those that were refused, each in one line."""
+    """The output for pending examples, and for those that were refused, each in one line."""
     _, _, rest = ran.out.partition("Pending, and why")
     waiting, _, refused = rest.partition("Refused by the API server:")
     return " ".join(waiting.split()), " ".join(refused.split())
@@ -123,11 +123,11 @@ def test_an_old_kubectl_does_not_stand_in_front_of_a_recent_one(
         ("", "refused"),
     ],
 )
-def test_of_an_error_what_is_wrong_is_shown(errors: str, words: str) -> None:
+def test_error_shows_the_cause(errors: str, words: str) -> None:
     assert words_of(errors) == words
 
 
-def test_without_what_a_lab_needs_the_examples_are_explained(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_lab_dependencies_examples_are_explained_offline(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "httptools", None)
     ran = allot("demo")
     assert ran.code == 0
@@ -159,7 +159,7 @@ def test_one_example_in_full(allot: Allot) -> None:
     assert ran.out.endswith("Kubernetes says: cannot allocate all claims\n")
 
 
-def test_an_example_that_surprises_is_told_when_explained(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_example_result_is_reported(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offline, "examples", _surprising)
     ran = allot("demo", "--offline")
     assert ran.code == 1

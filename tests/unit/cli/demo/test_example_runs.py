@@ -1,4 +1,4 @@
-"""What becomes of an example's pods in a lab: of a Job that has ended, and of pods with a passing reason to wait."""
+"""The outcome of an example's pods in a lab: of a Job that has ended, and of pods with a passing reason to wait."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_job_that_has_ended_still_shows_its_devices(tmp_path: Path) -> None:
     assert list(group.kinds) == ["NVIDIA A100-SXM4-80GB"]
 
 
-def test_a_passing_reason_to_wait_is_no_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_temporary_pending_reason_is_not_an_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
     example = find("1")
     template, *rest = [document.tree for document in load_text(example.text).documents]
     trial = Trial(Outcome(example), {"default"}, {"chat": 1})

@@ -51,6 +51,6 @@ def test_the_screen_adds_up_what_was_measured_and_draws_it_to_scale() -> None:
     assert all(len(line) <= 80 for line in lines)
 
 
-def test_nobody_asks_for_pictures_of_an_explanation(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_picture_is_rejected_for_explain(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["demo", "4", "--pictures", str(tmp_path / "p")]) == 2
     assert "--pictures" in capsys.readouterr().err

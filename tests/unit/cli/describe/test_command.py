@@ -43,7 +43,7 @@ spec:
 
 
 def fields(text: str) -> dict[str, str]:
-    """The labels of a page, and what stands behind each first."""
+    """The labels of a page, each with its first value."""
     found: dict[str, str] = {}
     for line in text.splitlines():
         label, colon, value = line.strip().partition(":")
@@ -83,7 +83,7 @@ def ageless(text: str) -> str:
     return re.sub(r" +\d+s +", " ", text)
 
 
-def test_the_reason_for_waiting_stands_with_all_its_lines(live: Allot) -> None:
+def test_scheduling_failure_keeps_all_lines(live: Allot) -> None:
     live("apply", "-f", "-", stdin=GREEDY)
     live("wait", "pod/greedy", "--for=jsonpath={.status.conditions[0].message}")
 
@@ -99,7 +99,7 @@ def test_the_reason_for_waiting_stands_with_all_its_lines(live: Allot) -> None:
     assert "nearest miss" in events or "to make it fit" in events
 
 
-def test_a_claim_shows_what_it_asked_for_and_what_it_has(live: Allot, pod: str) -> None:
+def test_claim_shows_requests_and_allocation(live: Allot, pod: str) -> None:
     text = live("describe", "resourceclaims").out
     found = fields(text)
     assert found["State"] == "allocated, reserved"
@@ -110,7 +110,7 @@ def test_a_claim_shows_what_it_asked_for_and_what_it_has(live: Allot, pod: str) 
     assert found["Reserved For"] == "pods/train"
     rows = [line.split() for line in text.splitlines() if " gpu-0 " in line]
     assert rows[0] == ["gpu", "gpu-0", "gpu.nvidia.com", "t4-4x-pcie-1"]
-    # What the driver says of it comes a little later than the pod.
+    # The driver publishes the device status shortly after the pod starts.
     assert all(row[:4] == ["gpu-0", "of", "gpu.nvidia.com:", "Ready=True"] for row in rows[1:])
     template = live("describe", "resourceclaimtemplate", "one-gpu").out
     assert fields(template)["Device Class"] == "gpu.nvidia.com"
@@ -130,7 +130,7 @@ def test_slices_and_classes_have_their_own_layout(live: Allot) -> None:
     slices = live("describe", "resourceslices").out
     assert fields(slices)["Driver"] == "gpu.nvidia.com"
     assert fields(slices)["productName"] == "Tesla T4"
-    assert slices.count("productName") == 1  # what all devices have in common is told once
+    assert slices.count("productName") == 1  # common attributes are printed once
     assert fields(slices)["resource.kubernetes.io/pciBusID"]
     device_class = fields(live("describe", "deviceclass", "gpu.nvidia.com").out)
     assert device_class["Extended Resource"] == "nvidia.com/gpu"
@@ -152,7 +152,7 @@ def test_the_beginning_of_a_name_will_do(live: Allot, pod: str) -> None:
     assert ran == (1, "", 'Error from server (NotFound): pods "nobody" not found\n')
 
 
-def test_tables_do_not_stretch_their_surroundings() -> None:
+def test_tables_are_aligned_separately() -> None:
     page = Page(datetime.now(UTC))
     page.field(0, "A", "b")
     page.table(1, ["A long header", "B"], [["a", "b"]])

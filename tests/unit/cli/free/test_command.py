@@ -82,7 +82,7 @@ def test_a_terminal_of_eighty_columns_is_not_exceeded(
     assert max(map(len, tables)) <= 80
 
 
-def test_many_equal_nodes_are_one_row_and_many_claims_are_told_by_namespace(
+def test_equal_nodes_share_a_row_and_many_claims_are_counted_by_namespace(
     allot: Allot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claims = "".join(
@@ -111,6 +111,6 @@ def test_a_sum_of_every_device_is_refused(allot: Allot) -> None:
     assert "--by sums devices up" in ran.err
 
 
-def test_nothing_published_is_said(allot: Allot) -> None:
+def test_no_published_devices_is_reported(allot: Allot) -> None:
     text = "apiVersion: v1\nkind: Node\nmetadata: {name: node-1}\n"
     assert allot("free", "--cluster", "-", stdin=text).out == "No node publishes devices.\n"

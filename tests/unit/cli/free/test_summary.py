@@ -1,4 +1,4 @@
-"""Devices summed up by node, by nodes that are alike, by product, and by who has them."""
+"""Devices summed up by node, by equal nodes, by product, and by namespace."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def test_five_hundred_nodes_are_as_many_rows_as_they_differ() -> None:
     assert "--by node" in table.note
 
 
-def test_every_node_can_be_asked_for() -> None:
+def test_node_table_is_not_truncated() -> None:
     report = FreeReport(tuple(node(f"n{n}", 8) for n in range(500)))
     assert len(summed(report, "node").rows) == 500
 
 
-def test_nodes_with_other_states_of_one_kind_are_not_alike() -> None:
+def test_nodes_with_different_states_are_not_grouped() -> None:
     """As many devices of each kind in each state, not only as many free ones."""
     mixed = [NodeReport(f"m{n}", (*node("x", 1).devices, *node("y", 0, 1, "T4").devices)) for n in range(20)]
     turned = NodeReport("z", (*node("x", 0, 1).devices, *node("y", 1, 0, "T4").devices))
@@ -56,13 +56,13 @@ def test_devices_that_no_node_has_are_no_node_like_others() -> None:
     assert [row[:2] for row in table.rows] == [["30", "n0 …"], ["1", "<any>"]]
 
 
-def test_by_product_tells_where_most_of_it_is_free() -> None:
+def test_by_product_names_the_node_with_most_free_devices() -> None:
     table = summed(FreeReport((node("a", 2, 6), node("b", 5, 3), node("c", 0, 4, "Tesla T4"))), "product")
     assert table.headers == ["KIND", "NODES", "TOTAL", "FREE", "IN-USE", "MOST FREE"]
     assert table.rows == [["A100", "2", "16", "7", "9", "5 on b"], ["Tesla T4", "1", "4", "0", "4", "0"]]
 
 
-def test_who_has_most_comes_first() -> None:
+def test_namespace_with_most_devices_comes_first() -> None:
     table = by_namespace(FreeReport((node("a", 0, 2), node("b", 0, 3, namespace="shop"), node("c", 1))))
     assert table.rows == [["shop", "3", "3", "3"], ["ml", "2", "2", "2"]]
 

@@ -1,4 +1,4 @@
-"""What NodeClaims are told by name on the command line."""
+"""The NodeClasses and ConfigMaps that the command line names for NodeClaims."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_class_is_for_one_provider_or_for_all() -> None:
     ("word", "problem"),
     [("gpu", "expected GROUP/KIND/NAME, found 'gpu'"), ("awz=a/B/c", "no machines are ordered from 'awz'")],
 )
-def test_what_is_no_class(word: str, problem: str) -> None:
+def test_invalid_node_classes(word: str, problem: str) -> None:
     with pytest.raises(Mistake, match=problem):
         node_classes([word], ["aws"])
 

@@ -46,7 +46,7 @@ DEPLOYMENT = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\n"
         ),
     ],
 )  # fmt: skip
-def test_a_bad_file_is_told_with_its_place(allot: Allot, tmp_path: Path, text: str, wanted: str) -> None:
+def test_invalid_file_is_reported_with_position(allot: Allot, tmp_path: Path, text: str, wanted: str) -> None:
     file = tmp_path / "file.yaml"
     file.write_text(text)
     ran = allot("free", "-f", str(file))
@@ -102,7 +102,7 @@ def test_problems_on_standard_input_show_their_line(allot: Allot) -> None:
     assert "    4 | spek: {}" in ran.err
 
 
-def test_problems_have_a_json_twin(allot: Allot) -> None:
+def test_problems_are_also_json(allot: Allot) -> None:
     ran = allot("free", "-f", "-", "-o", "json", stdin=CLAIM + "spek: {}\n")
     assert ran.code == 2
     (problem,) = json.loads(ran.out)["problems"]
@@ -110,7 +110,7 @@ def test_problems_have_a_json_twin(allot: Allot) -> None:
     assert json.loads(allot("free", "-o", "json").out)["problems"][0]["code"] == "bad-input"
 
 
-def test_a_snapshot_may_have_fields_of_the_future(allot: Allot) -> None:
+def test_snapshot_can_have_unknown_fields(allot: Allot) -> None:
     snapshot = allot("fleet", "slices", "t4", "--all").out.replace("kind: Node\n", "kind: Node\nfuture: 1\n")
     assert allot("free", "--cluster", "-", stdin=snapshot).code == 0
     assert allot("free", "-f", "-", stdin=snapshot).code == 2

@@ -56,12 +56,12 @@ def test_a_cluster_says_its_release_and_gates_and_the_options_go_above() -> None
     assert features_among(None, ["DRAAdminAccess=true"], [SERVER]).enabled("DRAAdminAccess")
 
 
-def test_a_gate_shows_in_what_is_served_where_metrics_may_not_be_read() -> None:
+def test_gates_are_detected_from_served_fields_without_metrics() -> None:
     assert features_among(None, [], [SERVER]).enabled("DRADeviceTaintRules")
     assert not features_among(None, [], [ServerFacts(version="v1.35.2")]).enabled("DRADeviceTaintRules")
 
 
-def test_another_release_has_gates_of_its_own_but_for_those_that_show() -> None:
+def test_another_release_has_its_own_gates_except_visible_ones() -> None:
     found = features_among("1.36", [], [SERVER])
     assert found.enabled("DRAAdminAccess")
     assert found.enabled("DRADeviceTaintRules")
@@ -77,7 +77,7 @@ def test_another_release_has_gates_of_its_own_but_for_those_that_show() -> None:
         ("", "1.37", ""),
     ],
 )
-def test_a_release_that_is_not_known_has_one_that_stands_for_it(version: str, kube: str, said: str) -> None:
+def test_unknown_release_maps_to_a_known_one(version: str, kube: str, said: str) -> None:
     facts = ServerFacts(version=version)
     assert features_among(None, [], [facts]).kube == kube
     assert release_note(facts) == said

@@ -16,7 +16,7 @@ from tests.unit.tools.doctor.sample_cluster import Cluster
 
 
 def snapshot(folder: Path, *unread: str) -> str:
-    """A cluster with a pending pod, taken by somebody who may not read some of it."""
+    """A snapshot with a pending pod, taken without permission to read some resources."""
     cluster = Cluster()
     cluster.pending_pod("big")
     kinds = {"nodes": "Node", "resourceslices": "ResourceSlice", "resourceclaims": "ResourceClaim", "pods": "Pod"}
@@ -41,19 +41,19 @@ def snapshot(folder: Path, *unread: str) -> str:
         ("metrics", "pods"),
     ],
 )
-def test_nothing_is_said_without_what_it_takes(allot: Allot, tmp_path: Path, command: str, unread: str) -> None:
+def test_no_answer_without_required_resources(allot: Allot, tmp_path: Path, command: str, unread: str) -> None:
     ran = allot(command, "--cluster", snapshot(tmp_path, unread))
     assert (ran.code, ran.out) == (2, "")
     assert f"no answer is possible without {unread}, which could not be read (forbidden)" in ran.err
     assert "allot rbac reader" in ran.err
 
 
-def test_what_an_answer_does_not_need_may_be_missing(allot: Allot, tmp_path: Path) -> None:
+def test_unneeded_resources_can_be_unreadable(allot: Allot, tmp_path: Path) -> None:
     assert allot("free", "--cluster", snapshot(tmp_path, "pods")).code == 0
     assert allot("explain", "--cluster", snapshot(tmp_path)).code in (0, 1)
 
 
-def test_doctor_counts_only_what_it_could_see(allot: Allot, tmp_path: Path) -> None:
+def test_doctor_counts_only_readable_objects(allot: Allot, tmp_path: Path) -> None:
     ran = allot("doctor", "--cluster", snapshot(tmp_path, "nodes", "resourceslices"))
     verdict, _, rest = ran.out.partition("\n")
     assert verdict.endswith(" in 2 claims and 4 pods.")
@@ -61,7 +61,7 @@ def test_doctor_counts_only_what_it_could_see(allot: Allot, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("subject", "unread"), [("pod/chat", "pods"), ("deploy/chat", "deployments")])
-def test_what_nobody_could_look_for_is_not_called_missing(subject: str, unread: str) -> None:
+def test_unreadable_kind_is_not_reported_as_missing(subject: str, unread: str) -> None:
     facts = ServerFacts(unread={unread: "forbidden"})
     with pytest.raises(
         Mistake, match=rf"no answer is possible without {unread}, which could not be read \(forbidden\)"

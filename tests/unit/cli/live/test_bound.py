@@ -1,4 +1,4 @@
-"""What is told of pods that have their node."""
+"""Answers for bound pods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from allotment.model.resource import (
 )
 
 
-def test_devices_of_an_extended_resource_are_told() -> None:
+def test_devices_of_an_extended_resource_are_printed() -> None:
     made = PodExtendedResourceClaimStatus(resource_claim_name="web-extended-resources-x7k2p")
     pod = Pod(
         metadata=ObjectMeta(name="web", namespace="ns"),

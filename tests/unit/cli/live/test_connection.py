@@ -1,4 +1,4 @@
-"""Which cluster is meant, and what is said when it cannot be reached."""
+"""Selection of the cluster, and the errors when it cannot be reached."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBECONFIG", raising=False)
 
 
-def test_the_lab_is_meant_whatever_the_current_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lab_is_the_default_whatever_the_current_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = configuration(tmp_path / "config", "production", production="https://p:1", allotment="https://l:2")
     monkeypatch.setenv("KUBECONFIG", str(file))
     assert chosen() == "https://l:2"
@@ -57,7 +57,7 @@ def test_without_a_lab_it_is_the_current_context(tmp_path: Path, monkeypatch: py
     assert chosen() == "https://m:1"
 
 
-def test_a_lab_with_a_file_of_its_own_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lab_with_its_own_kubeconfig_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(configuration(tmp_path / "config", "mine", mine="https://m:1")))
     own = configuration(tmp_path / "own", "allotment", allotment="https://l:2")
     register = Register()
@@ -81,11 +81,11 @@ def test_of_several_labs_it_is_the_current_one(tmp_path: Path, monkeypatch: pyte
 def test_a_file_that_is_named_is_the_only_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(configuration(tmp_path / "config", "allotment", allotment="https://l:2")))
     assert chosen(kubeconfig=configuration(tmp_path / "other", "a", a="https://a:1")) == "https://a:1"
-    with pytest.raises(Mistake, match="'never' is not there; known: a"):
+    with pytest.raises(Mistake, match="context 'never' not found; available: a"):
         chosen("never", tmp_path / "other")
 
 
-def test_nothing_to_go_to_is_one_error_that_says_what_to_do(allot: Allot) -> None:
+def test_no_cluster_is_one_error_with_hint(allot: Allot) -> None:
     ran = allot("get", "pods")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith("allot: error: no kubeconfig: looked for ")
@@ -93,7 +93,7 @@ def test_nothing_to_go_to_is_one_error_that_says_what_to_do(allot: Allot) -> Non
 
 
 @pytest.mark.parametrize("text", ["not: [a kubeconfig", "kind: Config", "kind: Pod"])
-def test_a_configuration_that_is_there_and_says_nothing_of_use_is_not_none(
+def test_existing_but_unusable_configuration_is_an_error(
     allot: Allot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     file = tmp_path / "broken"
@@ -123,7 +123,9 @@ def test_a_cluster_that_does_not_answer_is_one_error(
     assert allot("free").code == 2
 
 
-def test_who_has_a_cluster_is_not_told_of_labs(allot: Allot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labs_are_not_suggested_if_a_cluster_is_selected(
+    allot: Allot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KUBECONFIG", str(configuration(tmp_path / "c", "mine", mine="http://127.0.0.1:9")))
     err = allot("free").err
     assert "no answer from http://127.0.0.1:9 (context mine): nothing is listening on this address\n" in err
@@ -131,9 +133,7 @@ def test_who_has_a_cluster_is_not_told_of_labs(allot: Allot, tmp_path: Path, mon
     assert "allot up" not in err
 
 
-def test_a_plugin_that_fails_is_no_silence_of_the_server(
-    allot: Allot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failing_plugin_is_not_a_server_timeout(allot: Allot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plugin = {
         "apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "interactiveMode": "Never",
         "args": ["-c", "echo run cloud login >&2; exit 3"],
@@ -160,7 +160,7 @@ def test_a_plugin_that_fails_is_no_silence_of_the_server(
         ),
     ],
 )
-def test_whom_the_server_does_not_know_hears_what_to_look_at(code: int, message: str, told: str) -> None:
+def test_unauthenticated_user_gets_hint(code: int, message: str, told: str) -> None:
     way = ClusterTarget("https://example.invalid", context="mine")
     with pytest.raises(Failure) as failed, connection.cluster_errors(way):
         raise StatusError({"code": code, "message": message, "reason": "Forbidden"})
@@ -168,7 +168,7 @@ def test_whom_the_server_does_not_know_hears_what_to_look_at(code: int, message:
     assert "context mine" in failed.value.hint
 
 
-def test_a_certificate_of_somebody_else_is_named_so() -> None:
+def test_certificate_of_another_host_is_reported() -> None:
     distrust = ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] (_ssl.c:1006)")
     distrust.verify_message = "self-signed certificate"
     error = Unreachable("GET https://example.invalid/api: [SSL …] (_ssl.c:1006)")
@@ -188,6 +188,6 @@ def test_a_write_elsewhere_than_to_a_lab_is_announced(
     assert ran.err.startswith("no running lab: using context 'mine', the current context\n")
 
 
-def test_a_namespace_leads_nowhere_else(allot: Allot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_namespace_cannot_escape_the_path(allot: Allot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(configuration(tmp_path / "c", "mine", mine="http://127.0.0.1:9")))
     assert "is not a valid namespace name" in allot("get", "pods", "-n", "../nodes").err

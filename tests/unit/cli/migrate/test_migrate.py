@@ -1,4 +1,4 @@
-"""``allot migrate`` as a user runs it: what is told, what is written, and what is not."""
+"""``allot migrate`` as a user runs it: output, written files, and unchanged files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def names(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-def test_nothing_is_written_unless_asked(allot: Allot, app: Path) -> None:
+def test_files_are_written_only_on_request(allot: Allot, app: Path) -> None:
     ran = allot("migrate", str(app))
     assert ran.code == 0
     assert ran.out.splitlines()[0] == "1 workload requests GPUs of a device plugin: 1 gets claims."
@@ -71,7 +71,7 @@ def test_a_folder_gets_every_file(allot: Allot, app: Path, tmp_path: Path) -> No
     assert app.read_text() == GPU
 
 
-def test_what_is_there_is_not_overwritten(allot: Allot, app: Path, tmp_path: Path) -> None:
+def test_existing_files_are_not_overwritten(allot: Allot, app: Path, tmp_path: Path) -> None:
     ran = allot("migrate", str(app), "-d", str(app.parent))
     assert ran.code == 2
     assert "already exists" in ran.err
@@ -118,7 +118,7 @@ def test_a_diff_is_what_patch_reads(allot: Allot, app: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("patch") is None, reason="there is no patch")
 @pytest.mark.parametrize("text", [GPU, GPU.rstrip("\n"), GPU.replace("\n", "\r\n")], ids=["usual", "no end", "CRLF"])
-def test_patch_makes_of_it_what_is_written(allot: Allot, app: Path, tmp_path: Path, text: str) -> None:
+def test_patch_reproduces_the_written_files(allot: Allot, app: Path, tmp_path: Path, text: str) -> None:
     app.write_bytes(text.encode())
     assert allot("migrate", str(app), "-d", str(tmp_path / "new")).code == 0
     diff = allot("migrate", str(app), "--diff").out
@@ -126,7 +126,7 @@ def test_patch_makes_of_it_what_is_written(allot: Allot, app: Path, tmp_path: Pa
     assert app.read_bytes() == (tmp_path / "new" / "app.yaml").read_bytes()
 
 
-def test_what_is_said_of_several_is_said_once(allot: Allot, app: Path) -> None:
+def test_equal_details_are_printed_once(allot: Allot, app: Path) -> None:
     plain = "\n".join(line for line in GPU.splitlines() if "nodeSelector" not in line and "product" not in line)
     app.write_text("\n---\n".join(plain.replace("name: a", f"name: {name}") for name in "abc"))
     ran = allot("migrate", str(app))
@@ -146,7 +146,7 @@ def test_a_file_holds_all_that_it_needs(allot: Allot, app: Path, tmp_path: Path)
         assert f"  name: {name}\n" in text
 
 
-def test_patches_that_were_passed_over_are_told(allot: Allot, app: Path) -> None:
+def test_skipped_patches_are_reported(allot: Allot, app: Path) -> None:
     (app.parent / "kustomization.yaml").write_text("resources: [app.yaml]\npatches: [{path: more.yaml}]\n")
     (app.parent / "more.yaml").write_text(GPU)
     ran = allot("migrate", str(app.parent))
@@ -156,7 +156,7 @@ def test_patches_that_were_passed_over_are_told(allot: Allot, app: Path) -> None
     assert data["leftOut"] == [str(app.parent / "more.yaml")]
 
 
-def test_what_cannot_be_migrated_ends_with_1(allot: Allot, app: Path) -> None:
+def test_unmigratable_workload_exits_with_1(allot: Allot, app: Path) -> None:
     app.write_text(SHARE)
     ran = allot("migrate", str(app))
     assert ran.code == 1
@@ -164,7 +164,7 @@ def test_what_cannot_be_migrated_ends_with_1(allot: Allot, app: Path) -> None:
     assert allot("migrate", str(app), "--shares", "2").code == 0
 
 
-def test_json_tells_the_same(allot: Allot, app: Path) -> None:
+def test_json_has_the_same_content(allot: Allot, app: Path) -> None:
     data = json.loads(allot("migrate", str(app), "--output", "json").out)
     assert data["decided"] is True
     (one,) = data["workloads"]
@@ -184,7 +184,7 @@ def test_json_tells_the_same(allot: Allot, app: Path) -> None:
         ("--strategy", "elsewhere"),
     ],
 )
-def test_options_that_cannot_be_meant_are_bad_input(allot: Allot, app: Path, words: tuple[str, ...]) -> None:
+def test_invalid_options_are_bad_input(allot: Allot, app: Path, words: tuple[str, ...]) -> None:
     assert allot("migrate", str(app), *words).code == 2
 
 

@@ -48,7 +48,7 @@ def test_a_pod_that_no_longer_fits_ends_with_1(allot: Allot, app: Path, tmp_path
     assert "its pod fitted and no longer does" in ran.out
 
 
-def test_hardware_that_never_fitted_is_no_loss(allot: Allot, app: Path) -> None:
+def test_hardware_without_a_previous_fit_is_not_a_regression(allot: Allot, app: Path) -> None:
     ran = allot("migrate", str(app), "--fleet", "l4")
     assert ran.code == 0
     assert "No pod fits before on these nodes" in ran.out

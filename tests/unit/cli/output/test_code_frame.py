@@ -19,7 +19,7 @@ def test_a_piece_is_underlined() -> None:
     assert shown("name: old", 7, 99) == ["    1 | name: old", "      |       ^^^"]
 
 
-def test_what_is_too_long_is_cut_on_both_sides() -> None:
+def test_long_line_is_truncated_on_both_sides() -> None:
     line, marks = shown(f"{'a' * 100} here {'b' * 100}", 102, 106, 60)
     assert line.startswith("    1 | …aa")
     assert line.endswith("bb…")
@@ -36,7 +36,7 @@ def test_letters_of_two_columns_and_of_none_are_counted_as_such() -> None:
     assert shown("日本: x", 5)[1] == "      |       ^"
 
 
-def test_a_blank_line_and_one_that_is_not_there_have_no_frame() -> None:
+def test_blank_and_missing_lines_have_no_frame() -> None:
     assert frame(["", "x"], 1, 1, None, 80) is None
     assert frame(["x"], 2, 1, None, 80) is None
 

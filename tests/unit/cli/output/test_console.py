@@ -52,12 +52,12 @@ def test_nothing_is_cut_where_it_would_not_help() -> None:
     assert table(["NODE", "DEVICES"], rows, 40, cut=["DEVICES"]) == table(["NODE", "DEVICES"], rows, None)
 
 
-def test_colour_only_where_the_screen_has_it() -> None:
+def test_colour_only_if_enabled() -> None:
     assert Screen(io.StringIO(), None, False).paint("fits", "green") == "fits"
     assert Screen(io.StringIO(), 80, True).paint("fits", "green") == "\x1b[32mfits\x1b[0m"
 
 
-def test_what_objects_say_cannot_write_elsewhere_on_the_screen() -> None:
+def test_control_characters_of_objects_are_replaced() -> None:
     out = io.StringIO()
     screen = Screen(out, None, False)
     screen.line("web: \x1b]0;title\x07\x1b[2J\x9b1A\r\u202eok\n  日本 \t\x1b[31mred")
@@ -72,7 +72,7 @@ def test_a_cell_is_one_line() -> None:
     assert table(["KIND", "GPUS"], [["Tesla\nT4\tx", "8"]], None) == ["KIND         GPUS", "Tesla T4 x   8"]
 
 
-def test_what_is_in_the_home_directory_begins_with_a_tilde(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_paths_in_the_home_directory_begin_with_a_tilde(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert from_home(tmp_path / "labs" / "one") == "~/labs/one"
     assert from_home(f"{tmp_path}2/labs") == f"{tmp_path}2/labs"

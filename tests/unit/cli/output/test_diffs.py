@@ -1,4 +1,4 @@
-"""A diff is read by `patch` where nobody looks at it, and by a person where somebody does."""
+"""Diffs for `patch` in a pipe, and for reading on a terminal."""
 
 from __future__ import annotations
 

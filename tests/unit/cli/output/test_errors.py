@@ -49,6 +49,6 @@ def test_findings_are_sorted_counted_and_bounded() -> None:
     assert len(description.data["problems"]) == 200
 
 
-def test_errors_of_ours_are_not_described() -> None:
+def test_internal_errors_are_not_described() -> None:
     assert describe(KeyError("x")) is None
     assert describe(OSError("no file name")) is None

@@ -1,4 +1,4 @@
-"""The screen of `plan`: what it is asked for, exit codes, files of one's own, limits, forms of output."""
+"""The output of `plan`: arguments, exit codes, files that extend the catalog, limits, forms of output."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def own(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_everything_that_is_asked_for_is_served(allot: Allot, app: str) -> None:
+def test_plan_serves_all_pods(allot: Allot, app: str) -> None:
     ran = allot("plan", app, "--catalog", "aws")
     assert ran.code == 0
     assert ran.out.startswith("2 machines, 2.012 USD/h (proven optimal)\n2 pods on new machines.\n")
@@ -87,7 +87,7 @@ def test_the_article_example_is_planned_for(allot: Allot) -> None:
     assert (ran.code, data["total"], [one["instance"] for one in data["machines"]]) == (0, "1.006", ["aws/g5.xlarge"])
 
 
-def test_files_may_be_named_as_kubectl_does(allot: Allot, app: str) -> None:
+def test_files_can_be_named_as_in_kubectl(allot: Allot, app: str) -> None:
     assert allot("plan", "-f", app, "-o", "json").out == allot("plan", app, "-o", "json").out
 
 
@@ -101,7 +101,7 @@ def test_rows_that_cannot_be_read_are_named_and_the_rest_is_planned(allot: Allot
     assert [one["line"] for one in data["catalogProblems"]] == [3, 4]
 
 
-def test_what_no_type_serves_is_named_and_the_rest_is_planned(allot: Allot, app: str, tmp_path: Path) -> None:
+def test_unplaceable_pods_are_named_and_the_rest_planned(allot: Allot, app: str, tmp_path: Path) -> None:
     never = tmp_path / "never.yaml"
     never.write_text(APP.replace("name: one", "name: two").replace("One: one", "two").replace(
         'architecture == "Ampere"', 'architecture == "Nonesuch"').replace("name: web", "name: odd")
@@ -113,14 +113,14 @@ def test_what_no_type_serves_is_named_and_the_rest_is_planned(allot: Allot, app:
     assert "default/odd-0..1 (Deployment default/odd)" in ran.out
 
 
-def test_nodes_that_are_there_are_used_first(allot: Allot, app: str) -> None:
+def test_existing_nodes_are_used_first(allot: Allot, app: str) -> None:
     ran = allot("plan", app, "--fleet", "a10g:2")
     assert ran.code == 0
     assert ran.out.startswith("No machine is needed\n2 pods on existing nodes.\n")
     assert "cpu and memory are assumed to be sufficient" in ran.out
 
 
-def test_a_claim_alone_is_planned_for(allot: Allot, tmp_path: Path) -> None:
+def test_claim_without_pod_is_planned(allot: Allot, tmp_path: Path) -> None:
     path = tmp_path / "claim.yaml"
     path.write_text(
         "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: mine}\n"
@@ -152,7 +152,7 @@ def test_waiting_pods_of_the_cluster_are_named_if_files_are_planned_for(allot: A
     assert [seat["pod"]["name"] for seat in json.loads(ran.out)["machines"][0]["seats"]] == ["other"]
 
 
-def test_a_pod_that_was_promised_a_node_keeps_it(allot: Allot, tmp_path: Path) -> None:
+def test_nominated_pod_keeps_its_node(allot: Allot, tmp_path: Path) -> None:
     snapshot = tmp_path / "cluster.yaml"
     pods = "".join(
         f"---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, namespace: default}}\n"
@@ -167,7 +167,7 @@ def test_a_pod_that_was_promised_a_node_keeps_it(allot: Allot, tmp_path: Path) -
     assert [seat["pod"]["name"] for one in data["machines"] for seat in one["seats"]] == ["first"]
 
 
-def test_pods_that_wait_in_a_cluster_are_meant_by_the_workload_that_made_them(allot: Allot, tmp_path: Path) -> None:
+def test_workload_name_selects_its_pending_pods(allot: Allot, tmp_path: Path) -> None:
     snapshot = tmp_path / "cluster.yaml"
     owned = "{{apiVersion: apps/v1, kind: ReplicaSet, name: {name}, uid: u, controller: true}}"
     snapshot.write_text(
@@ -188,7 +188,7 @@ def test_pods_that_wait_in_a_cluster_are_meant_by_the_workload_that_made_them(al
     assert "did you mean chat" in allot("plan", "--cluster", str(snapshot), "--only", "deployment/cht").err
 
 
-def test_limits_bound_what_is_bought(allot: Allot, app: str) -> None:
+def test_limits_restrict_machines(allot: Allot, app: str) -> None:
     def types(*words: str) -> list[str]:
         return [one["instance"] for one in json.loads(allot("plan", app, "-o", "json", *words).out)["machines"]]
 
@@ -221,9 +221,7 @@ def test_limits_bound_what_is_bought(allot: Allot, app: str) -> None:
         (["--picture", "plan.gif"], "--picture: expected a name that ends in .svg or .png", "plan.svg"),
     ],
 )
-def test_options_that_cannot_be_meant_are_named(
-    allot: Allot, app: str, words: list[str], error: str, hint: str
-) -> None:
+def test_invalid_options_are_named(allot: Allot, app: str, words: list[str], error: str, hint: str) -> None:
     ran = allot("plan", app, *words)
     assert ran.code == 2
     assert error in ran.err
@@ -231,7 +229,7 @@ def test_options_that_cannot_be_meant_are_named(
     assert not ran.out
 
 
-def test_all_types_are_told_on_demand(allot: Allot, app: str) -> None:
+def test_why_prints_all_matching_types(allot: Allot, app: str) -> None:
     text = allot("plan", app, "--why", "lambda/*", "--time-limit", "0").out
     assert "lambda/gpu_1x_a6000" in text
     assert "serves 1" in text
@@ -275,9 +273,7 @@ def test_the_rules_of_others_are_compared_and_never_cheaper_than_the_bound(allot
     assert "cluster-autoscaler (least-waste): 2 machines, 2.012 USD/h (equal)" in text
 
 
-def test_ctrl_c_takes_the_plan_and_leaves_out_what_concessions_would_save(
-    allot: Allot, app: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_keeps_the_plan_and_skips_relaxations(allot: Allot, app: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, keep_going: Callable[[], bool], **__: object) -> tuple[Relaxation, ...]:
         assert keep_going()
         os.kill(os.getpid(), signal.SIGINT)
@@ -290,7 +286,7 @@ def test_ctrl_c_takes_the_plan_and_leaves_out_what_concessions_would_save(
     assert ran.out.startswith("2 machines")
 
 
-def test_after_ctrl_c_nobody_waits_for_concessions(allot: Allot, app: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_skips_relaxations(allot: Allot, app: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*arguments: Any, **options: Any) -> ProvisioningPlan:
         os.kill(os.getpid(), signal.SIGINT)
         return plan_demand(*arguments, **options)

@@ -1,4 +1,4 @@
-"""What ``--catalog`` means."""
+"""Parsing of ``--catalog``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_providers_and_files_in_one_word_or_in_several(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("word", "hint"), [("asw", "did you mean aws?"), ("aws,zz", "files must end in .csv")])
-def test_a_provider_that_nobody_knows(word: str, hint: str) -> None:
+def test_unknown_provider(word: str, hint: str) -> None:
     with pytest.raises(Mistake, match="--catalog: no provider") as refused:
         offered([word])
     assert hint in refused.value.hint

@@ -22,7 +22,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def test_a_search_ends_with_its_time_and_the_next_one_has_its_own(clock: Clock) -> None:
+def test_each_search_has_its_own_time_limit(clock: Clock) -> None:
     watch = Watch(3.0)
     for now, goes_on in ((100.0, True), (102.9, True), (103.0, False), (200.0, False)):
         clock.now = now

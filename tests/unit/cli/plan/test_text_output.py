@@ -44,12 +44,12 @@ def test_machines_stand_with_their_pods_and_devices() -> None:
     assert any("MIG 7 × 1g.5gb" in line for line in lines)
 
 
-def test_what_is_free_is_told() -> None:
+def test_free_devices_of_machines() -> None:
     free = {sort.first.node: free_of(sort.layout) for sort in group_machines(mixed_plan().machines)}
     assert free == {"a2-1": "2 × 1g.5gb", "p4d-1": "2 GPUs", "g5-1": "20% of a GPU"}
 
 
-def test_machines_that_are_alike_are_one_line() -> None:
+def test_equal_machines_are_one_line() -> None:
     lines = told(plan_with_groups(12, 3)).splitlines()
     rows = [line for line in lines if "aws/type-" in line]
     assert len(rows) == 3
@@ -57,21 +57,21 @@ def test_machines_that_are_alike_are_one_line() -> None:
     assert any(line.endswith("on each") for line in lines)
 
 
-def test_pods_that_are_not_served_are_named_with_the_reason_and_what_comes_nearest() -> None:
+def test_unplaced_pods_have_reason_and_nearest_type() -> None:
     text = told(mixed_plan())
     assert "default/huge-0 (Job default/huge): no type has 16 H200 [never]" in text
     assert "nearest: aws/p5en.48xlarge" in text
 
 
-def test_the_winner_and_the_nearest_misses_are_told() -> None:
+def test_chosen_type_and_nearest_misses_are_printed() -> None:
     text = told(mixed_plan())
     assert "aws/p4d.24xlarge, 21.958 USD/h for 2; 1 other type" in text
-    assert "aws/g5.12xlarge      5.672     4 GPUs, 6 asked" in text
-    assert "L4 is Ada Lovelace, Ampere asked (borderline)" in text
+    assert "aws/g5.12xlarge      5.672     4 GPUs; 6 requested" in text
+    assert "L4 is Ada Lovelace; Ampere requested (borderline)" in " ".join(text.split())
     assert "aws/p5e.48xlarge     unknown   its price is unknown" in text
 
 
-def test_every_type_is_told_if_asked_and_by_pattern() -> None:
+def test_why_prints_every_type_or_those_of_a_pattern() -> None:
     text = told(mixed_plan(), why="*")
     assert [name in text for name in ("p4de.24xlarge", "g5.12xlarge", "p5e.48xlarge")] == [True] * 3
     assert "serves 2" in text
@@ -81,13 +81,13 @@ def test_every_type_is_told_if_asked_and_by_pattern() -> None:
     assert "no type of the catalog matches 'aws/nope'" in told(mixed_plan(), why="aws/nope")
 
 
-def test_pods_on_nodes_that_are_there_need_no_reason_for_types() -> None:
+def test_pods_on_existing_nodes_have_no_type_verdicts() -> None:
     plan = mixed_plan()
     housed = replace(plan, existing=tuple(placement(f"train-{n}", "node-7") for n in range(2)))
     assert "Why no other types" not in told(housed)
 
 
-def test_a_concession_is_told_with_both_totals_and_its_place() -> None:
+def test_relaxation_has_both_totals_and_its_position() -> None:
     lines = told(mixed_plan()).splitlines()
     assert "  Turing also allowed: 26.637 → 14.637 USD/h" in lines
     assert "    ResourceClaimTemplate default/train: spec.spec.devices.requests[0]" in lines
@@ -98,7 +98,7 @@ def test_nothing_is_wider_than_the_screen(plan: ProvisioningPlan) -> None:
     assert max(map(len, told(plan, 80).splitlines())) <= 80
 
 
-def test_what_has_no_room_in_the_table_stands_below() -> None:
+def test_columns_that_do_not_fit_are_below_the_row() -> None:
     assert "us-central1-a, MIG 7 × 1g.5gb" in told(mixed_plan(), 80)
     assert "ZONE" not in told(mixed_plan(), 80)
     assert "ZONE" in told(mixed_plan(), None)
@@ -115,7 +115,7 @@ def test_colours_are_only_where_the_screen_has_them() -> None:
     assert "\x1b[31m3 machines" in told(mixed_plan(), colour=True)
 
 
-def test_a_share_is_told_by_its_name_unless_it_is_memory() -> None:
+def test_share_has_its_name_unless_it_is_memory() -> None:
     def devices(share: dict[str, str]) -> str:
         given = DeviceAllocation(request="r", driver="d", pool="n", device="gpu-0", share=share)
         one = replace(placement("a", "n"), claims=(ClaimAllocation(name="default/c", devices=(given,)),))
@@ -126,7 +126,7 @@ def test_a_share_is_told_by_its_name_unless_it_is_memory() -> None:
     assert devices({"memory": "0"}) == "  a  gpu-0"
 
 
-def test_what_no_column_has_room_for_stands_below() -> None:
+def test_text_too_long_for_its_column_is_below_the_row() -> None:
     long = "no device satisfies device.attributes['gpu.nvidia.com'].productName.matches('.*t4.*')"
     choice = GroupVerdicts(
         pods=(mixed_plan().unserved[0].pod,),
@@ -138,7 +138,7 @@ def test_what_no_column_has_room_for_stands_below() -> None:
     assert max(map(len, lines)) <= 80
 
 
-def test_to_what_nobody_can_know_no_type_is_nearest() -> None:
+def test_no_nearest_type_without_known_capacity() -> None:
     (one,) = mixed_plan().unserved
     assert "nearest:" not in told(ProvisioningPlan(unserved=(replace(one, code="run-time-only"),)))
 
@@ -148,7 +148,7 @@ def test_a_bound_that_is_not_known_is_null() -> None:
     assert (data["bound"], data["gap"]) == (None, None)
 
 
-def test_empty_fields_are_there_too() -> None:
+def test_empty_fields_are_included() -> None:
     data = data_of(
         plan_of_machines([machine("n", "aws/g5.xlarge", "a10g", "1.006", placement("a", "n", "gpu-0"))], "1")
     )

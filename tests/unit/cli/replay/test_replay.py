@@ -1,4 +1,4 @@
-"""``allot replay`` as a user runs it: the answer first, progress beside it, results kept, mistakes named."""
+"""``allot replay`` as a user runs it: the answer first, progress on standard error, stored results, errors."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def test_the_first_line_is_the_answer_and_a_row_follows_for_each_policy(allot: A
     assert all(len(row) <= 80 for row in (head, *rows))
 
 
-def test_progress_is_told_on_standard_error(allot: Allot) -> None:
+def test_progress_is_on_standard_error(allot: Allot) -> None:
     ran = allot("replay", "sample", "--policy", "fgd", "--seeds", "1,2", "--jobs", "1")
     assert [line.split(":")[0] for line in ran.err.splitlines()] == ["[1/2] fgd, seed 1", "[2/2] fgd, seed 2"]
     assert "% allocated" in ran.err
 
 
-def test_by_the_clock_it_is_told_what_found_no_place(allot: Allot) -> None:
+def test_replay_with_times_reports_unplaced_requests(allot: Allot) -> None:
     ran = allot("replay", "sample", "--use-times", "--policy", "lookahead", "--jobs", "1")
     assert ran.out.startswith("lookahead cannot place ")
     assert "REFUSED" in ran.out
@@ -99,7 +99,7 @@ def test_runs_are_kept_and_not_made_again(allot: Allot, tmp_path: Path) -> None:
     assert len(list(csv.DictReader((tmp_path / "out" / "curves.csv").read_text().splitlines()))) > 100
 
 
-def test_what_was_kept_of_another_question_does_not_count(allot: Allot, tmp_path: Path) -> None:
+def test_stored_results_of_another_experiment_are_ignored(allot: Allot, tmp_path: Path) -> None:
     words = (
         "replay",
         "sample",
@@ -136,7 +136,7 @@ def test_a_file_that_was_damaged_is_made_again(allot: Allot, tmp_path: Path) -> 
     assert allot(*words, "-o", "csv").out == whole
 
 
-def test_several_processes_give_what_one_gives(allot: Allot) -> None:
+def test_result_is_independent_of_the_number_of_processes(allot: Allot) -> None:
     words = ("replay", "sample", "--policy", "fgd,random", "--seeds", "1-2", "-o", "csv")
     assert allot(*words, "--jobs", "2").out == allot(*words, "--jobs", "1").out
 
@@ -178,19 +178,17 @@ def _until(holds: Callable[[], bool], what: str) -> None:
         time.sleep(0.02)
 
 
-def test_rows_that_cannot_be_read_are_named_one_by_one(allot: Allot, trace: tuple[str, str]) -> None:
+def test_invalid_rows_are_reported_individually(allot: Allot, trace: tuple[str, str]) -> None:
     pods, nodes = trace
     Path(pods).write_text(PODS + "p-3,many,1,0,0\np-0,1,1,0,0\n")
     ran = allot("replay", pods, "--nodes", nodes)
     assert ran.code == 2
     assert f"{pods}:5:5: bad-row: cpu_milli: expected a number, found 'many'" in ran.err
-    assert f"{pods}:6:1: bad-row: 'p-0' is there twice: wanted each name once" in ran.err
+    assert f"{pods}:6:1: bad-row: duplicate name 'p-0'" in ran.err
     assert ran.err.splitlines()[-1] == "Found 2 errors."
 
 
-def test_prices_of_ones_own_that_cannot_be_read_are_named_and_nothing_is_run(
-    allot: Allot, trace: tuple[str, str], tmp_path: Path
-) -> None:
+def test_invalid_price_file_is_rejected_before_any_run(allot: Allot, trace: tuple[str, str], tmp_path: Path) -> None:
     own = tmp_path / "own.csv"
     own.write_text("provider,instance_type,on_demand_usd_per_hour\naws,p4d.24xlarge,-1\n")
     ran = allot("replay", trace[0], "--nodes", trace[1], "--catalog", str(own))
@@ -222,7 +220,7 @@ def test_a_model_that_no_table_has_is_priced_by_its_name(allot: Allot, tmp_path:
         (("sample", "--picture", "/nowhere/c.svg"), "--picture /nowhere/c.svg: directory not found: /nowhere"),
     ],
 )
-def test_what_cannot_be_done_is_said_before_anything_is_run(allot: Allot, words: tuple[str, ...], said: str) -> None:
+def test_impossible_requests_fail_before_any_run(allot: Allot, words: tuple[str, ...], said: str) -> None:
     ran = allot("replay", *words)
     assert ran.code == 2
     assert said in " ".join(ran.err.split())

@@ -28,7 +28,7 @@ def test_every_run_is_made_once() -> None:
     assert sorted(done.job for done in made(question(), JOBS, 2, ignore)) == JOBS
 
 
-def test_a_process_that_is_killed_is_told_and_the_others_are_ended() -> None:
+def test_killed_worker_is_reported_and_others_are_terminated() -> None:
     def kill(_job: Job, _mark: CurvePoint) -> None:
         for child in active_children():
             if child.pid is not None:

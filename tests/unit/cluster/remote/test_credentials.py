@@ -118,7 +118,7 @@ def test_a_plugin_that_hangs_is_ended_with_all_that_it_began(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hangs: str
 ) -> None:
     monkeypatch.setattr(credential_plugins, "_SECONDS", 0.5)
-    monkeypatch.setattr(credential_plugins, "_END_SECONDS", 1000.0)  # its output is closed once nobody has it any more
+    monkeypatch.setattr(credential_plugins, "_KILL_SECONDS", 1000.0)  # its output is closed once nobody has it any more
 
     async def story() -> None:
         async with asyncio.timeout(200):

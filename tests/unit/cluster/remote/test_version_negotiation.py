@@ -111,7 +111,7 @@ def test_a_cluster_without_devices_is_told_so(served: tuple[str, ...], found: st
 
 
 def test_a_cluster_that_is_upgraded_is_understood_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(version_negotiation, "_ASK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(version_negotiation, "_DISCOVERY_SECONDS", 0.0)
 
     async def story() -> None:
         cluster = Older("v1beta1")
@@ -130,7 +130,7 @@ def test_a_cluster_that_is_upgraded_is_understood_again(monkeypatch: pytest.Monk
 
 
 def test_a_watch_of_a_version_that_is_gone_ends_and_forgets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(version_negotiation, "_ASK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(version_negotiation, "_DISCOVERY_SECONDS", 0.0)
 
     async def story() -> None:
         cluster = Older("v1beta1")
@@ -242,7 +242,7 @@ def test_pod_groups_are_read_in_the_versions_that_are_known(release: str, readab
 
 def test_an_object_is_not_gone_because_its_version_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who takes a 404 for the end of a PodGroup frees the devices that are reserved for it."""
-    monkeypatch.setattr(version_negotiation, "_ASK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(version_negotiation, "_DISCOVERY_SECONDS", 0.0)
 
     async def story() -> None:
         cluster = ReleaseClient(ALL["1.36"])
@@ -276,7 +276,7 @@ def test_kinds_of_which_programs_know_one_version_are_told_from_none_as_well() -
 
 
 def test_a_server_that_is_upgraded_next_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(version_negotiation, "_ASK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(version_negotiation, "_DISCOVERY_SECONDS", 0.0)
 
     async def story() -> None:
         cluster = ReleaseClient(LATER)

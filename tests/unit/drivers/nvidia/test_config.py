@@ -60,7 +60,7 @@ def test_thread_percentages(threads: int) -> None:
 @pytest.mark.parametrize("threads", [-1, 101])
 def test_thread_percentages_out_of_range_are_rejected(threads: int) -> None:
     sharing = {"strategy": "MPS", "mpsConfig": {"defaultActiveThreadPercentage": threads}}
-    assert "wanted 0 to 100 (percent)" in refusal("GpuConfig", sharing=sharing)
+    assert "expected 0 to 100 (percent)" in refusal("GpuConfig", sharing=sharing)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_memory_limit_never_exceeds_the_requested_memory(amount: int) -> None:
 @pytest.mark.parametrize("key", ["GPU-1", "gpu-0", "-1", "00", "0x0", ""])
 def test_a_per_device_limit_names_an_index_or_a_uuid(key: str) -> None:
     sharing = {"strategy": "MPS", "mpsConfig": {"defaultPerDevicePinnedMemoryLimit": {key: "1Gi"}}}
-    assert "wanted a device's UUID" in refusal("GpuConfig", sharing=sharing)
+    assert "expected a device's UUID" in refusal("GpuConfig", sharing=sharing)
 
 
 def test_per_device_limits_use_sorted_uuids_and_override_the_default() -> None:
@@ -117,7 +117,7 @@ def test_mig_devices_accept_time_slicing_without_settings() -> None:
 
 def test_an_unknown_strategy_is_rejected() -> None:
     assert '"MPS", "TimeSlicing"' in refusal("GpuConfig", sharing={"strategy": "SpacePartitioning"})
-    assert "strategy: wanted" in refusal("GpuConfig", sharing={})
+    assert "strategy: expected" in refusal("GpuConfig", sharing={})
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from allotment.tools.plan.report import PlannedMachine, ProvisioningPlan
 
 
 class _NoGroups:
-    """No PodGroups."""
+    """PodGroups of a cluster without any."""
 
     def of(self, _: Tree) -> str:
         return ""

@@ -24,6 +24,6 @@ def admission(facts: Facts) -> Iterator[Check]:
         if name in labelled:
             yield Check(state="ok", title=title, text=f"Namespace {name} has the label.")
         else:
-            text = "Without this label the API server refuses the claim."
+            text = "Without this label the API server rejects the claim."
             command = f"kubectl label namespace {name} {LABEL}=true"
             yield Check(state="to do", title=title, text=text, commands=(command,))

@@ -27,13 +27,14 @@ def charts(facts: Facts) -> Iterator[Check]:
             argo[document.name] = None
     if helm:
         text = (
-            f"Rendered from {first_few(tuple(helm), 4)}: the next helm upgrade undoes the changes. Bring them into the "
-            "chart's values or templates, or into a post-renderer."
+            f"Rendered from {first_few(tuple(helm), 4)}: the next helm upgrade reverts the changes. Make them in the "
+            "chart's values or templates, or in a post-renderer."
         )
         yield Check(state="to do", title="Helm", text=text)
     if argo:
         text = (
-            f"Argo CD looks after {first_few(tuple(argo), 4)}: commit the new files where it reads them, it undoes others."
+            f"Argo CD manages {first_few(tuple(argo), 4)}: commit the new files to its source repository; it reverts "
+            "other changes."
         )
         yield Check(state="to do", title="Argo CD", text=text)
 

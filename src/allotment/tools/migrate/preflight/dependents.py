@@ -20,24 +20,24 @@ def watching(facts: Facts) -> Iterator[Check]:
         return
     if "gpu.nvidia.com" in facts.drivers:
         scaled = tuple(_scaled(facts))
-        whom = f" {first_few(scaled, 4)} may scale by them." if scaled else ""
+        whom = f" {first_few(scaled, 4)} may scale on them." if scaled else ""
         yield Check(
             state="cannot tell",
             title="metrics by pod",
-            text=f"DCGM exporter names the pods of claims only with KUBERNETES_ENABLE_DRA=true (4.4 and later).{whom}",
+            text=f"DCGM exporter labels metrics with pods of claims only if KUBERNETES_ENABLE_DRA=true (4.4 and later).{whom}",
             look="kubectl get daemonset -A -o yaml | grep KUBERNETES_ENABLE_DRA",
             usual=not scaled,
         )
     labels = tuple(
         dict.fromkeys(label.term for one in facts.moving for label in one.labels if label.term.startswith(_OF_CLOUDS))
     )
-    chosen = f" {first_few(labels, 4)} no longer says which machine to add." if labels else ""
+    chosen = f" {first_few(labels, 4)} no longer selects the machine to add." if labels else ""
     yield Check(
         state="cannot tell",
-        title="autoscaling of nodes",
+        title="node autoscaling",
         text=(
-            "Cluster Autoscaler knows claims with --enable-dynamic-resource-allocation (always on since 1.35), from "
-            f"nodes that are there; Karpenter leaves pods with claims alone unless --ignore-dra-requests=false.{chosen}"
+            "Cluster Autoscaler supports claims with --enable-dynamic-resource-allocation (always on since 1.35), for "
+            f"existing nodes; Karpenter ignores pods with claims unless --ignore-dra-requests=false.{chosen}"
         ),
         look="kubectl get deployment -A -o yaml | grep -E 'dynamic-resource|ignore-dra'",
         usual=not labels,

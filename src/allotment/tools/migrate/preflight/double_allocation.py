@@ -27,7 +27,7 @@ def twice(facts: Facts) -> Iterator[Check]:
         look = f"kubectl describe nodes | grep -E '^Name:|^  {_RESOURCES[vendor]}'"
         if not facts.cluster:
             text = (
-                "A node belongs to the device plugin or to the driver: together they give one GPU to two pods. Label "
+                "A node must run either the device plugin or the driver: with both, two pods can get the same GPU. Label "
                 "each node for one of them."
             )
             yield Check(state="cannot tell", title=TITLE, text=text, look=look, commands=to_driver(vendor, "NODE"))
@@ -37,8 +37,8 @@ def twice(facts: Facts) -> Iterator[Check]:
         operators = plugin_off(vendor, _daemon_set(facts, vendor))
         if both:
             text = (
-                f"NOW, on {first_few(both, 4)}: the device plugin has GPUs to give, and so has {name}. Two pods can get one "
-                "GPU. Take the plugin away from there, or the driver."
+                f"NOW, on {first_few(both, 4)}: the device plugin and {name} both publish GPUs, so two pods can get the "
+                "same GPU. Remove the plugin or the driver from these nodes."
             )
             commands = (*(line for node in both[:4] for line in to_driver(vendor, node)), *operators)
             yield Check(state="to do", title=TITLE, text=text, look=look, commands=commands, danger=True)
@@ -46,13 +46,13 @@ def twice(facts: Facts) -> Iterator[Check]:
         todo = tuple(node for node in facts.nodes if node in plugged)
         if todo:
             text = (
-                f"The device plugin runs on {first_few(todo, 4)}, which the driver takes over. Let it go before the driver "
-                "comes, node by node: together they give one GPU to two pods."
+                f"The device plugin runs on {first_few(todo, 4)}, where the driver will run. Stop it before the driver "
+                "starts, node by node: with both, two pods can get the same GPU."
             )
             commands = (*to_driver(vendor, "NODE"), *operators)
             yield Check(state="to do", title=TITLE, text=text, look=look, commands=commands)
         else:
-            yield Check(state="ok", title=TITLE, text="No node has both the device plugin's GPUs and the driver's.")
+            yield Check(state="ok", title=TITLE, text="No node has GPUs of both the device plugin and the driver.")
     yield from _others(facts)
     yield from _kept(facts.trial)
 
@@ -78,11 +78,11 @@ def _others(facts: Facts) -> Iterator[Check]:
     running = facts.trial.others if facts.trial is not None else ()
     if running:
         text = (
-            f"{first_few(running, 4)} {'has' if len(running) == 1 else 'have'} GPUs of the device plugin and "
-            f"{'is' if len(running) == 1 else 'are'} in none of the files: drain before a node moves, and migrate "
+            f"{first_few(running, 4)} {'uses' if len(running) == 1 else 'use'} GPUs of the device plugin and "
+            f"{'is' if len(running) == 1 else 'are'} not in the files: drain each node before it moves, and migrate "
             "their manifests, too."
         )
-        yield Check(state="to do", title="pods of others", text=text, look="kubectl get pods -A -o wide")
+        yield Check(state="to do", title="pods outside the files", text=text, look="kubectl get pods -A -o wide")
 
 
 def _kept(trial: Comparison | None) -> Iterator[Check]:

@@ -18,7 +18,7 @@ def driver(facts: Facts) -> Iterator[Check]:
         title = f"driver {name}"
         nodes = facts.published(name)
         if not facts.cluster:
-            text = "Whether it is installed is not known."
+            text = "It is unknown whether the driver is installed."
             yield Check(
                 state="cannot tell",
                 title=title,
@@ -28,7 +28,7 @@ def driver(facts: Facts) -> Iterator[Check]:
                 usual=True,
             )
         elif not nodes:
-            text = "It publishes no ResourceSlice. Install it; it starts on nodes that have its label."
+            text = "It publishes no ResourceSlices. Install it; it starts on nodes with its label."
             yield Check(state="to do", title=title, text=text, commands=commands)
         elif left := tuple(node for node in facts.nodes if node not in nodes):
             text = f"It publishes slices for {first_few(nodes, 4)}, but none for {first_few(left, 4)}."
@@ -48,6 +48,7 @@ def _classes(facts: Facts) -> Iterator[Check]:
     missing = tuple(name for name in named if name not in there)
     if missing:
         text = (
-            f"There is no DeviceClass {first_few(missing, 4)}. The driver's chart installs it, or an administrator makes it."
+            f"DeviceClass {first_few(missing, 4)} not found. The driver's chart installs it, or an administrator creates "
+            "it."
         )
         yield Check(state="to do", title="DeviceClasses", text=text, look="kubectl get deviceclasses")

@@ -27,18 +27,18 @@ def mig(facts: Facts) -> Iterator[Check]:
     }
     missing = tuple(profile for profile in wanted if profile not in there)
     if facts.cluster and missing and all(profile in cut for profile in missing):
-        text = "Nodes are cut so already, and the driver publishes what it finds when it starts."
+        text = "Nodes are partitioned this way already; the driver publishes the existing devices when it starts."
         yield Check(state="ok", title=f"MIG {first_few(wanted, 4)}", text=text)
         return
     title = f"MIG {first_few(wanted, 4)}"
     look = "kubectl get resourceslices -o yaml | grep -A1 profile:"
     if facts.cluster and not missing:
-        yield Check(state="ok", title=title, text="The driver publishes such devices.")
+        yield Check(state="ok", title=title, text="The driver publishes these devices.")
         return
     text = (
-        f"GPUs must be cut into {first_few(missing or wanted, 4)} before the driver starts on a node (it takes no notice of "
-        "later cuts on A100: restart it), or the driver makes them itself (its gate DynamicMIG; on Ampere MIG mode "
-        "must be on already)."
+        f"GPUs must be partitioned into {first_few(missing or wanted, 4)} before the driver starts on a node (it does "
+        "not detect later changes on A100: restart it), or the driver creates the devices itself (driver gate "
+        "DynamicMIG; on Ampere, MIG mode must be on already)."
     )
     commands = ("kubectl label node NODE --overwrite nvidia.com/mig.config=CONFIG   # MIG manager",)
     yield Check(state="to do" if facts.cluster else "cannot tell", title=title, text=text, look=look, commands=commands)

@@ -39,7 +39,7 @@ def quotas(facts: Facts) -> Iterator[Check]:
             found = True
             counted = [name for name in new if name in served]
             also = (
-                f" ({', '.join(counted)} is charged to the old name, too, where its class serves that)"
+                f" ({', '.join(counted)} also counts against the old name if its class serves that)"
                 if counted
                 else ""
             )
@@ -52,7 +52,7 @@ def quotas(facts: Facts) -> Iterator[Check]:
         yield Check(
             state="cannot tell",
             title="quotas",
-            text=f"A ResourceQuota of requests.nvidia.com/gpu and the like counts claims by other keys: {keys}.",
+            text=f"A ResourceQuota for requests.nvidia.com/gpu or similar counts claims under other keys: {keys}.",
             look="kubectl get resourcequota -A -o yaml | grep -E 'nvidia.com|amd.com|intel.com'",
             usual=True,
         )

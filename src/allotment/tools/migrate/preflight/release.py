@@ -25,7 +25,7 @@ def release(facts: Facts) -> Iterator[Check]:
             look="kubectl version",
         )
         return
-    late = " NVIDIA asks for 1.34.2 or later (kubernetes/kubernetes#133920)." if target.kube == "1.34" else ""
+    late = " NVIDIA requires 1.34.2 or later (kubernetes/kubernetes#133920)." if target.kube == "1.34" else ""
     yield Check(state="ok", title=title, text=f"It serves resource.k8s.io/v1.{late}", look="kubectl version")
     gates = dict.fromkeys(gate for one in facts.moving for gate in one.decision.needs.kube_gates)
     for gate in gates:
@@ -44,5 +44,5 @@ def release(facts: Facts) -> Iterator[Check]:
         yield Check(
             state="ok",
             title="DRAExtendedResource",
-            text=f"Off in {target.kube}; that is why {first_few(tuple(behind), 4)} stays. On by default since 1.36.",
+            text=f"Off in {target.kube}, so {first_few(tuple(behind), 4)} stays. On by default since 1.36.",
         )

@@ -13,11 +13,11 @@ def runtime(facts: Facts) -> Iterator[Check]:
     if not facts.moving:
         return
     text = (
-        "containerd 2.0 and CRI-O know CDI as they are; containerd 1.7 needs enable_cdi = true in its configuration. "
-        "Without it containers stay in CreateContainerError (unresolvable CDI devices)."
+        "containerd 2.0 and CRI-O support CDI by default; containerd 1.7 requires enable_cdi = true in its "
+        "configuration. Without it containers stay in CreateContainerError (unresolvable CDI devices)."
     )
     if "gpu.nvidia.com" in facts.drivers:
-        text += " NVIDIA asks for its kernel driver 580 or later."
+        text += " NVIDIA requires kernel driver 580 or later."
     yield Check(
         state="cannot tell",
         title="CDI in the container runtime",

@@ -19,11 +19,11 @@ def sharing(facts: Facts) -> Iterator[Check]:
         ]
         whose = f" for {', '.join(users[:3])}" if users else ""
         text = (
-            f"NVIDIA's driver needs this gate{whose}. It is off by default, and then claims are allocated and their "
+            f"NVIDIA's driver needs this gate{whose}. It is off by default; without it claims are allocated but their "
             "pods never start (Prepare fails)."
         )
         if gate == "MPSSupport" and "DynamicMIG" in facts.driver_gates:
-            text += " The driver allows not both, MPSSupport and DynamicMIG."
+            text += " The driver does not allow both MPSSupport and DynamicMIG."
         yield Check(
             state="cannot tell",
             title=f"driver gate {gate}",
@@ -36,7 +36,7 @@ def sharing(facts: Facts) -> Iterator[Check]:
 
 
 def _shared(facts: Facts) -> Check:
-    title = "GPUs that claims share"
+    title = "shared GPUs"
     published = [
         device
         for one in facts.migration.target.slices
@@ -44,8 +44,8 @@ def _shared(facts: Facts) -> Check:
         if device.allow_multiple_allocations
     ]
     if facts.cluster and published:
-        return Check(state="ok", title=title, text=f"{len(published)} devices may be had by several claims.")
-    text = "The driver must publish GPUs that several claims may hold parts of (its gate ConsumableShares)."
+        return Check(state="ok", title=title, text=f"{len(published)} devices can be allocated to several claims.")
+    text = "The driver must publish GPUs that several claims can share (driver gate ConsumableShares)."
     look = "kubectl get resourceslices -o yaml | grep allowMultipleAllocations"
     commands = install(NVIDIA, facts.driver_gates, shares=True)
     return Check(

@@ -23,28 +23,28 @@ _RESOURCES: dict[Vendor, str] = {
     "amd": "amd\\.com/gpu",
     "intel": "gpu\\.intel\\.com/i915",
 }
-_STATES: tuple[tuple[State, str], ...] = (("to do", "[ ]"), ("cannot tell", "[ ] look:"), ("ok", "[x]"))
+_STATES: tuple[tuple[State, str], ...] = (("to do", "[ ]"), ("cannot tell", "[ ] check:"), ("ok", "[x]"))
 
 
 def runbook(migration: Migration, trial: Comparison | None, places: Places) -> str:
     """The page as Markdown."""
     facts = Facts(migration, trial)
-    lines = ["# From device plugin to claims", ""]
+    lines = ["# Migration from the device plugin to claims", ""]
     lines += _paragraph(
-        "Written by `allot migrate`. Work from the top; every command is run in this folder. Names in capitals "
-        "(NODE, VERSION) are yours to fill in."
+        "Written by `allot migrate`. Follow the steps in order and run every command in this folder. Replace names in "
+        "capitals (NODE, VERSION)."
     )
-    lines += ["## What becomes of each workload", "", *_decisions(migration)]
+    lines += ["## Decision for each workload", "", *_decisions(migration)]
     lines += ["## 1. Pre-flight", "", *_checks(checks_of(migration, trial))]
     if facts.moving:
-        lines += ["## 2. An API server takes the files", "", *_dry_run(migration, places)]
-        lines += ["## 3. Nodes, one by one", "", *_nodes(facts)]
+        lines += ["## 2. Server-side dry run", "", *_dry_run(migration, places)]
+        lines += ["## 3. Nodes, one at a time", "", *_nodes(facts)]
         lines += ["## 4. Workloads", "", *_workloads(migration, places)]
-        lines += ["## 5. See that it worked", "", *_verification(facts)]
+        lines += ["## 5. Verification", "", *_verification(facts)]
         lines += ["## Roll-back", "", *_roll_back(facts, places)]
     section = before_and_after(migration, trial)
     if section is not None and section.table:
-        lines += ["## Before and after, as tried", "", *_trial(section.lines, section.table)]
+        lines += ["## Before and after, simulated", "", *_trial(section.lines, section.table)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -70,7 +70,7 @@ def _decisions(migration: Migration) -> Iterator[str]:
 _OUTCOMES = {
     "template": "every pod gets a claim of its own",
     "claim": "its pods share a claim",
-    "class": "its manifest stays, a class serves it",
+    "class": "its manifest does not change, a class serves it",
     "leave": "stays with the device plugin",
     "cannot": "cannot be migrated",
 }
@@ -102,15 +102,15 @@ def _dry_run(migration: Migration, places: Places) -> Iterator[str]:
     flag = namespaced(migration)
     yield from wrapped(f"kubectl{flag} apply --dry-run=server -f {name}" for name in _files(migration, places))
     if any(is_made_again(one) and one.decision.changes for one in migration.workloads):
-        yield from _paragraph("A Job or Pod that is there already refuses any change (immutable); 4 makes it anew.")
+        yield from _paragraph("An existing Job or Pod rejects the change (immutable); step 4 recreates it.")
 
 
 def _nodes(facts: Facts) -> Iterator[str]:
     yield from _paragraph(
-        "A node belongs to the device plugin or to the driver; on one that has both, two pods can get the same GPU. "
-        "Empty the node, change its label, wait for the driver's slices, and see that the plugin's count is gone "
-        "before any pod comes back. Begin with one node and one workload (4): pods that still ask the device plugin "
-        "need nodes that have it."
+        "A node must run either the device plugin or the driver; with both, two pods can get the same GPU. Drain the "
+        "node, change its label, wait for the driver's slices, and check that the plugin's count is gone before pods "
+        "return. Begin with one node and one workload (step 4): pods that still request the plugin's resources need "
+        "nodes that run it."
     )
     trial = facts.trial
     kept = {node: users for node, users in trial.kept.items() if users} if trial is not None and facts.cluster else {}
@@ -122,14 +122,14 @@ def _nodes(facts: Facts) -> Iterator[str]:
         plugged = facts.plugged_by(vendor)
         nodes = [node for node in facts.nodes if node in plugged] or ["NODE"]
         if nodes != ["NODE"]:
-            yield from _paragraph(f"NODE is, one after the other: {', '.join(nodes)}.")
+            yield from _paragraph(f"Repeat for each NODE of: {', '.join(nodes)}.")
         resource = _RESOURCES[vendor]
         yield from wrapped(
             (
                 "kubectl cordon NODE",
                 "kubectl drain NODE --ignore-daemonsets --delete-emptydir-data",
                 *to_driver(vendor, "NODE"),
-                "kubectl get resourceslices --field-selector spec.nodeName=NODE   # until the driver's are there",
+                "kubectl get resourceslices --field-selector spec.nodeName=NODE   # until the driver's slices exist",
                 f"kubectl get node NODE -o jsonpath='{{.status.allocatable.{resource}}}'   # until it is 0 or gone",
                 "kubectl uncordon NODE",
             )
@@ -143,8 +143,8 @@ def _workloads(migration: Migration, places: Places) -> Iterator[str]:
     served = [one.subject for one in migration.workloads if one.decision.outcome == "class"]
     if served:
         yield from _paragraph(
-            f"Nothing to apply for {', '.join(served)}: pods get their GPUs through the class when they start again "
-            "on a node that has moved."
+            f"Nothing to apply for {', '.join(served)}: pods get their GPUs through the class when they restart on a "
+            "node that has moved."
         )
     for file, workloads in changed(migration).items():
         yield from _paragraph(f"{', '.join(one.subject for one in workloads)}:")
@@ -154,24 +154,24 @@ def _workloads(migration: Migration, places: Places) -> Iterator[str]:
 def _verification(facts: Facts) -> Iterator[str]:
     namespaces = dict.fromkeys(one.namespace for one in facts.moving)
     commands = [f"kubectl -n {name} get pods,resourceclaims -o wide" for name in namespaces]
-    commands.append("allot explain --context CONTEXT   # what still waits, and why")
-    commands.append("allot free --context CONTEXT      # devices of each node, and who has them")
-    yield from _paragraph("Every claim is allocated,reserved; every pod runs.")
+    commands.append("allot explain --context CONTEXT   # pending pods and the reasons")
+    commands.append("allot free --context CONTEXT      # devices of each node and their claims")
+    yield from _paragraph("Every claim must be allocated,reserved and every pod running.")
     yield from wrapped(commands)
     one = next((one for one in facts.moving if one.name), None)
     if one is not None and "nvidia" in {VENDORS[name] for name in facts.drivers}:
-        yield from _paragraph("And a container sees its GPUs, no others:")
+        yield from _paragraph("A container must see its own GPUs and no others:")
         yield from wrapped([f"kubectl -n {one.namespace} exec POD -c {one.containers[0].name} -- nvidia-smi -L"])
 
 
 def _roll_back(facts: Facts, places: Places) -> Iterator[str]:
     migration = facts.migration
     yield from _paragraph(
-        f"`{ROLLBACK}/` holds every changed file as it was. First the nodes that the old manifests need go back to the "
-        "device plugin, then the workloads, and last what the migration made. Nothing is lost in between: pods that "
-        "run keep their GPUs until they are drained."
+        f"`{ROLLBACK}/` holds the original of every changed file. First return the nodes that the old manifests need "
+        "to the device plugin, then apply the old workloads, and finally delete the objects that the migration "
+        "created. Running pods keep their GPUs until they are drained."
     )
-    yield from _paragraph("Nodes, one by one:")
+    yield from _paragraph("Nodes, one at a time:")
     for driver in facts.drivers:
         vendor = VENDORS[driver]
         yield from wrapped(
@@ -180,20 +180,20 @@ def _roll_back(facts: Facts, places: Places) -> Iterator[str]:
                 "kubectl drain NODE --ignore-daemonsets --delete-emptydir-data",
                 *to_plugin(vendor, "NODE"),
                 "kubectl get resourceslices --field-selector spec.nodeName=NODE   # until they are gone",
-                f"kubectl get node NODE -o jsonpath='{{.status.allocatable.{_RESOURCES[vendor]}}}'   # until it counts",
+                f"kubectl get node NODE -o jsonpath='{{.status.allocatable.{_RESOURCES[vendor]}}}'   # until it is above 0",
                 "kubectl uncordon NODE",
             )
         )
-        yield from _paragraph("If the device plugin was switched off for the whole cluster, before the first node:")
+        yield from _paragraph("If the device plugin was disabled for the whole cluster, do this before the first node:")
         yield from wrapped(plugin_on(vendor))
     for file, workloads in reversed(changed(migration).items()):
         yield from _paragraph(f"{', '.join(one.subject for one in workloads)}:")
         yield from wrapped(replaced(migration, places.old[file], workloads))
     gone = list(obsolete(migration))
     if gone:
-        yield from _paragraph("When none of the new pods is left:")
+        yield from _paragraph("After the new pods are gone:")
         yield from wrapped(gone)
-    yield from _paragraph("A driver that no node is labelled for does nothing; `helm uninstall` takes it away.")
+    yield from _paragraph("Without labelled nodes the driver runs nowhere; `helm uninstall` removes it.")
 
 
 def _trial(lines: Iterable[str], table: tuple[tuple[str, ...], ...]) -> Iterator[str]:

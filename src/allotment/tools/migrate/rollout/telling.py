@@ -17,9 +17,9 @@ def roll_back(migration: Migration, trial: Comparison | None) -> Section | None:
     made = len(migration.made) + len(migration.classes)
     things = f"the {made} new objects" if made > 1 else "the new object"
     text = (
-        f"Give the nodes back to the device plugin, apply the files as they were, and delete {things} when the new "
-        "pods are gone. -d DIR keeps these files in DIR/rollback, and writes the whole way there and back to "
-        "DIR/README.md."
+        f"Return the nodes to the device plugin, apply the original files, and delete {things} after the new pods are "
+        "gone. -d DIR keeps the original files in DIR/rollback and writes the steps of the migration and the roll-back "
+        "to DIR/README.md."
     )
     steps: list[object] = [
         {"workloads": [one.subject for one in each], "commands": list(replaced(migration, file, each))}

@@ -41,7 +41,7 @@ def place(pod: Pod, wants: Sequence[Ask], nodes: Sequence[PluginNode], first: in
         reasons[got] = reasons.get(got, 0) + 1
     often = sorted(reasons.items(), key=lambda row: -row[1])[:3]
     words = [f"{why} ({count} nodes)" if count > 1 else why for why, count in often]
-    return Tried(pod=name_of(pod), reason="; ".join(words) or "there is no node"), len(nodes)
+    return Tried(pod=name_of(pod), reason="; ".join(words) or "no nodes"), len(nodes)
 
 
 def _daemon(pod: Pod, wants: Sequence[Ask], nodes: Sequence[PluginNode]) -> Tried | None:

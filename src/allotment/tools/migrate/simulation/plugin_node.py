@@ -82,7 +82,7 @@ class PluginNode:
             if got is not None:
                 self._offers = (offer,)
                 return got
-            reason = f"the device plugin has too little of {offer.supply.lacks(wants)}"
+            reason = f"the device plugin has too few resources left: {offer.supply.lacks(wants)}"
         return reason or _refused(form)
 
     def _excluded(self, pod: Pod, offer: Offer) -> str:
@@ -93,8 +93,8 @@ class PluginNode:
 def _refused(form: Form) -> str:
     match form:
         case ("fractions", _):
-            return "no GPU of it is handed out in parts"
+            return "its GPUs are not divided into fractions"
         case ("", 0):
-            return "its GPUs are shared, or there are none"
+            return "its GPUs are shared, or it has none"
         case (way, replicas):
             return f"its GPUs are not shared by {replicas} pods ({way})"

@@ -26,7 +26,7 @@ class Supply(Protocol):
         ...
 
     def lacks(self, wants: Sequence[Ask]) -> str:
-        """What of it is not there, as ``nvidia.com/gpu (2 wanted, 1 left)``; empty if all is."""
+        """What of it is not there, as ``nvidia.com/gpu (2 requested, 1 left)``; empty if all is."""
         ...
 
 
@@ -69,7 +69,7 @@ class Counted:
             if self._exact and kind.profile != want.profile:
                 left = 0
             if left < want.count:
-                return f"{want.resource} ({want.count} wanted, {max(left, 0)} left)"
+                return f"{want.resource} ({want.count} requested, {max(left, 0)} left)"
         return ""
 
 
@@ -95,7 +95,7 @@ class Cut:
         """What of it is not there."""
         if self._after(wants) is not None:
             return ""
-        return " and ".join(f"{want.resource} ({want.count} wanted)" for want in wants)
+        return " and ".join(f"{want.resource} ({want.count} requested)" for want in wants)
 
     def _after(self, wants: Sequence[Ask]) -> list[tuple[str, ...] | None] | None:
         gpus = list(self._gpus)
@@ -143,7 +143,7 @@ class Fractions:
 
     def lacks(self, wants: Sequence[Ask]) -> str:
         """What of it is not there."""
-        return "" if self._after(wants) is not None else "a GPU with so much memory and so many cores left"
+        return "" if self._after(wants) is not None else "a GPU with enough memory and cores left"
 
     def _after(self, wants: Sequence[Ask]) -> list[tuple[int, int, int]] | None:
         gpus = list(self._gpus)

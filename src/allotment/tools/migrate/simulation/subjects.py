@@ -85,7 +85,7 @@ def subjects_of(
     for one, ask in zip(migration.workloads, asks, strict=True):
         old, new, untried = sides.of(one, ask)
         if len(taken) + len(old) > MOST_PODS:
-            untried = f"more than {MOST_PODS} pods are not tried"
+            untried = f"at most {MOST_PODS} pods are simulated"
         if untried:
             found.append(Subject(one, (), untried=untried))
             continue
@@ -111,16 +111,16 @@ class _Sides:
     def of(self, one: Migrated, ask: WorkloadAsk) -> tuple[tuple[Pod, ...], tuple[Pod, ...], str]:
         """Before, after, and the reason; for a part of another's kind, what is written as its pods."""
         if not ask.asks:
-            return (), (), "it is not known what it asks for"
+            return (), (), "its device requests are unknown"
         if ask.bare:
-            return (), (), "its pods are not written here"
+            return (), (), "it has no pod template"
         if one.custom:
             after = self._parts.get(_part_of(ask.view), ask.view)
             old, new = (self._of_part(view, ask) for view in (ask.view, after))
-            return old, new, "" if old and new else "it has no pods, or they cannot be read"
+            return old, new, "" if old and new else "it has no pods, or they are invalid"
         manifest = self._before.get(id(ask.view.document))
         if manifest is None or not isinstance(manifest.value, Object) or not one.name:
-            return (), (), "it is no manifest that can be read, or of a kind that makes no pods"
+            return (), (), "it is an invalid manifest, or its kind creates no pods"
         other = self._after.get((one.kind, one.namespace, one.name.rstrip(GENERATED)), manifest)
         if not isinstance(other.value, Object):
             other = manifest

@@ -14,10 +14,18 @@ from allotment.engine.claims.requests import CompiledRequest, Subrequest
 from allotment.engine.search.verdict import NoFit, Solution, Undecided
 from allotment.fleet.catalog.instance_type import Template
 from allotment.model.resource import ResourceClaim
+from allotment.node_fit.filters import FILTERS
 from allotment.node_fit.nodes import CachedNode
 from allotment.node_fit.pod_requirements import selector_matches
 from allotment.tools.plan.offerings.hypothetical_nodes import NodeDevices
 from allotment.tools.plan.offerings.offers import InstanceOffer
+from allotment.tools.plan.pending_pods.demand import PendingPod, selected_labels
+from allotment.tools.plan.pending_pods.grouping import Item
+from allotment.tools.plan.pending_pods.tolerations import untolerated
+
+_ARCH: Final = "kubernetes.io/arch"
+#: The architecture of images, unless their pods select another one.
+_DEFAULT_ARCH: Final = "amd64"
 
 
 @dataclass(slots=True)
@@ -171,3 +179,27 @@ def is_allocation_usable(claim: ResourceClaim, candidate: CandidateNode) -> bool
         or allocation.node_selector is None
         or selector_matches(allocation.node_selector, candidate.machine.facts)
     )
+
+
+def check_filters(pod: PendingPod, candidate: CandidateNode) -> ItemFit:
+    """The scheduler's filters for a single node, and whether allocated claims can be used there."""
+    named = pod.requirements.named_nodes()
+    if named is not None and candidate.machine.name not in named:
+        return ItemFit("affinity", "it requires another node")
+    for filter in FILTERS:
+        refusal = filter(pod.requirements, candidate.machine)
+        if refusal is not None:
+            taint = untolerated(pod, candidate.machine.taints) if refusal.cause == "taint" else ""
+            return ItemFit(refusal.cause, taint or refusal.texts[0])
+    for claim in pod.claims.allocated:
+        if not is_allocation_usable(claim, candidate):
+            return ItemFit("claim", f"claim {claim.key} is allocated on another node")
+    return FITS
+
+
+def check_architecture(item: Item, candidate: CandidateNode) -> ItemFit:
+    """The architecture of images is unknown: machines other than amd64 fit only if the pods select the architecture."""
+    arch = candidate.offer.instance.arch if candidate.offer is not None else _DEFAULT_ARCH
+    if arch == _DEFAULT_ARCH or all(_ARCH in selected_labels(pod) for pod in item.pods):
+        return FITS
+    return ItemFit("arch", f"{candidate.name.partition(' ')[0]} is {arch}, but the pod does not select {_ARCH}")

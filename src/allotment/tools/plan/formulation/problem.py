@@ -21,16 +21,16 @@ from allotment.fleet.errors import FleetError
 from allotment.model.quantity import Quantity
 from allotment.model.resource import ResourceClaim
 from allotment.model.trees import to_tree
-from allotment.node_fit.filters import FILTERS, run_filters
+from allotment.node_fit.filters import run_filters
 from allotment.node_fit.filters.inter_pod_affinity import inter_pod_affinity, term_matcher
 from allotment.node_fit.nodes import CachedNode, NodeCache
 from allotment.packing.problem import BinType, CapacityRow, Pieces, Problem
 from allotment.tools.plan.formulation.candidate_nodes import (
-    FITS,
     CandidateNode,
     ItemFit,
+    check_architecture,
     check_devices,
-    is_allocation_usable,
+    check_filters,
 )
 from allotment.tools.plan.formulation.conflicts import clashes_inside, conflicts, max_items_per_host
 from allotment.tools.plan.formulation.oracle import MachineOracle
@@ -45,18 +45,12 @@ from allotment.tools.plan.offerings.hypothetical_nodes import (
 from allotment.tools.plan.offerings.modes import RelevantModes
 from allotment.tools.plan.offerings.offers import MICRO, InstanceOffer, offers_of, quota_limits, quotas, unlimited_offer
 from allotment.tools.plan.offerings.templates import UNDECIDED, node_tree, template
-from allotment.tools.plan.pending_pods.demand import ClusterDemand, PendingPod, selected_labels
+from allotment.tools.plan.pending_pods.demand import ClusterDemand, PendingPod, required_labels, selected_labels
 from allotment.tools.plan.pending_pods.grouping import Item, ItemKind, group_items
-from allotment.tools.plan.pending_pods.tolerations import untolerated
 
 ZONE: Final = "topology.kubernetes.io/zone"
 CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
-_ARCH: Final = "kubernetes.io/arch"
-#: The architecture of images, unless their pods select another one.
-_DEFAULT_ARCH: Final = "amd64"
 _PODS: Final = "pods"
-#: Node selector operators that match a missing label.
-_MATCH_MISSING_LABELS: Final = ("NotIn", "DoesNotExist")
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
@@ -232,9 +226,9 @@ class Formulation:
     def _check_item(self, kind: int, candidate: CandidateNode) -> ItemFit:
         item = self.kinds[kind].representative
         for pod in item.pods:
-            result = _check_filters(pod, candidate)
+            result = check_filters(pod, candidate)
             if not result.fits:
-                unknown = _required_labels(pod) - self._known_labels if result.code == "affinity" else ()
+                unknown = required_labels(pod) - self._known_labels if result.code == "affinity" else ()
                 return ItemFit("affinity", f"no node template has label {min(unknown)}") if unknown else result
         if kind in candidate.rejected_kinds:
             return ItemFit("neighbours", candidate.rejected_kinds[kind])
@@ -253,7 +247,7 @@ class Formulation:
                 "neighbours", "its pods need the same machine but exclude each other (anti-affinity or ports)"
             )
         result = self.device_fit(kind, candidate)
-        return result if not result.fits else _check_architecture(item, candidate)
+        return result if not result.fits else check_architecture(item, candidate)
 
     def device_fit(self, kind: int, candidate: CandidateNode) -> ItemFit:
         """Whether a single item of a kind finds devices on the candidate; other conditions are not checked."""
@@ -414,30 +408,6 @@ class Formulation:
                         yield candidate
 
 
-def _check_filters(pod: PendingPod, candidate: CandidateNode) -> ItemFit:
-    """The scheduler's filters for a single node, and whether allocated claims can be used there."""
-    named = pod.requirements.named_nodes()
-    if named is not None and candidate.machine.name not in named:
-        return ItemFit("affinity", "it requires another node")
-    for filter in FILTERS:
-        refusal = filter(pod.requirements, candidate.machine)
-        if refusal is not None:
-            taint = untolerated(pod, candidate.machine.taints) if refusal.cause == "taint" else ""
-            return ItemFit(refusal.cause, taint or refusal.texts[0])
-    for claim in pod.claims.allocated:
-        if not is_allocation_usable(claim, candidate):
-            return ItemFit("claim", f"claim {claim.key} is allocated on another node")
-    return FITS
-
-
-def _check_architecture(item: Item, candidate: CandidateNode) -> ItemFit:
-    """The architecture of images is unknown: machines other than amd64 fit only if the pods select the architecture."""
-    arch = candidate.offer.instance.arch if candidate.offer is not None else _DEFAULT_ARCH
-    if arch == _DEFAULT_ARCH or all(_ARCH in selected_labels(pod) for pod in item.pods):
-        return FITS
-    return ItemFit("arch", f"{candidate.name.partition(' ')[0]} is {arch}, but the pod does not select {_ARCH}")
-
-
 def _resource_names(kinds: Iterable[ItemKind]) -> tuple[str, ...]:
     """The names of all resources that pods request, and ``pods``."""
     names = {name for kind in kinds for pod in kind.representative.pods for name in pod.requirements.requests}
@@ -455,27 +425,16 @@ def _relevant_labels(kinds: Iterable[ItemKind]) -> set[str]:
     return keys
 
 
-def _required_labels(pod: PendingPod) -> set[str]:
-    """Labels that a node must have to match the pod's node selector and required affinity."""
-    requirements = pod.requirements
-    terms = requirements.required.node_selector_terms if requirements.required is not None else ()
-    result = [
-        {slice_.key for slice_ in term.match_expressions if slice_.operator not in _MATCH_MISSING_LABELS}
-        for term in terms
-    ]
-    return {key for key, _ in requirements.node_selector}.union(set.intersection(*result) if result else ())
-
-
 def _inventory(demand: ClusterDemand) -> Inventory:
     """The engine's inventory of the existing cluster."""
-    given = demand.objects
+    objects = demand.objects
     return Inventory.of(
-        given.features,
-        nodes=((node.metadata.name, node.metadata.labels) for node in given.nodes),
-        slices=[slice_ for slice_ in given.slices if ("ResourceSlice", slice_.key) not in given.refused],
+        objects.features,
+        nodes=((node.metadata.name, node.metadata.labels) for node in objects.nodes),
+        slices=[slice_ for slice_ in objects.slices if ("ResourceSlice", slice_.key) not in objects.refused],
         classes=demand.classes.values(),
-        claims=given.claims.values(),
-        taint_rules=given.rules,
+        claims=objects.claims.values(),
+        taint_rules=objects.rules,
     )
 
 

@@ -55,6 +55,8 @@ def gang_of(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{name}" if name else ""
 
 
+#: Node selector operators that match a missing label.
+_MATCH_MISSING_LABELS: Final = ("NotIn", "DoesNotExist")
 _FINISHED: Final = ("Succeeded", "Failed")
 
 
@@ -277,3 +279,14 @@ def selected_labels(pod: PendingPod) -> set[str]:
     for term in requirements.required.node_selector_terms if requirements.required is not None else ():
         keys.update(requirement.key for requirement in term.match_expressions)
     return keys
+
+
+def required_labels(pod: PendingPod) -> set[str]:
+    """Labels that a node must have to match the pod's node selector and required affinity."""
+    requirements = pod.requirements
+    terms = requirements.required.node_selector_terms if requirements.required is not None else ()
+    keys_by_term = [
+        {requirement.key for requirement in term.match_expressions if requirement.operator not in _MATCH_MISSING_LABELS}
+        for term in terms
+    ]
+    return {key for key, _ in requirements.node_selector}.union(set.intersection(*keys_by_term) if keys_by_term else ())

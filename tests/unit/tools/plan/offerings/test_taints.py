@@ -45,4 +45,4 @@ def test_taints_are_read_from_a_catalog() -> None:
     (over,) = merged((replace(one, taints=()),), (one,))
     assert over.taints == one.taints
     (problem,) = read_catalog(text.replace(":NoExecute", ":Never"), "own.csv")[1]
-    assert "taints: wanted key=value:Effect" in problem.message
+    assert "taints: expected key=value:Effect" in problem.message

@@ -263,7 +263,7 @@ def test_the_nearest_type_has_the_most_resources_and_unknown_prices_come_last() 
     assert unserved.nearest[0] == "cloud/large"
     assert "cloud/large has too little cpu: 500 requested" in unserved.text
     unpriced = replace(instance("odd", "", 0, "1", cpus=96), prices=())
-    (unserved,) = make_plan([pod("a", nodeSelector={"mine": "yes"})], (unpriced, *sizes)).unserved
+    (unserved,) = make_plan([pod("a", nodeSelector={"team": "yes"})], (unpriced, *sizes)).unserved
     assert unserved.nearest == ("cloud/small", "cloud/t4", "cloud/large")
 
 

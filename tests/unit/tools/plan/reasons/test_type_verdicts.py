@@ -253,7 +253,7 @@ def test_a_failing_expression_is_nearer_than_any_hardware() -> None:
     found = verdicts(expression, of=MIG)
     name, first = next(iter(found.items()))
     assert name == "a100"
-    assert first.text == f"{expression} stops with an error: no such key: string"
+    assert first.text == f"{expression} fails: no such key: string"
 
 
 def test_the_requested_vendor_is_nearest_and_machines_without_gpus_are_farthest() -> None:
