@@ -19,7 +19,7 @@ from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.resources import CLAIMS, SLICES
 from allotment.drivers.driver import AllocatedClaim, PreparedClaim
-from allotment.drivers.host import FileStorage, DriverHost, read_boot_id
+from allotment.drivers.host import DriverHost, FileStorage, read_boot_id
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
 from allotment.drivers.preparation.node_driver import NodeDriver
@@ -95,7 +95,9 @@ async def _preparing() -> None:
             place = Path(folder)
             async with HttpClient(ClusterTarget(plane.access.server), "gpu.nvidia.com") as client:
                 driver = _Timed(SimulatedHardware(gpus_of(hardware("dgx-a100-40gb"), NODE), name=NODE), Full())
-                host = DriverHost(NODE, read_boot_id(), FileStorage(place / "checkpoint.json"), FolderStore(place / "cdi"))
+                host = DriverHost(
+                    NODE, read_boot_id(), FileStorage(place / "checkpoint.json"), FolderStore(place / "cdi")
+                )
                 node_driver = NodeDriver(driver, host, client, Clock(), status=False)
                 await node_driver.recover()
                 await node_driver.discover_pools()

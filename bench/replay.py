@@ -55,7 +55,9 @@ def published(traces: Path) -> dict[tuple[str, str], float]:
         }
 
 
-def unallocated(traces: Path, nodes: tuple[TraceNode, ...], mix: str, policy: PlacementPolicy) -> tuple[list[float], float]:
+def unallocated(
+    traces: Path, nodes: tuple[TraceNode, ...], mix: str, policy: PlacementPolicy
+) -> tuple[list[float], float]:
     """Per cent for each seed, and the seconds that the slowest run took."""
     pods = read_pods((traces / f"openb_pod_list_{mix}.csv").read_text(encoding="utf-8"))
     question = Experiment(pods, nodes)

@@ -32,7 +32,7 @@ def test_commands_options_and_values(kubectl: Run, path: str) -> None:
     def offered(*words: str) -> list[str]:
         return kubectl("__complete", "allot", *words, PATH=path).out.splitlines()
 
-    assert offered("expl") == ["explain\twhich devices a pod or claim gets, or why it gets none", ":4"]
+    assert offered("expl") == ["explain\tshow which devices a pod or claim gets, or why it gets none", ":4"]
     assert offered("free", "--fleet", "dgx-1") == ["dgx-1-v100\tDGX-1 with eight V100 in a hybrid cube mesh", ":4"]
     assert offered("free", "--output=j") == ["json", ":4"]
     assert offered("check", "") == [":0"], "files"

@@ -204,7 +204,9 @@ def test_every_verb_speaks_v1(old: tuple[ApiServer, str]) -> None:
 def test_a_cluster_without_devices_is_told_so(paths: dict[str, str]) -> None:
     async def story(server: ApiServer) -> None:
         async with server.client("tests") as plain:
-            with pytest.raises(DeviceApiNotServed, match=r"does not serve resource\.k8s\.io: wanted v1, v1beta2 or v1beta1"):
+            with pytest.raises(
+                DeviceApiNotServed, match=r"does not serve resource\.k8s\.io: wanted v1, v1beta2 or v1beta1"
+            ):
                 await ServedVersions(plain).check_device_api()
             # Programs that ask later are told the same.
             with pytest.raises(StatusError) as raised:

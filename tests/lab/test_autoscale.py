@@ -234,7 +234,8 @@ def test_killed_again_and_again_it_loses_no_machine_and_orders_none_twice(tmp_pa
         cluster.apply(one_gpu(replicas=4))
         words = [
             sys.executable, "-m", "allotment.cli.main", "autoscale", "--provider", "simulated", "--catalog", "aws",
-            "--kubeconfig", str(cluster.kubeconfig), "--time-limit", "0.5", "--batch-idle-duration", "0.2s", "--provisioning-delay", "1s",
+            "--kubeconfig", str(cluster.kubeconfig), "--time-limit", "0.5", "--batch-idle-duration", "0.2s",
+            "--provisioning-delay", "1s",
             "--consolidate", "never",
         ]  # fmt: skip
         log = tmp_path / "log"
@@ -257,7 +258,7 @@ def test_killed_again_and_again_it_loses_no_machine_and_orders_none_twice(tmp_pa
         nodes = machines(cluster)
         assert len(nodes) == len({pod["spec"]["nodeName"] for pod in pods}) == len(maps(cluster, "machine-"))
         assert set(nodes) == set(maps(cluster, "order-"))
-        assert "Ended." in log.read_text()
+        assert "Stopped. Ordered machines remain, and the next run continues with them." in log.read_text()
 
 
 def test_what_it_is_allowed_is_enough_and_nothing_is_refused(caplog: pytest.LogCaptureFixture) -> None:
@@ -339,4 +340,4 @@ def test_once_says_what_was_ordered_and_what_could_not_be() -> None:
         done = once(cluster, "--provider", "simulated", "--cloud-fault", "*=refused")
         assert done.returncode == 1
         assert "\nordered" not in done.stdout
-        assert "no machine that would serve it was to be had" in done.stdout or "out of stock" in done.stdout
+        assert "no suitable machine was available; see its events" in done.stdout or "out of stock" in done.stdout

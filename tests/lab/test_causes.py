@@ -324,7 +324,7 @@ def test_a_claim_with_all_the_users_that_it_may_have() -> None:
             return await on.told("one-more", NAMESPACE, "(claim-in-use)")
 
     told = asyncio.run(shown()).splitlines()
-    assert told[0] == "claim ml/gpu is reserved for 256 consumers, the most there can be (claim-in-use)"
+    assert told[0] == "claim ml/gpu is reserved for 256 consumers, the maximum (claim-in-use)"
     assert told[1] == f"  what to do: {CODES['claim-in-use'].advice}"
     assert told[-1].startswith("0/1 nodes are available: resourceclaim in use.")
 

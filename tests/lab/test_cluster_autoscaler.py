@@ -84,7 +84,8 @@ def servers(lab: Lab, folder: Path, *options: str) -> Iterator[Servers]:
     """As a user starts them, on free ports; ended as a user ends them."""
     command = [
         sys.executable, "-m", "allotment.cli.main", "cluster-autoscaler", "--kubeconfig", str(lab.kubeconfig),
-        "--provider", "simulated", "--provisioning-delay", "100ms", "--cert-dir", str(folder / "pki"), "--zones", "us-east-1a",
+        "--provider", "simulated", "--provisioning-delay", "100ms", "--cert-dir", str(folder / "pki"),
+        "--zones", "us-east-1a",
         "--cloud-provider", "127.0.0.1:0", "--expander", "127.0.0.1:0", *options,
     ]  # fmt: skip
     with (folder / "log").open("w") as log:
@@ -148,7 +149,9 @@ def test_from_a_claim_to_a_running_pod_and_back(lab: Lab, tmp_path: Path) -> Non
         lab.apply([CLAIM, POD])
         (pod,) = wait_until(lambda: unschedulable(lab))
         options = [ExpansionOption(group, 1, "", (pod,)) for group in (g4dn, g5, g6)]
-        question = autoscaler.encode_expander_request(options, {group: template(asked, group) for group in (g4dn, g5, g6)})
+        question = autoscaler.encode_expander_request(
+            options, {group: template(asked, group) for group in (g4dn, g5, g6)}
+        )
         # The cheapest of them has no GPU that the claim could have.
         assert asked.best(question) == [g6]
         asked.cloud(

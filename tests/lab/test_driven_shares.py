@@ -93,7 +93,7 @@ def test_who_asks_for_memory_and_writes_another_limit_is_told_so() -> None:
             limit = {"strategy": "MPS", "mpsConfig": {"defaultPinnedDeviceMemoryLimit": "1Gi"}}
             await accepted(on, [template("two", "2Gi", sharing=limit), application("pod", "two", 100)])
             told = await event(on, "pod", "default", "FailedPrepareDynamicResources")
-            assert "ask for it with capacity.requests.memory and leave the memory limits out" in told
+            assert "set capacity.requests.memory and remove the memory limits" in told
             assert not hardware(on, "t4").snapshot().daemons
 
     story(tell)

@@ -52,7 +52,9 @@ def test_it_publishes_prepares_tells_the_claim_and_ends(folder: Path) -> None:
             driver = ExampleGpus(NODE, 2, ExampleMode(status=True))
             async with asyncio.TaskGroup() as group:
                 kubelet = group.create_task(registry.run())
-                program = group.create_task(serve_in_cluster(driver, place, ClusterTarget(on.plane.access.server), stop))
+                program = group.create_task(
+                    serve_in_cluster(driver, place, ClusterTarget(on.plane.access.server), stop)
+                )
                 await connected.wait()
                 plugin = registry.find("gpu.example.com")
                 assert plugin is not None

@@ -239,7 +239,7 @@ async def test_what_can_not_be_ordered_is_said() -> None:
     async with stage() as on:
         with pytest.raises(OrderRejected, match="Karpenter is not installed"):
             await Karpenter(on.client).create("g5-1", planned())
-        with pytest.raises(OrderRejected, match="no NodeClass is known for machines of lambda"):
+        with pytest.raises(OrderRejected, match="no NodeClass for machines of lambda; set one as GROUP/KIND/NAME"):
             await Karpenter(on.client).create("l-1", planned(instance="lambda/gpu_1x_a10"))
 
 

@@ -9,7 +9,7 @@ import pytest
 from allotment.cluster.resources import NODES
 from allotment.model.core import Node
 from allotment.tools.migrate.report import Migration
-from allotment.tools.migrate.simulation.environment import scene_of
+from allotment.tools.migrate.simulation.environment import environment_of
 from tests.corpus.migrate.test_round_trip import on_its_fleet
 from tests.lab.stage import Stage, stage
 
@@ -47,7 +47,7 @@ def test_it_runs_with_its_devices(name: str) -> None:
 
     async def play() -> None:
         async with stage(fleet=migration.target.fleet) as lab:
-            await label(lab, scene_of(migration).without_plugin())
+            await label(lab, environment_of(migration).without_plugin())
             for document in migration.after:
                 await lab.create(document.tree)
             pods = await lab.running(namespace, count)

@@ -76,7 +76,9 @@ def test_seven_slices_and_an_eighth_pod_that_waits(manifests: Manifests) -> None
             await accepted(on, manifests("seed001-deployment-mig", "seed001-rct-mig"))
             pods = await on.pods("gpu-demo", lambda pods: len(pods) == 7)
             first = await on.told(pods[0]["metadata"]["name"], "gpu-demo", "(wrong-namespace)")
-            assert first.startswith('ResourceClaimTemplate "gpu-demo-mig" is in namespace gpu-demo-1, the pod is in')
+            assert first.startswith(
+                'ResourceClaimTemplate "gpu-demo-mig" is in namespace gpu-demo-1, but the pod is in'
+            )
             assert not any(map(condition, pods))  # as Kubernetes has it: parked without a word
             assert not (await on.client.list(CLAIMS)).items
 
@@ -259,7 +261,7 @@ def test_equality_is_not_at_least(manifests: Manifests) -> None:
             await accepted(on, [pod_with("per-pod-gpu", template=True)])
             told = await on.told("user", "default", "(selector-matches-nothing)")
             assert told.startswith("no device has memory 64Gi; the devices have ")
-            assert "  to make it fit on a100-80gb: ask for memory at least 64Gi" in told
+            assert "  to make it fit on a100-80gb: request memory at least 64Gi" in told
 
     story(tell)
 
@@ -381,7 +383,7 @@ def test_a_selector_that_stops_with_an_error_is_an_error_and_not_a_lack(manifest
             class_ = next(t for t in manifests("classes/nvidia") if t["metadata"]["name"] == "mig.nvidia.com")
             class_["metadata"]["name"] = "nvidia-gpu-mig"
             await accepted(on, [class_])
-            told = await on.told("user", "default", "CEL runtime error: unknown key: string")
+            told = await on.told("user", "default", "CEL runtime error: no such key: string")
             assert told.startswith('no device publishes anything in the domain "migProfile".')
             assert condition(await on.pod("user", "default"))["reason"] == "SchedulerError"
 

@@ -76,7 +76,11 @@ def kustomize_files(program: str) -> Iterator[tuple[Path, str]]:
 
 
 def _rules(part: ComponentPermissions) -> str:
-    lines = [f"{_MADE} from allotment.tools.permissions", f"# {part.summary}", *_section("everywhere", part.cluster_wide)]
+    lines = [
+        f"{_MADE} from allotment.tools.permissions",
+        f"# {part.summary}",
+        *_section("everywhere", part.cluster_wide),
+    ]
     return "\n".join([*lines, *_section("atHome", part.in_namespace)]) + "\n"
 
 

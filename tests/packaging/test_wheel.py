@@ -111,7 +111,9 @@ def test_the_command_is_there(wheel: Path) -> None:
 
 
 def test_packaged_data_is_found(allot: Path, tmp_path: Path) -> None:
-    slices = run(allot, "fleet", "slices", "dgx-a100-40gb", "--mode", "dynamic-mig", "--node-name", "gpu-1", cwd=tmp_path)
+    slices = run(
+        allot, "fleet", "slices", "dgx-a100-40gb", "--mode", "dynamic-mig", "--node-name", "gpu-1", cwd=tmp_path
+    )
     assert "kind: ResourceSlice" in slices
     assert "sharedCounters" in slices
 

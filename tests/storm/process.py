@@ -31,7 +31,8 @@ class LabProcess:
         began = time.monotonic()
         command = [
             sys.executable, "-m", "allotment.cli.main", "--debug", "up", "--name", _NAME, "--http",
-            "--data-dir", str(self.folder / "data"), "--kubeconfig", str(self.folder / "config"), "--fleet", self._fleet,
+            "--data-dir", str(self.folder / "data"), "--kubeconfig", str(self.folder / "config"),
+            "--fleet", self._fleet,
         ]  # fmt: skip
         environment = os.environ | {"XDG_STATE_HOME": str(self.folder / "state")}
         with self.log.open("ab") as output:

@@ -156,7 +156,9 @@ def named_by_plan(given: Scenario) -> dict[str, str]:
     return found
 
 
-async def left_unbound(made: ProvisioningPlan, given: Scenario, cluster: FleetCluster, *, nominated: bool) -> dict[str, str]:
+async def left_unbound(
+    made: ProvisioningPlan, given: Scenario, cluster: FleetCluster, *, nominated: bool
+) -> dict[str, str]:
     """Planned pods that the scheduler binds nowhere, with where they should be and what is said of them.
 
     ``nominated``: pods are told where to go, and planned nodes are kept for them, as the autoscaler does it.

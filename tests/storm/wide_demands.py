@@ -138,7 +138,9 @@ def _limits(random: Random, catalog: tuple[InstanceType, ...]) -> PlanLimits:
         [
             PlanLimits(budget=Decimal(random.choice(["0.6", "1.5", "4", "12", "40"]))),
             PlanLimits(max_machines=random.randint(1, 4)),
-            PlanLimits(max_by_pattern=((random.choice(catalog).key, random.randint(0, 2)), ("aws/*", random.randint(0, 3)))),
+            PlanLimits(
+                max_by_pattern=((random.choice(catalog).key, random.randint(0, 2)), ("aws/*", random.randint(0, 3)))
+            ),
             PlanLimits(types=(f"{random.choice(catalog).provider}/*",)),
             PlanLimits(excluded_types=(random.choice(catalog).key,), capacity="spot"),
             PlanLimits(capacity="cheapest"),

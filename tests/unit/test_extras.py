@@ -84,8 +84,16 @@ def allot(words: Sequence[str], folder: Path, hidden: Sequence[str] = EVERY) -> 
         ("metrics", f"allot metrics requires {SERVING}", "run"),
         ("metrics --fleet t4", "allot metrics requires prometheus-client", "run"),
         (SERVERS, f"allot cluster-autoscaler requires {TALKING}, cryptography, httptools", "cluster,drivers,lab"),
-        (f"{SERVERS} --tls-cert-file c --tls-private-key-file k", f"allot cluster-autoscaler requires {TALKING}", "cluster,drivers"),
-        (f"{SERVERS} --plaintext --cloud-provider :1", f"allot cluster-autoscaler requires {TALKING}", "cluster,drivers"),
+        (
+            f"{SERVERS} --tls-cert-file c --tls-private-key-file k",
+            f"allot cluster-autoscaler requires {TALKING}",
+            "cluster,drivers",
+        ),
+        (
+            f"{SERVERS} --plaintext --cloud-provider :1",
+            f"allot cluster-autoscaler requires {TALKING}",
+            "cluster,drivers",
+        ),
         ("run scheduler", f"allot run scheduler requires {SERVING}", "run"),
         ("run claims --metrics-bind-address 0", "allot run claims requires aiohttp", "cluster"),
         ("run claims --otlp-endpoint http://x:1", f"allot run claims requires {SERVING}, {TRACES}", "run,traces"),

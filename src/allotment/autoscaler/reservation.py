@@ -89,7 +89,9 @@ async def _taint(client: Client, nodes: Cache[Any], node: CachedItem[Any], taint
     # The whole list is written: concurrent changes of it must conflict.
     revision = {"resourceVersion": node.metadata["resourceVersion"]}
     try:
-        nodes.record_write(await client.patch(NODES, node.name, {"metadata": revision, "spec": {"taints": taints or None}}))
+        nodes.record_write(
+            await client.patch(NODES, node.name, {"metadata": revision, "spec": {"taints": taints or None}})
+        )
     except StatusError as error:
         if error.code != 404:
             raise

@@ -59,9 +59,9 @@ class Cache(Generic[T]):
         self.since = inf
         """Since when it has been current without interruption, in the clock's ``seconds``; infinite while it is not."""
         self.unreadable = ""
-        """Why the objects cannot be read (no known version is served), or empty. Objects read before stay."""
+        """The reason why objects cannot be read (no known version is served), or empty; earlier objects stay."""
         self.restored = 0
-        """How often it listed again because the cluster was restored from a backup."""
+        """The number of new lists because the cluster was restored from a backup."""
         self._client = client
         self._type = type
         self._clock = clock

@@ -49,12 +49,12 @@ class CachedItem(Generic[T]):
 
     @property
     def spec(self) -> Tree:
-        """``spec`` of the tree, empty where it has none."""
+        """``spec`` of the tree, empty if missing."""
         return self.tree.get("spec") or {}
 
     @property
     def status(self) -> Tree:
-        """``status`` of the tree, empty where it has none."""
+        """``status`` of the tree, empty if missing."""
         return self.tree.get("status") or {}
 
     @property

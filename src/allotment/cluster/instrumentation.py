@@ -57,14 +57,14 @@ class Instrumentation:
     def work(self, name: str, subject: str = "") -> Iterator[WorkInProgress]:
         """Record the work of the block; an exception is recorded as ``error`` and raised again."""
         work = WorkInProgress()
-        began, at = time.time(), time.perf_counter()
+        start, at = time.time(), time.perf_counter()
         try:
             yield work
         except BaseException:
             work.result = "error"
             raise
         finally:
-            self.record(WorkRecord(name, subject, began, time.perf_counter() - at, work.result, work.attributes))
+            self.record(WorkRecord(name, subject, start, time.perf_counter() - at, work.result, work.attributes))
 
     def record(self, done: WorkRecord) -> None:
         """Record work with known times."""

@@ -78,7 +78,7 @@ class LeaderElection:
         """The error of the last try, or empty."""
 
     def write_block(self) -> str:
-        """Why the leader may not write now; empty while no other copy can lead."""
+        """The reason why the leader may not write now; empty while no other copy can lead."""
         late = self._clock.seconds() - self._until
         if late < 0:
             return ""

@@ -40,10 +40,10 @@ class Shutdown:
 
     async def wait(self) -> None:
         """Wait until the shutdown has started."""
-        begun = asyncio.Event()
-        with self.callback(begun.set):
+        started = asyncio.Event()
+        with self.callback(started.set):
             if not self.started:
-                await begun.wait()
+                await started.wait()
 
     async def run_until_shutdown(self, coming: Coroutine[Any, Any, None]) -> bool:
         """Wait for a coroutine, but cancel it when the shutdown starts. Returns whether it completed."""

@@ -36,7 +36,7 @@ class Component(NamedTuple):
     families: Callable[[], Sequence[Family]] = _none
     """Its metrics of the cluster, for ``/metrics``."""
     unready: Callable[[], str] = _always
-    """Why it is not ready although its caches are; empty if it is ready."""
+    """Returns why it is not ready although its caches are; empty if it is ready."""
     stops_itself: bool = False
     """Whether the program ends by itself on shutdown; others are cancelled, which does no harm."""
     fatal_errors: tuple[type[Exception], ...] = ()

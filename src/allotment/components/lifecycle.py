@@ -83,7 +83,7 @@ async def run_component(component: Component, settings: ComponentSettings, targe
             lease_client = await stack.enter_async_context(client(later_seconds=0))
             election = _election(component.lease, settings.leading, lease_client)
             # The leader's requests use a client that stops writing with the Lease, even before the loss is noticed.
-            used = await stack.enter_async_context(client(barred=election.write_block))
+            used = await stack.enter_async_context(client(write_block=election.write_block))
         process = _Process(component, settings, own, used, election, observing, stopping)
         if metrics is not None and election is not None:
             metrics.add_leader_gauge(election.name, lambda: election.leading)

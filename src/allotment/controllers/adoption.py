@@ -44,7 +44,9 @@ class Children(Generic[T]):
         """The objects of a namespace that have no controller."""
         return tuple(self._orphans[namespace])
 
-    async def of(self, owner: CachedItem[Any], fits: Callable[[CachedItem[T]], bool] = lambda child: True) -> list[CachedItem[T]]:
+    async def of(
+        self, owner: CachedItem[Any], fits: Callable[[CachedItem[T]], bool] = lambda child: True
+    ) -> list[CachedItem[T]]:
         """Return an owner's children; adopt matching orphans that ``fits`` accepts, and release children that do not
         match.
         """

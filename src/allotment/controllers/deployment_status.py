@@ -20,8 +20,8 @@ _NO_DEADLINE: Final = 2**31 - 1
 
 
 def status_of(
-    deployment: CachedItem[Any], sets: Sequence[CachedItem[Any]], new: CachedItem[Any] | None, *, wanted: int, unavailable: int,
-    generation: int, clock: Clock, rolling: bool, created: bool = False, collisions: int | None = None,
+    deployment: CachedItem[Any], sets: Sequence[CachedItem[Any]], new: CachedItem[Any] | None, *, wanted: int,
+    unavailable: int, generation: int, clock: Clock, rolling: bool, created: bool = False, collisions: int | None = None,
 ) -> Tree:  # fmt: skip
     """Compute the status of a Deployment; ``generation`` is the one that was acted on.
 
@@ -87,8 +87,8 @@ def is_complete(status: Tree, wanted: int, generation: int) -> bool:
 
 
 def _progress(
-    deployment: CachedItem[Any], status: Tree, conditions: list[Condition], new: CachedItem[Any] | None, wanted: int, clock: Clock,
-    created: bool,
+    deployment: CachedItem[Any], status: Tree, conditions: list[Condition], new: CachedItem[Any] | None, wanted: int,
+    clock: Clock, created: bool,
 ) -> list[Condition]:  # fmt: skip
     if deployment.spec.get("progressDeadlineSeconds", _NO_DEADLINE) == _NO_DEADLINE:
         return without_condition(conditions, "Progressing")

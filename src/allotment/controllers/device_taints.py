@@ -241,7 +241,9 @@ class _DeviceTaints:
         )  # fmt: skip
         try:
             status = {**pod.status, "conditions": conditions}
-            self._pods.record_write(await self._client.update(PODS, {**pod.tree, "status": status}, subresource="status"))
+            self._pods.record_write(
+                await self._client.update(PODS, {**pod.tree, "status": status}, subresource="status")
+            )
             await self._client.delete(PODS, key.name, key.namespace, uid=key.uid)
         except StatusError as error:
             if error.code != 404:

@@ -102,7 +102,9 @@ class _Disruption:
             self._budgets.record_write(await self._client.update(DISRUPTION_BUDGETS, tree, subresource="status"))
         return wait
 
-    def _disrupted(self, budget: CachedItem[Any], pods: Sequence[CachedItem[Any]]) -> tuple[dict[str, str], float | None]:
+    def _disrupted(
+        self, budget: CachedItem[Any], pods: Sequence[CachedItem[Any]]
+    ) -> tuple[dict[str, str], float | None]:
         """Pods with a granted eviction that is not yet observed, and when the first of them expires."""
         kept: dict[str, str] = {}
         waits: list[float] = []

@@ -110,7 +110,9 @@ class _Endpoints:
 
     # --- slices ---------------------------------------------------------------------------------------------------
 
-    async def _write_slices(self, service: CachedItem[Any], groups: dict[Ports, list[CachedItem[Any]]], time: str | None) -> None:
+    async def _write_slices(
+        self, service: CachedItem[Any], groups: dict[Ports, list[CachedItem[Any]]], time: str | None
+    ) -> None:
         publish = bool(service.spec.get("publishNotReadyAddresses"))
         wanted: list[tuple[str, Tree]] = []
         for ports, pods in groups.items():

@@ -100,7 +100,9 @@ class Generator:
                 return name != claim.name and self._claims.item(pod.namespace, name) is not None
         return False
 
-    async def _claim_for(self, owner: CachedItem[Any], entry: Tree, status: Tree | None, group: CachedItem[Any] | None) -> str:
+    async def _claim_for(
+        self, owner: CachedItem[Any], entry: Tree, status: Tree | None, group: CachedItem[Any] | None
+    ) -> str:
         """The claim found or created; empty if the status is already correct or the group's claim is missing."""
         if status is not None:
             name = status.get("resourceClaimName")

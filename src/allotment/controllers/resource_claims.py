@@ -239,7 +239,9 @@ class _ResourceClaims:
         pod = await self._find_user(self._pods, PODS, namespace, user)
         return pod is not None and not (is_finished(pod) or (pod.deleting and not pod.spec.get("nodeName")))
 
-    async def _find_user(self, known: Cache[Any], resource: Resource, namespace: str, user: Tree) -> CachedItem[Any] | None:
+    async def _find_user(
+        self, known: Cache[Any], resource: Resource, namespace: str, user: Tree
+    ) -> CachedItem[Any] | None:
         """The consumer, or None; one missing in the cache is read from the API unless known to be deleted."""
         found = known.item(namespace, user["name"])
         if found is None or found.uid != user["uid"]:

@@ -10,10 +10,13 @@ cluster. A code never changes its meaning and is never reused.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from allotment.model.meta import Value
+
+_PAGE_WIDTH = 100
 
 CANNOT_ALLOCATE = "cannot allocate all claims"
 NO_NODES = "no nodes available to schedule pods"
@@ -338,16 +341,20 @@ class Diagnosis(Value, frozen=True, omit_defaults=False):
 
 
 def page() -> str:
-    """The text of the reference page, ``docs/reasons.md``."""
-    lines = [
-        "# Reasons",
-        "",
-        "Reasons why a pod or claim does not get its devices. `allot explain` prints the code in its first line of",
-        "output, and as `code` in JSON. Codes are ordered from nearest to farthest from fitting; if the reasons of",
-        "nodes differ, the first one in this order represents the cluster. Codes are stable. This page is generated",
-        "from `allotment.engine.refusal.CODES`.",
-    ]
+    """The text of the reference page, ``docs/reasons.md``, wrapped like the other pages."""
+    introduction = (
+        "Reasons why a pod or claim does not get its devices. `allot explain` prints the code in its first line of "
+        "output, and as `code` in JSON. Codes are ordered from nearest to farthest from fitting; if the reasons of "
+        "nodes differ, the first one in this order represents the cluster. Codes are stable. This page is generated "
+        "from `allotment.engine.refusal.CODES`."
+    )
+    lines = ["# Reasons", "", *_wrap(introduction)]
     for name, code in CODES.items():
-        lines += ["", f"## {name}", "", code.summary, "", f"- What to do: {code.advice}"]
-        lines += [f"- Kubernetes says: {code.kubernetes}"]
+        lines += ["", f"## {name}", "", *_wrap(code.summary), ""]
+        lines += _wrap(f"- What to do: {code.advice}", indent="  ")
+        lines += _wrap(f"- Kubernetes says: {code.kubernetes}", indent="  ")
     return "\n".join(lines) + "\n"
+
+
+def _wrap(text: str, *, indent: str = "") -> list[str]:
+    return textwrap.wrap(text, _PAGE_WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

@@ -162,7 +162,9 @@ class _ExporterRun:
         if self._state.pending_pods and self._diagnosed_version != self._state.version:
             self._diagnosis_due.set()
 
-    def _compute(self, changed: Mapping[tuple[type[Object], ObjectKey], CachedItem[Any] | None]) -> tuple[Families, float]:
+    def _compute(
+        self, changed: Mapping[tuple[type[Object], ObjectKey], CachedItem[Any] | None]
+    ) -> tuple[Families, float]:
         started = time.perf_counter()
         for (kind, key), item in changed.items():
             self._apply(kind, key, item)

@@ -1,7 +1,7 @@
 """Nodes: the kubelet and container runtime behaviour for the pods that are bound to them.
 
 One agent serves any number of nodes (:mod:`.kubelet`, :mod:`.agent`). Claims are prepared by drivers (:mod:`.claims`,
-:mod:`.plugins`), containers run in a runtime (:mod:`.runtimes`). On a simulated node, the default, nothing of a
+:mod:`.plugins`), containers run in a runtime (:mod:`.runtimes`). On a simulated node, the default, no part of a
 manifest is executed: a small built-in shell (:mod:`.shell`) interprets a container's command, and its programs
 (:mod:`.shell_commands`) print what they would on a machine with the devices allocated to the pod.
 """

@@ -273,7 +273,7 @@ class Agent:
         try:
             claims = known[1].claims if known else self._claims_on(node.name, machine)
         except (CorruptCheckpoint, OSError) as error:
-            # A kubelet does not start then either: devices that may be prepared must not be handed out again.
+            # A kubelet does not start then either: devices that may be prepared must not be prepared again.
             log.error("node %s runs no pods: %s: %s", node.name, machine.state, error)
             return None
         built = NodeContext(
@@ -316,8 +316,10 @@ def _marked_not_ready(item: CachedItem[Pod]) -> bool:
     The one of Kubernetes writes no reason; a kubelet always does.
     """
     return any(
-        one["type"] == "Ready" and one["status"] == "False" and one.get("reason", "") in ("", "NodeNotReady")
-        for one in item.status.get("conditions") or ()
+        condition["type"] == "Ready"
+        and condition["status"] == "False"
+        and condition.get("reason", "") in ("", "NodeNotReady")
+        for condition in item.status.get("conditions") or ()
     )
 
 

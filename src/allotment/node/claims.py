@@ -95,12 +95,12 @@ class NodeClaims:
         Idempotent: retry it after an error; claims that are already prepared stay prepared.
         """
         try:
-            wanted = [one async for one in self._checked_claims(pod)]
-            async with self._locks.hold(one.key for one in wanted):
+            wanted = [checked async for checked in self._checked_claims(pod)]
+            async with self._locks.hold(checked.key for checked in wanted):
                 await self._prepare(pod["metadata"]["uid"], wanted)
         except ClaimsError as error:
             raise ClaimsError(f"prepare dynamic resources: {error}") from error
-        return {one.entry: one.claim for one in wanted}
+        return {checked.entry: checked.claim for checked in wanted}
 
     async def _checked_claims(self, pod: Tree) -> AsyncIterator[_CheckedClaim]:
         """The pod's claims, each checked. Raises ClaimsError."""
@@ -136,9 +136,9 @@ class NodeClaims:
     async def _prepare(self, pod_uid: str, wanted: Sequence[_CheckedClaim]) -> None:
         claims_by_driver: dict[str, list[_ClaimState]] = {}
         called: dict[str, KubeletPlugin] = {}
-        for one in wanted:
-            known = self._register(one, pod_uid)
-            for driver, plugin in one.plugins.items():
+        for checked in wanted:
+            known = self._register(checked, pod_uid)
+            for driver, plugin in checked.plugins.items():
                 claims = claims_by_driver.setdefault(driver, [])
                 if driver not in known.prepared and known not in claims:
                     called[driver] = plugin
@@ -150,12 +150,12 @@ class NodeClaims:
         if called:
             self._record()
 
-    def _register(self, one: _CheckedClaim, pod_uid: str) -> _ClaimState:
-        uid = one.claim["metadata"]["uid"]
-        known = self._known.get(one.key)
+    def _register(self, checked: _CheckedClaim, pod_uid: str) -> _ClaimState:
+        uid = checked.claim["metadata"]["uid"]
+        known = self._known.get(checked.key)
         if known is None:
-            record = ClaimRecord(*one.key, uid, frozenset(), dict.fromkeys(one.plugins, ()))
-            known = self._known[one.key] = _ClaimState(record)
+            record = ClaimRecord(*checked.key, uid, frozenset(), dict.fromkeys(checked.plugins, ()))
+            known = self._known[checked.key] = _ClaimState(record)
         elif known.uid != uid:
             raise ClaimsError(
                 f"old ResourceClaim with same name {known.name} and different UID {known.uid} still exists"

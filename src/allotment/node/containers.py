@@ -70,7 +70,7 @@ class Container:
 
     async def start(self) -> None:
         """Start a run. Raises NotStarted and leaves the state unchanged."""
-        # The first run writes into the existing journal, so a pod without restarts has only one.
+        # The first run writes into the existing log, so a pod without restarts has only one.
         new_log = self.current_log if self.started is None else ContainerLog()
 
         async def write(data: bytes) -> None:

@@ -11,7 +11,7 @@ from allotment.node.runtimes.runtime import Runtime
 
 
 class Machine(NamedTuple):
-    """How one node runs pods.
+    """The machine configuration of one node.
 
     ``runtime``: its container runtime; None for the simulated one, which all nodes share. ``cdi``: the CDI spec
     folders of its drivers; for the same device the later one wins. ``state``: the node's folder for state that must

@@ -56,7 +56,7 @@ class NodeStatuses:
         lost = _lost(node) if node is not None else frozenset()
         if node is None or node.deleting or not lost:
             return
-        conditions = [one for one in healthy_conditions(self._clock.now()) if one["type"] in lost]
+        conditions = [condition for condition in healthy_conditions(self._clock.now()) if condition["type"] in lost]
         patch = {"metadata": {"uid": node.uid}, "status": {"conditions": conditions}}
         self._nodes.record_write(await self._client.patch(NODES, name, patch, kind="strategic", subresource="status"))
 
@@ -81,7 +81,7 @@ def _condition(kind: str, status: str, reason: str, message: str, now: str) -> T
 def _lost(node: CachedItem[Any]) -> frozenset[str]:
     """The types of the conditions that the control plane has set to Unknown."""
     return frozenset(
-        str(one["type"])
-        for one in node.status.get("conditions") or ()
-        if one["status"] == "Unknown" and one.get("reason") in _LOST
+        str(condition["type"])
+        for condition in node.status.get("conditions") or ()
+        if condition["status"] == "Unknown" and condition.get("reason") in _LOST
     )

@@ -1,7 +1,7 @@
 """What ``allot check`` prints of the packaged examples and of the articles' manifests, as text and as JSON.
 
 ``examples/NAME.txt`` and ``.json`` are the output for a packaged example, and ``NAME.fixed.yaml`` is the example after
-``--fix --unsafe-fixes``. Of the articles' manifests, which are other people's, ``seeds/NAME.json`` keeps what is found and
+``--fix --unsafe-fixes``. Of the articles' manifests, ``seeds/NAME.json`` keeps what is found and
 none of their text.
 
 ``ALLOTMENT_UPDATE_CORPUS=1`` writes them anew; read the difference before you commit it.

@@ -28,7 +28,7 @@ from allotment.model.validation.creation_errors import creation_errors
 from allotment.tools.explain import explain
 from allotment.tools.migrate.report import Migration
 from allotment.tools.migrate.run import migrate
-from allotment.tools.migrate.target import Target, Way
+from allotment.tools.migrate.target import MigrationStrategy, Target
 
 HERE = Path(__file__).parent
 WORKLOADS = sorted(path.stem for path in (HERE / "before").glob("*.yaml"))
@@ -50,11 +50,11 @@ def migrated(name: str) -> Migration:
     text = path.read_text()
     fleet = said(text, "fleet")
     cluster = cluster_of(parse_fleet([fleet])) if fleet else None
-    way: Way = "claims" if "--strategy claims" in said(text, "options") else "auto"
+    strategy: MigrationStrategy = "claims" if "--strategy claims" in said(text, "options") else "auto"
     target = Target(
         kube="1.36",
         features=FEATURES,
-        way=way,
+        strategy=strategy,
         known=cluster is not None,
         nodes=cluster.nodes if cluster else (),
         slices=cluster.slices if cluster else (),
@@ -138,7 +138,7 @@ def replace_known(migration: Migration) -> Target:
     made = [value for value in objects_after(migration) if isinstance(value, DeviceClass)]
     target = migration.target
     return Target(
-        kube=target.kube, features=target.features, way=target.way, known=target.known, nodes=target.nodes,
+        kube=target.kube, features=target.features, strategy=target.strategy, known=target.known, nodes=target.nodes,
         slices=target.slices, classes=(*target.classes, *made),
     )  # fmt: skip
 

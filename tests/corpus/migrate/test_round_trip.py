@@ -47,12 +47,12 @@ def test_every_pod_gets_the_same_kinds_of_device(name: str) -> None:
 def test_what_is_tried_is_of_every_sort() -> None:
     migrations = [migration for name in TRIED if (migration := on_its_fleet(name)) is not None]
     workloads = [one for migration in migrations for one in migration.workloads]
-    asks = [ask for one in workloads for container in one.containers for ask in container.asks]
+    requests = [request for one in workloads for container in one.containers for request in container.requests]
     assert len(workloads) >= 12
     assert {one.decision.outcome for one in workloads} == {"template", "claim", "class", "cannot"}
-    assert {ask.sort for ask in asks} >= {"whole", "piece", "share", "fraction"}
-    assert {ask.vendor for ask in asks} >= {"nvidia", "amd"}
-    assert max(ask.count for ask in asks) == 8
+    assert {request.usage for request in requests} >= {"whole", "piece", "share", "fraction"}
+    assert {request.vendor for request in requests} >= {"nvidia", "amd"}
+    assert max(request.count for request in requests) == 8
     kinds = {"Pod", "Job", "CronJob", "Deployment", "StatefulSet", "ReplicaSet", "DaemonSet"}
     assert {one.kind for one in workloads} >= kinds
     assert any(label.expression for one in workloads for label in one.labels)

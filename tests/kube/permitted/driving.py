@@ -134,7 +134,10 @@ async def _driven(driver: Driver, account: Account) -> AsyncIterator[PluginRegis
     place.registry.mkdir()
     stop = asyncio.Event()
     registry = PluginRegistry(place.registry, Clock(50.0), on_change=lambda driver, plugin: None)
-    tasks = [asyncio.create_task(registry.run()), asyncio.create_task(serve_in_cluster(driver, place, account.target, stop))]
+    tasks = [
+        asyncio.create_task(registry.run()),
+        asyncio.create_task(serve_in_cluster(driver, place, account.target, stop)),
+    ]
     try:
         yield registry
     finally:

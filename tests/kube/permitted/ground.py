@@ -113,7 +113,9 @@ class Ground:
     async def _heeded(self, part: ComponentPermissions, account: Account) -> None:
         """Wait until the server lets the account do something by each of its roles: it learns of them later."""
         home = part._replace(cluster_wide=())
-        some = [asked[-1] for asked in (access_requests(part._replace(in_namespace=())), access_requests(home)) if asked]
+        some = [
+            asked[-1] for asked in (access_requests(part._replace(in_namespace=())), access_requests(home)) if asked
+        ]
         async with self.client() as admin:
             while await permissions.missing(admin, some, account.user):
                 await asyncio.sleep(0.02)

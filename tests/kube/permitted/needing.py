@@ -23,7 +23,9 @@ _QUIET: Final = 1.0
 Play = Callable[[Ground, Account], Awaitable[None]]
 
 
-async def never_refused(ground: Ground, account: Account, part: ComponentPermissions, play: Play) -> list[AccessRequest]:
+async def never_refused(
+    ground: Ground, account: Account, part: ComponentPermissions, play: Play
+) -> list[AccessRequest]:
     """The permissions of a part that its story does without.
 
     It is played again when it was ended by a refusal. One that fails for another reason proves nothing: raises that.

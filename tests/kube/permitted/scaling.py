@@ -61,7 +61,7 @@ async def play(ground: Ground, account: Account) -> None:
     mark = ground.mark()
     options = AutoscalerOptions(
         provider=lambda context: Karpenter(context.client_for(NAME), mig=MigManager()),
-        catalog=tuple(one for one in catalog() if one.key in TYPES), features=FEATURES, batch_idle=5.0, plan_seconds=inf,
+        catalog=tuple(t for t in catalog() if t.key in TYPES), features=FEATURES, batch_idle=5.0, plan_seconds=inf,
         consolidation="cheaper", consolidate_after=10.0, budget="100%", opening_window=1.0, shortage_backoff=2.0,
         max_shortage_backoff=2.0, limits=PlanLimits(zones=("us-east-1a",)),
     )  # fmt: skip

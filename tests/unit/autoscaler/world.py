@@ -239,7 +239,9 @@ def context_of(client: Client, clock: Clock) -> ProgramContext:
     def client_for(name: str, manager: str = "") -> Client:
         return client
 
-    return ProgramContext(client_for, Caches(client, clock=clock, random=random), clock, Events(client, clock=clock), random)
+    return ProgramContext(
+        client_for, Caches(client, clock=clock, random=random), clock, Events(client, clock=clock), random
+    )
 
 
 async def nodes_get_ready(context: ProgramContext) -> None:

@@ -18,17 +18,17 @@ NODES = ("--nodes", "0:3:aws/g5.xlarge")
 
 
 @pytest.fixture
-def asked(allot: Allot, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Allot:
+def run_command(allot: Allot, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Allot:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     return lambda *words: allot("cluster-autoscaler", *words)
 
 
-def test_the_configuration_is_yaml_and_its_flags(asked: Allot, tmp_path: Path) -> None:
-    ran = asked(*NODES, "--print-config")
+def test_the_configuration_is_yaml_and_its_flags(run_command: Allot, tmp_path: Path) -> None:
+    ran = run_command(*NODES, "--print-config")
     assert ran.code == 0
-    told = yaml.safe_load(ran.out)
+    config = yaml.safe_load(ran.out)
     folder = tmp_path / "data" / "allotment" / "cluster-autoscaler"
-    assert told == {
+    assert config == {
         "address": "127.0.0.1:8086",
         "cert": f"{folder}/client-cluster-autoscaler.crt",
         "key": f"{folder}/client-cluster-autoscaler.key",
@@ -36,34 +36,34 @@ def test_the_configuration_is_yaml_and_its_flags(asked: Allot, tmp_path: Path) -
         "grpc_timeout": "30s",
     }
     for name in ("cert", "key", "cacert"):
-        assert "-----BEGIN" in Path(told[name]).read_text()
+        assert "-----BEGIN" in Path(config[name]).read_text()
     assert "--cloud-provider=externalgrpc --cloud-config=THIS-FILE" in ran.out
     assert f"--grpc-expander-url=127.0.0.1:8087 --grpc-expander-cert={folder}/ca.crt" in ran.out
 
 
-def test_generated_certificates_are_kept(asked: Allot) -> None:
+def test_generated_certificates_are_kept(run_command: Allot) -> None:
     def keys() -> list[str]:
-        told = yaml.safe_load(asked(*NODES, "--print-config").out)
-        return [Path(told[name]).read_text() for name in ("cert", "key", "cacert")]
+        config = yaml.safe_load(run_command(*NODES, "--print-config").out)
+        return [Path(config[name]).read_text() for name in ("cert", "key", "cacert")]
 
     assert keys() == keys()
 
 
-def test_expander_without_cloud_provider_needs_no_node_groups(asked: Allot) -> None:
-    ran = asked("--expander", ":9000", "--tls-san", "expander.kube-system.svc", "--print-config")
+def test_expander_without_cloud_provider_needs_no_node_groups(run_command: Allot) -> None:
+    ran = run_command("--expander", ":9000", "--tls-san", "expander.kube-system.svc", "--print-config")
     assert ran.code == 0
     assert "--grpc-expander-url=expander.kube-system.svc:9000" in ran.out
     assert "externalgrpc" not in ran.out
     assert yaml.safe_load(ran.out) is None
 
 
-def test_cloud_provider_without_expander_and_tls(asked: Allot) -> None:
-    ran = asked("--cloud-provider", "127.0.0.1:7000", "--plaintext", *NODES, "--print-config")
+def test_cloud_provider_without_expander_and_tls(run_command: Allot) -> None:
+    ran = run_command("--cloud-provider", "127.0.0.1:7000", "--plaintext", *NODES, "--print-config")
     assert yaml.safe_load(ran.out) == {"address": "127.0.0.1:7000", "grpc_timeout": "30s"}
     assert "expander" not in ran.out
 
 
-def test_given_certificates_are_used(asked: Allot) -> None:
+def test_given_certificates_are_used(run_command: Allot) -> None:
     words = (
         "--tls-cert-file",
         "tls.crt",
@@ -73,17 +73,17 @@ def test_given_certificates_are_used(asked: Allot) -> None:
         "ca.crt",
         "--print-config",
     )
-    ran = asked("--cloud-provider", "0.0.0.0:7000", "--tls-san", "cloud.svc", *NODES, *words)
+    ran = run_command("--cloud-provider", "0.0.0.0:7000", "--tls-san", "cloud.svc", *NODES, *words)
     assert ran.code == 0
-    told = yaml.safe_load(ran.out)
-    assert told["address"] == "cloud.svc:7000"
-    assert told["cacert"] == "tls.crt"
-    assert told["cert"] == ""
+    config = yaml.safe_load(ran.out)
+    assert config["address"] == "cloud.svc:7000"
+    assert config["cacert"] == "tls.crt"
+    assert config["cert"] == ""
     assert "signed by --client-ca-file" in ran.out
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         ((), "requires --nodes MIN:MAX:TYPE"),
         (("--nodes", "g5.xlarge"), "expected MIN:MAX:PROVIDER/TYPE"),
@@ -104,10 +104,10 @@ def test_given_certificates_are_used(asked: Allot) -> None:
         ((*NODES, "--max-node-provision-time", "soon"), "--max-node-provision-time: invalid duration"),
     ],
 )
-def test_mistakes(asked: Allot, words: tuple[str, ...], told: str) -> None:
-    ran = asked(*words)
+def test_mistakes(run_command: Allot, words: tuple[str, ...], expected: str) -> None:
+    ran = run_command(*words)
     assert ran.code == 2
-    assert told in re.sub(r"\s+", " ", ran.err)
+    assert expected in re.sub(r"\s+", " ", ran.err)
     assert "Traceback" not in ran.err
 
 

@@ -93,7 +93,7 @@ def test_the_checks_are_listed(allot: Allot) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         (["--cluster", "none.yaml"], "none.yaml"),
         (["--cluster", "-"], "no Kubernetes objects in -"),
@@ -102,10 +102,10 @@ def test_the_checks_are_listed(allot: Allot) -> None:
         (["-n", "ml"], "devices are shared by all namespaces"),
     ],
 )
-def test_mistakes_have_hints(allot: Allot, words: list[str], said: str) -> None:
+def test_mistakes_have_hints(allot: Allot, words: list[str], expected: str) -> None:
     ran = allot("doctor", *words)
     assert ran.code == 2
-    assert said in ran.err
+    assert expected in ran.err
 
 
 def test_an_object_that_makes_no_sense_costs_only_itself(allot: Allot, tmp_path: Path) -> None:
@@ -118,25 +118,25 @@ def test_an_object_that_makes_no_sense_costs_only_itself(allot: Allot, tmp_path:
 
 
 @pytest.fixture
-def there(allot: Allot, lab: allotment.Lab, monkeypatch: pytest.MonkeyPatch) -> Allot:
+def live_allot(allot: Allot, lab: allotment.Lab, monkeypatch: pytest.MonkeyPatch) -> Allot:
     """``allot`` with the lab as the current context."""
     monkeypatch.setenv("KUBECONFIG", str(lab.kubeconfig))
     return allot
 
 
-def test_lab_and_its_snapshots_have_the_same_findings(there: Allot, namespace: str, tmp_path: Path) -> None:
-    there("apply", "-f", "-", "-n", namespace, stdin=TYPO)
-    ran = there("doctor", "--select", "D603")
+def test_lab_and_its_snapshots_have_the_same_findings(live_allot: Allot, namespace: str, tmp_path: Path) -> None:
+    live_allot("apply", "-f", "-", "-n", namespace, stdin=TYPO)
+    ran = live_allot("doctor", "--select", "D603")
     assert ran.code == 1
     assert '"nowhere"' in ran.out
-    there("snapshot", "-o", str(tmp_path / "snapshot.yaml"))
-    there("snapshot", "--redact", "-o", str(tmp_path / "redacted.json"))
-    assert there("doctor", "--select", "D603", "--cluster", str(tmp_path / "snapshot.yaml")).out == ran.out
-    redacted = there("doctor", "--select", "D603", "-o", "json", "--cluster", str(tmp_path / "redacted.json")).out
+    live_allot("snapshot", "-o", str(tmp_path / "snapshot.yaml"))
+    live_allot("snapshot", "--redact", "-o", str(tmp_path / "redacted.json"))
+    assert live_allot("doctor", "--select", "D603", "--cluster", str(tmp_path / "snapshot.yaml")).out == ran.out
+    redacted = live_allot("doctor", "--select", "D603", "-o", "json", "--cluster", str(tmp_path / "redacted.json")).out
     assert json.loads(redacted)["counts"]["error"] == 1
     assert "nowhere" not in redacted
 
 
-def test_gates_and_permissions_of_a_lab_are_known(there: Allot) -> None:
-    data = json.loads(there("doctor", "-o", "json").out)
+def test_gates_and_permissions_of_a_lab_are_known(live_allot: Allot) -> None:
+    data = json.loads(live_allot("doctor", "-o", "json").out)
     assert (data["notLookedAt"], data["skipped"]) == ({}, [])

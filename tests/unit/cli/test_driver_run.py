@@ -44,9 +44,9 @@ def test_startup_error_is_one_line(
     monkeypatch.setattr(program, "run_until_signal", fail)
     code = main(["driver", "run", "amd", "--kubeconfig", str(tmp_path / "config"), "--kubelet-root", str(tmp_path)])
     assert code == 2
-    told = capsys.readouterr().err
-    assert words in told
-    assert "unhandled" not in told
+    errors = capsys.readouterr().err
+    assert words in errors
+    assert "unhandled" not in errors
 
 
 def test_runtimes_get_host_paths(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +57,7 @@ def test_runtimes_get_host_paths(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (["--simulate", "8xmi300x"], "found '8xmi300x', which is amd's\n  allot driver run amd --simulate 8xmi300x"),
         (["--simulate", "8xa100-40gb:2"], "expected [GPUSx]HARDWARE[/MODE], for this node"),
@@ -72,10 +72,10 @@ def test_runtimes_get_host_paths(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 @pytest.mark.parametrize("command", [["driver", "run"], ["run", "driver"]], ids=" ".join)
 def test_unsupported_hardware_is_rejected(
-    command: list[str], words: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: list[str], words: list[str], expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*command, "nvidia", *words, "--kubelet-root", str(tmp_path)]) == 2
-    assert told.replace("driver run", " ".join(command)) in capsys.readouterr().err
+    assert expected.replace("driver run", " ".join(command)) in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

@@ -62,15 +62,15 @@ def test_the_parts_are_listed(allot: Allot) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         (("skeduler",), "unknown component 'skeduler'\n  did you mean scheduler?\n"),
         (("--as", "me"), "--as: requires --check\n  manifests are for a service account: use --service-account NAME\n"),
     ],
 )
-def test_invalid_values_are_rejected(allot: Allot, words: tuple[str, ...], said: str) -> None:
+def test_invalid_values_are_rejected(allot: Allot, words: tuple[str, ...], expected: str) -> None:
     ran = allot("rbac", *words)
-    assert (ran.code, ran.err) == (2, f"allot: error: {said}")
+    assert (ran.code, ran.err) == (2, f"allot: error: {expected}")
 
 
 def test_an_administrator_lacks_nothing(live: Allot) -> None:

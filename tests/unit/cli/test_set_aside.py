@@ -57,17 +57,17 @@ def test_free_lists_holder_and_contested_claim(allot: Allot, tmp_path: Path, dev
 
 
 @pytest.mark.parametrize(
-    ("held", "told"), [(THEIRS + OURS, "claim ml/theirs (pod train)"), (OURS, "claim ml/ours (contested, unused)")]
+    ("held", "expected"), [(THEIRS + OURS, "claim ml/theirs (pod train)"), (OURS, "claim ml/ours (contested, unused)")]
 )
 def test_explain_names_the_holder_of_the_device(
-    allot: Allot, tmp_path: Path, devices: str, held: str, told: str
+    allot: Allot, tmp_path: Path, devices: str, held: str, expected: str
 ) -> None:
     cluster, wanted = tmp_path / "snapshot.yaml", tmp_path / "wanted.yaml"
     cluster.write_text(devices + held)
     wanted.write_text(WAITS)
     ran = allot("explain", "-f", str(wanted), "--cluster", str(cluster))
     assert ran.code == 1
-    assert f"in use by {told}" in " ".join(ran.out.split())
+    assert f"in use by {expected}" in " ".join(ran.out.split())
 
 
 def _claim() -> Tree:

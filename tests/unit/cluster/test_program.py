@@ -24,7 +24,9 @@ def context_of(client: MemoryClient) -> ProgramContext:
     def client_for(name: str, manager: str = "") -> Client:
         return client
 
-    return ProgramContext(client_for, Caches(client, clock=clock, random=random), clock, Events(client, clock=clock), random)
+    return ProgramContext(
+        client_for, Caches(client, clock=clock, random=random), clock, Events(client, clock=clock), random
+    )
 
 
 def test_a_program_that_crashes_or_ends_is_started_again_and_the_others_never_notice() -> None:

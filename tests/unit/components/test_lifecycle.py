@@ -57,7 +57,12 @@ def target(lab: Lab) -> ClusterTarget:
 
 def component(program: Program, *, finishes: bool = False, ends_with: tuple[type[Exception], ...] = ()) -> Component:
     return Component(
-        "test", lambda features: program, "allotment-test", "allotment-test", stops_itself=finishes, fatal_errors=ends_with
+        "test",
+        lambda features: program,
+        "allotment-test",
+        "allotment-test",
+        stops_itself=finishes,
+        fatal_errors=ends_with,
     )
 
 
@@ -203,7 +208,9 @@ def test_a_program_that_crashes_is_started_again(lab: Lab) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         await context.stopping.wait()
 
-    asyncio.run(asyncio.wait_for(run_component(component(program, finishes=True), ComponentSettings(), target(lab)), 40))
+    asyncio.run(
+        asyncio.wait_for(run_component(component(program, finishes=True), ComponentSettings(), target(lab)), 40)
+    )
     assert len(starts) == 3
 
 
@@ -230,7 +237,9 @@ def test_who_is_stopped_before_the_cluster_answered_just_ends(caplog: pytest.Log
     caplog.set_level(logging.INFO, "allotment.components.lifecycle")
 
     async def story() -> None:
-        running = asyncio.create_task(run_component(component(forever), ComponentSettings(), ClusterTarget("http://127.0.0.1:9")))
+        running = asyncio.create_task(
+            run_component(component(forever), ComponentSettings(), ClusterTarget("http://127.0.0.1:9"))
+        )
         await waiting.until(lambda: "does not answer yet" in caplog.text)
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.wait_for(running, 40)
@@ -240,7 +249,10 @@ def test_who_is_stopped_before_the_cluster_answered_just_ends(caplog: pytest.Log
 
 def test_an_address_that_others_reach_wants_a_certificate(lab: Lab) -> None:
     settings = ComponentSettings(EndpointSettings(metrics=Address("0.0.0.0", 0)))
-    with pytest.raises(AddressUnavailable, match=r"0\.0\.0\.0:0: other machines can reach it, so a certificate and its key are required"):
+    with pytest.raises(
+        AddressUnavailable,
+        match=r"0\.0\.0\.0:0: other machines can reach it, so a certificate and its key are required",
+    ):
         asyncio.run(run_component(component(forever), settings, target(lab)))
 
 
@@ -305,7 +317,9 @@ def test_requests_say_who_asks_and_the_program_hears_which_kubernetes_it_is() ->
         return program
 
     with api() as way:
-        asyncio.run(asyncio.wait_for(run_component(component(forever)._replace(program=of), ComponentSettings(), way), 40))
+        asyncio.run(
+            asyncio.wait_for(run_component(component(forever)._replace(program=of), ComponentSettings(), way), 40)
+        )
     assert [features.kube for features in made] == ["1.35"]
     assert {path for path, _ in _Api.asked} == {
         "/version", "/apis", "/apis/resource.k8s.io",

@@ -113,7 +113,7 @@ _ASTRAY = """
 import threading, warnings
 from allotment.components import logs
 logs.set_up("json")
-logs.take_over()
+logs.capture_uncaught()
 warnings.warn("old\\nways")
 def fail():
     raise RuntimeError("in a thread")

@@ -54,7 +54,7 @@ def test_flags_are_those_of_the_command_line(capsys: pytest.CaptureFixture[str])
     with pytest.raises(SystemExit):
         main(["run", "claims", "--help"])
     there = set(re.findall(r"^ +(?:-v, )?(--[a-z-]+)", capsys.readouterr().out, re.MULTILINE)) - {"--help"}
-    told = {flag for row in rows("Flags of all components") for flag in re.findall(r"--[a-z-]*[a-z]", row[0])}
+    told = {flag for row in rows("Common flags") for flag in re.findall(r"--[a-z-]*[a-z]", row[0])}
     cluster = {"--context", "--kubeconfig", "--kube-version", "--feature-gates"}
     assert told | cluster == there
     assert all(f"`{flag}" in PAGE for flag in cluster)

@@ -17,8 +17,12 @@ def test_the_attempts_and_the_binding_of_a_pod_are_one_trace() -> None:
     with receiving() as receiver:
         observing = Instrumentation()
         with export_traces(f"http://127.0.0.1:{receiver.server_port}", "allot-scheduler", observing):
-            observing.record(WorkRecord("schedule", POD, 100.0, 0.5, "unschedulable", {"pod": "default/web", "claims": 1}))
-            observing.record(WorkRecord("schedule", POD, 110.0, 0.25, "scheduled", {"pod": "default/web", "node": "n1"}))
+            observing.record(
+                WorkRecord("schedule", POD, 100.0, 0.5, "unschedulable", {"pod": "default/web", "claims": 1})
+            )
+            observing.record(
+                WorkRecord("schedule", POD, 110.0, 0.25, "scheduled", {"pod": "default/web", "node": "n1"})
+            )
             observing.record(WorkRecord("bind", POD, 110.25, 1.0, "bound", {"pod": "default/web", "node": "n1"}))
             observing.record(WorkRecord("sync_claim", "claim default/a", 1.0, 1.0, "done", {}))
         assert [path for path, _ in receiver.asked] == ["/v1/traces"]

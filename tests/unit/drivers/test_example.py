@@ -84,10 +84,10 @@ def environments(driver: Driver, trees: Sequence[Tree]) -> dict[str, dict[str, s
         assert isinstance(outcome, Allocated), outcome
         inventory.allocate(ObjectKey(claim.metadata.namespace, claim.metadata.name), outcome.results[0])
         status = {"allocation": to_tree(outcome.results[0])}
-        claim = client.put(
+        stored = client.put(
             CLAIMS, {**tree, "metadata": {**tree["metadata"], "uid": f"u{next(numbers)}"}, "status": status}
         )
-        ref = ClaimRef(claim["metadata"]["namespace"], claim["metadata"]["uid"], claim["metadata"]["name"])
+        ref = ClaimRef(stored["metadata"]["namespace"], stored["metadata"]["uid"], stored["metadata"]["name"])
         answer = (await plugin.prepare([ref]))[ref.uid]
         assert answer.error == ""
         return [id for device in answer.devices for id in device.cdi_ids]

@@ -45,7 +45,7 @@ def test_folders_are_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, k
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["--context", "elsewhere"], "context 'elsewhere' is not there"),
+        (["--context", "elsewhere"], "context 'elsewhere' not found; available: here"),
         (["--kubelet-root", "/proc/none"], "127.0.0.1:9"),
     ],
 )

@@ -127,7 +127,7 @@ def test_a_killed_lab_leaves_nothing_in_the_way(allot: Allot, tmp_path: Path) ->
         (["--kube-version", "1.10"], "--kube-version"),
         (["--ephemeral", "--data-dir", "x"], "not allowed with"),
         (["--bind-address", "203.0.113.1"], "cannot listen on 203.0.113.1: cannot assign requested address"),
-        (["--data-dir", "/dev/null"], "--data-dir: expected a directory, /dev/null is none"),
+        (["--data-dir", "/dev/null"], "--data-dir: /dev/null is not a directory"),
     ],
 )
 def test_mistakes_are_reported_in_one_line(allot: Allot, words: list[str], complaint: str) -> None:
@@ -157,9 +157,9 @@ def test_a_port_in_use_is_reported(allot: Allot) -> None:
     taken = f"cannot listen on 127.0.0.1:{port}: address already in use\n"
     done = allot("up", "--http", "--ephemeral", "--name", "two", "--port", port)
     assert done.returncode == 2, done.stdout + done.stderr
-    assert done.stderr.startswith(f"allot: error: {taken}  give another --port")
+    assert done.stderr.startswith(f"allot: error: {taken}  use another --port")
     done = allot("up", "--http", "--ephemeral", "--name", "two", "--port", port, "--detach")
-    assert done.stderr.startswith(f"allot: error: the lab did not start: {taken}  give another --port")
+    assert done.stderr.startswith(f"allot: error: the lab did not start: {taken}  use another --port")
 
 
 def test_start_output_fits_the_terminal(allot: Allot, environment: dict[str, str]) -> None:
@@ -169,7 +169,7 @@ def test_start_output_fits_the_terminal(allot: Allot, environment: dict[str, str
     assert done.returncode == 0, done.stderr
     (log,) = (line for line in done.stdout.splitlines() if len(line) > 60)
     assert log.endswith("a-long-name-for-a-folder/allotment/default.log")  # a path stays whole
-    assert "  kubectl  context 'allotment' in ~/kube/config, now the\n           current one\n" in done.stdout
+    assert "  kubectl  context 'allotment' in ~/kube/config, now the\n           current context\n" in done.stdout
 
 
 def test_the_live_line_follows_the_window(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ class Cluster(MemoryClient):
 
 
 class FakeDriver:
-    """A driver. ``prepare_results``: results by claim name instead of one device each; ``fails``: error of all calls."""
+    """A driver. ``prepare_results``: by claim name, instead of one device each; ``fails``: error of all calls."""
 
     def __init__(self, name: str = DRIVER) -> None:
         self.name = name

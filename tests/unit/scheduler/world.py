@@ -162,7 +162,9 @@ def context_of(client: Client, speed: float = 1.0) -> ProgramContext:
     def client_for(name: str, manager: str = "") -> Client:
         return client
 
-    return ProgramContext(client_for, Caches(client, clock=clock, random=random), clock, Events(client, clock=clock), random)
+    return ProgramContext(
+        client_for, Caches(client, clock=clock, random=random), clock, Events(client, clock=clock), random
+    )
 
 
 # --- objects -----------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What the API says of itself: discovery and OpenAPI."""
+"""Discovery and OpenAPI documents that describe the served API."""
 
 from allotment.apiserver.api_description.endpoints import Documents
 

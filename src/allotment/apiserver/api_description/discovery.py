@@ -1,6 +1,6 @@
-"""Discovery: how clients learn which resources there are, one group at a time or all at once (KEP-3352).
+"""Discovery documents: the served resources, per group or aggregated (KEP-3352).
 
-Pure functions from kinds to trees. Both forms say the same; kubectl asks for the second and keeps it by its ETag.
+Pure functions from kinds to trees. Both forms have the same contents; kubectl uses the aggregated one, cached by ETag.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from allotment.apiserver.api_description.groups import by_group, group_version, 
 from allotment.apiserver.kinds.kind import ServedKind
 from allotment.model.trees import Tree
 
-#: Kubernetes still gives the hash of the version in which it once stored definitions.
+#: Kubernetes still returns the hash of the version in which it used to store definitions.
 _STORED: Final = {"customresourcedefinitions.apiextensions.k8s.io": "v1beta1"}
 
 
@@ -34,24 +34,24 @@ def api_groups(kinds: Sequence[ServedKind]) -> Tree:
 
 
 def api_group(kinds: Sequence[ServedKind], group: str) -> Tree | None:
-    """/apis/GROUP; None when there is no such group."""
+    """/apis/GROUP; None if the group does not exist."""
     versions = by_group(kinds).get(group)
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, list(versions))} if group and versions else None
 
 
 def api_resources(kinds: Sequence[ServedKind], group: str, version: str) -> Tree | None:
-    """/apis/GROUP/VERSION or /api/v1; None when there is no such version."""
+    """/apis/GROUP/VERSION or /api/v1; None if the version does not exist."""
     served = by_group(kinds).get(group, {}).get(version)
     if served is None:
         return None
-    # The core group's list never had an apiVersion of its own.
+    # The core group's list has no apiVersion, as upstream.
     head: Tree = {"kind": "APIResourceList"} | ({"apiVersion": "v1"} if group else {})
     resources = [resource for kind in served for resource in _resources(kind)]
     return {**head, "groupVersion": group_version(group, version), "resources": resources}
 
 
 def discovery(kinds: Sequence[ServedKind], *, core: bool) -> Tree:
-    """APIGroupDiscoveryList: the core group, or all others."""
+    """The APIGroupDiscoveryList of the core group or of all other groups."""
     items = [
         {
             "metadata": {"name": group} if group else {},
@@ -96,7 +96,7 @@ def _resources(kind: ServedKind) -> list[Tree]:
 
 
 def _discovered(kind: ServedKind, version: str) -> Tree:
-    # Built-in kinds leave the group and version of their own to the reader; custom ones spell them out.
+    # Built-in kinds omit their group and version; custom resources include them.
     group, own_version = (kind.group, version) if kind.shapes else ("", "")
     found: Tree = {
         "resource": kind.plural,
@@ -128,7 +128,7 @@ def _names(kind: ServedKind) -> Tree:
 
 
 def _storage_hash(kind: ServedKind) -> str:
-    """What tells clients that the stored version changed."""
+    """The storage version hash, by which clients notice a change of the storage version."""
     group, version = kind.group, kind.versions[0]
     if kind.stored_as:
         group, version = kind.stored_as.partition(".")[2], "v1"

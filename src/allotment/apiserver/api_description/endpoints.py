@@ -1,7 +1,7 @@
-"""The paths that tell about the API, answered: discovery, version and OpenAPI, with their caching headers.
+"""The discovery, version and OpenAPI endpoints, with caching headers.
 
-A set of kinds does not change between two answers, so each document is made once, when it is first asked for, and kept
-as bytes. A new set (a definition came or went) takes over what concerns only kinds that it kept.
+Documents are created on first use and cached as bytes. When the set of kinds changes, documents of unchanged kinds are
+reused.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def version_info(kube: str) -> Tree:
-    """The answer for a release such as ``1.36``: clients read ``gitVersion`` as a semantic version.
+    """The /version response for a release such as ``1.36``; clients parse ``gitVersion`` as a semantic version.
 
     >>> version_info("1.36")["gitVersion"].startswith("v1.36.2+allotment")
     True
@@ -65,7 +65,7 @@ _TEXT: Final = ("content-type", "text/plain; charset=utf-8")
 
 
 class _Document(NamedTuple):
-    """Bytes and their hash, and the kinds they were made from."""
+    """An encoded document with its hash and the kinds it was created from."""
 
     body: bytes
     hash: str
@@ -73,9 +73,9 @@ class _Document(NamedTuple):
 
 
 class Documents:
-    """What the API says of itself, for one set of kinds.
+    """The documents for one set of kinds.
 
-    ``server`` is the address that clients are told. ``previous``: the documents of the set before, if any.
+    ``server`` is the address shown to clients. ``previous``: the documents of the previous set of kinds, for reuse.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Documents:
         self._before = previous._made if previous is not None else {}
 
     def answer(self, request: Request) -> Response | None:
-        """The answer to a GET; None for paths that are not about the API itself."""
+        """The response to a GET; None for other paths."""
         path = request.path
         steps = path.strip("/").split("/")
         match steps[0]:
@@ -169,12 +169,12 @@ class Documents:
         return openapi_v2(documents, self._release)
 
     def _hashed(self, request: Request, path: str, made: _Document) -> Response:
-        """A document under its hash: with the right one it may be kept forever, with a wrong one it is elsewhere."""
-        asked = parse_qs(request.query).get("hash", [""])[0]
-        if asked and asked.upper() != made.hash:
+        """A document addressed by hash: immutable if the hash is current; otherwise a redirect to the current one."""
+        requested_hash = parse_qs(request.query).get("hash", [""])[0]
+        if requested_hash and requested_hash.upper() != made.hash:
             where = f"/openapi/v3/{path}?hash={made.hash}"
             return Response(301, (_PRIVATE, ("etag", f'"{made.hash}"'), ("location", where), _VARY), b"")
-        caching = ("cache-control", "public, immutable") if asked else _PRIVATE
+        caching = ("cache-control", "public, immutable") if requested_hash else _PRIVATE
         return _tagged(request, made, _JSON, caching)
 
     def _document(self, group: str, version: str) -> _Document:
@@ -226,7 +226,7 @@ def _document_path(group: str, version: str) -> str:
 
 
 def _tagged(request: Request, made: _Document, media: str, caching: tuple[str, str]) -> Response:
-    """The document, or 304 when the client has it."""
+    """The document, or 304 if the client's ETag matches."""
     etag = f'"{made.hash}"'
     known = [part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")]
     if etag in known or "*" in known:
@@ -245,7 +245,7 @@ def _takes_json(accept: str) -> bool:
 
 
 def _wants_aggregated(accept: str) -> bool:
-    """Whether the first form that the client takes and we have is the aggregated one."""
+    """Whether the first supported media type that the client accepts is the aggregated form."""
     for clause in accept.split(","):
         media, *rest = (part.strip() for part in clause.split(";"))
         wanted = dict(part.split("=", 1) for part in rest if "=" in part)

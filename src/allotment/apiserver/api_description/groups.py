@@ -1,4 +1,4 @@
-"""Which groups, versions and resources a set of kinds makes up: what every document about the API starts from."""
+"""Groups, versions and resources of a set of kinds, as used by all API documents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CHANGE: Final = ("get", "patch", "update")
 
 
 class Subresource(NamedTuple):
-    """What is behind a subresource: its kind, in which API (empty: the resource's own), and what it answers to."""
+    """A subresource: its kind, group and version (empty: the resource's own), and verbs."""
 
     name: str
     kind: str
@@ -23,7 +23,7 @@ class Subresource(NamedTuple):
     verbs: tuple[str, ...]
 
 
-#: Subresources that are something else than a part of the object.
+#: Subresources with a type of their own.
 _CALLS: Final[Mapping[str, tuple[str, str, str, tuple[str, ...]]]] = {
     "binding": ("", "", "Binding", ("create",)),
     "eviction": ("policy", "v1", "Eviction", ("create",)),
@@ -40,7 +40,7 @@ _CALLS: Final[Mapping[str, tuple[str, str, str, tuple[str, ...]]]] = {
 def subresources(kind: ServedKind) -> list[Subresource]:
     """A kind's subresources, by name."""
     found = []
-    # Of custom kinds in the order in which they are made, as Kubernetes lists them.
+    # Those of custom resources are in creation order, as in Kubernetes.
     for name in kind.subresources if kind.shapes else sorted(kind.subresources):
         group, version, other, verbs = _CALLS.get(name, ("", "", "", _CHANGE))
         found.append(Subresource(name, other or kind.kind, group, version, verbs))
@@ -48,12 +48,12 @@ def subresources(kind: ServedKind) -> list[Subresource]:
 
 
 def group_version(group: str, version: str) -> str:
-    """As ``apiVersion`` says it."""
+    """The group and version as in ``apiVersion``."""
     return f"{group}/{version}" if group else version
 
 
 def by_group(kinds: Sequence[ServedKind]) -> dict[str, dict[str, list[ServedKind]]]:
-    """Kinds by group, in the order in which they come, and version, best first; by plural within a version."""
+    """Kinds by group in the given order and by version, preferred first; sorted by plural within a version."""
     found: dict[str, dict[str, list[ServedKind]]] = {}
     for kind in sorted(kinds, key=lambda kind: kind.plural):
         for version in kind.versions:
@@ -66,7 +66,7 @@ def by_group(kinds: Sequence[ServedKind]) -> dict[str, dict[str, list[ServedKind
 
 
 def _rank(version: str) -> tuple[int, int, int, str]:
-    """v2 before v1 before v1beta2 before v1alpha1 before what is no version of Kubernetes' form."""
+    """The sort key of a version: v2, v1, v1beta2, v1alpha1, then names of any other form."""
     match = _VERSION.fullmatch(version)
     if match is None:
         return (-1, 0, 0, version)

@@ -1,6 +1,6 @@
-"""OpenAPI v3 documents, one per group version: paths made from kinds, schemas made from shapes.
+"""OpenAPI v3 documents, one per group version, with paths from kinds and schemas from type shapes.
 
-Custom kinds bring their schemas with them (``ServedKind.schemas``); around them goes what every object has.
+Custom resources have schemas of their own (``ServedKind.schemas``), which are extended with the common fields.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from allotment.model.trees import Tree
 _SECURITY: Final = {
     "BearerToken": {"type": "apiKey", "description": "A token", "name": "authorization", "in": "header"}
 }
-#: Speak of no object of their own, but of a stream.
+#: Subresources that are streams and have no object.
 _STREAMS: Final = frozenset({"attach", "exec", "log", "portforward"})
 
 
 def openapi_v3(kinds: Sequence[ServedKind], group: str, version: str, release: str) -> Tree:
-    """The document of a group version. ``kinds`` are those that it has."""
+    """The document of a group version with the given kinds."""
     components = Components()
     found: dict[str, Tree] = {}
     path, item = resources_path(group, version, components.reference(_meta("APIResourceList")))
@@ -139,13 +139,13 @@ def _list(components: Components, name: str, about: Tree) -> Tree:
 
 
 def _named(components: Components, name: str) -> Tree:
-    """A schema that no field has."""
+    """Add a schema that no field refers to."""
     components.schemas.setdefault(f"{META}.{name}", {"type": "object"})
     return {"$ref": f"{PREFIX}{META}.{name}"}
 
 
 def _custom(components: Components, kind: ServedKind, version: str, schema: Tree) -> Tree:
-    """The schema of a custom kind, with what the server adds to every object."""
+    """The schema of a custom resource with the fields that every object has."""
     pod = shape_of("v1", "Pod")
     assert pod is not None
     metadata = components.reference(pod.fields["metadata"].shape)

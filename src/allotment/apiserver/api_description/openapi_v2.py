@@ -1,6 +1,6 @@
-"""The OpenAPI v2 document: what the v3 documents say, all in one and in the older form.
+"""The OpenAPI v2 document, converted from the v3 documents.
 
-Made from the v3 documents, because it says nothing that they do not.
+It contains nothing that the v3 documents do not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _UNIONS: Final = ("oneOf", "anyOf", "allOf", "not", "nullable")
 
 
 def openapi_v2(documents: Iterable[Tree], release: str) -> Tree:
-    """One document of many."""
+    """Convert the v3 documents to one v2 document."""
     definitions: dict[str, Tree] = {}
     paths: dict[str, Tree] = {}
     for document in documents:
@@ -47,7 +47,7 @@ def openapi_v2(documents: Iterable[Tree], release: str) -> Tree:
 
 
 def _schema(schema: Tree) -> Tree:
-    """A schema without what v2 cannot say."""
+    """A schema without v3-only features."""
     if "$ref" in schema:
         return {"$ref": "#/definitions/" + schema["$ref"].removeprefix(PREFIX)}
     whole: list[Tree] = schema.get("allOf") or []

@@ -1,4 +1,4 @@
-"""The OpenAPI v2 document in protobuf, the only form that kubectl asks it in.
+"""The OpenAPI v2 document in protobuf, the only encoding in which kubectl requests it.
 
 kubectl checks manifests against it where v3 describes no object: a ``List`` (what ``kubectl get -o yaml`` prints for
 several objects) and kinds that nobody serves. Messages are those of gnostic's ``OpenAPIv2.proto``: as tables here, with
@@ -19,7 +19,7 @@ from allotment.model.trees import Tree
 
 Put = Callable[[Any], bytes]
 
-#: What the answer is called. Clients ask for it under an older name, which is no valid media type.
+#: The media type of the response. Clients request it under an older name that is not a valid media type.
 MEDIA_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _OLDER: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 
@@ -27,12 +27,12 @@ _EXTENSION: Final = "x-"
 
 
 def wanted(accept: str) -> bool:
-    """Whether a client takes this form."""
+    """Whether the client accepts this encoding."""
     return MEDIA_TYPE in accept or _OLDER in accept
 
 
 def openapi_v2_protobuf(document: Tree) -> bytes:
-    """The bytes of a whole document."""
+    """Encode a document."""
     return _message("Document")(document)
 
 
@@ -102,7 +102,7 @@ def _named(number: int, body: str | Put) -> Put:
 
 
 def _inside(*wrappers: int, body: str) -> Put:
-    """A message within messages that hold one of several."""
+    """A message wrapped in a oneof message."""
 
     def put(value: Any) -> bytes:
         made = _put(body)(value)
@@ -117,7 +117,7 @@ def _put(body: str | Put) -> Put:
     return _message(body) if isinstance(body, str) else body
 
 
-#: Where a parameter is -> its message within NonBodyParameter.
+#: The location of a parameter, and its message within NonBodyParameter.
 _PLACES: Final = {"header": (1, "PlainParameter"), "query": (3, "QueryParameter"), "path": (4, "PlainParameter")}
 
 

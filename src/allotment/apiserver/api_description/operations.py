@@ -1,4 +1,4 @@
-"""What can be done with a resource, as OpenAPI operations.
+"""OpenAPI operations and paths of resources.
 
 kubectl looks for three things here: the PATCH operation and its ``fieldValidation`` parameter (else it asks for OpenAPI
 v2 in protobuf), which patch types it takes, and ``x-kubernetes-group-version-kind``.
@@ -57,7 +57,7 @@ _WATCH: Final = (
 
 
 class Schemas(NamedTuple):
-    """References to the schemas that a resource's operations speak of."""
+    """References to the schemas used by a resource's operations."""
 
     object: Tree
     list: Tree
@@ -68,7 +68,7 @@ class Schemas(NamedTuple):
 
 
 def paths(kind: ServedKind, version: str, schemas: Schemas) -> dict[str, Tree]:
-    """Every path of a resource with its operations."""
+    """All paths of a resource with their operations."""
     return dict(_paths(kind, version, schemas))
 
 
@@ -106,7 +106,7 @@ def _paths(kind: ServedKind, version: str, schemas: Schemas) -> Iterator[tuple[s
 
 
 class _About(NamedTuple):
-    """What is operated on. ``speaks``: group, version and kind that go over the wire, where another than its own."""
+    """The target of an operation. ``speaks``: group, version and kind in bodies, if not the resource's own."""
 
     kind: ServedKind
     version: str
@@ -185,7 +185,7 @@ def _answer(code: str, schema: Tree) -> Tree:
 
 
 def resources_path(group: str, version: str, schema: Tree) -> tuple[str, Tree]:
-    """The path of a group version itself."""
+    """The path of a group version."""
     root = "/apis/" if group else "/api/"
     operation: Tree = {
         "tags": [f"{group.partition('.')[0] or 'core'}_{version}"],

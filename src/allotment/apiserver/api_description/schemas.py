@@ -1,4 +1,4 @@
-"""Shapes as OpenAPI schemas: the components of a document, one per struct, by the names Kubernetes gives them."""
+"""OpenAPI schemas from type shapes, one component per struct, with Kubernetes' schema names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _texts() -> Mapping[str, Mapping[str, str]]:
 
 
 def description(struct: TypeShape, field: str = "") -> str:
-    """The text for a struct or one of its fields; empty where there is none. Versions of a struct share theirs.
+    """The description of a struct or field; empty if there is none. All versions of a struct share descriptions.
 
     >>> from allotment.model.fields import shape_of
     >>> description(shape_of("v1", "Pod"))
@@ -46,7 +46,7 @@ _SCALARS: Final[Mapping[str, Tree]] = {
     "any": {"type": "object"},
 }
 _EXTENSIONS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
-#: Types that decode themselves: their names, and their form in JSON.
+#: Types with custom decoding: their names and JSON types.
 _SPECIAL: Final[Mapping[str, tuple[str, Tree]]] = {
     "Quantity": ("io.k8s.apimachinery.pkg.api.resource.Quantity", {"oneOf": [{"type": "string"}, {"type": "number"}]}),
     "IntOrString": (
@@ -76,21 +76,21 @@ def schema_name(shape: TypeShape) -> str:
 
 
 class Components:
-    """The schemas that a document's references lead to, collected as references are made."""
+    """The schemas referenced in a document, collected as references are created."""
 
     def __init__(self) -> None:
         self.schemas: dict[str, Tree] = {}
 
     def reference(self, shape: TypeShape) -> Tree:
-        """A reference to a struct's schema, which is then among the components."""
+        """A reference to a struct's schema, which is added to the components."""
         name = schema_name(shape)
         if name not in self.schemas:
-            self.schemas[name] = {}  # before its fields, for some structs hold themselves
+            self.schemas[name] = {}  # added before its fields, because some structs are recursive
             self.schemas[name] = self._struct(shape)
         return {"$ref": PREFIX + name}
 
     def value(self, shape: TypeShape) -> Tree:
-        """The schema of any value."""
+        """The schema of a value."""
         if shape.form == "struct":
             return self.reference(shape)
         if shape.form == "slice":
@@ -130,7 +130,7 @@ class Components:
         elif field.always_printed and field.shape.form == "struct":
             more["default"] = {}
         if field.shape.form == "slice":
-            # Lists that are types of their own say nothing here.
+            # Named list types have no description here.
             more |= {} if field.is_wrapped else _list_facts(field)
         elif field.map_type == "atomic" and (field.shape.form == "map" or field.shape.map_type != "atomic"):
             more["x-kubernetes-map-type"] = "atomic"
@@ -140,7 +140,7 @@ class Components:
             more["x-kubernetes-patch-strategy"] = ",".join(sorted(field.strategies))
         if not more:
             return schema
-        # Beside a reference nothing else counts, hence the detour.
+        # Keywords next to a $ref are ignored, so wrap it in allOf.
         return {"allOf": [schema], **more} if "$ref" in schema else {**schema, **more}
 
 

@@ -13,7 +13,7 @@ from allotment.model.validation.errors import failure_status
 _KINDS = ("initContainers", "containers", "ephemeralContainers")
 
 
-def refused(message: str) -> StatusError:
+def bad_request(message: str) -> StatusError:
     """A 400 error, which the kubelet and the API server use for nearly all cases here."""
     return StatusError(failure_status(400, "BadRequest", message))
 
@@ -29,13 +29,13 @@ def container_named(pod: Tree, name: str) -> str:
     known = [str(container.get("name")) for kind in _KINDS for container in spec.get(kind) or ()]
     if name:
         if name not in known:
-            raise refused(f"container {name} is not valid for pod {name_of(pod)}")
+            raise bad_request(f"container {name} is not valid for pod {name_of(pod)}")
         return name
     containers = spec.get("containers") or []
     if len(containers) == 1:
         return str(containers[0].get("name"))
     choice = f", choose one of: [{' '.join(known)}]" if containers else ""
-    raise refused(f"a container name must be specified for pod {name_of(pod)}{choice}")
+    raise bad_request(f"a container name must be specified for pod {name_of(pod)}{choice}")
 
 
 def is_bound(pod: Tree) -> bool:
@@ -43,10 +43,10 @@ def is_bound(pod: Tree) -> bool:
     return bool((pod.get("spec") or {}).get("nodeName"))
 
 
-def reachable(pod: Tree, kubelets: Kubelets | None) -> Kubelets:
+def kubelets_for(pod: Tree, kubelets: Kubelets | None) -> Kubelets:
     """The kubelets, if the pod has a node. Raises StatusError otherwise."""
     if not is_bound(pod):
-        raise refused(f"pod {name_of(pod)} does not have a host assigned")
+        raise bad_request(f"pod {name_of(pod)} does not have a host assigned")
     if kubelets is None:
         message = f"no kubelet answers for node {pod['spec']['nodeName']}"
         raise StatusError(failure_status(503, "ServiceUnavailable", message))
@@ -59,19 +59,19 @@ def _states(pod: Tree) -> Iterator[Tree]:
         yield from status.get(kind) or ()
 
 
-def has_log(pod: Tree, container: str, *, previous: bool) -> None:
+def check_log_available(pod: Tree, container: str, *, previous: bool) -> None:
     """Raise StatusError if the container has no log yet, or no log of a previous run."""
     named = f"container {quote(container)} in pod {quote(name_of(pod))}"
     found = next((state for state in _states(pod) if state.get("name") == container), None)
     if found is None:
-        raise refused(f"{named} is not available")
+        raise bad_request(f"{named} is not available")
     state, last = found.get("state") or {}, found.get("lastState") or {}
     if previous:
         if not last.get("terminated"):
-            raise refused(f"previous terminated {named} not found")
+            raise bad_request(f"previous terminated {named} not found")
     elif state.get("waiting") is not None and not last.get("terminated"):
         reason = state["waiting"].get("reason", "")
-        raise refused(f"{named} is waiting to start: {_WAITING.get(reason, reason)}")
+        raise bad_request(f"{named} is waiting to start: {_WAITING.get(reason, reason)}")
 
 
 _WAITING = {"ErrImagePull": "image can't be pulled", "ImagePullBackOff": "trying and failing to pull image"}

@@ -1,8 +1,8 @@
 """The ``exec`` and ``attach`` subresources, which connect a client to a process in a container.
 
 Clients differ in the transport: numbered channels in WebSocket messages (kubectl's ``v5``, the Python client's ``v4``),
-or one SPDY stream per channel (older kubectl). In both, a Status on the error channel ends the session; it contains the
-command's exit code.
+or one SPDY stream per channel (older kubectl). In both, a Status on the error channel ends the session; it contains
+the command's exit code.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from allotment.apiserver.http_messages import Answer, Request, Socket, Upgrade
 from allotment.apiserver.request_options import boolean, first, parse_query
 from allotment.apiserver.streams.command_input import Input, Sizes
-from allotment.apiserver.streams.container_lookup import container_named, is_running, reachable, refused
+from allotment.apiserver.streams.container_lookup import bad_request, container_named, is_running, kubelets_for
 from allotment.apiserver.streams.kubelets import Kubelets, Write
 from allotment.apiserver.streams.spdy import Session, SpdyError, Stream
 from allotment.cluster.errors import StatusError
@@ -32,7 +32,7 @@ _PROTOCOLS: Final = (_V5, "v4.channel.k8s.io", f"{_SPDY}v4.channel.k8s.io", "")
 _OPENING_SECONDS: Final = 30.0
 
 
-class _Ends(NamedTuple):
+class _CommandStreams(NamedTuple):
     """The command's ends of the streams."""
 
     stdin: Input | None
@@ -41,26 +41,26 @@ class _Ends(NamedTuple):
     sizes: Sizes
 
 
-class _Asked(NamedTuple):
+class _StreamRequest(NamedTuple):
     """The streams that a client requests, and the function that runs the command."""
 
     stdin: bool
     stdout: bool
     stderr: bool
     tty: bool
-    start: Callable[[_Ends], Awaitable[int]]
+    start: Callable[[_CommandStreams], Awaitable[int]]
 
 
 async def execute(request: Request, pod: Tree, kubelets: Kubelets | None) -> Answer:
     """Handle an exec request."""
     query = parse_query(request.query)
     container = container_named(pod, first(query, "container"))
-    nodes = reachable(pod, kubelets)
+    nodes = kubelets_for(pod, kubelets)
     command = list(query.get("command", ()))
     if not command:
-        raise refused("you must specify at least one command for the container")
+        raise bad_request("you must specify at least one command for the container")
 
-    async def start(ends: _Ends) -> int:
+    async def start(ends: _CommandStreams) -> int:
         _refuse_stopped(pod, container)
         return await nodes.exec(
             pod, container, command, stdin=ends.stdin, stdout=ends.stdout, stderr=ends.stderr,
@@ -74,9 +74,9 @@ async def attach(request: Request, pod: Tree, kubelets: Kubelets | None) -> Answ
     """Handle an attach request."""
     query = parse_query(request.query)
     container = container_named(pod, first(query, "container"))
-    nodes = reachable(pod, kubelets)
+    nodes = kubelets_for(pod, kubelets)
 
-    async def start(ends: _Ends) -> int:
+    async def start(ends: _CommandStreams) -> int:
         _refuse_stopped(pod, container)
         return await nodes.attach(
             pod, container, stdin=ends.stdin, stdout=ends.stdout, stderr=ends.stderr, tty=boolean(query, "tty"),
@@ -86,15 +86,17 @@ async def attach(request: Request, pod: Tree, kubelets: Kubelets | None) -> Answ
     return _upgrade(query, start)
 
 
-def _upgrade(query: Mapping[str, Any], start: Callable[[_Ends], Awaitable[int]]) -> Answer:
+def _upgrade(query: Mapping[str, Any], start: Callable[[_CommandStreams], Awaitable[int]]) -> Answer:
     tty = boolean(query, "tty")
     # A terminal has one output stream: the kubelet ignores stderr with tty.
-    asked = _Asked(boolean(query, "stdin"), boolean(query, "stdout"), boolean(query, "stderr") and not tty, tty, start)
-    if not (asked.stdin or asked.stdout or asked.stderr):
-        raise refused("you must specify at least 1 of stdin, stdout, stderr")
+    requested = _StreamRequest(
+        boolean(query, "stdin"), boolean(query, "stdout"), boolean(query, "stderr") and not tty, tty, start
+    )
+    if not (requested.stdin or requested.stdout or requested.stderr):
+        raise bad_request("you must specify at least 1 of stdin, stdout, stderr")
 
     async def talk(socket: Socket) -> None:
-        await (_over_spdy if socket.protocol.startswith(_SPDY) else _over_channels)(socket, asked)
+        await (_over_spdy if socket.protocol.startswith(_SPDY) else _over_channels)(socket, requested)
 
     return Upgrade(_PROTOCOLS, talk)
 
@@ -107,10 +109,10 @@ def _refuse_stopped(pod: Tree, container: str) -> None:
         raise StatusError(failure_status(500, "InternalError", f"Internal error occurred: {cause}", details))
 
 
-async def _outcome(asked: _Asked, ends: _Ends) -> bytes:
+async def _run_to_status(requested: _StreamRequest, ends: _CommandStreams) -> bytes:
     """Run the command and return the final Status."""
     try:
-        code = await asked.start(ends)
+        code = await requested.start(ends)
     except StatusError as error:
         return msgspec.json.encode(error.status)
     if code == 0:
@@ -122,7 +124,7 @@ async def _outcome(asked: _Asked, ends: _Ends) -> bytes:
     return msgspec.json.encode(status)
 
 
-async def _while_there(client: Awaitable[None], work: Awaitable[bytes]) -> bytes | None:
+async def _until_disconnect(client: Awaitable[None], work: Awaitable[bytes]) -> bytes | None:
     """The result of the work, or None if the client disconnects first."""
     listening, working = asyncio.ensure_future(client), asyncio.ensure_future(work)
     try:
@@ -137,14 +139,14 @@ async def _while_there(client: Awaitable[None], work: Awaitable[bytes]) -> bytes
         await asyncio.gather(listening, working, return_exceptions=True)
 
 
-async def _nowhere(_: bytes) -> None:
+async def _discard(_: bytes) -> None:
     """Discard output that the client did not request."""
 
 
 # --- numbered channels in WebSocket messages
 
 
-async def _over_channels(socket: Socket, asked: _Asked) -> None:
+async def _over_channels(socket: Socket, requested: _StreamRequest) -> None:
     stdin, sizes = Input(), Sizes()
 
     def to(channel: int) -> Write:
@@ -166,22 +168,28 @@ async def _over_channels(socket: Socket, asked: _Asked) -> None:
             elif channel == bytes((_CLOSE,)) and socket.protocol == _V5 and data[:1] == bytes((_STDIN,)):
                 stdin.end()
 
-    ends = _Ends(
-        stdin if asked.stdin else None,
-        to(_STDOUT) if asked.stdout else _nowhere,
-        to(_STDERR) if asked.stderr else to(_STDOUT) if asked.tty and asked.stdout else _nowhere,
+    ends = _CommandStreams(
+        stdin if requested.stdin else None,
+        to(_STDOUT) if requested.stdout else _discard,
+        to(_STDERR) if requested.stderr else to(_STDOUT) if requested.tty and requested.stdout else _discard,
         sizes,
     )
-    # opens, as upstream does
-    if (last := await _while_there(listen(), _outcome(asked, ends))) is not None:
+    await socket.send(bytes((_STDOUT,)))  # as upstream does
+    if (last := await _until_disconnect(listen(), _run_to_status(requested, ends))) is not None:
         await socket.send(bytes((_ERROR,)) + last)
 
 
 # --- a SPDY stream for each
 
 
-async def _over_spdy(socket: Socket, asked: _Asked) -> None:
-    wanted = {"error": True, "stdin": asked.stdin, "stdout": asked.stdout, "stderr": asked.stderr, "resize": asked.tty}
+async def _over_spdy(socket: Socket, requested: _StreamRequest) -> None:
+    wanted = {
+        "error": True,
+        "stdin": requested.stdin,
+        "stdout": requested.stdout,
+        "stderr": requested.stderr,
+        "resize": requested.tty,
+    }
     missing = {name for name, wants in wanted.items() if wants}
     streams: dict[str, Stream] = {}
     complete = asyncio.Event()
@@ -200,15 +208,15 @@ async def _over_spdy(socket: Socket, asked: _Asked) -> None:
             while (data := await socket.receive()) is not None:
                 await session.feed(data)
         except SpdyError:
-            # not a SPDY client
+            return  # not a SPDY client
 
     async def work() -> bytes:
         async with asyncio.timeout(_OPENING_SECONDS):
             await complete.wait()
-        return await _over_streams(streams, asked)
+        return await _over_streams(streams, requested)
 
     try:
-        last = await _while_there(listen(), work())
+        last = await _until_disconnect(listen(), work())
         if last is not None:
             await streams["error"].write(last)
             for stream in streams.values():
@@ -219,7 +227,7 @@ async def _over_spdy(socket: Socket, asked: _Asked) -> None:
         session.lose()
 
 
-async def _over_streams(streams: Mapping[str, Stream], asked: _Asked) -> bytes:
+async def _over_streams(streams: Mapping[str, Stream], requested: _StreamRequest) -> bytes:
     stdin, sizes = Input(), Sizes()
 
     async def read_stdin() -> None:
@@ -238,12 +246,12 @@ async def _over_streams(streams: Mapping[str, Stream], asked: _Asked) -> bytes:
             for line in lines:
                 sizes.put(line)
 
-    out = streams["stdout"].write if asked.stdout else _nowhere
-    err = streams["stderr"].write if asked.stderr else out if asked.tty else _nowhere
-    readers = [asyncio.ensure_future(read_stdin())] if asked.stdin else []
-    readers += [asyncio.ensure_future(read_sizes())] if asked.tty else []
+    out = streams["stdout"].write if requested.stdout else _discard
+    err = streams["stderr"].write if requested.stderr else out if requested.tty else _discard
+    readers = [asyncio.ensure_future(read_stdin())] if requested.stdin else []
+    readers += [asyncio.ensure_future(read_sizes())] if requested.tty else []
     try:
-        return await _outcome(asked, _Ends(stdin if asked.stdin else None, out, err, sizes))
+        return await _run_to_status(requested, _CommandStreams(stdin if requested.stdin else None, out, err, sizes))
     finally:
         for reader in readers:
             reader.cancel()

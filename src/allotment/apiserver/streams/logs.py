@@ -7,7 +7,14 @@ from datetime import datetime
 
 from allotment.apiserver.http_messages import Answer, Request, Response, Streaming
 from allotment.apiserver.request_options import boolean, first, integer, parse_query
-from allotment.apiserver.streams.container_lookup import container_named, has_log, is_bound, name_of, reachable, refused
+from allotment.apiserver.streams.container_lookup import (
+    bad_request,
+    check_log_available,
+    container_named,
+    is_bound,
+    kubelets_for,
+    name_of,
+)
 from allotment.apiserver.streams.kubelets import Kubelets
 from allotment.cluster.errors import StatusError
 from allotment.model.times import TimeError, canonical
@@ -27,9 +34,9 @@ async def logs(request: Request, pod: Tree, kubelets: Kubelets | None) -> Answer
     container = container_named(pod, first(query, "container"))
     if not is_bound(pod):
         return Response(204, (_UNCACHED,), b"")
-    nodes = reachable(pod, kubelets)
+    nodes = kubelets_for(pod, kubelets)
     previous = boolean(query, "previous")
-    has_log(pod, container, previous=previous)
+    check_log_available(pod, container, previous=previous)
     lines = nodes.logs(
         pod, container, follow=boolean(query, "follow"), previous=previous, timestamps=boolean(query, "timestamps"),
         tail=tail, since=since, since_seconds=seconds,
@@ -64,7 +71,7 @@ def _moment(text: str) -> datetime | None:
     try:
         utc = canonical(text)
     except TimeError as error:
-        raise refused(str(error)) from None
+        raise bad_request(str(error)) from None
     return datetime.fromisoformat(utc) if utc else None
 
 

@@ -1,8 +1,9 @@
 """The ``portforward`` subresource: connections to the ports of a pod.
 
-kubectl opens a pair of SPDY streams per connection, ``data`` and ``error``, with the same ``requestid``; text on the error
-stream is shown to the user. The Python client uses one pair of WebSocket channels per port in the query, so one
+kubectl opens a pair of SPDY streams per connection, ``data`` and ``error``, with the same ``requestid``; text on the
+error stream is shown to the user. The Python client uses one pair of WebSocket channels per port in the query, so one
 connection per port; each channel starts with the port number.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from typing import Any, Final
 from allotment.apiserver.http_messages import Answer, Request, Socket, Upgrade
 from allotment.apiserver.request_options import parse_query
 from allotment.apiserver.streams.command_input import Input
-from allotment.apiserver.streams.container_lookup import name_of, reachable, refused
+from allotment.apiserver.streams.container_lookup import bad_request, kubelets_for, name_of
 from allotment.apiserver.streams.kubelets import Connection, Kubelets, Write
 from allotment.apiserver.streams.spdy import Session, SpdyError, Stream
 from allotment.cluster.errors import StatusError
@@ -30,14 +31,14 @@ _PORTS_MOST: Final = 127
 
 async def forward(request: Request, pod: Tree, kubelets: Kubelets | None) -> Answer:
     """Handle a port-forward request."""
-    nodes = reachable(pod, kubelets)
+    nodes = kubelets_for(pod, kubelets)
     ports = [_port(text) for value in parse_query(request.query).get("ports", ()) for text in value.split(",")]
     if len(ports) > _PORTS_MOST:
-        raise refused(f"at most {_PORTS_MOST} ports, not {len(ports)}")
+        raise bad_request(f"at most {_PORTS_MOST} ports, not {len(ports)}")
     headers = request.headers
     offered = headers.get("sec-websocket-protocol", "") + headers.get("x-stream-protocol-version", "")
     if headers.get("upgrade", "").lower() == "websocket" and _TUNNEL not in offered and not ports:
-        raise refused('query parameter "ports" is required')
+        raise bad_request('query parameter "ports" is required')
 
     async def talk(socket: Socket) -> None:
         if socket.protocol == _TUNNEL:
@@ -50,7 +51,7 @@ async def forward(request: Request, pod: Tree, kubelets: Kubelets | None) -> Ans
 
 def _port(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 65536):
-        raise refused(f"port {text!r} is not a number from 1 to 65535")
+        raise bad_request(f"port {text!r} is not a number from 1 to 65535")
     return int(text)
 
 
@@ -117,7 +118,7 @@ class _Forwarding:
             while (data := await self._socket.receive()) is not None:
                 await self._session.feed(data)
         except SpdyError:
-            return  # what is no SPDY is no client of ours
+            return  # not a SPDY client
         finally:
             self._session.lose()
             for task in self._tasks:

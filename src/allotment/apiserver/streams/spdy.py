@@ -1,7 +1,7 @@
 """The server side of SPDY/3.1, as far as Kubernetes uses it.
 
-Works on any byte transport: client-opened streams with headers, data in both directions, half-close, reset and ping. Flow
-control is not implemented, as in Go's clients, so one unread stream blocks the session and its connection.
+Works on any byte transport: client-opened streams with headers, data in both directions, half-close, reset and ping.
+Flow control is not implemented, as in Go's clients, so one unread stream blocks the session and its connection.
 https://www.chromium.org/spdy/spdy-protocol/spdy-protocol-draft3-1/
 """
 
@@ -73,7 +73,7 @@ class Stream:
         self._room.set()
 
     async def read(self) -> bytes:
-        """Return the next data, or empty bytes at the end. Raises ConnectionResetError if the client reset the stream."""
+        """Return the next data; empty at the end. Raises ConnectionResetError if the client reset the stream."""
         while not self._waiting:
             if self._reset:
                 raise ConnectionResetError("the client has reset the stream")

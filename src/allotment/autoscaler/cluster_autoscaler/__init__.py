@@ -1,5 +1,6 @@
-"""Kubernetes' own cluster-autoscaler with our machines and our prices: behind its two gRPC protocols.
+"""Support for Kubernetes' cluster-autoscaler: a cloud provider and an expander, served over its two gRPC protocols.
 
-``groups`` makes node groups of the catalogue, ``cloud`` orders and gives back their machines through a provider,
-``judging`` finds how many pods an option really serves, ``chooser`` answers with the cheapest; ``program`` serves both.
+``node_groups`` creates node groups from the catalogue, ``cloud_provider`` orders and releases their machines,
+``option_evaluation`` determines how many pods an option serves, ``expander`` selects the cheapest; ``program``
+serves both.
 """

@@ -1,7 +1,7 @@
-"""The cloud that cluster-autoscaler sees: node groups whose machines a provider orders and gives back.
+"""The cloud provider for cluster-autoscaler: node groups whose machines a provider orders and releases.
 
-Nothing is remembered here that would be lost: which machines there are is the provider's to say, and which group each
-is of follows from its name. What the provider said is kept until the next round, or until something was changed.
+It has no state of its own: the provider lists the machines, and the group of a machine follows from its name. The list
+is cached until the next refresh or change.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from allotment.tools.plan.report import PlannedMachine
 log = logging.getLogger(__name__)
 
 #: Orders that go out at the same time: the autoscaler waits five seconds for all of them.
-_AT_ONCE: Final = 32
+_CONCURRENCY: Final = 32
 _FAILED: Final = "ProvisioningFailed"
-#: Of machines without a node, those that are least of a loss first.
+#: The order in which machines without a node are released.
 _FIRST_TO_GO: Final[tuple[MachineState, ...]] = ("failed", "ordered", "starting", "running")
 
 
 class CloudSettings(NamedTuple):
-    """``kube``: the cluster's release. ``gpu_label``: of nodes whose GPUs a device plugin offers; nodes of ours must
-    not have it, for the autoscaler waits on such nodes until an extended resource appears. ``provisioning``: after so
-    many seconds a node that has not come, with its slices, has failed; 0: as the autoscaler's flags say."""
+    """``kube``: the cluster's release. ``gpu_label``: label of nodes whose GPUs a device plugin provides; Allotment's
+    nodes must not have it, because the autoscaler waits on such nodes for an extended resource. ``provisioning``:
+    seconds after which a node without its slices has failed; 0: as set by the autoscaler's flags."""
 
     kube: str = "1.36"
     gpu_label: str = ""
@@ -50,14 +50,14 @@ DEFAULT_SETTINGS: Final = CloudSettings()
 
 
 class _Machine(NamedTuple):
-    """``id``: the providerID of its node, known or to come."""
+    """``id``: the current or future providerID of its node."""
 
     standing: MachineStatus
     id: str
 
 
 class _Machines:
-    """All machines, and which one a node is."""
+    """All machines, indexed by providerID and node name."""
 
     def __init__(self, machines: Iterable[_Machine]) -> None:
         self.all = tuple(machines)
@@ -65,7 +65,7 @@ class _Machines:
         self._by_node = {machine.standing.node or machine.standing.name: machine for machine in self.all}
 
     def of(self, node: NodeRef) -> _Machine | None:
-        """A node that never came has its machine's id for a name."""
+        """The machine of a node. A node that was never created has its machine's id as its name."""
         if node.provider_id:
             return self._by_id.get(node.provider_id)
         return self._by_node.get(node.name) or self._by_id.get(node.name)
@@ -74,7 +74,7 @@ class _Machines:
 class Cloud:
     """`externalgrpc.cloud_provider.CloudProvider`.
 
-    ``provider_id``: the providerID of the cluster's node of a name; empty if it has none yet, None without such a node.
+    ``provider_id``: returns the providerID of a node by name; empty if it has none yet, None without such a node.
     """
 
     def __init__(
@@ -89,17 +89,17 @@ class Cloud:
         self._settings = settings
         self._known: _Machines | None = None
         self._leaving: set[str] = set()
-        """Machines that were given back, as long as the provider still shows them."""
+        """Released machines that the provider still lists."""
         self._changing = asyncio.Lock()
 
-    # --- what there is -----------------------------------------------------------------------------------------------
+    # --- reads -----------------------------------------------------------------------------------------------
 
     async def node_groups(self) -> Sequence[CloudNodeGroup]:
         """All groups."""
         return [_shown(group) for group in self._groups.values()]
 
     async def node_group_of(self, node: NodeRef) -> CloudNodeGroup | None:
-        """By its machine; by its label where the provider does not show the machine (any more)."""
+        """The group by its machine, or by its label if the provider does not list the machine."""
         group = await self._planned_group_of(node)
         return _shown(group) if group is not None else None
 
@@ -109,7 +109,7 @@ class Cloud:
         return self._by_name.get(name)
 
     async def target_size(self, group: str) -> int:
-        """All machines but those that leave: one that has failed counts until it is given back."""
+        """The machines that are not being released; a failed one counts until it is released."""
         return len(await self._staying(self._group(group)))
 
     async def instances(self, group: str) -> Sequence[CloudInstance]:
@@ -117,7 +117,7 @@ class Cloud:
         return [self._instance(machine) for machine in await self._of(self._group(group))]
 
     async def template_node(self, group: str) -> TemplateNode:
-        """The group's next node, ready, and its slices."""
+        """A ready node of the group and its slices."""
         found = self._group(group)
         name = f"template-{found.name}"
         template = found.template(name, self._settings.kube)
@@ -129,21 +129,21 @@ class Cloud:
         return TemplateNode(node, tuple(slices))
 
     async def options(self, group: str, defaults: NodeGroupOptions) -> NodeGroupOptions | None:
-        """More time to come for machines with devices: a node with a MIG layout boots twice."""
+        """A longer provisioning time for machines with devices: a node with a MIG layout boots twice."""
         wanted = int(self._settings.provisioning * 10**9)
         if not self._group(group).instance.hardware or wanted <= (defaults.provisioning or 0):
             return None
         return defaults._replace(provisioning=wanted)
 
     async def node_price(self, node: NodeRef, hours: float) -> float:
-        """The catalogue's price of a node of ours."""
+        """The catalogue price of a node in a group."""
         group = await self._planned_group_of(node)
         if group is None:
             raise errors.NotFoundError(f"node {node.name} is not in a node group and has no price")
         return float(group.price) * hours
 
     async def pod_price(self, pod: Tree, hours: float) -> float:
-        """Not served: what a pod with claims would cost on a machine of just its size, no catalogue says."""
+        """Not implemented: the catalogue has no prices for pods with claims."""
         raise errors.UnimplementedError("pods have no price of their own")
 
     async def gpu_label(self) -> str:
@@ -155,17 +155,17 @@ class Cloud:
         return sorted({group.instance.gpu_model for group in self._groups.values() if group.instance.hardware})
 
     async def refresh(self) -> None:
-        """Ask the provider again."""
+        """List the machines again."""
         self._known = None
         await self._machines()
 
     async def cleanup(self) -> None:
-        """Nothing is held for an autoscaler."""
+        """Do nothing: there are no resources to release."""
 
-    # --- what is changed ---------------------------------------------------------------------------------------------
+    # --- writes ---------------------------------------------------------------------------------------------
 
     async def increase_size(self, group: str, by: int) -> None:
-        """Order machines. Of those that could be had the orders stand, whatever became of the others."""
+        """Order machines. Successful orders stay if others fail."""
         found = self._group(group)
         async with self._changing:
             self._known = None
@@ -175,8 +175,8 @@ class Cloud:
                     f"size increase too large: requested {size + by}, at most {found.most}"
                 )
             names = await self._new_names(found, by)
-            turns = asyncio.Semaphore(_AT_ONCE)
-            orders = (self._order(found, name, turns) for name in names)
+            semaphore = asyncio.Semaphore(_CONCURRENCY)
+            orders = (self._order(found, name, semaphore) for name in names)
             outcomes = await asyncio.gather(*orders, return_exceptions=True)
             self._known = None
         failed = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
@@ -186,23 +186,23 @@ class Cloud:
         log.info("%s: ordered %s", group, ", ".join(names))
 
     async def delete_nodes(self, group: str, nodes: Sequence[NodeRef]) -> None:
-        """Give machines back; all of them or, if one is another group's or too few would be left, none."""
+        """Release machines. Releases none if one belongs to another group or the minimum would be violated."""
         found = self._group(group)
         async with self._changing:
             self._known = None
             staying = await self._staying(found)
             machines = await self._machines()
-            meant = {_meant(found, node, machines) for node in nodes}
-            going = [machine for machine in staying if machine in meant]
-            # One that has failed is no machine that a least number could count on.
-            left = [machine for machine in staying if machine not in going and machine.standing.state != "failed"]
-            if len(left) < found.least and any(machine.standing.state != "failed" for machine in going):
-                told = f"{len(left)} machines of {group} would remain, but its minimum is {found.least}"
-                raise errors.FailedPreconditionError(told)
-            await self._give_back(going)
+            requested = {_requested_machine(found, node, machines) for node in nodes}
+            removed = [machine for machine in staying if machine in requested]
+            # Failed machines do not count for the minimum.
+            left = [machine for machine in staying if machine not in removed and machine.standing.state != "failed"]
+            if len(left) < found.least and any(machine.standing.state != "failed" for machine in removed):
+                problem = f"{len(left)} machines of {group} would remain, but its minimum is {found.least}"
+                raise errors.FailedPreconditionError(problem)
+            await self._release(removed)
 
     async def decrease_target_size(self, group: str, by: int) -> None:
-        """Give back what has no node yet: what has failed first, then what was only ordered."""
+        """Release machines without a node: failed ones first, then ordered ones."""
         found = self._group(group)
         async with self._changing:
             self._known = None
@@ -212,23 +212,23 @@ class Cloud:
                     f"cannot cancel {by} orders of {group}: only {len(waiting)} machines have no node yet"
                 )
             waiting.sort(key=lambda machine: _FIRST_TO_GO.index(machine.standing.state))
-            await self._give_back(waiting[:by])
+            await self._release(waiting[:by])
 
-    async def _order(self, group: NodeGroup, name: str, turns: asyncio.Semaphore) -> None:
-        async with turns:
+    async def _order(self, group: NodeGroup, name: str, semaphore: asyncio.Semaphore) -> None:
+        async with semaphore:
             try:
                 await self._provider.create(name, planned(group, name, self._settings.kube))
             except (NoCapacity, OrderRejected, StatusError, Unreachable) as error:
-                raise _told(error) from error
+                raise _call_error(error) from error
 
-    async def _give_back(self, machines: Iterable[_Machine]) -> None:
+    async def _release(self, machines: Iterable[_Machine]) -> None:
         names = [machine.standing.name for machine in machines]
         self._leaving.update(names)
         try:
             await asyncio.gather(*(self._provider.delete(name) for name in names))
         except (OrderRejected, StatusError, Unreachable) as error:
             self._leaving.difference_update(names)
-            raise _told(error) from error
+            raise _call_error(error) from error
         finally:
             self._known = None
         log.info("released %s", ", ".join(names))
@@ -255,7 +255,7 @@ class Cloud:
             try:
                 standing = await self._provider.list_machines()
             except (OrderRejected, StatusError, Unreachable) as error:
-                raise _told(error) from error
+                raise _call_error(error) from error
             self._known = _Machines(_Machine(one, self._id(one)) for one in standing)
             self._leaving &= {one.name for one in standing}
         return self._known
@@ -278,7 +278,7 @@ class Cloud:
         if standing.name in self._leaving:
             return CloudInstance(machine.id, "deleting")
         if standing.state == "failed":
-            # The autoscaler gives it back, and leaves the group alone for a while.
+            # The autoscaler releases it and backs off from the group.
             return CloudInstance(
                 machine.id, "creating", InstanceError(_FAILED, standing.reason or "the machine could not be created")
             )
@@ -286,7 +286,7 @@ class Cloud:
 
 
 def planned(group: NodeGroup, name: str, kube: str) -> PlannedMachine:
-    """The machine that a group grows by, for a provider."""
+    """The next machine of a group, for a provider."""
     template = group.template(name, kube)
     room = group.instance.room
     return PlannedMachine(
@@ -304,7 +304,7 @@ def planned(group: NodeGroup, name: str, kube: str) -> PlannedMachine:
     )
 
 
-def _meant(group: NodeGroup, node: NodeRef, machines: _Machines) -> _Machine | None:
+def _requested_machine(group: NodeGroup, node: NodeRef, machines: _Machines) -> _Machine | None:
     """Return the machine of a node to remove; None if it is gone. Raises InvalidArgumentError for a foreign node."""
     found = machines.of(node)
     name = found.standing.name if found is not None else node.name.removeprefix(SCHEME)
@@ -317,8 +317,8 @@ def _shown(group: NodeGroup) -> CloudNodeGroup:
     return CloudNodeGroup(group.id, group.least, group.most, f"{group.id} ({group.price} USD/h)")
 
 
-def _told(error: Exception) -> errors.CallError:
-    """What went wrong, as the autoscaler should take it."""
+def _call_error(error: Exception) -> errors.CallError:
+    """The gRPC error for an error of the provider."""
     if isinstance(error, NoCapacity):
         return errors.ResourceExhaustedError(str(error))
     if isinstance(error, OrderRejected):

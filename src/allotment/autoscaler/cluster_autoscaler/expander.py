@@ -1,8 +1,7 @@
-"""The expander: which of the options serves its pods, claims included, at the least cost by pod.
+"""The expander: selects the options that serve their pods, claims included, at the least cost per pod.
 
-The question has neither claims nor devices, so they are read from caches of the API server. The answer is computed on a
-thread, within the time that the autoscaler waits. Whatever goes wrong ends in an error or in all options, which to the
-autoscaler are the same: it keeps them all.
+The request contains neither claims nor devices, so they are read from caches. The response is computed in a thread
+within the autoscaler's timeout. Failures return an error or all options, which is the same to the autoscaler.
 """
 
 from __future__ import annotations
@@ -40,16 +39,16 @@ from allotment.tools.plan.consolidation.rescheduling import SimulatedCluster
 
 log = logging.getLogger(__name__)
 
-#: What decides about places.
+#: The resources that affect scheduling.
 RESOURCES: Final[Sequence[Resource]] = (
     NODES, NAMESPACES, TAINT_RULES, DEVICE_CLASSES, SLICES, CLAIM_TEMPLATES, CLAIMS, VOLUMES, VOLUME_CLAIMS, PODS,
 )  # fmt: skip
-#: Of the autoscaler's five seconds, in which the question and the answer travel, too.
+#: Below the autoscaler's timeout of five seconds.
 _SECONDS: Final = 4.0
 
 
 class CheapestExpander:
-    """`externalgrpc.expander.Chooser`. ``groups``: those of ours, if the autoscaler's groups are."""
+    """`externalgrpc.expander.Chooser`. ``groups``: Allotment's node groups, if the autoscaler uses them."""
 
     def __init__(
         self, caches: Caches, groups: Sequence[NodeGroup], catalog: Sequence[InstanceType], features: Features,
@@ -66,7 +65,7 @@ class CheapestExpander:
         await all_synced(*self._caches.values())
 
     async def best_options(self, options: Sequence[ExpansionOption], nodes: Mapping[str, Tree]) -> Sequence[str]:
-        """See Chooser."""
+        """The ids of the best options."""
         end = time.monotonic() + self._seconds
         try:
             async with asyncio.timeout(self._seconds):
@@ -74,36 +73,40 @@ class CheapestExpander:
         except TimeoutError:
             raise errors.UnavailableError("the cluster has not been read yet") from None
         trees = {resource: [item.tree for item in cache.items()] for resource, cache in self._caches.items()}
-        found = await asyncio.to_thread(self._judge, options, nodes, trees, end)
+        found = await asyncio.to_thread(self._evaluate, options, nodes, trees, end)
         chosen = best(found)
         for one in found:
             log.info("%s%s", one, " - chosen" if one.group in chosen else "")
         return chosen
 
-    def _judge(
+    def _evaluate(
         self,
         options: Sequence[ExpansionOption],
         nodes: Mapping[str, Tree],
         trees: Mapping[Resource, Sequence[Tree]],
         end: float,
     ) -> list[EvaluatedOption]:
-        growths = GroupTemplates(self._groups, self._catalog, trees[NODES], trees[SLICES], self._features.kube)
-        house = SimulatedCluster(
+        group_templates = GroupTemplates(self._groups, self._catalog, trees[NODES], trees[SLICES], self._features.kube)
+        simulation = SimulatedCluster(
             (tree for found in with_pods(trees, options).values() for tree in found), self._features
         )
-        told = [(option, growths.of(option.group, nodes[option.group])) for option in options if option.group in nodes]
+        templates = [
+            (option, group_templates.of(option.group, nodes[option.group]))
+            for option in options
+            if option.group in nodes
+        ]
         found = [
             EvaluatedOption(option.group, option.nodes, len(option.pods), None, None, "its node is not in the request")
             for option in options
             if option.group not in nodes
         ]
-        return [*evaluate_all(house, told, lambda: time.monotonic() < end), *found]
+        return [*evaluate_all(simulation, templates, lambda: time.monotonic() < end), *found]
 
 
 def with_pods(
     trees: Mapping[Resource, Sequence[Tree]], options: Sequence[ExpansionOption]
 ) -> dict[Resource, Sequence[Tree]]:
-    """The cluster with the pods that are asked for, as they are asked for: the autoscaler makes some up itself."""
-    asked = {uid_of(pod): pod for option in options for pod in option.pods}
-    others = [tree for tree in trees[PODS] if uid_of(tree) not in asked]
-    return {**trees, PODS: [*others, *asked.values()]}
+    """The cluster with the pods of the request, some of which the autoscaler has generated."""
+    requested = {uid_of(pod): pod for option in options for pod in option.pods}
+    others = [tree for tree in trees[PODS] if uid_of(tree) not in requested]
+    return {**trees, PODS: [*others, *requested.values()]}

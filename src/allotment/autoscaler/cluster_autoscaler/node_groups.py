@@ -1,7 +1,7 @@
-"""Node groups: one for each type, mode, zone and capacity type, since the machines of a group must all be alike.
+"""Node groups: one for each instance type, mode, zone and capacity type, since machines of a group must be equivalent.
 
-Which there are, a user says as cluster-autoscaler's own ``--nodes`` does: least, most, and which. A group's id and the
-names of its machines follow from what it is, so that after a restart each machine is found in its group again.
+They are given as in cluster-autoscaler's ``--nodes``: minimum, maximum and type. Group ids and machine names follow
+from the group's properties, so that machines keep their group after a restart.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from allotment.fleet.errors import FleetError, suggestion
 from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.offerings.offers import offers_of
 
-#: On a group's nodes: which group.
+#: Label with the group of a node.
 LABEL: Final = "allotment.dev/node-group"
 
-#: Of the type's name in a machine's name, which is also a node's and a label's value: at most 63 bytes.
+#: Limit of the type in a machine name, which is also a node name and label value of at most 63 bytes.
 _LONGEST: Final = 40
-#: Letters and digits that cannot be taken for one another.
+#: Letters and digits that are easy to distinguish.
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _NAME: Final = re.compile(r"(.+)-[bcdfghjklmnpqrstvwxz2456789]{5}")
 _MOST: Final = 2**31 - 1
 
 
 class InvalidNodeGroups(ValueError):
-    """A description of node groups cannot be used. ``hint``: what to do."""
+    """Raised for invalid node groups. ``hint``: how to fix it."""
 
     def __init__(self, problem: str, hint: str = "") -> None:
         super().__init__(problem)
@@ -50,7 +50,7 @@ class NodeGroupSpec(NamedTuple):
 
 
 def parse_nodes(text: str) -> NodeGroupSpec:
-    """What a user writes. Raises BadNodes.
+    """Parse a value of ``--nodes``. Raises InvalidNodeGroups.
 
     >>> parse_nodes("0:4:aws/p4d.24xlarge/static-mig=1g.5gb:7")
     NodeGroupSpec(least=0, most=4, pattern='aws/p4d.24xlarge', mode='static-mig=1g.5gb:7')
@@ -70,11 +70,11 @@ def parse_nodes(text: str) -> NodeGroupSpec:
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Machines of one kind. ``price``: USD per hour of one."""
+    """A group of equivalent machines. ``price``: USD per hour of one."""
 
     id: str
     name: str
-    """Short, for names of machines and a label's value."""
+    """Short name, for machine names and the label."""
     instance: InstanceType
     mode: str
     zone: str
@@ -84,16 +84,16 @@ class NodeGroup:
     most: int
 
     def template(self, node: str, kube: str) -> Template:
-        """A node of the group, with the slices that its drivers will publish."""
+        """A node of the group with the slices of its drivers."""
         return template_of(self.instance, self.mode, node, zone=self.zone, capacity_type=self.capacity_type, kube=kube)
 
     def new_name(self, random: Random) -> str:
-        """A name for another machine."""
+        """A random name for a new machine."""
         return f"{self.name}-{''.join(random.choices(_LETTERS, k=5))}"
 
 
 def group_in(name: str) -> str:
-    """Name of the group that a machine's name tells; empty for the machines of others.
+    """The group name in a machine name; empty for other machines.
 
     >>> group_in("g5-xlarge-05ced461-x7k2p")
     'g5-xlarge-05ced461'
@@ -105,9 +105,9 @@ def group_in(name: str) -> str:
 def groups_of(
     catalog: Sequence[InstanceType], specs: Iterable[NodeGroupSpec], limits: PlanLimits
 ) -> tuple[NodeGroup, ...]:
-    """The groups that are wanted, of types with a known price; of two wishes for one group the first counts.
+    """The groups of the specs, for types with a known price; of two specs for one group, the first counts.
 
-    Raises BadNodes for a wish that nothing in the catalogue fulfils, and for a mode that a type's GPUs do not have.
+    Raises InvalidNodeGroups for a spec without a match in the catalogue, and for an unsupported mode.
     """
     found: dict[str, NodeGroup] = {}
     for spec in specs:
@@ -116,7 +116,7 @@ def groups_of(
             offer for instance in types for offer in offers_of(instance, limits, each_zone=True, each_capacity=True)
         ]
         if not offers:
-            raise InvalidNodeGroups(*_nothing(spec, types, catalog))
+            raise InvalidNodeGroups(*_no_match(spec, types, catalog))
         for offer in offers:
             assert offer.price is not None
             id = "/".join(filter(None, (offer.instance.key, spec.mode, offer.zone, offer.capacity_type)))
@@ -134,16 +134,16 @@ def groups_of(
     return tuple(found.values())
 
 
-def _nothing(wish: NodeGroupSpec, types: Sequence[InstanceType], catalog: Sequence[InstanceType]) -> tuple[str, str]:
+def _no_match(spec: NodeGroupSpec, types: Sequence[InstanceType], catalog: Sequence[InstanceType]) -> tuple[str, str]:
     if not types:
-        near = suggestion(wish.pattern, [instance.key for instance in catalog])
+        near = suggestion(spec.pattern, [instance.key for instance in catalog])
         return (
-            f"--nodes: no instance type in the catalogue matches {wish.pattern}",
+            f"--nodes: no instance type in the catalogue matches {spec.pattern}",
             near or "run allot catalog for a list",
         )
     why = next((instance.unusable for instance in types if instance.unusable), "")
     reason = why or "none is available within the limits at a known price"
-    return f"--nodes: {wish.pattern} makes no node group: {reason}", "see allot catalog, --zone, --capacity-type"
+    return f"--nodes: {spec.pattern} makes no node group: {reason}", "see allot catalog, --zone, --capacity-type"
 
 
 def _name(instance: InstanceType, id: str) -> str:

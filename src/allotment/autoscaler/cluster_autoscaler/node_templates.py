@@ -1,7 +1,7 @@
-"""What a group grows by: which devices its next node will have, and what that node costs.
+"""Templates of node groups: the devices and the price of their next node.
 
-The devices of a node that is alive are the truth, so they come first; a group of ours that has none has its template.
-The price is the group's; of other clouds' groups it is the catalogue's for the type that the node says it is.
+The slices of an existing ready node are preferred; an Allotment group without one uses its template. The price is the
+group's; for groups of other clouds, it is the catalogue price of the node's instance type.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from allotment.model.resource import ResourceSlice
 from allotment.model.trees import Tree, read_value
 
 _TYPE: Final = "node.kubernetes.io/instance-type"
-#: Nodes that are alike have these in common: type, group, and how their GPUs are cut.
-_ALIKE: Final = (_TYPE, LABEL, "nvidia.com/mig.config", "nvidia.com/mig.strategy")
-#: How clouds say that a node is spot.
+#: Labels that equivalent nodes share: type, group, and MIG configuration.
+_EQUIVALENCE_LABELS: Final = (_TYPE, LABEL, "nvidia.com/mig.config", "nvidia.com/mig.strategy")
+#: Labels of spot nodes.
 _SPOT: Final[Sequence[tuple[str, str]]] = (
     ("karpenter.sh/capacity-type", "spot"),
     ("eks.amazonaws.com/capacityType", "SPOT"),
@@ -31,7 +31,7 @@ _SPOT: Final[Sequence[tuple[str, str]]] = (
 
 
 class GroupTemplates:
-    """For one question. ``nodes`` and ``slices``: the cluster's."""
+    """The templates for one request. ``nodes`` and ``slices``: of the cluster."""
 
     def __init__(
         self, groups: Iterable[NodeGroup], catalog: Sequence[InstanceType], nodes: Iterable[Tree],
@@ -43,20 +43,20 @@ class GroupTemplates:
         self._alive: dict[tuple[str, ...], str] = {}
         for node in nodes:
             if _labels(node).get(_TYPE) and is_ready(node):
-                self._alive.setdefault(_alike(node), node["metadata"]["name"])
+                self._alive.setdefault(_equivalence_key(node), node["metadata"]["name"])
         self._slices: dict[str, list[Tree]] = {}
         for one in slices:
             if name := one["spec"].get("nodeName"):
                 self._slices.setdefault(name, []).append(one)
 
     def of(self, group: str, node: Tree) -> GroupTemplate:
-        """``node``: as the autoscaler sees the group's next one."""
-        ours = self._groups.get(group)
-        return GroupTemplate(node, self._published(ours, node), self._price(ours, node))
+        """The template of a group. ``node``: the autoscaler's template node."""
+        own_group = self._groups.get(group)
+        return GroupTemplate(node, self._published(own_group, node), self._price(own_group, node))
 
     def _published(self, group: NodeGroup | None, node: Tree) -> tuple[ResourceSlice, ...] | None:
         name = node["metadata"]["name"]
-        alive = self._alive.get(_alike(node), "")
+        alive = self._alive.get(_equivalence_key(node), "")
         if published := self._slices.get(alive):
             return renamed((read_value(one, ResourceSlice) for one in published), alive, name)
         return group.template(name, self._kube).slices if group is not None else None
@@ -66,7 +66,7 @@ class GroupTemplates:
             return group.price
         labels = _labels(node)
         types = [one for one in self._catalog if one.name == labels.get(_TYPE)]
-        if len(types) != 1:  # not known; or two clouds have one of that name
+        if len(types) != 1:  # unknown, or ambiguous between clouds
             return None
         spot = any(labels.get(label) == value for label, value in _SPOT)
         capacity: CapacityType = "spot" if spot else "on-demand"
@@ -77,6 +77,6 @@ def _labels(node: Tree) -> Mapping[str, str]:
     return node["metadata"].get("labels") or {}
 
 
-def _alike(node: Tree) -> tuple[str, ...]:
+def _equivalence_key(node: Tree) -> tuple[str, ...]:
     labels = _labels(node)
-    return tuple(labels.get(label, "") for label in _ALIKE)
+    return tuple(labels.get(label, "") for label in _EQUIVALENCE_LABELS)

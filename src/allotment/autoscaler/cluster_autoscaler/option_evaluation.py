@@ -1,7 +1,7 @@
-"""How many pods an option really serves: its nodes built by way of trial, its pods placed there as the scheduler will.
+"""Evaluation of expansion options: adds their nodes to a simulated cluster and schedules the pods on them.
 
-cluster-autoscaler has simulated the same, with the devices of a node that is alive; but it compares options by cpu and
-memory alone. Here the engine allocates the claims, and a machine's price is divided by the pods that it serves.
+cluster-autoscaler simulates options with the devices of an existing node, but compares them by CPU and memory only.
+Here the engine allocates the claims, and options are compared by the price per scheduled pod.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from allotment.tools.plan.consolidation.rescheduling import SimulatedCluster, Un
 
 
 class GroupTemplate(NamedTuple):
-    """What a group grows by. ``slices``: that each new node publishes, None where nobody can tell. ``price``: USD per
-    hour of one, None if it is not known."""
+    """The template of a group. ``slices``: those of each new node, None if unknown. ``price``: USD per hour of one
+    node, None if unknown."""
 
     node: Tree
     slices: tuple[ResourceSlice, ...] | None
@@ -32,9 +32,9 @@ class GroupTemplate(NamedTuple):
 
 
 class EvaluatedOption(NamedTuple):
-    """``served``: pods of the option that get a place on its nodes; None: that could not be told.
+    """``served``: pods of the option that fit on its nodes; None: not determined.
 
-    ``cost``: of all its nodes, USD per hour. ``why``: what keeps the first pod that is not served.
+    ``cost``: of all its nodes, USD per hour. ``why``: the reason of the first pod that is not served.
     """
 
     group: str
@@ -46,7 +46,7 @@ class EvaluatedOption(NamedTuple):
 
     @property
     def each(self) -> Decimal | None:
-        """The cost by pod served."""
+        """The cost per pod served."""
         return self.cost / self.served if self.cost is not None and self.served else None
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ class EvaluatedOption(NamedTuple):
 def evaluate(
     simulation: SimulatedCluster, option: ExpansionOption, growth: GroupTemplate, keep_going: KeepGoing
 ) -> EvaluatedOption:
-    """Try an option; the house is afterwards as it was."""
+    """Evaluate an option; the simulation is unchanged afterwards."""
     cost = growth.price * option.nodes if growth.price is not None else None
     uids = dict.fromkeys(uid_of(pod) for pod in option.pods)
 
@@ -79,7 +79,7 @@ def evaluate(
         return result(None, "its pods are not known")
     mark = simulation.mark()
     try:
-        # All at once, as the scheduler will see them: it spreads pods over nodes that are empty.
+        # All nodes at the same time, as in the scheduler, which spreads pods over empty nodes.
         places = 0
         for number in range(option.nodes):
             if not keep_going():
@@ -104,7 +104,7 @@ def evaluate(
 def evaluate_all(
     simulation: SimulatedCluster, growths: Sequence[tuple[ExpansionOption, GroupTemplate]], keep_going: KeepGoing
 ) -> Iterator[EvaluatedOption]:
-    """Try options, those that promise the least cost by pod first; what cannot be the best any more is left out."""
+    """Evaluate options by ascending lower bound of the cost per pod; skip those that can no longer be the best."""
     least: Decimal | None = None
     for option, growth in sorted(growths, key=lambda pair: _lower_bound(*pair)):
         bound = _lower_bound(option, growth)
@@ -122,17 +122,16 @@ def evaluate_all(
 
 
 def _lower_bound(option: ExpansionOption, growth: GroupTemplate) -> Decimal:
-    """The cost by pod if all of the option's pods were served."""
+    """The cost per pod if all pods of the option were served."""
     if growth.price is None or not option.pods:
         return Decimal("Infinity")
     return growth.price * option.nodes / len(option.pods)
 
 
 def best(judged: Sequence[EvaluatedOption]) -> tuple[str, ...]:
-    """The groups to choose from: the least cost by pod served, of equals those that serve most.
+    """The best groups: the least cost per pod served; of equals, those that serve most pods.
 
-    Where no option that serves has a known price, all that serve; where none could be told, all of those. None at all:
-    nothing that grows would help.
+    Without known prices, all options that serve pods; without these, the undetermined ones. Empty if no option helps.
     """
     serving = [one for one in judged if one.served]
     priced = [(each, -(one.served or 0), one.group) for one in serving if (each := one.each) is not None]
@@ -143,14 +142,14 @@ def best(judged: Sequence[EvaluatedOption]) -> tuple[str, ...]:
 
 
 def uid_of(pod: Tree) -> str:
-    """The uid by which a pod is known; one that no API server has seen is known by its name."""
+    """The uid of a pod, or a key from its name if it has none."""
     metadata = pod["metadata"]
     name = "/".join(filter(None, (metadata.get("namespace", ""), metadata.get("name", ""))))
     return str(metadata.get("uid") or f"pod:{name}")
 
 
 def renamed(slices: Iterable[ResourceSlice], old: str, new: str) -> tuple[ResourceSlice, ...]:
-    """The slices of one node as another's."""
+    """Copies of the slices of one node for another."""
     found = []
     for number, one in enumerate(slices):
         pool = one.spec.pool
@@ -161,7 +160,7 @@ def renamed(slices: Iterable[ResourceSlice], old: str, new: str) -> tuple[Resour
 
 
 def _takes_devices(pod: Tree) -> bool:
-    """Whether a pod claims devices, or asks for resources that a DeviceClass may serve."""
+    """Whether a pod has claims, or requests extended resources that a DeviceClass may serve."""
     spec = pod.get("spec") or {}
     if spec.get("resourceClaims"):
         return True
@@ -170,7 +169,7 @@ def _takes_devices(pod: Tree) -> bool:
 
 
 def _copy(growth: GroupTemplate, number: int) -> tuple[Tree, tuple[ResourceSlice, ...]]:
-    """One of the option's nodes, under a name of its own."""
+    """A node of the option with a unique name."""
     metadata = growth.node["metadata"]
     name = f"{metadata['name']}-{number}"
     labels = {**(metadata.get("labels") or {}), HOSTNAME_LABEL: name}

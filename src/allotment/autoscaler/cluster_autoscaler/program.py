@@ -1,7 +1,7 @@
-"""Both servers as a program on any cluster: the cloud provider, the expander, or one of them.
+"""The program that serves the cloud provider, the expander, or both.
 
-They need no leader: a cloud provider changes only what it is told to, and an expander changes nothing. All that they
-know is the cluster's and the provider's.
+They need no leader election: a cloud provider acts only on requests, an expander changes nothing, and both have no
+state of their own.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class ListenAddress(NamedTuple):
 
 
 class ServerOptions(NamedTuple):
-    """``cloud``, ``expander``: where each is served; None: it is not.
+    """``cloud``, ``expander``: listen addresses; None: not served.
 
-    ``slices_field``: number of a template's slices in the autoscaler that asks; 0: it has no such field.
-    ``seconds``: how long an expander may think.
+    ``slices_field``: field number of the template's slices in the autoscaler; 0: it has no such field.
+    ``seconds``: time limit of the expander.
     """
 
     groups: Sequence[NodeGroup]
@@ -49,12 +49,12 @@ class ServerOptions(NamedTuple):
     seconds: float = 4.0
 
 
-#: Told the ports when both listen, 0 for the one that does not.
+#: Called with both ports when they listen; 0 for a server that is off.
 Ready = Callable[[int, int], None]
 
 
 def servers(options: ServerOptions, ready: Ready) -> Program:
-    """The program. It raises CannotListen and UnusableCertificate, and otherwise runs for ever."""
+    """The program; runs until cancelled. Raises CannotListen and UnusableCertificate."""
 
     async def run(context: ProgramContext) -> None:
         async with AsyncExitStack() as stack:

@@ -1,4 +1,4 @@
-"""What a simulated cloud does wrong, as its user says it: ``aws/g4dn.*:us-east-1a=no-capacity``."""
+"""Faults of a simulated cloud, as given on the command line: ``aws/g4dn.*:us-east-1a=no-capacity``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from allotment.tools.plan.report import PlannedMachine
 
-#: Kinds of faults, and the amount that each takes: none, seconds, a number, a share.
+#: Kinds of faults, and the amount that each takes.
 KINDS: Final = {
     "no-capacity": "nothing, or a share of the orders: no-capacity:50%",
     "stock": "number of machines available: stock:2",
@@ -22,7 +22,7 @@ _COUNTED: Final = ("slow", "stock")
 
 
 class InvalidFault(ValueError):
-    """Words that say no fault. ``hint``: what would."""
+    """Raised for an invalid fault. ``hint``: the expected format."""
 
     def __init__(self, words: str, problem: str) -> None:
         super().__init__(f"{words!r}: {problem}")
@@ -30,7 +30,7 @@ class InvalidFault(ValueError):
 
 
 class SimulatedFault(NamedTuple):
-    """``amount``: seconds (slow), machines (stock), or the share of those that it meets, 0 to 1."""
+    """``amount``: seconds (slow), machines (stock), or the share of machines affected, 0 to 1."""
 
     pattern: str
     zone: str
@@ -38,12 +38,12 @@ class SimulatedFault(NamedTuple):
     amount: float
 
     def matches(self, machine: PlannedMachine) -> bool:
-        """Whether it is about such a machine."""
+        """Whether the fault applies to a machine."""
         return fnmatchcase(machine.instance, self.pattern) and fnmatchcase(machine.zone, self.zone)
 
 
 def parse_faults(words: Iterable[str]) -> tuple[SimulatedFault, ...]:
-    """Faults as a user gives them. Raises BadFault.
+    """Parse faults from the command line. Raises InvalidFault.
 
     >>> parse_faults(["aws/g4dn.*:us-east-1a=no-capacity", "*=slow:600", "*=fail:10%"])[0]
     SimulatedFault(pattern='aws/g4dn.*', zone='us-east-1a', kind='no-capacity', amount=1.0)

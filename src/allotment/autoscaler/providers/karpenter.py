@@ -1,8 +1,7 @@
-"""Machines through Karpenter: one NodeClaim each, pinned to what was planned, launched by a Karpenter that decides
-nothing.
+"""A provider that creates machines through Karpenter, one NodeClaim each, which fixes type, zone and capacity type.
 
-Karpenter deletes a NodeClaim for which the cloud has no capacity, so a NodeClaim of ours that is gone without our doing
-is a failure; why is in the events that it left. What was ordered is remembered by the cluster: the NodeClaims are it.
+Karpenter deletes a NodeClaim for which the cloud has no capacity, so an Allotment NodeClaim that was deleted by others
+counts as failed; the reason is in its events. The NodeClaims in the cluster are the only record of orders.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ _INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 _ZONE: Final = "topology.kubernetes.io/zone"
 _CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
 _NOT_INSTALLED: Final = "the cluster has no NodeClaims (karpenter.sh/v1): Karpenter is not installed"
-#: Reasons of events that tell why Karpenter gave a NodeClaim up.
+#: Event reasons that explain why Karpenter deleted a NodeClaim.
 _GIVEN_UP: Final = ("InsufficientCapacityError", "NodeClassNotReady")
 
 
-#: Conditions in the order in which they come true; Ready is all of them.
+#: Conditions in the order in which they become true.
 _LAUNCHED: Final = "Launched"
 _REACHED: Final = (_LAUNCHED, "Registered", "Initialized")
 
 
 class MigManager(NamedTuple):
-    """The ConfigMap from which NVIDIA's MIG manager reads layouts; ours are added to it."""
+    """The ConfigMap from which NVIDIA's MIG manager reads layouts; planned layouts are added to it."""
 
     namespace: str = "gpu-operator"
     config_map: str = "allotment-mig-parted-config"
@@ -52,11 +51,11 @@ class _Ordered(NamedTuple):
     zone: str
     capacity_type: str
     launched: bool = False
-    """Whether there was a machine, which was paid for."""
+    """Whether a machine was launched, and billed."""
 
 
 class Karpenter:
-    """The provider. ``mig``: where layouts are written to; None: the NodeClasses have their own ways."""
+    """The provider. ``mig``: where to write layouts; None if the NodeClasses configure them."""
 
     name = "karpenter"
 
@@ -67,10 +66,10 @@ class Karpenter:
         self._settings = settings or NodeClaimSettings()
         self._mig = mig
         self._ordered: dict[str, _Ordered] = {}
-        """What is there as far as we know; whatever of it is missing was ended by somebody else."""
+        """The known NodeClaims; one that is missing in the cluster was deleted by others."""
 
     async def create(self, name: str, machine: PlannedMachine) -> None:
-        """Create the NodeClaim; one of that name that is ours is the same order.
+        """Create the NodeClaim; an existing one with the name and owner is the same order.
 
         Raises OrderRejected if Karpenter's API rejects it. A lack of capacity is reported later, by `list_machines`.
         """
@@ -85,26 +84,26 @@ class Karpenter:
         except StatusError as error:
             if error.reason != "AlreadyExists":
                 raise _refused(error) from None
-            await self._is_ours(name)
+            await self._check_owner(name)
         self._ordered[name] = _ordered(tree)
 
-    async def _is_ours(self, name: str) -> None:
-        there = await self._client.get(NODE_CLAIMS, name)
-        owner = (there["metadata"].get("labels") or {}).get(OWNER)
+    async def _check_owner(self, name: str) -> None:
+        existing = await self._client.get(NODE_CLAIMS, name)
+        owner = (existing["metadata"].get("labels") or {}).get(OWNER)
         if owner != self._settings.owner:
             raise OrderRejected(f"NodeClaim {name} already exists and belongs to {owner or 'another owner'}")
 
     async def _write_layout(self, machine: PlannedMachine, mig: MigManager) -> None:
-        """The MIG manager must find the layout before the node asks for it. Others stay, for nodes that boot again."""
+        """Add the layout before the node needs it. Other layouts stay, for nodes that reboot."""
         where = f"ConfigMap {mig.namespace}/{mig.config_map}"
         try:
             try:
-                there = await self._client.get(CONFIG_MAPS, mig.config_map, mig.namespace)
+                existing = await self._client.get(CONFIG_MAPS, mig.config_map, mig.namespace)
             except StatusError as error:
                 if error.code != 404:
                     raise
-                there = {}
-            text = with_layout((there.get("data") or {}).get(MIG_FILE, ""), mig_layout(machine))
+                existing = {}
+            text = with_layout((existing.get("data") or {}).get(MIG_FILE, ""), mig_layout(machine))
             tree = mig_config_map(text, mig.config_map, mig.namespace)
             await self._client.patch(CONFIG_MAPS, mig.config_map, tree, mig.namespace, kind="apply", force=True)
         except StatusError as error:
@@ -122,27 +121,27 @@ class Karpenter:
                 raise
 
     async def list_machines(self) -> Sequence[MachineStatus]:
-        """NodeClaims of ours, and those that are gone without our doing: these have failed. Raises Absent."""
+        """Allotment's NodeClaims; those deleted by others are failed. Raises ProviderUnavailable."""
         try:
             listed = await self._client.list(NODE_CLAIMS, labels=f"{OWNER}={self._settings.owner}")
         except StatusError as error:
             raise (ProviderUnavailable(_NOT_INSTALLED) if error.code == 404 else error) from None
         found: list[MachineStatus] = []
-        there: set[str] = set()
+        existing: set[str] = set()
         for tree in listed.items:
             name = tree["metadata"]["name"]
-            there.add(name)
+            existing.add(name)
             if name not in self._ordered:
                 if "deletionTimestamp" in tree["metadata"]:
-                    continue  # given back, and on its way out
+                    continue  # released, and being deleted
                 self._ordered[name] = _ordered(tree)
             known = self._ordered[name] = self._ordered[name]._replace(launched=_is_met(tree, _LAUNCHED))
-            standing = _standing(tree, known)
-            if standing.state == "failed":
-                standing = standing._replace(reason=await self._why_gone(name, standing.reason))
-            found.append(standing)
+            status = _machine_status(tree, known)
+            if status.state == "failed":
+                status = status._replace(reason=await self._why_gone(name, status.reason))
+            found.append(status)
         for name, known in tuple(self._ordered.items()):
-            if name not in there:
+            if name not in existing:
                 reason = await self._why_gone(name, "Karpenter has deleted the NodeClaim")
                 found.append(
                     MachineStatus(
@@ -154,15 +153,17 @@ class Karpenter:
     async def _why_gone(self, name: str, otherwise: str) -> str:
         fields = f"involvedObject.kind=NodeClaim,involvedObject.name={name}"
         events = (await self._client.list(EVENTS, fields=fields)).items
-        told = [event for event in events if event.get("reason") in _GIVEN_UP]
-        if not told:
+        matching = [event for event in events if event.get("reason") in _GIVEN_UP]
+        if not matching:
             return otherwise
-        last = max(told, key=lambda event: str(event.get("lastTimestamp") or event["metadata"]["creationTimestamp"]))
+        last = max(
+            matching, key=lambda event: str(event.get("lastTimestamp") or event["metadata"]["creationTimestamp"])
+        )
         return f"{last['reason']}: {last.get('message', '').removeprefix(f'NodeClaim {name} event: ')}"
 
 
 def _refused(error: StatusError) -> Exception:
-    """What to tell of an answer; what may pass by itself stays what it is."""
+    """The error of the provider for a response; temporary errors are not changed."""
     if error.code == 404:
         return OrderRejected(_NOT_INSTALLED)
     if error.code in (400, 403, 422):
@@ -177,7 +178,7 @@ def _ordered(tree: Tree) -> _Ordered:
     return _Ordered(instance, chosen.get(_ZONE, ""), chosen.get(_CAPACITY_TYPE, ""))
 
 
-def _standing(tree: Tree, ordered: _Ordered) -> MachineStatus:
+def _machine_status(tree: Tree, ordered: _Ordered) -> MachineStatus:
     metadata, status = tree["metadata"], tree.get("status") or {}
     labels = metadata.get("labels") or {}
     state, reason = _state(tree)
@@ -199,7 +200,7 @@ def _is_met(tree: Tree, condition: str) -> bool:
 
 
 def _state(tree: Tree) -> tuple[MachineState, str]:
-    """How far it is, and the reason of the first condition that is not met."""
+    """The state, and the reason of the first condition that is not met."""
     conditions = {c["type"]: c for c in (tree.get("status") or {}).get("conditions") or ()}
     if "deletionTimestamp" in tree["metadata"]:
         return "failed", "the NodeClaim is being deleted"

@@ -1,8 +1,7 @@
-"""The lab's cloud: machines are simulated nodes that appear after a while, or do not, as its faults say.
+"""The lab's cloud: creates simulated nodes after a delay, with optional faults.
 
-It keeps its books in the cluster, as a cloud keeps them: whoever asks after a restart hears of every machine. A node
-says that it is simulated and what hardware it has; the lab's drivers give it its devices by that
-(`allotment.lab.drivers`), and its kubelet is the lab's.
+It stores its machines in the cluster, so that they are listed after a restart. A node's annotations contain its
+simulated hardware, from which the lab's drivers publish devices (`allotment.lab.drivers`); the lab runs its kubelet.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ MACHINE: Final = "allotment.dev/machine"
 _LABEL: Final = "allotment.dev/cloud"
 _KEY: Final = "machine.json"
 _HARDWARE: Final = "allotment.dev/hardware"
-#: As whom the cloud speaks to the cluster.
+#: The identity of the cloud's client.
 NAME: Final = "simulated-cloud"
 
 
 class _Entry(Value, frozen=True):
-    """A machine in the cloud's books. ``fate``: fail, lost, bare, or empty. ``seconds``: until its node is there."""
+    """A stored machine. ``fate``: fail, lost, bare, or empty. ``seconds``: until its node exists."""
 
     name: str
     machine: PlannedMachine
@@ -57,9 +56,9 @@ def simulated_cloud(
     catalog: Sequence[InstanceType], faults: Sequence[SimulatedFault] = (), *, seconds: float = 2.0, kube: str = "1.36",
     namespace: str = "kube-system", closed: bool = False,
 ) -> Callable[[ProgramContext], Provider]:  # fmt: skip
-    """For the options of an autoscaler. ``seconds``: from the order to the node, of the cluster's clock.
+    """Create the provider. ``seconds``: from the order to the node, on the cluster's clock.
 
-    ``closed``: nodes come cordoned, for an autoscaler that opens them when they are complete.
+    ``closed``: create nodes cordoned, for an autoscaler that uncordons them when they are complete.
     """
 
     def made(context: ProgramContext) -> Provider:
@@ -69,13 +68,13 @@ def simulated_cloud(
 
 
 class SimulatedCloud:
-    """See the module."""
+    """The simulated provider."""
 
     name = "simulated"
 
     def __init__(
-        self, context: ProgramContext, catalog: Sequence[InstanceType], faults: Sequence[SimulatedFault], seconds: float, kube: str,
-        namespace: str, *, closed: bool = False,
+        self, context: ProgramContext, catalog: Sequence[InstanceType], faults: Sequence[SimulatedFault],
+        seconds: float, kube: str, namespace: str, *, closed: bool = False,
     ) -> None:  # fmt: skip
         self._closed = closed
         self._client: Client = context.client_for(NAME, NAME)
@@ -90,10 +89,9 @@ class SimulatedCloud:
         self._timers: dict[str, Timer] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    # --- what an autoscaler asks -----------------------------------------------------------------------------------
+    # --- the provider protocol -----------------------------------------------------------------------------------
 
     async def create(self, name: str, machine: PlannedMachine) -> None:
-        """See Provider."""
         entries = await self._entries()
         if any(entry.name == name for entry in entries):
             return
@@ -124,13 +122,11 @@ class SimulatedCloud:
         self._expect(entry)
 
     async def delete(self, name: str) -> None:
-        """See Provider."""
         entry = next((one for one in await self._entries() if one.name == name), None)
         if entry is not None:
             await self._end(entry)
 
     async def list_machines(self) -> Sequence[MachineStatus]:
-        """See Provider."""
         await self._nodes.synced.wait()
         found = []
         for entry in await self._entries():
@@ -181,7 +177,7 @@ class SimulatedCloud:
         try:
             known = await self._entry(entry.name)
             if known is None or known.ended or known.appeared:
-                return  # it was given back before
+                return  # it was released before
             try:
                 self._nodes.record_write(await self._client.create(NODES, self._node(entry)))
             except StatusError as error:
@@ -190,7 +186,7 @@ class SimulatedCloud:
             await self._write(replace(known, appeared=True))
         except (StatusError, Unreachable) as error:
             log.warning("machine %s: %s", entry.name, error)
-        finally:  # whoever asks next what there is has it tried again
+        finally:  # the next list_machines retries it
             self._timers.pop(entry.name, None)
 
     def _node(self, entry: _Entry) -> Tree:
@@ -199,7 +195,7 @@ class SimulatedCloud:
         node = in_flight_node(order, self._catalog[machine.instance], entry.name, self._kube).node
         tree = to_tree(node, NODES.api_version, NODES.kind)
         annotations = {**(tree["metadata"].get("annotations") or {}), MACHINE: entry.name}
-        if entry.fate == "bare":  # its driver never comes
+        if entry.fate == "bare":  # its driver never starts
             annotations.pop(_HARDWARE, None)
         tree["metadata"]["annotations"] = annotations
         tree["spec"] = {"providerID": SCHEME + entry.name, **(tree.get("spec") or {})}

@@ -22,7 +22,7 @@ from allotment.model.core import Node
 from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.model.resource import DeviceClass, ResourceSlice
-from allotment.tools.migrate.report import Migrated, Migration, Section
+from allotment.tools.migrate.report import MigratedWorkload, Migration, Section
 from allotment.tools.migrate.run import migrate
 from allotment.tools.migrate.sections import sections_of
 from allotment.tools.migrate.simulation.comparison import compare
@@ -44,12 +44,12 @@ def target_of(arguments: Namespace) -> Target:
             "omit --fleet and --cluster, or give the target release",
         )
     if old and found is not None:
-        return Target(kube=f"1.{int(found[1])}", features=None, way=arguments.strategy, shares=arguments.shares)
+        return Target(kube=f"1.{int(found[1])}", features=None, strategy=arguments.strategy, shares=arguments.shares)
     known, values = _cluster(arguments, version)
     return Target(
         kube=known.kube,
         features=known,
-        way=arguments.strategy,
+        strategy=arguments.strategy,
         known=values is not None,
         nodes=tuple(value for value in values or () if isinstance(value, Node)),
         slices=tuple(value for value in values or () if isinstance(value, ResourceSlice)),
@@ -91,7 +91,7 @@ def data(
         "workloads": [_workload(item) for item in migration.workloads],
         "made": [
             {"kind": item.kind, "namespace": item.namespace, "name": item.name, "file": item.file, "users": item.users}
-            for item in (*migration.made, *migration.classes)
+            for item in (*migration.new_objects, *migration.classes)
         ],
         "files": migration.new_texts,
         "unwritten": dict(migration.unwritten),
@@ -101,7 +101,7 @@ def data(
     }
 
 
-def _workload(workload: Migrated) -> dict[str, Any]:
+def _workload(workload: MigratedWorkload) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(workload)
     for container in plain["containers"]:
         del container["path"]

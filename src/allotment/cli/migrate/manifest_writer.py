@@ -15,7 +15,7 @@ from allotment.cli.check.files import Files
 from allotment.cli.output.errors import Mistake
 from allotment.files import atomic_write
 from allotment.tools.migrate.report import CLASSES_FILE, Migration
-from allotment.tools.migrate.rollout.file_layout import RUNBOOK, places_of
+from allotment.tools.migrate.rollout.file_layout import RUNBOOK, file_paths
 from allotment.tools.migrate.rollout.runbook import runbook
 from allotment.tools.migrate.simulation.comparison import Comparison
 
@@ -33,7 +33,7 @@ def write_folder(folder: str, migration: Migration, trial: Comparison | None, fi
     texts = {names[file]: text for file, text in everything.items()}
     if migration.workloads:
         before = {file: files.sources[file] for file in new if file in files.sources}
-        places = places_of({file: names[file] for file in everything}, before)
+        places = file_paths({file: names[file] for file in everything}, before)
         texts |= {place: before[file] for file, place in places.old.items()}
         texts[RUNBOOK] = runbook(migration, trial, places)
     written = {str(Path(folder) / name): text for name, text in texts.items()}

@@ -10,7 +10,7 @@ from allotment.cli.output.console import Screen, folded, table
 from allotment.cli.output.diffs import show_diff
 from allotment.phrases import counted
 from allotment.tools.migrate.decision import Outcome
-from allotment.tools.migrate.report import Migrated, Migration, Section
+from allotment.tools.migrate.report import MigratedWorkload, Migration, Section
 
 _WIDTH: Final = 80
 #: Outcome -> singular and plural for the summary, and the colour of its verdict.
@@ -29,7 +29,7 @@ def print_migration(
     """Print the migration, with the changes if they are not written to files (``shown``)."""
     width = screen.width or _WIDTH
     print_lines(screen, _summary(migration))
-    by_details: dict[tuple[str, ...], list[Migrated]] = {}
+    by_details: dict[tuple[str, ...], list[MigratedWorkload]] = {}
     for workload in migration.workloads:
         by_details.setdefault(_details(workload), []).append(workload)
     for texts, workloads in by_details.items():
@@ -82,7 +82,9 @@ def _summary(migration: Migration) -> str:
     return f"{subject} GPUs of a device plugin: {', '.join(counted_outcomes)}."
 
 
-def _workloads(screen: Screen, workloads: Sequence[Migrated], texts: Sequence[str], migration: Migration) -> None:
+def _workloads(
+    screen: Screen, workloads: Sequence[MigratedWorkload], texts: Sequence[str], migration: Migration
+) -> None:
     """Print workloads with equal details, and the details once."""
     new = {item.name for item in migration.classes}
     for item in workloads:
@@ -93,7 +95,7 @@ def _workloads(screen: Screen, workloads: Sequence[Migrated], texts: Sequence[st
             screen.line(line)
 
 
-def _details(workload: Migrated) -> tuple[str, ...]:
+def _details(workload: MigratedWorkload) -> tuple[str, ...]:
     """Return the details of a workload; labels that are replaced or removed are only listed."""
     decision = workload.decision
     texts = [decision.reason]
@@ -108,7 +110,7 @@ def _details(workload: Migrated) -> tuple[str, ...]:
     return (*texts, *(f"note: {note}" for note in workload.notes))
 
 
-def _verdict(workload: Migrated, new_classes: Collection[str]) -> str:
+def _verdict(workload: MigratedWorkload, new_classes: Collection[str]) -> str:
     match workload.decision.outcome:
         case "template":
             return f"claims from template {workload.claim_name}"

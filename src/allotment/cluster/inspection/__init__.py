@@ -1,1 +1,1 @@
-"""What a cluster is asked once: what it serves, its release and gates, who may do what, and which objects it has."""
+"""Read-only inspection of a cluster: discovery, features, server facts, permissions and snapshots."""

@@ -42,7 +42,7 @@ async def missing(client: Client, requests: Iterable[AccessRequest], user: str =
     for answer in answers:
         if isinstance(answer, BaseException):
             raise answer
-    return [ask for ask, yes in zip(requests, answers, strict=True) if not yes]
+    return [request for request, yes in zip(requests, answers, strict=True) if not yes]
 
 
 def groups_of(user: str) -> list[str]:
@@ -58,9 +58,9 @@ def groups_of(user: str) -> list[str]:
     return found
 
 
-def served(discovery: Discovery, asked: Sequence[AccessRequest]) -> list[AccessRequest]:
+def served(discovery: Discovery, requests: Sequence[AccessRequest]) -> list[AccessRequest]:
     """The requests for kinds that the cluster serves; the others need no permission."""
-    return [ask for ask in asked if ask.path or discovery.versions_of(ask.group, ask.resource)]
+    return [request for request in requests if request.path or discovery.versions_of(request.group, request.resource)]
 
 
 async def current_user(client: Client) -> str:

@@ -85,8 +85,8 @@ class ApiConnection:
     """The connections to a server. ``await close()`` at the end.
 
     ``retry_seconds``: how long a request is retried after its first failure. ``later_seconds``: limit of all
-    Retry-After delays of a request. ``write_block`` is called before every write, and again when its connection is open; if it
-    returns a reason, the write is not sent.
+    Retry-After delays of a request. ``write_block`` is called before every write, and again when its connection is
+    open; if it returns a reason, the write is not sent.
     """
 
     def __init__(

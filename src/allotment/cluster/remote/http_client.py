@@ -50,8 +50,8 @@ class HttpClient:
 
     ``manager``: field manager of writes. ``agent``: first part of the User-Agent. ``retry_seconds``: how long requests
     are retried after a first failure, unless the server has never responded. ``later_seconds``: limit of all
-    Retry-After delays of a request. ``write_block``: returns why writes are not allowed, before every try; a write that is blocked
-    for longer than ``retry_seconds`` raises Unreachable.
+    Retry-After delays of a request. ``write_block``: returns why writes are not allowed, before every try; a write that
+    is blocked for longer than ``retry_seconds`` raises Unreachable.
     """
 
     def __init__(

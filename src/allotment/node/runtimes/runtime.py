@@ -50,7 +50,7 @@ class Connection(Protocol):
         ...
 
     async def write(self, data: bytes) -> None:
-        """Send data."""
+        """Send data. Raises ConnectionError if the peer has closed the connection."""
         ...
 
     async def write_eof(self) -> None:

@@ -49,8 +49,8 @@ class SettlingPeriod:
     async def settle(self, claims: Iterable[ObjectKey], revision: str, node: str) -> tuple[ObjectKey, Contest] | None:
         """Wait until claims have settled; return a contested one and its contest, or None.
 
-        ``revision``: resourceVersion of the last one written. Raises ShutdownStarted on shutdown: the next scheduler finds the
-        claims as they are and lets them settle.
+        ``revision``: resourceVersion of the last one written. Raises ShutdownStarted on shutdown: the next scheduler
+        finds the claims as they are and lets them settle.
         """
         keys = tuple(claims)
         changed = asyncio.Event()

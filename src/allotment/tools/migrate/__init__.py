@@ -1,1 +1,1 @@
-"""``migrate``: what becomes of workloads that ask a device plugin for GPUs, and why."""
+"""``migrate``: converts workloads that request GPUs from a device plugin to DRA, and explains each decision."""

@@ -1,11 +1,11 @@
-"""The claim that takes the place of a pod's extended resources, as values: requests, and which container names which.
+"""Plans the claim that replaces a pod's extended resources: its requests, and the requests that each container names.
 
-All asks of a pod become requests of one claim. A container that stays has requests of its own. An init container ends
-before the others start, and the device plugin lets it have what they get later (a pod needs the larger of both, not
-the sum); so it names their requests, and has one of its own only for what it asks beyond them.
+All plugin requests of a pod become requests of one claim. A regular container has its own requests. An init container
+ends before the others start, and the device plugin lets it use the devices that they get later (a pod needs the maximum
+of both, not the sum); so it names their requests and has its own only for the excess.
 
 A container can name one request of a claim, or the whole claim, but not two requests: ``resources.claims`` is a list
-with one entry per claim name, and applying a second one is refused (listMapKey in core/v1).
+with one entry per claim name, and the API server rejects a second entry (listMapKey in core/v1).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 from allotment.model.loading.marks import Path
 from allotment.tools.migrate.node_affinity import Condition
-from allotment.tools.migrate.plugin_requests import Ask, ContainerAsk
+from allotment.tools.migrate.plugin_requests import ContainerRequests, PluginRequest
 
 
-class Kind(NamedTuple):
-    """What one ask becomes: a request without name and count.
+class RequestKind(NamedTuple):
+    """The content of a claim request, without its name and count.
 
-    ``capacity``: what it takes of each device that may be shared. ``admin``: all devices, to look at (KEP-5018).
+    ``capacity``: what it takes of each shareable device. ``admin``: admin access to all devices (KEP-5018).
     """
 
     class_name: str
@@ -30,27 +30,27 @@ class Kind(NamedTuple):
     admin: bool = False
 
 
-class Request(NamedTuple):
+class ClaimRequest(NamedTuple):
     """One request of the claim."""
 
     name: str
-    kind: Kind
+    kind: RequestKind
     number: int
 
 
-class Config(NamedTuple):
-    """Parameters for the driver, for all requests of the claim; ``why`` is the comment above them."""
+class DriverConfig(NamedTuple):
+    """Driver parameters for all requests of the claim; ``why`` is the comment above them."""
 
     driver: str
     parameters: Mapping[str, Any]
     why: str
 
 
-class Plan(NamedTuple):
-    """A claim's spec. ``same`` is an attribute that the devices of the named requests must share."""
+class ClaimPlan(NamedTuple):
+    """A claim's spec. ``same``: pairs of a request and the attribute that all its devices must share."""
 
-    requests: tuple[Request, ...]
-    configs: tuple[Config, ...] = ()
+    requests: tuple[ClaimRequest, ...]
+    configs: tuple[DriverConfig, ...] = ()
     same: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -59,10 +59,10 @@ class Plan(NamedTuple):
         return (self.requests, tuple((c.driver, str(c.parameters)) for c in self.configs), self.same)
 
 
-class Use(NamedTuple):
-    """A container and the request that it names; none where it names the whole claim.
+class ContainerUse(NamedTuple):
+    """A container and the requests that it names; empty if it names the whole claim.
 
-    Several cannot be written: that is for whoever decides.
+    More than one cannot be written to a manifest; ``actions.is_unwritable`` tests for it.
     """
 
     path: Path
@@ -70,80 +70,98 @@ class Use(NamedTuple):
     requests: tuple[str, ...]
 
 
-def planned(
-    containers: Iterable[ContainerAsk], kind_of: Callable[[Ask], Kind], same: str = ""
-) -> tuple[Plan, tuple[Use, ...]]:
-    """The claim for the asks of a pod's containers, and which container names what."""
-    everyone = tuple(containers)
-    staying = [(c, ask) for c in everyone if c.role != "init" for ask in c.asks]
-    requests: list[Request] = []
-    named: dict[str, list[str]] = {container.name: [] for container in everyone}
-    for container, ask in staying:
-        request = Request(_free(_name(container, ask, len(staying)), requests), kind_of(ask), ask.count)
+def plan_claim(
+    containers: Iterable[ContainerRequests], kind_of: Callable[[PluginRequest], RequestKind], same: str = ""
+) -> tuple[ClaimPlan, tuple[ContainerUse, ...]]:
+    """The claim for the requests of a pod's containers, and the requests that each container names."""
+    listed = tuple(containers)
+    staying = [(c, plugin_request) for c in listed if c.role != "init" for plugin_request in c.requests]
+    requests: list[ClaimRequest] = []
+    named: dict[str, list[str]] = {container.name: [] for container in listed}
+    for container, plugin_request in staying:
+        request = ClaimRequest(
+            _free(_name(container, plugin_request, len(staying)), requests),
+            kind_of(plugin_request),
+            plugin_request.count,
+        )
         requests.append(request)
         named[container.name].append(request.name)
-    for container in everyone:
+    for container in listed:
         if container.role == "init":
-            for ask in container.asks:
-                named[container.name] += _again(requests, container, ask, kind_of(ask))
+            for plugin_request in container.requests:
+                named[container.name] += _init_requests(requests, container, plugin_request, kind_of(plugin_request))
     sames = tuple((request.name, same) for request in requests if same and request.number > 1)
-    uses = tuple(Use(c.path, c.resources, _written(c, named[c.name], len(requests))) for c in everyone)
-    return Plan(tuple(requests), same=sames), uses
+    uses = tuple(ContainerUse(c.path, c.resources, _written(c, named[c.name], len(requests))) for c in listed)
+    return ClaimPlan(tuple(requests), same=sames), uses
 
 
-def turns(containers: Iterable[ContainerAsk], kind_of: Callable[[Ask], Kind]) -> tuple[Plan, tuple[Use, ...]]:
-    """The claim for turns at a GPU: however many of them containers ask for, all name the one GPU that they share."""
-    everyone = tuple(containers)
-    kinds = tuple(dict.fromkeys(kind_of(ask) for container in everyone for ask in container.asks))
+def plan_shared_claim(
+    containers: Iterable[ContainerRequests], kind_of: Callable[[PluginRequest], RequestKind]
+) -> tuple[ClaimPlan, tuple[ContainerUse, ...]]:
+    """The claim for shares of a GPU: containers name one shared GPU, for any number of requested shares."""
+    listed = tuple(containers)
+    kinds = tuple(
+        dict.fromkeys(kind_of(plugin_request) for container in listed for plugin_request in container.requests)
+    )
     names = {kind: "gpu" if len(kinds) == 1 else f"gpu-{number}" for number, kind in enumerate(kinds)}
     uses = tuple(
-        Use(c.path, c.resources, _written(c, [names[kind_of(ask)] for ask in c.asks], len(kinds))) for c in everyone
+        ContainerUse(
+            c.path,
+            c.resources,
+            _written(c, [names[kind_of(plugin_request)] for plugin_request in c.requests], len(kinds)),
+        )
+        for c in listed
     )
-    return Plan(tuple(Request(name, kind, 1) for kind, name in names.items())), uses
+    return ClaimPlan(tuple(ClaimRequest(name, kind, 1) for kind, name in names.items())), uses
 
 
-def _written(container: ContainerAsk, named: Iterable[str], requests: int) -> tuple[str, ...]:
-    """What a container names: the whole claim where it uses all of it, or is an init container that uses several."""
+def _written(container: ContainerRequests, named: Iterable[str], requests: int) -> tuple[str, ...]:
+    """The requests that a container names; empty for the whole claim.
+
+    A container names the whole claim if it uses all of it, or is an init container that uses several requests.
+    """
     distinct = tuple(dict.fromkeys(named))
     whole = len(distinct) == requests or (container.role == "init" and len(distinct) > 1)
     return () if whole else distinct
 
 
-def _name(container: ContainerAsk, ask: Ask, asks: int) -> str:
+def _name(container: ContainerRequests, plugin_request: PluginRequest, total: int) -> str:
     """``gpu`` where there is only one; else the container's name, with the profile where it asks for several kinds."""
-    if asks == 1:
+    if total == 1:
         return "gpu"
-    several = len(container.asks) > 1
-    suffix = label(ask.profile or ask.resource.rpartition("/")[2]) if several else ""
+    several = len(container.requests) > 1
+    suffix = label(plugin_request.profile or plugin_request.resource.rpartition("/")[2]) if several else ""
     return label(f"{container.name}-{suffix}" if suffix else container.name)
 
 
-def _again(requests: list[Request], container: ContainerAsk, ask: Ask, kind: Kind) -> list[str]:
+def _init_requests(
+    requests: list[ClaimRequest], container: ContainerRequests, plugin_request: PluginRequest, kind: RequestKind
+) -> list[str]:
     """The requests that an init container uses: those of the others as far as they go, then one for what is more."""
     found: list[str] = []
-    wanted = ask.count
+    wanted = plugin_request.count
     # One request that is just as large is better than several.
-    alike = [request for request in requests if request.kind == kind]
-    for request in sorted(alike, key=lambda one: one.number != wanted):
+    matching = [request for request in requests if request.kind == kind]
+    for request in sorted(matching, key=lambda request: request.number != wanted):
         if wanted > 0:
             found.append(request.name)
             wanted -= request.number
     if wanted > 0:
         name = label(f"{container.name}-more") if found else "gpu" if not requests else label(container.name)
         name = _free(name, requests)
-        requests.append(Request(name, kind, wanted))
+        requests.append(ClaimRequest(name, kind, wanted))
         found.append(name)
     return found
 
 
-def _free(name: str, requests: Iterable[Request]) -> str:
+def _free(name: str, requests: Iterable[ClaimRequest]) -> str:
     """The name, or with a number where another request has it: names that are cut to 63 characters may be alike."""
     taken = {request.name for request in requests}
-    number, made = 1, name
-    while made in taken:
+    number, free = 1, name
+    while free in taken:
         number += 1
-        made = f"{name[:60]}-{number}"
-    return made
+        free = f"{name[:60]}-{number}"
+    return free
 
 
 def label(text: str) -> str:
@@ -152,5 +170,5 @@ def label(text: str) -> str:
     >>> label("mig-1g.5gb+me")
     'mig-1g-5gb-me'
     """
-    made = "".join(char if char.isascii() and char.isalnum() else "-" for char in text.lower()).strip("-")
-    return made[:63].strip("-") or "gpu"
+    cleaned = "".join(char if char.isascii() and char.isalnum() else "-" for char in text.lower()).strip("-")
+    return cleaned[:63].strip("-") or "gpu"

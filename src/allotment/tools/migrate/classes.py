@@ -1,7 +1,7 @@
 """DeviceClasses that serve device plugins' resource names, where the driver's chart brings none (KEP-5004).
 
 NVIDIA's chart gives its class ``nvidia.com/gpu``. MIG profiles, AMD's partitions and Intel's names have no class: an
-administrator makes one for each.
+administrator creates one for each.
 """
 
 from __future__ import annotations
@@ -10,39 +10,39 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from allotment.tools.migrate.claim_plan import label
-from allotment.tools.migrate.plugin_requests import Ask
+from allotment.tools.migrate.plugin_requests import PluginRequest
 from allotment.tools.migrate.request_mapping import AMD, INTEL, NVIDIA, kind_of
 from allotment.tools.migrate.target import Target
 
 
-class Serving(NamedTuple):
-    """The class that serves a resource; ``expression`` is set where it is a new one."""
+class ServingClass(NamedTuple):
+    """The class that serves a resource; ``expression`` is set if the class is new."""
 
     name: str
     resource: str
     expression: str = ""
 
 
-def serving(ask: Ask, target: Target) -> Serving:
-    """The class for an ask: one that there is, or a new one."""
-    there = target.serving(ask.resource)
+def serving_class(request: PluginRequest, target: Target) -> ServingClass:
+    """The class for a request: an existing one, or a new one."""
+    there = target.serving_class(request.resource)
     if there is not None:
-        return Serving(there.metadata.name, ask.resource)
+        return ServingClass(there.metadata.name, request.resource)
     installed = any(one.metadata.name == NVIDIA for one in target.classes)
-    if not installed and ask.resource == "nvidia.com/gpu" and not ask.profile:
-        return Serving(NVIDIA, ask.resource)  # as the driver's chart installs it
-    driver = {"nvidia": NVIDIA, "amd": AMD, "intel": INTEL}[ask.vendor]
-    what = label(ask.profile) if ask.profile else ask.kernel_driver or "whole"
-    name = f"mig-{what}.nvidia.com" if ask.vendor == "nvidia" and ask.profile else f"{what}.{driver}"
-    return Serving(name, ask.resource, " && ".join(_parts(ask, driver, target)))
+    if not installed and request.resource == "nvidia.com/gpu" and not request.profile:
+        return ServingClass(NVIDIA, request.resource)  # as the driver's chart installs it
+    driver = {"nvidia": NVIDIA, "amd": AMD, "intel": INTEL}[request.vendor]
+    what = label(request.profile) if request.profile else request.kernel_driver or "whole"
+    name = f"mig-{what}.nvidia.com" if request.vendor == "nvidia" and request.profile else f"{what}.{driver}"
+    return ServingClass(name, request.resource, " && ".join(_parts(request, driver, target)))
 
 
-def _parts(ask: Ask, driver: str, target: Target) -> list[str]:
+def _parts(request: PluginRequest, driver: str, target: Target) -> list[str]:
     # The driver is tested first: on a device of another one the attribute is missing, and reading it an error.
     parts = [f'device.driver == "{driver}"']
-    if ask.vendor == "nvidia":
-        parts.append(f'device.attributes["{driver}"].type == "{"mig" if ask.profile else "gpu"}"')
+    if request.vendor == "nvidia":
+        parts.append(f'device.attributes["{driver}"].type == "{"mig" if request.profile else "gpu"}"')
     # Without the cluster's classes, so that AMD's class has its own condition and is not the chart's.
-    own = kind_of(ask, replace(target, classes=()), ())
+    own = kind_of(request, replace(target, classes=()), ())
     parts += [f"({c.expression})" if " || " in c.expression else c.expression for c in own.conditions]
     return parts

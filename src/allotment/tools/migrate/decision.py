@@ -1,8 +1,8 @@
-"""What becomes of a workload, as a value with the reason.
+"""The decision for a workload, with its reason.
 
-Five outcomes. ``leave``: it stays with the device plugin. ``class``: its manifest stays, and DRA serves it through a
-class's ``extendedResourceName`` (KEP-5004). ``template``: every pod gets a claim of its own. ``claim``: pods share one
-claim. ``cannot``: DRA has no equal for what it does, or not on what was given.
+There are five outcomes. ``leave``: it stays with the device plugin. ``class``: its manifest does not change, and DRA
+serves it through a class's ``extendedResourceName`` (KEP-5004). ``template``: every pod gets its own claim. ``claim``:
+pods share one claim. ``cannot``: DRA, or the given target, has no equivalent.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class DriverGate(Value, frozen=True):
 
 
 class Needs(Value, frozen=True):
-    """What must be there before the new manifests work.
+    """Prerequisites of the new manifests.
 
-    ``kube_gates``: Kubernetes' feature gates; ``driver_gates``: those of drivers; ``mode``: how the driver must publish
-    GPUs, in the words of ``--fleet`` (``shared``); ``admin_namespaces``: namespaces that need the label
-    ``resource.kubernetes.io/admin-access``; ``classes``: the DeviceClasses that are named.
+    ``kube_gates``: feature gates of Kubernetes; ``driver_gates``: feature gates of drivers; ``mode``: how the driver
+    must publish GPUs, as a ``--fleet`` mode (``shared``); ``admin_namespaces``: namespaces that need the label
+    ``resource.kubernetes.io/admin-access``; ``classes``: names of the DeviceClasses that are used.
     """
 
     kube_gates: tuple[str, ...] = ()
@@ -37,9 +37,9 @@ class Needs(Value, frozen=True):
 
 
 class Decision(Value, frozen=True):
-    """One outcome. ``reason`` is one or two sentences; ``basis`` are the facts that it was decided on.
+    """An outcome. ``reason``: one or two sentences; ``basis``: the facts behind the decision.
 
-    ``hint``: what to do where nothing can be done with the manifests alone.
+    ``hint``: what to do if changing the manifests is not enough.
     """
 
     outcome: Outcome

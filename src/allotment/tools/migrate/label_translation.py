@@ -1,8 +1,8 @@
-"""Requirements on node labels as CEL on devices: the label tells of a node's GPUs what the driver says of each.
+"""Translates requirements on GPU node labels to CEL expressions on devices.
 
-A requirement becomes an expression where a device publishes the same fact, is dropped where the request says it
-already, and is kept where it is about the node (its number of GPUs, its machine type) or nobody knows what its value
-means. A kept one still works, as long as something sets the label.
+A requirement becomes an expression if devices publish the same fact, is dropped if the request already implies it, and
+is kept if it describes the node (number of GPUs, machine type) or its value is unknown. A kept requirement works as
+long as the label is set.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from allotment.tools.migrate.report import Label
 
 
 class Devices(NamedTuple):
-    """Whose devices the expressions are for: the driver that publishes them; ``pieces``: parts of GPUs."""
+    """The devices that expressions select: vendor and driver; ``pieces``: they are parts of GPUs."""
 
     vendor: Vendor
     driver: str
@@ -34,27 +34,27 @@ class Devices(NamedTuple):
         return f'device.attributes["{self.driver}"].{name}'
 
     def memory(self, comparison: str) -> str:
-        """The expression that compares the memory; a driver leaves it out where it shares the CPU's."""
+        """The expression that compares the memory, which a driver does not publish if the GPU uses the CPU's memory."""
         capacity = f'device.capacity["{self.driver}"]'
         return f'"memory" in {capacity} && {capacity}.memory.{comparison}'
 
 
-class _Outcome(NamedTuple):
-    """An expression, or none: then why the requirement is kept, or ``dropped``."""
+class _Translation(NamedTuple):
+    """An expression, or the reason why the requirement is kept or ``dropped``."""
 
     expression: str = ""
     why: str = ""
     dropped: bool = False
 
 
-_Translator = Callable[[Term, Devices], _Outcome]
+_Translator = Callable[[Term, Devices], _Translation]
 
 
-def translated(term: Term, devices: Devices) -> Label:
-    """What becomes of a requirement.
+def translate_term(term: Term, devices: Devices) -> Label:
+    """Translate a requirement.
 
     >>> term = Term((), "nvidia.com/gpu.product", "In", ("NVIDIA-H100-80GB-HBM3",))
-    >>> translated(term, Devices("nvidia", "gpu.nvidia.com")).expression
+    >>> translate_term(term, Devices("nvidia", "gpu.nvidia.com")).expression
     'device.attributes["gpu.nvidia.com"].productName == "NVIDIA H100 80GB HBM3"'
     """
     for vendor, pattern, translate in _TABLE:
@@ -64,13 +64,13 @@ def translated(term: Term, devices: Devices) -> Label:
     return Label(term=str(term))
 
 
-def about_gpus(term: Term) -> bool:
-    """Whether a label is one of those that say something about GPUs."""
+def describes_gpus(term: Term) -> bool:
+    """Whether a label describes GPUs."""
     return any(pattern.fullmatch(term.key) for _, pattern, _ in _TABLE)
 
 
-def about_plugin(term: Term) -> bool:
-    """Whether a label tells how a device plugin hands out GPUs; such labels go with the plugin."""
+def describes_plugin(term: Term) -> bool:
+    """Whether a label describes how a device plugin shares GPUs; such labels disappear with the plugin."""
     if term.key == "nvidia.com/gpu.product":
         return any(value.endswith("-SHARED") for value in term.values)
     return _OF_PLUGIN.fullmatch(term.key) is not None
@@ -83,35 +83,35 @@ _OF_PLUGIN: Final = re.compile(
 )
 
 
-# --- sentences ---------------------------------------------------------------------------------------------------
+# --- generic translators -----------------------------------------------------------------------------------------
 
 
 def _keep(why: str) -> _Translator:
-    return lambda term, devices: _Outcome(why=why)
+    return lambda term, devices: _Translation(why=why)
 
 
 def _drop(why: str) -> _Translator:
-    def translate(term: Term, devices: Devices) -> _Outcome:
+    def translate(term: Term, devices: Devices) -> _Translation:
         if term.operator == "DoesNotExist":
-            return _Outcome(why="the absence of a label does not describe a GPU")
-        return _Outcome(why=why, dropped=True)
+            return _Translation(why="the absence of a label does not describe a GPU")
+        return _Translation(why=why, dropped=True)
 
     return translate
 
 
-_ANY = _Outcome(why="every device of the request's class meets it", dropped=True)
-_STRANGE = _Outcome(why="the requirement is not supported")
+_ALWAYS_MET = _Translation(why="every device of the request's class meets it", dropped=True)
+_UNSUPPORTED = _Translation(why="the requirement is not supported")
 
 
-def _among(read: str, operator: str, literals: Iterable[str]) -> _Outcome:
+def _membership(read: str, operator: str, literals: Iterable[str]) -> _Translation:
     """``In`` and ``NotIn`` of literals that are CEL already."""
     listed = tuple(dict.fromkeys(literals))
     if not listed or operator not in ("In", "NotIn"):
-        return _STRANGE
+        return _UNSUPPORTED
     if len(listed) == 1:
-        return _Outcome(f"{read} {'==' if operator == 'In' else '!='} {listed[0]}")
+        return _Translation(f"{read} {'==' if operator == 'In' else '!='} {listed[0]}")
     within = f"{read} in [{', '.join(listed)}]"
-    return _Outcome(within if operator == "In" else f"!({within})")
+    return _Translation(within if operator == "In" else f"!({within})")
 
 
 def _quoted(text: str) -> str:
@@ -121,16 +121,16 @@ def _quoted(text: str) -> str:
 def _number(attribute: str, method: str = "") -> _Translator:
     """A whole number that the driver publishes as an attribute, or as a part of a version."""
 
-    def translate(term: Term, devices: Devices) -> _Outcome:
+    def translate(term: Term, devices: Devices) -> _Translation:
         read = devices.attribute(attribute) + method
         if term.operator == "Exists":
-            return _ANY
+            return _ALWAYS_MET
         if not all(value.isdecimal() for value in term.values):
-            return _STRANGE
+            return _UNSUPPORTED
         values = [str(int(value)) for value in term.values]
         if term.operator in ("Gt", "Lt") and len(values) == 1:
-            return _Outcome(f"{read} {'>' if term.operator == 'Gt' else '<'} {values[0]}")
-        return _among(read, term.operator, values)
+            return _Translation(f"{read} {'>' if term.operator == 'Gt' else '<'} {values[0]}")
+        return _membership(read, term.operator, values)
 
     return translate
 
@@ -138,87 +138,87 @@ def _number(attribute: str, method: str = "") -> _Translator:
 # --- NVIDIA ------------------------------------------------------------------------------------------------------
 
 
-def _product(term: Term, devices: Devices) -> _Outcome:
+def _product(term: Term, devices: Devices) -> _Translation:
     if term.operator == "Exists":
-        return _ANY
+        return _ALWAYS_MET
     found = [product_of_label(value) for value in term.values]
     if all(certain for _, certain in found):
-        return _among(devices.attribute("productName"), term.operator, (_quoted(name) for name, _ in found))
-    # Nobody knows which dashes of these were blanks: the names are compared as the label has them.
+        return _membership(devices.attribute("productName"), term.operator, (_quoted(name) for name, _ in found))
+    # The label does not show which dashes were spaces, so names are compared in the label's form.
     labels = [product_of_label(value)[0] for value in term.values]
     labels = [
         label if certain else value for label, value, (_, certain) in zip(labels, term.values, found, strict=True)
     ]
     read = f'{devices.attribute("productName")}.replace(" ", "-")'
-    return _among(read, term.operator, (_quoted(label.replace(" ", "-")) for label in labels))
+    return _membership(read, term.operator, (_quoted(label.replace(" ", "-")) for label in labels))
 
 
-def _family(term: Term, devices: Devices) -> _Outcome:
+def _family(term: Term, devices: Devices) -> _Translation:
     if term.operator == "Exists":
-        return _ANY
+        return _ALWAYS_MET
     if any(value not in ARCHITECTURES for value in term.values):
-        return _STRANGE
+        return _UNSUPPORTED
     literals = (_quoted(ARCHITECTURES[value]) for value in term.values)
-    return _among(devices.attribute("architecture"), term.operator, literals)
+    return _membership(devices.attribute("architecture"), term.operator, literals)
 
 
-def _memory(term: Term, devices: Devices) -> _Outcome:
-    """MiB as NVML counts them, which the driver publishes, too."""
+def _memory(term: Term, devices: Devices) -> _Translation:
+    """MiB as NVML reports them and the driver publishes them."""
     if term.operator == "Exists":
-        return _ANY
+        return _ALWAYS_MET
     if not all(value.isdecimal() for value in term.values):
-        return _STRANGE
+        return _UNSUPPORTED
     if term.operator in ("Gt", "Lt") and len(term.values) == 1:
         if devices.pieces:
-            return _Outcome(why="a MIG device publishes its own memory, not that of its GPU")
+            return _Translation(why="a MIG device publishes its own memory, not that of its GPU")
         method = "isGreaterThan" if term.operator == "Gt" else "isLessThan"
-        return _Outcome(devices.memory(f'{method}(quantity("{int(term.values[0])}Mi"))'))
+        return _Translation(devices.memory(f'{method}(quantity("{int(term.values[0])}Mi"))'))
     wanted = {int(value) for value in term.values}
     models = [model for model in known_models("nvidia") if model.memory_mib in wanted]
     if wanted <= {model.memory_mib for model in models}:
-        # A capacity is a poor name for a model: its last digits change with the driver.
+        # Select the model, not the capacity, whose last digits change with the driver version.
         literals = (_quoted(model.product) for model in models)
-        return _among(devices.attribute("productName"), term.operator, literals)
-    return _Outcome(why="no known GPU has exactly this memory")
+        return _membership(devices.attribute("productName"), term.operator, literals)
+    return _Translation(why="no known GPU has exactly this memory")
 
 
-def _cloud(term: Term, devices: Devices) -> _Outcome:
+def _cloud(term: Term, devices: Devices) -> _Translation:
     if term.operator == "Exists":
-        return _ANY
+        return _ALWAYS_MET
     found = [products_of_cloud(value) for value in term.values]
     if not found or not all(found):
-        return _Outcome(why="the GPU model is unknown")
+        return _Translation(why="the GPU model is unknown")
     literals = (_quoted(name) for names in found for name in names)
-    return _among(devices.attribute("productName"), term.operator, literals)
+    return _membership(devices.attribute("productName"), term.operator, literals)
 
 
 def _marketed_memory(unit: int) -> _Translator:
-    """Memory as it is sold, in ``unit`` MiB: more than the driver counts, so the models that are meant are found."""
+    """Marketed memory in units of ``unit`` MiB; more than the driver reports, so it is mapped to models."""
 
-    def translate(term: Term, devices: Devices) -> _Outcome:
+    def translate(term: Term, devices: Devices) -> _Translation:
         if term.operator == "Exists":
-            return _ANY
+            return _ALWAYS_MET
         if not term.values or not all(value.isdecimal() for value in term.values):
-            return _STRANGE
+            return _UNSUPPORTED
         limits = [int(value) * unit for value in term.values]
         models = known_models("nvidia")
         if term.operator in ("In", "NotIn"):
             same = [model for model in models if marketed_mib(model) in limits]
             if {marketed_mib(model) for model in same} != set(limits):
-                return _Outcome(why="no known GPU has exactly this memory")
+                return _Translation(why="no known GPU has exactly this memory")
             literals = (_quoted(model.product) for model in same)
-            return _among(devices.attribute("productName"), term.operator, literals)
+            return _membership(devices.attribute("productName"), term.operator, literals)
         if devices.pieces:
-            return _Outcome(why="a MIG device publishes its own memory, not that of its GPU")
+            return _Translation(why="a MIG device publishes its own memory, not that of its GPU")
         if term.operator == "Gt":
             enough = [model for model in models if marketed_mib(model) > limits[0]]
             if not enough:
-                return _Outcome(why="no known GPU has more memory")
-            return _Outcome(devices.memory(f'compareTo(quantity("{enough[0].memory_mib}Mi")) >= 0'))
+                return _Translation(why="no known GPU has more memory")
+            return _Translation(devices.memory(f'compareTo(quantity("{enough[0].memory_mib}Mi")) >= 0'))
         small = [model for model in models if marketed_mib(model) < limits[0]]
         if term.operator == "Lt" and small:
-            return _Outcome(devices.memory(f'compareTo(quantity("{small[-1].memory_mib}Mi")) <= 0'))
-        return _STRANGE
+            return _Translation(devices.memory(f'compareTo(quantity("{small[-1].memory_mib}Mi")) <= 0'))
+        return _UNSUPPORTED
 
     return translate
 
@@ -226,37 +226,37 @@ def _marketed_memory(unit: int) -> _Translator:
 # --- AMD, Intel --------------------------------------------------------------------------------------------------
 
 
-def _amd_product(term: Term, devices: Devices) -> _Outcome:
+def _amd_product(term: Term, devices: Devices) -> _Translation:
     # The labeller writes underscores for blanks, and so does the driver.
     if term.operator == "Exists":
-        return _ANY
-    return _among(devices.attribute("productName"), term.operator, map(_quoted, term.values))
+        return _ALWAYS_MET
+    return _membership(devices.attribute("productName"), term.operator, map(_quoted, term.values))
 
 
 def _amd_model(of: Callable[[str], str]) -> _Translator:
-    """A fact that tells models apart, with what the labeller writes made into what a profile has."""
+    """A label value that identifies models; ``of`` converts it to the form in the GPU profiles."""
 
-    def translate(term: Term, devices: Devices) -> _Outcome:
+    def translate(term: Term, devices: Devices) -> _Translation:
         if term.operator == "Exists":
-            return _ANY
+            return _ALWAYS_MET
         wanted = {of(value) for value in term.values}
         models = [m for m in known_models("amd") if {m.pci_device, f"{round(m.memory_mib / 1024)}G"} & wanted]
-        told = {fact for m in models for fact in (m.pci_device, f"{round(m.memory_mib / 1024)}G")}
-        if not wanted or not wanted <= told:
-            return _Outcome(why="the GPU model is unknown")
-        return _among(devices.attribute("productName"), term.operator, (_quoted(m.product) for m in models))
+        known = {fact for m in models for fact in (m.pci_device, f"{round(m.memory_mib / 1024)}G")}
+        if not wanted or not wanted <= known:
+            return _Translation(why="the GPU model is unknown")
+        return _membership(devices.attribute("productName"), term.operator, (_quoted(m.product) for m in models))
 
     return translate
 
 
-def _intel_device(term: Term, devices: Devices) -> _Outcome:
-    """``gpu.intel.com/device-id.0300-56c0.present``: PCI class and device id stand in the label's name."""
+def _intel_device(term: Term, devices: Devices) -> _Translation:
+    """``gpu.intel.com/device-id.0300-56c0.present``: the label's name contains PCI class and device ID."""
     found = re.fullmatch(r"gpu\.intel\.com/device-id\.[0-9a-f]{4}-([0-9a-f]{4})\.(?:present|count)", term.key)
     if found is None or term.operator not in ("In", "Exists") or "false" in term.values:
-        return _STRANGE
+        return _UNSUPPORTED
     if term.key.endswith(".count") and term.operator == "In":
-        return _Outcome(why="it counts the GPUs of the node, which no device publishes")
-    return _Outcome(f'{devices.attribute("pciId")} == "0x{found[1]}"')
+        return _Translation(why="it counts the GPUs of the node, which no device publishes")
+    return _Translation(f'{devices.attribute("pciId")} == "0x{found[1]}"')
 
 
 # --- the table ---------------------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ def _intel_device(term: Term, devices: Devices) -> _Outcome:
 _NODE: Final = "it describes the node: no device publishes the number of GPUs"
 _MACHINE: Final = "it names a machine type, not a GPU model; it still works as a node label"
 _PLUGIN: Final = "it describes how the device plugin shared GPUs; the claim specifies this now"
-_ASKED: Final = "the request specifies the profile"
+_IN_REQUEST: Final = "the request specifies the profile"
 _VENDOR: Final = "the request's class specifies it"
 _GPU_MODE: Final = "no device publishes this"
 
@@ -283,15 +283,15 @@ def _rows() -> Iterable[tuple[str, str, _Translator]]:
     yield "nvidia", gpu + "(replicas|sharing-strategy)", _drop(_PLUGIN)
     yield "nvidia", gpu + "present", _drop(_VENDOR)
     yield "nvidia", r"nvidia\.com/gpu\.deploy\..+|nvidia\.com/(mps\.capable|device-plugin\.config)", _drop(_PLUGIN)
-    yield "nvidia", r"nvidia\.com/mig\.(strategy|config|config\.state)", _drop(_ASKED)
-    yield "nvidia", r"nvidia\.com/mig-.+\.(count|product|memory|replicas|sharing-strategy)", _drop(_ASKED)
+    yield "nvidia", r"nvidia\.com/mig\.(strategy|config|config\.state)", _drop(_IN_REQUEST)
+    yield "nvidia", r"nvidia\.com/mig-.+\.(count|product|memory|replicas|sharing-strategy)", _drop(_IN_REQUEST)
     yield "nvidia", gpu + "count", _keep(_NODE)
     yield "nvidia", gpu + "machine", _keep(_MACHINE)
     yield "nvidia", r"nvidia\.com/(gpu|mig|vgpu|cuda|gfd)[.-].+", _keep(_GPU_MODE)
     yield "nvidia", r"feature\.node\.kubernetes\.io/pci-(0300_|0302_)?10de\.present", _drop(_VENDOR)
     yield "nvidia", r"cloud\.google\.com/gke-accelerator", _cloud
     yield "nvidia", r"cloud\.google\.com/gke-(gpu-sharing-strategy|max-shared-clients-per-gpu)", _drop(_PLUGIN)
-    yield "nvidia", r"cloud\.google\.com/gke-gpu-partition-size", _drop(_ASKED)
+    yield "nvidia", r"cloud\.google\.com/gke-gpu-partition-size", _drop(_IN_REQUEST)
     yield "nvidia", r"cloud\.google\.com/gke-accelerator-count", _keep(_NODE)
     yield "nvidia", r"cloud\.google\.com/gke-gpu(-.+)?", _keep(_GPU_MODE)
     yield "nvidia", r"karpenter\.k8s\.aws/instance-gpu-name|k8s\.amazonaws\.com/accelerator", _cloud
@@ -305,7 +305,7 @@ def _rows() -> Iterable[tuple[str, str, _Translator]]:
     yield "amd", r"(beta\.)?amd\.com/gpu\.product-name", _amd_product
     yield "amd", r"(beta\.)?amd\.com/gpu\.device-id", _amd_model(lambda value: f"0x{value}")
     yield "amd", r"(beta\.)?amd\.com/gpu\.vram", _amd_model(str)
-    yield "amd", r"amd\.com/(compute-memory-partition|gpu\.compute-memory-partition)", _drop(_ASKED)
+    yield "amd", r"amd\.com/(compute-memory-partition|gpu\.compute-memory-partition)", _drop(_IN_REQUEST)
     yield "amd", r"(beta\.)?amd\.com/.+", _keep(_GPU_MODE)
     yield "amd", r"feature\.node\.kubernetes\.io/(amd-gpu|pci-(0300_|0302_|1200_)?1002\.present)", _drop(_VENDOR)
     yield "intel", r"gpu\.intel\.com/device-id\..+", _intel_device
@@ -314,11 +314,11 @@ def _rows() -> Iterable[tuple[str, str, _Translator]]:
     yield "", r"(beta\.kubernetes\.io|node\.kubernetes\.io)/instance-type", _keep(_MACHINE)
 
 
-def _accelerator(term: Term, devices: Devices) -> _Outcome:
-    """AKS labels its GPU nodes by vendor; elsewhere people have used the same name for models."""
+def _accelerator(term: Term, devices: Devices) -> _Translation:
+    """AKS labels its GPU nodes by vendor; elsewhere the same label names the model."""
     if term.operator == "In" and term.values == (devices.vendor,):
-        return _Outcome(why=_VENDOR, dropped=True)
-    return _cloud(term, devices) if devices.vendor == "nvidia" else _Outcome(why="the GPU model is unknown")
+        return _Translation(why=_VENDOR, dropped=True)
+    return _cloud(term, devices) if devices.vendor == "nvidia" else _Translation(why="the GPU model is unknown")
 
 
 _TABLE: Final = tuple((vendor, re.compile(pattern), translate) for vendor, pattern, translate in _rows())

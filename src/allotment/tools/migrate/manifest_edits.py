@@ -1,4 +1,4 @@
-"""The edits that move a workload from extended resources to a claim, and nothing else of its manifest."""
+"""The minimal manifest edits that move a workload from extended resources to a claim."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 from allotment.model.editing.edits import Edit, InsertItem, Remove, SetValue
 from allotment.model.loading.marks import Path
-from allotment.tools.migrate.actions import Course
-from allotment.tools.migrate.claim_plan import Use
-from allotment.tools.migrate.plugin_requests import WorkloadAsk
+from allotment.tools.migrate.actions import Action
+from allotment.tools.migrate.claim_plan import ContainerUse
+from allotment.tools.migrate.plugin_requests import WorkloadRequests
 from allotment.tools.migrate.tolerations import toleration
 from allotment.tools.views import at, mapping
 
 
-def entry_name(workload: WorkloadAsk) -> str:
-    """How the pod calls the claim: ``gpu``, or with a number where it has such a claim already."""
+def entry_name(workload: WorkloadRequests) -> str:
+    """The pod's name for the claim: ``gpu``, with a number if that name is taken."""
     taken = {entry.name for entry in workload.view.entries}
     number, name = 1, "gpu"
     while name in taken:
@@ -24,22 +24,22 @@ def entry_name(workload: WorkloadAsk) -> str:
     return name
 
 
-def edits_of(course: Course, refers: tuple[str, str]) -> list[Edit]:
+def edits_of(action: Action, refers: tuple[str, str]) -> list[Edit]:
     """The edits for one workload. ``refers``: field and name, ``resourceClaimTemplateName`` and ``web-gpu``."""
-    workload, view = course.workload, course.workload.view
+    workload, view = action.workload, action.workload.view
     name = entry_name(workload)
     edits: list[Edit] = []
-    for use in course.uses:
+    for use in action.uses:
         edits += _container(view.document.tree, use, name)
-    edits += (Remove(path) for path in course.where.removed)
-    tolerations = [toleration(key) for key in course.tolerations]
+    edits += (Remove(path) for path in action.affinity.removed)
+    tolerations = [toleration(key) for key in action.tolerations]
     if tolerations:
         edits += _added(view.tree, view.spec, "tolerations", tolerations)
     edits += _added(view.tree, view.spec, "resourceClaims", [{"name": name, refers[0]: refers[1]}])
     return edits
 
 
-def _container(tree: dict[str, Any], use: Use, name: str) -> Iterator[Edit]:
+def _container(tree: dict[str, Any], use: ContainerUse, name: str) -> Iterator[Edit]:
     path: Path = (*use.path, "resources")
     resources = mapping(at(tree, path))
     for field in ("limits", "requests"):

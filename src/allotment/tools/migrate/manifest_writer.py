@@ -1,4 +1,4 @@
-"""New objects as YAML that people like to read: with a comment that says why, and what each selector stands for."""
+"""Writes new objects as YAML, with comments for their purpose and the origin of each selector."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from allotment.tools.migrate.claim_plan import Plan, Request
+from allotment.tools.migrate.claim_plan import ClaimPlan, ClaimRequest
 
 _WIDTH: Final = 80
 _PLAIN: Final = re.compile(r"[A-Za-z0-9/][A-Za-z0-9./_-]*")
 
 
-def claim_text(kind: str, name: str, namespace: str, plan: Plan, why: str) -> str:
-    """A ResourceClaim or ResourceClaimTemplate; an empty namespace is left to whoever applies it."""
+def claim_text(kind: str, name: str, namespace: str, plan: ClaimPlan, why: str) -> str:
+    """A ResourceClaim or ResourceClaimTemplate; an empty namespace is omitted."""
     template = kind == "ResourceClaimTemplate"
     indent = "    " if template else "  "
     lines = [*_comment(why), *_head(kind, name, namespace), "spec:", *(["  spec:"] if template else [])]
@@ -34,7 +34,7 @@ def _head(kind: str, name: str, namespace: str) -> list[str]:
     return ["apiVersion: resource.k8s.io/v1", f"kind: {kind}", "metadata:", f"  name: {_scalar(name)}", *where]
 
 
-def _devices(plan: Plan) -> Iterator[str]:
+def _devices(plan: ClaimPlan) -> Iterator[str]:
     yield "devices:"
     yield "  requests:"
     for request in plan.requests:
@@ -54,7 +54,7 @@ def _devices(plan: Plan) -> Iterator[str]:
         yield from _tree(config.parameters, "        ")
 
 
-def _request(request: Request) -> Iterator[str]:
+def _request(request: ClaimRequest) -> Iterator[str]:
     kind = request.kind
     yield f"- name: {_scalar(request.name)}"
     yield "  exactly:"
@@ -78,7 +78,7 @@ def _request(request: Request) -> Iterator[str]:
 
 
 def _expression(text: str, indent: str) -> Iterator[str]:
-    """On one line in single quotes; a long one folded before its operators, which YAML joins by blanks again."""
+    """The expression in single quotes; a long one is folded before its operators, which YAML joins with spaces."""
     line = f"{indent}expression: '{_in_quotes(text)}'"
     if len(line) <= _WIDTH + 20 or not re.search(r" (?:&&|\|\|) ", text):
         yield line
@@ -97,7 +97,7 @@ def _tree(tree: Mapping[str, Any], indent: str) -> Iterator[str]:
 
 
 def _scalar(value: str | int) -> str:
-    """A value as YAML: numbers plain, and in quotes what YAML would read as anything but a string."""
+    """A value as YAML: numbers plain, and strings quoted if YAML would not read them as strings."""
     if isinstance(value, int):
         return str(value)
     plain = _PLAIN.fullmatch(value) and not re.fullmatch(

@@ -1,11 +1,11 @@
-"""What else to know of a workload that changes: how its kind takes a new pod template, and what stays behind."""
+"""Advice for a workload that changes: how its kind applies a new pod template, and what is not migrated."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from allotment.tools.migrate.actions import Course
+from allotment.tools.migrate.actions import Action
 from allotment.tools.views import at, items, mapping, text
 
 _SCHEDULER: Final = "default-scheduler"
@@ -16,21 +16,21 @@ _READ_BY_AUTOSCALERS: Final = (
 )
 
 
-def notes_of(course: Course) -> tuple[str, ...]:
-    """The notes, each a sentence or two."""
-    found = [note for write in _ALWAYS for note in write(course)]
-    if course.decision.changes:
-        found += [note for write in _CHANGED for note in write(course)]
+def notes_of(action: Action) -> tuple[str, ...]:
+    """The notes for a workload, each one or two sentences."""
+    found = [note for write in _ALWAYS for note in write(action)]
+    if action.decision.changes:
+        found += [note for write in _CHANGED for note in write(action)]
     return tuple(dict.fromkeys(found))
 
 
-def _unknown(course: Course) -> Iterable[str]:
-    for resource in course.workload.unknown if course.workload.asks else ():
+def _unknown(action: Action) -> Iterable[str]:
+    for resource in action.workload.unknown if action.workload.requests else ():
         yield f"{resource} is not a known resource; it is not changed."
 
 
-def _kind(course: Course) -> Iterable[str]:
-    view = course.workload.view
+def _kind(action: Action) -> Iterable[str]:
+    view = action.workload.view
     if view.custom:
         yield (
             f"{view.kind} is a custom resource: if its CRD is too old for resourceClaims, the dry run rejects them. "
@@ -45,7 +45,7 @@ def _kind(course: Course) -> Iterable[str]:
             yield "The claims of a pod are immutable: delete the pod and create it again."
         case "ReplicaSet" | "ReplicationController":
             yield "Running pods do not change: delete them one by one."
-        case "Deployment" if _surges(spec) and course.decision.outcome == "template":
+        case "Deployment" if _surges(spec) and action.decision.outcome == "template":
             yield (
                 "The rolling update starts a new pod before it stops an old one and needs one more GPU: keep one "
                 "free, or set strategy.rollingUpdate.maxSurge to 0."
@@ -61,67 +61,67 @@ def _surges(spec: dict[str, Any]) -> bool:
     return mapping(strategy.get("rollingUpdate")).get("maxSurge") not in (0, "0", "0%")
 
 
-def _together(course: Course) -> Iterable[str]:
-    if course.decision.outcome == "claim":
+def _together(action: Action) -> Iterable[str]:
+    if action.decision.outcome == "claim":
         yield "A claim is bound to one node: all its pods run there, and stay pending while that node is down."
         yield "During the change, old pods still share their GPU and new pods need another: keep one GPU free."
 
 
-def _autoscaler(course: Course) -> Iterable[str]:
-    for label in course.where.labels:
+def _autoscaler(action: Action) -> Iterable[str]:
+    for label in action.affinity.labels:
         if label.term.startswith(_READ_BY_AUTOSCALERS) and (label.expression or label.dropped):
             yield f"Autoscalers select machines by {label.term}: make sure that yours adds nodes for claims."
 
 
-def _left(course: Course) -> Iterable[str]:
-    for label in course.where.labels:
+def _left(action: Action) -> Iterable[str]:
+    for label in action.affinity.labels:
         if not label.expression and not label.dropped:
             yield f"{label.term} stays: {label.why}."
-    if course.workload.preferred:
+    if action.workload.preferred:
         yield "Preferred node affinity stays: it ranks nodes while they have the labels."
 
 
-def _tolerations(course: Course) -> Iterable[str]:
-    for key in course.tolerations:
+def _tolerations(action: Action) -> Iterable[str]:
+    for key in action.tolerations:
         yield (
             f"Toleration {key} is added: the admission plugin ExtendedResourceToleration adds it only to pods that "
             "request the resource."
         )
 
 
-def _priority(course: Course) -> Iterable[str]:
-    name = text(course.workload.view.tree.get("priorityClassName"))
-    if name and course.decision.outcome in ("class", "template", "claim"):
-        yield f"priorityClassName {name}: preemption does not free DRA devices, so it no longer makes room for its GPUs."
+def _priority(action: Action) -> Iterable[str]:
+    name = text(action.workload.view.tree.get("priorityClassName"))
+    if name and action.decision.outcome in ("class", "template", "claim"):
+        yield f"priorityClassName {name}: preemption frees no DRA devices, so it no longer makes room for its GPUs."
 
 
-def _scheduler(course: Course) -> Iterable[str]:
-    name = text(course.workload.view.tree.get("schedulerName"))
+def _scheduler(action: Action) -> Iterable[str]:
+    name = text(action.workload.view.tree.get("schedulerName"))
     if name and name != _SCHEDULER:
         yield f"schedulerName {name} stays: that scheduler must support ResourceClaims; otherwise remove the field."
 
 
-def _queue(course: Course) -> Iterable[str]:
-    labels = mapping(at(course.workload.view.document.tree, ("metadata", "labels")))
+def _queue(action: Action) -> Iterable[str]:
+    labels = mapping(at(action.workload.view.document.tree, ("metadata", "labels")))
     if any(key.startswith("kueue.x-k8s.io/") for key in labels):
         yield "Kueue counts the old resource name: map the DeviceClass to it (deviceClassMappings)."
 
 
-def _ray(course: Course) -> Iterable[str]:
-    if course.workload.view.custom and course.workload.view.document.api_version.startswith("ray.io/"):
+def _ray(action: Action) -> Iterable[str]:
+    if action.workload.view.custom and action.workload.view.document.api_version.startswith("ray.io/"):
         yield "Ray reads a pod's number of GPUs from its limits: set num-gpus in rayStartParams."
 
 
-def _environment(course: Course) -> Iterable[str]:
-    tree = course.workload.view.document.tree
-    for container in course.workload.containers:
+def _environment(action: Action) -> Iterable[str]:
+    tree = action.workload.view.document.tree
+    for container in action.workload.containers:
         for _, variable in items(mapping(at(tree, container.path)).get("env")):
             if variable.get("name") in ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"):
                 name = variable["name"]
                 yield f"Container {container.name} sets {name}, which bypasses the claim: remove it."
 
 
-_Writer = Callable[[Course], Iterable[str]]
+_Writer = Callable[[Action], Iterable[str]]
 _ALWAYS: Final[tuple[_Writer, ...]] = (_unknown, _priority)
 _CHANGED: Final[tuple[_Writer, ...]] = (
     _kind,

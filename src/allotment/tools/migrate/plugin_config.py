@@ -1,7 +1,7 @@
-"""How a device plugin hands out GPUs several times: what its config maps and the nodes' labels say.
+"""Reads how a device plugin shares GPUs, from its ConfigMaps and node labels.
 
-NVIDIA's plugin reads a file with ``sharing.timeSlicing`` or ``sharing.mps``, which people keep in a ConfigMap under any
-key; feature discovery repeats it as labels of the nodes. GKE has labels of its own.
+NVIDIA's plugin reads a file with ``sharing.timeSlicing`` or ``sharing.mps``, usually kept in a ConfigMap under any key;
+feature discovery publishes it as node labels. GKE has its own labels.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ STRATEGY_LABELS: Final = ("nvidia.com/gpu.sharing-strategy", "cloud.google.com/g
 _SINGLE_MIG: Final = re.compile(r".+-MIG-([1-9][0-9]*g\.[0-9]+gb(?:\.me|\+me)?)(?:-SHARED)?")
 
 
-def configured(documents: Iterable[Document]) -> dict[str, Sharing]:
-    """Sharing by the name of the resource that pods ask for, from the plugin's config maps among the documents.
+def sharing_from_configs(documents: Iterable[Document]) -> dict[str, Sharing]:
+    """Sharing by the name of the requested resource, from the plugin's ConfigMaps among the documents.
 
-    Where several configs say different things (one per kind of node), the first holds.
+    If several configs differ (one per kind of node), the first wins.
     """
     found: dict[str, Sharing] = {}
     for document in documents:
@@ -46,40 +46,40 @@ def configured(documents: Iterable[Document]) -> dict[str, Sharing]:
     return found
 
 
-def _in_config(config: Mapping[str, Any], told_by: str) -> Iterable[tuple[str, Sharing]]:
+def _in_config(config: Mapping[str, Any], source: str) -> Iterable[tuple[str, Sharing]]:
     sharing = mapping(config.get("sharing"))
-    ways: tuple[tuple[str, Strategy], ...] = (("timeSlicing", "time-slicing"), ("mps", "mps"))
-    for field, strategy in ways:
-        way = mapping(sharing.get(field))
-        for _, resource in items(way.get("resources")):
+    sections: tuple[tuple[str, Strategy], ...] = (("timeSlicing", "time-slicing"), ("mps", "mps"))
+    for field, strategy in sections:
+        settings = mapping(sharing.get(field))
+        for _, resource in items(settings.get("resources")):
             name, replicas = text(resource.get("name")), resource.get("replicas")
             if not name or not isinstance(replicas, int) or replicas < 2:
                 continue
             name = name if "/" in name else f"nvidia.com/{name}"
             renamed = text(resource.get("rename"))
-            shown = renamed or (f"{name}.shared" if way.get("renameByDefault") is True else name)
-            yield shown, Sharing(strategy=strategy, replicas=replicas, told_by=told_by)
+            shown = renamed or (f"{name}.shared" if settings.get("renameByDefault") is True else name)
+            yield shown, Sharing(strategy=strategy, replicas=replicas, source=source)
 
 
-def selected(terms: Iterable[Term]) -> Sharing | None:
-    """Sharing that a workload's own selectors name; None where they name none."""
+def sharing_from_selectors(terms: Iterable[Term]) -> Sharing | None:
+    """The sharing that a workload's own selectors require, or None."""
     strategy: Strategy = ""
-    replicas, told_by = 0, ""
+    replicas, source = 0, ""
     for term in terms:
         if term.operator not in ("In", "Gt", "Exists"):
             continue
         value = term.values[0] if len(term.values) == 1 else ""
         if term.key in STRATEGY_LABELS and value in _STRATEGIES:
-            strategy, told_by = _STRATEGIES[value], told_by or f"label {term.key}"
+            strategy, source = _STRATEGIES[value], source or f"label {term.key}"
         elif term.key in REPLICAS_LABELS and term.operator == "In" and value.isdecimal() and int(value) > 1:
-            replicas, told_by = int(value), f"label {term.key}"
+            replicas, source = int(value), f"label {term.key}"
         elif term.key == "nvidia.com/gpu.product" and term.values and all(v.endswith("-SHARED") for v in term.values):
-            told_by = told_by or f"label {term.key}"
-    return Sharing(strategy=strategy, replicas=replicas, told_by=told_by) if told_by else None
+            source = source or f"label {term.key}"
+    return Sharing(strategy=strategy, replicas=replicas, source=source) if source else None
 
 
 def single_profile(product: str) -> str:
-    """The MIG profile in a product's name, where every GPU of the node is cut alike (strategy ``single``), or empty.
+    """The MIG profile in a product label if all GPUs of the node have one profile (strategy ``single``), or empty.
 
     >>> single_profile("NVIDIA-A100-SXM4-40GB-MIG-1g.5gb.me-SHARED"), single_profile("Tesla-T4")
     ('1g.5gb+me', '')
@@ -88,8 +88,8 @@ def single_profile(product: str) -> str:
     return found[1].replace(".me", "+me") if found else ""
 
 
-def cut_on_nodes(target: Target, terms: Iterable[Term]) -> str:
-    """The profile that ``nvidia.com/gpu`` stands for on all nodes of the cluster that a pod may use; empty if none."""
+def profile_of_nodes(target: Target, terms: Iterable[Term]) -> str:
+    """The MIG profile of ``nvidia.com/gpu`` on all nodes of the cluster that a pod may use; empty if none."""
     found = {
         single_profile(node.metadata.labels.get("nvidia.com/gpu.product", ""))
         for node in target.nodes
@@ -109,8 +109,8 @@ def _is_allowed(node: Node, terms: tuple[Term, ...]) -> bool:
         return False
 
 
-def on_nodes(target: Target) -> Sharing | None:
-    """Sharing that the labels of the cluster's GPU nodes agree on; None where they do not, or say nothing."""
+def sharing_of_nodes(target: Target) -> Sharing | None:
+    """The sharing in the labels of the cluster's GPU nodes; None if they differ or have none."""
     found: set[Sharing] = set()
     for node in target.nodes:
         labels = node.metadata.labels
@@ -120,7 +120,7 @@ def on_nodes(target: Target) -> Sharing | None:
         written = next((labels[key] for key in STRATEGY_LABELS if key in labels), "")
         strategy: Strategy = _STRATEGIES.get(written, "")
         number = int(replicas) if replicas.isdecimal() else 0
-        told_by = "labels of the nodes"
-        found.add(Sharing(strategy=strategy, replicas=number if number > 1 else 0, told_by=told_by))
+        source = "labels of the nodes"
+        found.add(Sharing(strategy=strategy, replicas=number if number > 1 else 0, source=source))
     only = found.pop() if len(found) == 1 else None
     return only if only is not None and only.replicas else None

@@ -1,12 +1,14 @@
-"""What a workload asks of a device plugin, as values: the same words for every vendor's resource names.
+"""A workload's requests to device plugins, in a vendor-neutral form.
 
-A device plugin knows counts only; which GPU it is stands in labels of nodes, and how much of one in the plugin's own
-settings. All of it together is one ask.
+A device plugin only counts; node labels specify the GPU model, and the plugin's configuration how it is shared. A
+request combines all of it.
 """
 
 from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple, TypeAlias
+
+from msgspec import field
 
 from allotment.model.loading.marks import Path
 from allotment.model.meta import ObjectKey, Value
@@ -14,40 +16,40 @@ from allotment.tools.views import PodView
 
 Vendor: TypeAlias = Literal["nvidia", "amd", "intel"]
 
-#: ``whole``: GPUs by count. ``piece``: a part that the hardware cuts off (MIG, an AMD partition). ``share``: one of N
-#: turns at a GPU (time-slicing, MPS). ``fraction``: an amount of memory or cores. ``monitoring``: all, to look at.
-Sort: TypeAlias = Literal["whole", "piece", "share", "fraction", "monitoring"]
+#: ``whole``: GPUs by count. ``piece``: a hardware partition (MIG, an AMD partition). ``share``: one of N shares of a
+#: GPU (time-slicing, MPS). ``fraction``: an amount of memory or cores. ``monitoring``: access to all GPUs.
+Usage: TypeAlias = Literal["whole", "piece", "share", "fraction", "monitoring"]
 
-#: ``init`` ends before the others start; a ``sidecar`` is an init container that stays.
+#: ``init`` ends before the others start; a ``sidecar`` is an init container that keeps running.
 Role: TypeAlias = Literal["container", "init", "sidecar"]
 
-#: How a name ends that the API server completes (``generateName``); no name has it.
+#: Suffix of names that the API server completes (``generateName``); invalid in real names.
 GENERATED: Final = "*"
 
 Strategy: TypeAlias = Literal["", "time-slicing", "mps"]
 
 
 class Sharing(Value, frozen=True):
-    """How the device plugin lets pods share a GPU: by which means, and how many (0: nobody says).
+    """How the device plugin shares a GPU: the strategy, and the number of pods per GPU (0: unknown).
 
-    ``told_by`` says where that stands: ``label nvidia.com/gpu.replicas``, ``ConfigMap gpu-operator/time-slicing``.
+    ``source``: where this is configured: ``label nvidia.com/gpu.replicas``, ``ConfigMap gpu-operator/time-slicing``.
     """
 
     strategy: Strategy = ""
     replicas: int = 0
-    told_by: str = ""
+    source: str = field(name="toldBy", default="")
 
 
-class Ask(Value, frozen=True):
-    """What one container asks for, of one resource.
+class PluginRequest(Value, frozen=True):
+    """A container's request for one resource.
 
-    ``resource`` is its name as written, ``count`` how many. ``profile``: of a piece, as the driver publishes it
-    (``1g.5gb``, ``cpx_nps1``). ``memory_mib``, ``memory_percent`` and ``cores`` (percent) are a fraction of each GPU,
-    and 0 where nothing is asked. ``kernel_driver``: of an Intel GPU (``i915``, ``xe``).
+    ``resource``: its name as written; ``profile``: of a piece, as the driver publishes it (``1g.5gb``, ``cpx_nps1``).
+    ``memory_mib``, ``memory_percent`` and ``cores`` (percent): a fraction of each GPU, 0 if not requested.
+    ``kernel_driver``: of an Intel GPU (``i915``, ``xe``).
     """
 
     vendor: Vendor
-    sort: Sort
+    usage: Usage = field(name="sort")
     resource: str
     count: int
     profile: str = ""
@@ -58,20 +60,20 @@ class Ask(Value, frozen=True):
     kernel_driver: str = ""
 
 
-class ContainerAsk(Value, frozen=True):
-    """A container that asks. ``resources``: all the names that make up its asks, as in its limits or requests."""
+class ContainerRequests(Value, frozen=True):
+    """A container with plugin requests. ``resources``: the resource names behind them, as in limits or requests."""
 
     path: Path
     name: str
     role: Role
-    asks: tuple[Ask, ...]
+    requests: tuple[PluginRequest, ...] = field(name="asks")
     resources: tuple[str, ...]
 
 
 class Term(NamedTuple):
-    """One requirement on a label of the node: ``operator`` as in node affinity; a nodeSelector's entry is ``In`` one.
+    """A requirement on a node label: ``operator`` as in node affinity; a nodeSelector entry is ``In`` with one value.
 
-    ``path`` is that of the entry, in the document.
+    ``path``: the path of the entry in the document.
     """
 
     path: Path
@@ -87,13 +89,12 @@ class Term(NamedTuple):
         return f"{self.key} {self.operator}" + (f" ({listed})" if listed else "")
 
 
-class WorkloadAsk:
-    """A workload that asks a device plugin for something.
+class WorkloadRequests:
+    """A workload with device plugin requests.
 
-    ``selector``: the requirements of nodeSelector. ``affinity``: those of required node affinity, by term (of which
-    any is enough); ``preferred``: whether it prefers nodes by labels, too. ``unknown``: resources that look like a
-    vendor's, and are none that is known here; ``unreadable``: amounts that are no numbers. ``bare``: no pod is written,
-    only what a container of it is to have.
+    ``selector``: the requirements of nodeSelector. ``affinity``: those of required node affinity, by alternative term;
+    ``preferred``: those of preferred node affinity. ``unknown``: unknown resources of known vendors; ``unreadable``:
+    amounts that are not numbers. ``bare``: it has no pod template, only container resources.
     """
 
     __slots__ = ("affinity", "bare", "containers", "preferred", "selector", "unknown", "unreadable", "view")
@@ -101,7 +102,7 @@ class WorkloadAsk:
     def __init__(
         self,
         view: PodView,
-        containers: tuple[ContainerAsk, ...],
+        containers: tuple[ContainerRequests, ...],
         selector: tuple[Term, ...] = (),
         affinity: tuple[tuple[Term, ...], ...] = (),
         preferred: tuple[Term, ...] = (),
@@ -120,16 +121,16 @@ class WorkloadAsk:
 
     @property
     def subject(self) -> str:
-        """``Deployment shop/web``, ``PyTorchJob ml/bert (Worker)``; of a piece of a manifest only ``Pod``."""
+        """``Deployment shop/web``, ``PyTorchJob ml/bert (Worker)``; only the kind if it has no name."""
         return subject_of(self.view.kind, self.view.key, self.view.part)
 
     @property
-    def asks(self) -> tuple[Ask, ...]:
-        """The asks of all containers, in their order."""
-        return tuple(ask for container in self.containers for ask in container.asks)
+    def requests(self) -> tuple[PluginRequest, ...]:
+        """The requests of all containers, in order."""
+        return tuple(request for container in self.containers for request in container.requests)
 
 
 def subject_of(kind: str, key: ObjectKey, part: str = "") -> str:
-    """How a workload is called: with its namespace, and with the part of it that makes the pods."""
+    """The display name of a workload: kind, namespace, name, and the part that creates the pods."""
     named = f"{kind} {key}" if key.name else kind
     return f"{named} ({part})" if part else named

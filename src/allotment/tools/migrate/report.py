@@ -1,4 +1,4 @@
-"""What ``migrate`` answers, as values: the decisions, the manifests before and after. Screens and JSON show it."""
+"""The result of ``migrate``: decisions, and manifests before and after; text and JSON output render it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from typing import Final
 from allotment.model.loading import Document
 from allotment.model.meta import ObjectKey, Value
 from allotment.tools.migrate.decision import Decision
-from allotment.tools.migrate.plugin_requests import GENERATED, ContainerAsk, subject_of
+from allotment.tools.migrate.plugin_requests import GENERATED, ContainerRequests, subject_of
 from allotment.tools.migrate.target import Target
 
 
 class Section(Value, frozen=True, omit_defaults=False):
-    """``title`` in a few words, ``lines`` as they are to be read, each a paragraph.
+    """A titled section of the output; each item of ``lines`` is a paragraph.
 
-    A line that begins with a blank is a command: it is to be copied, and so it is not broken. ``table`` stands below
-    the first line, its headers first. ``fine`` is false where something stands in the way, which the exit code tells.
-    ``data`` is the same for programs.
+    A line that begins with a space is a command and is not wrapped. ``table`` is printed below the first line, headers
+    first. ``fine`` is false if something blocks the migration, which sets the exit code. ``data`` is the JSON form.
     """
 
     title: str
@@ -28,14 +27,14 @@ class Section(Value, frozen=True, omit_defaults=False):
     data: dict[str, object] = {}
 
 
-#: Where new DeviceClasses go, which are nobody's file.
+#: The file for new DeviceClasses, which belong to no input file.
 CLASSES_FILE: Final = "device-classes.yaml"
 
 
 class Label(Value, frozen=True):
-    """What became of a requirement on a node label: ``term`` as written, the CEL ``expression`` that took its place.
+    """The migration of a requirement on a node label: ``term`` as written, and the CEL ``expression`` replacing it.
 
-    Without an expression it was ``dropped``, or it is kept; ``why`` says why.
+    Without an expression the requirement is ``dropped`` or kept; ``why`` is the reason.
     """
 
     term: str
@@ -44,12 +43,13 @@ class Label(Value, frozen=True):
     why: str = ""
 
 
-class Migrated(Value, frozen=True):
-    """One workload that asks a device plugin. ``replicas``: pods that run at once (of a DaemonSet: 0, one per node).
+class MigratedWorkload(Value, frozen=True):
+    """A workload that requests device plugin resources, with its decision.
 
-    ``claim``: the template or claim that its pods name now, ``kind/namespace/name`` in ``claim_kind``, ``claim_name``.
-    ``notes``: what else to know, each a sentence. ``custom``: its kind is not Kubernetes' own; ``part`` is then what of
-    it makes the pods (``Worker``), where that is to be told.
+    ``replicas``: the number of concurrent pods (0 for a DaemonSet, which has one per node). ``claim_kind`` and
+    ``claim_name``: the template or claim that its pods now name. ``notes``: further advice, a sentence each.
+    ``custom``: its kind is not built into Kubernetes; ``part`` is then the part of it that creates the pods
+    (``Worker``), if there are several.
     """
 
     kind: str
@@ -58,7 +58,7 @@ class Migrated(Value, frozen=True):
     file: str
     line: int
     replicas: int
-    containers: tuple[ContainerAsk, ...]
+    containers: tuple[ContainerRequests, ...]
     decision: Decision
     labels: tuple[Label, ...] = ()
     claim_kind: str = ""
@@ -69,19 +69,19 @@ class Migrated(Value, frozen=True):
 
     @property
     def generated(self) -> bool:
-        """Whether each creation makes an object of another name (``generateName``)."""
+        """Whether the API server generates its name (``generateName``)."""
         return self.name.endswith(GENERATED)
 
     @property
     def subject(self) -> str:
-        """``Deployment shop/web``, ``PyTorchJob ml/bert (Worker)``; of a piece of a manifest only ``Pod``."""
+        """``Deployment shop/web``, ``PyTorchJob ml/bert (Worker)``; only the kind if it has no name."""
         return subject_of(self.kind, ObjectKey(self.namespace, self.name), self.part)
 
 
-class Made(Value, frozen=True):
-    """A new object: ``text`` is its YAML with comments, ``file`` the one that it goes to (empty: ``device-classes``).
+class NewObject(Value, frozen=True):
+    """A new object: ``text`` is its YAML with comments, ``file`` its file (empty for a DeviceClass).
 
-    ``users``: the workloads that it is for, as their ``subject``.
+    ``users``: the ``subject`` of each workload that uses it.
     """
 
     kind: str
@@ -94,18 +94,19 @@ class Made(Value, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """All of it.
+    """The result of a migration.
 
-    ``workloads`` in the order of the files. ``made``: claims and templates; ``classes``: new DeviceClasses. ``sources``
-    are the texts of all files before, ``texts`` those of files that change or are new, by name. ``before`` and
-    ``after`` are the documents of all files, ``after`` as read again from the new texts, with the new objects (classes,
-    too). ``unwritten``: files whose text could not be changed, and why. ``namespace``: of objects that name none.
+    ``workloads``: in the order of the files. ``new_objects``: claims and templates; ``classes``: new DeviceClasses.
+    ``sources``: the original texts of all files; ``texts``: the texts of changed and new files, by name. ``before`` and
+    ``after``: the documents of all files; ``after`` is parsed from the new texts and includes the new objects and
+    classes. ``unwritten``: files whose text could not be changed, with the reason. ``namespace``: the namespace of
+    objects that do not specify one.
     """
 
     target: Target
-    workloads: tuple[Migrated, ...]
-    made: tuple[Made, ...]
-    classes: tuple[Made, ...]
+    workloads: tuple[MigratedWorkload, ...]
+    new_objects: tuple[NewObject, ...]
+    classes: tuple[NewObject, ...]
     sources: Mapping[str, str]
     texts: Mapping[str, str]
     before: tuple[Document, ...]
@@ -115,7 +116,7 @@ class Migration:
 
     @property
     def new_texts(self) -> dict[str, str]:
-        """The texts of files that change or are new, by name; new classes have a file of their own."""
+        """The texts of changed and new files, by name; new classes are in a separate file."""
         texts = {file: text for file, text in self.texts.items() if text != self.sources.get(file)}
         if self.classes:
             texts[CLASSES_FILE] = "---\n".join(one.text for one in self.classes)
@@ -123,5 +124,5 @@ class Migration:
 
     @property
     def decided(self) -> bool:
-        """Whether every workload has a way."""
+        """Whether every workload can be migrated or left as it is."""
         return not self.unwritten and all(one.decision.outcome != "cannot" for one in self.workloads)

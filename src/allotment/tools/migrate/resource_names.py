@@ -1,4 +1,4 @@
-"""Resource names of device plugins: which vendor's, and what one of them is.
+"""Parses the resource names of device plugins.
 
 NVIDIA's plugin has ``nvidia.com/gpu`` and one name per MIG profile, each with ``.shared`` where it is handed out
 several times; HAMi and Volcano add amounts of memory and cores to a number of GPUs. AMD's has ``amd.com/gpu``, or one
@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from allotment.model.quantity import Quantity, QuantityError
-from allotment.tools.migrate.plugin_requests import Ask, ContainerAsk, Sharing, Sort, Vendor
+from allotment.tools.migrate.plugin_requests import ContainerRequests, PluginRequest, Sharing, Usage, Vendor
 
 SHARED: Final = ".shared"
 _MIG: Final = re.compile(r"nvidia\.com/mig-((?:[1-9]c\.)?[0-9]+g\.[0-9]+gb)((?:\.me\.all|\.me|\.gfx|-me)?)")
@@ -38,7 +38,7 @@ _VENDORS: Final[tuple[tuple[str, Vendor], ...]] = (
 
 
 def vendor_of(resource: str) -> Vendor | None:
-    """Whose GPUs a resource name is about; None for any other resource.
+    """The GPU vendor of a resource name; None for any other resource.
 
     >>> vendor_of("volcano.sh/vgpu-number"), vendor_of("cpu")
     ('nvidia', None)
@@ -69,33 +69,33 @@ def amd_partition(resource: str) -> str:
     return found[1] if found else ""
 
 
-class Asked(NamedTuple):
-    """What a container asks for: ``asks``, and the resource names that make them up, ``used``.
+class ParsedRequests(NamedTuple):
+    """The plugin requests of a container, and the resource names behind them, ``used``.
 
-    ``unknown``: vendors' names that are none of those known here. ``unreadable``: amounts that are no whole numbers, as
-    ``nvidia.com/gpu: ${GPUS}``, of which nobody knows what they ask for.
+    ``unknown``: unknown resource names of known vendors. ``unreadable``: amounts that are not whole numbers, such as
+    ``nvidia.com/gpu: ${GPUS}``.
     """
 
-    asks: tuple[Ask, ...] = ()
+    requests: tuple[PluginRequest, ...] = ()
     used: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
 
 
-def asks_of(amounts: Mapping[str, Any]) -> Asked:
-    """What a container's limits or requests ask of device plugins. An amount of 0 asks for nothing."""
-    theirs = {name: (amount, _count(amount)) for name, amount in amounts.items() if vendor_of(name)}
-    unreadable = tuple(f"{name}: {amount}" for name, (amount, count) in theirs.items() if count is None)
-    counts = {name: count for name, (_, count) in theirs.items() if count}
-    asks: list[Ask] = []
+def parse_requests(amounts: Mapping[str, Any]) -> ParsedRequests:
+    """The plugin requests in a container's limits or requests. An amount of 0 is no request."""
+    vendor_amounts = {name: (amount, _count(amount)) for name, amount in amounts.items() if vendor_of(name)}
+    unreadable = tuple(f"{name}: {amount}" for name, (amount, count) in vendor_amounts.items() if count is None)
+    counts = {name: count for name, (_, count) in vendor_amounts.items() if count}
+    requests: list[PluginRequest] = []
     used: list[str] = []
     for number, memory, percent, cores in _FRACTIONS:
         names = [name for name in (number, memory, percent, cores) if name in counts]
         if names and (names != [number] or number != "nvidia.com/gpu"):
-            asks.append(
-                Ask(
+            requests.append(
+                PluginRequest(
                     vendor="nvidia",
-                    sort="fraction",
+                    usage="fraction",
                     resource=names[0],
                     count=counts.get(number, 1),
                     memory_mib=counts.get(memory, 0),
@@ -108,37 +108,37 @@ def asks_of(amounts: Mapping[str, Any]) -> Asked:
     for name, count in counts.items():
         if name in used or name in intel:
             continue
-        ask = _ask(name, count)
-        if ask is not None:
-            if intel and ask.vendor == "intel" and ask.sort == "whole":
-                ask = replace(ask, sort="fraction", cores=counts.get(intel[0], 0) // 10)
+        request = _parse_resource(name, count)
+        if request is not None:
+            if intel and request.vendor == "intel" and request.usage == "whole":
+                request = replace(request, usage="fraction", cores=counts.get(intel[0], 0) // 10)
                 used += intel
-            asks.append(ask)
+            requests.append(request)
             used.append(name)
-    return Asked(tuple(asks), tuple(used), tuple(name for name in counts if name not in used), unreadable)
+    return ParsedRequests(tuple(requests), tuple(used), tuple(name for name in counts if name not in used), unreadable)
 
 
-def _ask(name: str, count: int) -> Ask | None:
+def _parse_resource(name: str, count: int) -> PluginRequest | None:
     base = name.removesuffix(SHARED)
-    sharing = Sharing(told_by=f"resource {name}") if base != name else None
+    sharing = Sharing(source=f"resource {name}") if base != name else None
     if base == "nvidia.com/gpu":
-        sort: Sort = "share" if sharing else "whole"
-        return Ask(vendor="nvidia", sort=sort, resource=name, count=count, sharing=sharing)
+        usage: Usage = "share" if sharing else "whole"
+        return PluginRequest(vendor="nvidia", usage=usage, resource=name, count=count, sharing=sharing)
     if profile := mig_profile(name):
-        sort = "share" if sharing else "piece"
-        return Ask(vendor="nvidia", sort=sort, resource=name, count=count, profile=profile, sharing=sharing)
+        usage = "share" if sharing else "piece"
+        return PluginRequest(vendor="nvidia", usage=usage, resource=name, count=count, profile=profile, sharing=sharing)
     if name == "amd.com/gpu":
-        return Ask(vendor="amd", sort="whole", resource=name, count=count)
+        return PluginRequest(vendor="amd", usage="whole", resource=name, count=count)
     if found := _PARTITION.fullmatch(name):
-        return Ask(vendor="amd", sort="piece", resource=name, count=count, profile=found[1])
+        return PluginRequest(vendor="amd", usage="piece", resource=name, count=count, profile=found[1])
     if found := _INTEL.fullmatch(name):
-        sort = "monitoring" if found[2] else "whole"
-        return Ask(vendor="intel", sort=sort, resource=name, count=count, kernel_driver=found[1])
+        usage = "monitoring" if found[2] else "whole"
+        return PluginRequest(vendor="intel", usage=usage, resource=name, count=count, kernel_driver=found[1])
     return None
 
 
 def _count(amount: Any) -> int | None:
-    """An amount as written, which must be a whole number; None for anything else."""
+    """An amount as a whole number; None if it is not one."""
     if isinstance(amount, bool) or not isinstance(amount, int | float | str):
         return None
     try:
@@ -149,29 +149,29 @@ def _count(amount: Any) -> int | None:
     return count if count >= 0 and quantity == Quantity.of_int(count) else None
 
 
-def in_words(containers: Iterable[ContainerAsk]) -> str:
-    """What a pod asks for, in the names of the plugin: ``nvidia.com/gpu: 2, nvidia.com/mig-1g.5gb: 1``.
+def format_requests(containers: Iterable[ContainerRequests]) -> str:
+    """A pod's requests by the plugin's resource names: ``nvidia.com/gpu: 2, nvidia.com/mig-1g.5gb: 1``.
 
-    What init containers ask for before the others start counts only as far as it is more.
+    As in Kubernetes, a pod needs the maximum of its init containers' and its other containers' requests.
     """
     staying: dict[str, int] = {}
     before: dict[str, int] = {}
     for container in containers:
-        for ask in container.asks:
-            name = ask.resource + _amounts(ask)
+        for request in container.requests:
+            name = request.resource + _amounts(request)
             if container.role == "init":
-                before[name] = max(before.get(name, 0), ask.count)
+                before[name] = max(before.get(name, 0), request.count)
             else:
-                staying[name] = staying.get(name, 0) + ask.count
+                staying[name] = staying.get(name, 0) + request.count
     names = dict.fromkeys((*staying, *before))
     return ", ".join(f"{name}: {max(staying.get(name, 0), before.get(name, 0))}" for name in names)
 
 
-def _amounts(ask: Ask) -> str:
+def _amounts(request: PluginRequest) -> str:
     parts = (
-        f"{ask.memory_mib}Mi" if ask.memory_mib else "",
-        f"{ask.memory_percent}% of memory" if ask.memory_percent else "",
-        f"{ask.cores}% of cores" if ask.cores else "",
+        f"{request.memory_mib}Mi" if request.memory_mib else "",
+        f"{request.memory_percent}% of memory" if request.memory_percent else "",
+        f"{request.cores}% of cores" if request.cores else "",
     )
-    told = ", ".join(part for part in parts if part)
-    return f" ({told})" if told else ""
+    listed = ", ".join(part for part in parts if part)
+    return f" ({listed})" if listed else ""

@@ -1,4 +1,4 @@
-"""``migrate``: from the documents of all files to decisions, new objects, and the texts of the files after."""
+"""``migrate``: turns the documents of all files into decisions, new objects and changed file texts."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from msgspec.structs import replace
 from allotment.model.editing.edits import Edit, EditError
 from allotment.model.editing.rewriting import rewrite
 from allotment.model.loading import Document, load_text
-from allotment.tools.migrate.actions import Course
-from allotment.tools.migrate.claim_plan import Plan, label
-from allotment.tools.migrate.classes import Serving, serving
+from allotment.tools.migrate.actions import Action
+from allotment.tools.migrate.claim_plan import ClaimPlan, label
+from allotment.tools.migrate.classes import ServingClass, serving_class
 from allotment.tools.migrate.decision import Decision
-from allotment.tools.migrate.decision_rules import course_of
+from allotment.tools.migrate.decision_rules import decide
 from allotment.tools.migrate.manifest_edits import edits_of
 from allotment.tools.migrate.manifest_writer import claim_text, class_text
 from allotment.tools.migrate.notes import notes_of
-from allotment.tools.migrate.report import CLASSES_FILE, Made, Migrated, Migration
-from allotment.tools.migrate.resource_names import in_words
-from allotment.tools.migrate.shared_claims import put_together, with_needs
+from allotment.tools.migrate.report import CLASSES_FILE, MigratedWorkload, Migration, NewObject
+from allotment.tools.migrate.resource_names import format_requests
+from allotment.tools.migrate.shared_claims import group_shared_claims, with_needs
 from allotment.tools.migrate.target import Target
 from allotment.tools.migrate.workload_reader import workloads_of
 from allotment.tools.views import PodView, claim_view, mapping, text
@@ -31,8 +31,8 @@ _SUFFIX: Final = "-gpu"
 _PRODUCT: Final = re.compile(r'\.productName == "([^"]+)"')
 
 
-class Names:
-    """Names that are free: those of claims and templates in the files are taken, and each is given once."""
+class NameAllocator:
+    """Allocates unique names for claims and templates, avoiding those in the files."""
 
     def __init__(self, documents: Iterable[Document], namespace: str) -> None:
         views = (claim_view(document, namespace) for document in documents)
@@ -40,8 +40,8 @@ class Names:
             (view.kind, view.key.namespace, view.key.name) for view in views if view is not None
         }
 
-    def give(self, kind: str, namespace: str, wanted: str) -> str:
-        """The name, or with a number where it is taken."""
+    def allocate(self, kind: str, namespace: str, wanted: str) -> str:
+        """The wanted name, with a number if it is taken."""
         number, name = 1, wanted
         while (kind, namespace, name) in self._taken:
             number += 1
@@ -50,26 +50,26 @@ class Names:
         return name
 
 
-def after_object(views: Iterable[PodView]) -> str:
-    """After the object that makes all these pods, and the part of it where there is but one; empty for several."""
+def name_after_object(views: Iterable[PodView]) -> str:
+    """A name from the object that creates all these pods, and its part if there is one; empty for several objects."""
     listed = tuple(views)
     if len({(view.kind, view.key) for view in listed}) > 1:
         return ""
     parts = {view.part for view in listed}
-    return after_workload(listed[0].key.name, parts.pop() if len(parts) == 1 else "")
+    return name_after_workload(listed[0].key.name, parts.pop() if len(parts) == 1 else "")
 
 
-def after_workload(workload: str, part: str = "") -> str:
+def name_after_workload(workload: str, part: str = "") -> str:
     """``web`` -> ``web-gpu``, a DNS label.
 
-    >>> after_workload("vllm.prod")
+    >>> name_after_workload("vllm.prod")
     'vllm-prod-gpu'
     """
     return label(f"{workload or 'pod'}-{part}")[: 63 - len(_SUFFIX)].rstrip("-") + _SUFFIX
 
 
-def after_plan(plan: Plan) -> str:
-    """After what is asked: ``nvidia-a100-sxm4-40gb-x8``, ``mig-1g-5gb``, ``gpu``."""
+def name_after_plan(plan: ClaimPlan) -> str:
+    """A name from the requested devices: ``nvidia-a100-sxm4-40gb-x8``, ``mig-1g-5gb``, ``gpu``."""
     parts = []
     for request in plan.requests:
         texts = [condition.expression for condition in request.kind.conditions]
@@ -81,32 +81,34 @@ def after_plan(plan: Plan) -> str:
 
 
 def migrate(documents: Iterable[Document], target: Target, namespace: str = "default") -> Migration:
-    """What becomes of every workload that asks a device plugin, and the manifests after.
+    """Migrate every workload that requests device plugin resources.
 
-    ``namespace`` is that of objects that name none.
+    ``namespace``: the namespace of objects that do not specify one.
     """
     before = tuple(documents)
-    courses = [with_needs(course_of(workload, target)) for workload in workloads_of(before, target, namespace)]
+    actions = [with_needs(decide(workload, target)) for workload in workloads_of(before, target, namespace)]
     claims = _Claims(before, namespace)
-    claims.templates(courses)
-    claims.shared(courses)
-    classes = _classes(courses, target)
+    claims.add_templates(actions)
+    claims.add_shared_claims(actions)
+    classes = _classes(actions, target)
     sources = {document.file: document.origin.source for document in before}
-    texts, unwritten = _changed(courses, claims, sources)
-    made = _housed(claims, sources, unwritten)
+    texts, unwritten = _edit_files(actions, claims, sources)
+    made = _assign_files(claims, sources, unwritten)
     for one in made:
         texts[one.file] = _appended(texts.get(one.file, sources.get(one.file, "")), one.text)
-    workloads = tuple(_told(number, course, claims, classes, unwritten) for number, course in enumerate(courses))
-    made_classes = tuple(_made_class(one, users) for one, users in classes.items() if one.expression)
+    workloads = tuple(
+        _migrated_workload(number, action, claims, classes, unwritten) for number, action in enumerate(actions)
+    )
+    made_classes = tuple(_new_class(one, users) for one, users in classes.items() if one.expression)
     return Migration(
         target=target,
         workloads=workloads,
-        made=made,
+        new_objects=made,
         classes=made_classes,
         sources=sources,
         texts=texts,
         before=before,
-        after=_after(sources, texts, made_classes),
+        after=_reload(sources, texts, made_classes),
         unwritten=unwritten,
         namespace=namespace,
     )
@@ -114,49 +116,49 @@ def migrate(documents: Iterable[Document], target: Target, namespace: str = "def
 
 @dataclass(slots=True)
 class _Claims:
-    """The new claims and templates, and which workload (by number) uses which."""
+    """The new claims and templates, and the one that each workload uses, by its index."""
 
     documents: tuple[Document, ...]
     namespace: str
-    made: list[Made] = field(default_factory=list)
-    used: dict[int, Made] = field(default_factory=dict)
-    files: dict[Made, tuple[str, ...]] = field(default_factory=dict)
-    _names: Names = field(init=False)
+    new_objects: list[NewObject] = field(default_factory=list)
+    used: dict[int, NewObject] = field(default_factory=dict)
+    files: dict[NewObject, tuple[str, ...]] = field(default_factory=dict)
+    _names: NameAllocator = field(init=False)
 
     def __post_init__(self) -> None:
-        self._names = Names(self.documents, self.namespace)
+        self._names = NameAllocator(self.documents, self.namespace)
 
-    def templates(self, courses: list[Course]) -> None:
-        """One template for each distinct ask of a file: applied or deleted alone, a file must hold all it needs."""
-        alike: dict[object, list[int]] = {}
-        for number, course in enumerate(courses):
-            if course.decision.outcome == "template" and course.plan is not None:
-                view = course.workload.view
-                alike.setdefault((view.document.file, view.key.namespace, course.plan.identity), []).append(number)
-        for numbers in alike.values():
-            plan = courses[numbers[0]].plan
+    def add_templates(self, actions: list[Action]) -> None:
+        """Add one template per distinct request of a file, so that each file can be applied or deleted alone."""
+        groups: dict[object, list[int]] = {}
+        for number, action in enumerate(actions):
+            if action.decision.outcome == "template" and action.plan is not None:
+                view = action.workload.view
+                groups.setdefault((view.document.file, view.key.namespace, action.plan.identity), []).append(number)
+        for numbers in groups.values():
+            plan = actions[numbers[0]].plan
             assert plan is not None
-            name = after_object(courses[number].workload.view for number in numbers) or after_plan(plan)
-            self._make("ResourceClaimTemplate", name, plan, courses, numbers)
+            name = name_after_object(actions[number].workload.view for number in numbers) or name_after_plan(plan)
+            self._add("ResourceClaimTemplate", name, plan, actions, numbers)
 
-    def shared(self, courses: list[Course]) -> None:
-        """The claims that several pods name."""
-        for together in put_together(courses):
-            name = after_object(courses[number].workload.view for number in together.courses) or "shared-gpu"
-            self._make("ResourceClaim", name, together.plan, courses, together.courses)
+    def add_shared_claims(self, actions: list[Action]) -> None:
+        """Add the claims that several pods share."""
+        for claim in group_shared_claims(actions):
+            name = name_after_object(actions[number].workload.view for number in claim.actions) or "shared-gpu"
+            self._add("ResourceClaim", name, claim.plan, actions, claim.actions)
 
-    def _make(self, kind: str, wanted: str, plan: Plan, courses: list[Course], numbers: Iterable[int]) -> None:
-        users = [courses[number] for number in numbers]
+    def _add(self, kind: str, wanted: str, plan: ClaimPlan, actions: list[Action], numbers: Iterable[int]) -> None:
+        users = [actions[number] for number in numbers]
         view = users[0].workload.view
-        name = self._names.give(kind, view.key.namespace, wanted)
+        name = self._names.allocate(kind, view.key.namespace, wanted)
         written = text(mapping(view.document.tree.get("metadata")).get("namespace"))
         subjects = tuple(user.workload.subject for user in users)
-        asks = dict.fromkeys(in_words(user.workload.containers) for user in users)
-        why = f"For {', '.join(subjects)}: instead of {'; '.join(asks)}."
+        requests = dict.fromkeys(format_requests(user.workload.containers) for user in users)
+        why = f"For {', '.join(subjects)}: instead of {'; '.join(requests)}."
         yaml = claim_text(kind, name, written, plan, why)
         file = view.document.file
-        one = Made(kind=kind, namespace=view.key.namespace, name=name, text=yaml, file=file, users=subjects)
-        self.made.append(one)
+        one = NewObject(kind=kind, namespace=view.key.namespace, name=name, text=yaml, file=file, users=subjects)
+        self.new_objects.append(one)
         self.files[one] = tuple(dict.fromkeys(user.workload.view.document.file for user in users))
         self.used.update((number, one) for number in numbers)
 
@@ -164,16 +166,16 @@ class _Claims:
 # --- texts -----------------------------------------------------------------------------------------------------------
 
 
-def _changed(
-    courses: list[Course], claims: _Claims, sources: Mapping[str, str]
+def _edit_files(
+    actions: list[Action], claims: _Claims, sources: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The texts of files whose workloads change, and why those that could not be changed could not."""
+    """The texts of files whose workloads change, and the errors of files that could not be changed."""
     edits: dict[str, list[tuple[Document, Edit]]] = {}
     for number, made in claims.used.items():
-        course = courses[number]
-        document = course.workload.view.document
+        action = actions[number]
+        document = action.workload.view.document
         refers = "resourceClaimName" if made.kind == "ResourceClaim" else "resourceClaimTemplateName"
-        changes = edits_of(course, (refers, made.name))
+        changes = edits_of(action, (refers, made.name))
         edits.setdefault(document.file, []).extend((document, change) for change in changes)
     texts: dict[str, str] = {}
     unwritten: dict[str, str] = {}
@@ -185,13 +187,13 @@ def _changed(
     return texts, unwritten
 
 
-def _housed(claims: _Claims, sources: Mapping[str, str], unwritten: Mapping[str, str]) -> tuple[Made, ...]:
-    """The new objects that somebody uses, each in the first file of its users that could be changed.
+def _assign_files(claims: _Claims, sources: Mapping[str, str], unwritten: Mapping[str, str]) -> tuple[NewObject, ...]:
+    """The new objects in use, each assigned to the first of its users' files that could be changed.
 
-    Nothing can be added to JSON: what belongs there goes to a new file beside it.
+    Documents cannot be appended to JSON: its objects go to a new file next to it.
     """
     found = []
-    for one in claims.made:
+    for one in claims.new_objects:
         files = [file for file in claims.files[one] if file not in unwritten]
         if not files:
             continue
@@ -203,7 +205,7 @@ def _housed(claims: _Claims, sources: Mapping[str, str], unwritten: Mapping[str,
 
 
 def _appended(text: str, document: str) -> str:
-    """A text with one more document, with the line ends that it has."""
+    """The text with one more document, keeping its line ends."""
     if not text.strip():
         return document
     ends = "\r\n" if "\r\n" in text else "\n"
@@ -212,64 +214,64 @@ def _appended(text: str, document: str) -> str:
     return before + separator + document.replace("\n", ends)
 
 
-def _after(sources: Mapping[str, str], texts: Mapping[str, str], classes: Iterable[Made]) -> tuple[Document, ...]:
-    """Everything, read again."""
+def _reload(sources: Mapping[str, str], texts: Mapping[str, str], classes: Iterable[NewObject]) -> tuple[Document, ...]:
+    """The documents of all files, parsed from the new texts."""
     everything = {**sources, **texts}
     documents = [document for file, text in everything.items() for document in load_text(text, file).documents]
     documents += [document for one in classes for document in load_text(one.text, CLASSES_FILE).documents]
     return tuple(documents)
 
 
-# --- what is told ----------------------------------------------------------------------------------------------------
+# --- result ----------------------------------------------------------------------------------------------------------
 
 
-def _classes(courses: list[Course], target: Target) -> dict[Serving, tuple[str, ...]]:
-    """The classes that serve resources under their old names, each with the workloads that it is for."""
-    found: dict[Serving, tuple[str, ...]] = {}
-    for course in courses:
-        if course.decision.outcome == "class":
-            for ask in course.workload.asks:
-                one = serving(ask, target)
-                found[one] = tuple(dict.fromkeys((*found.get(one, ()), course.workload.subject)))
+def _classes(actions: list[Action], target: Target) -> dict[ServingClass, tuple[str, ...]]:
+    """The classes that serve resources under their old names, each with the workloads that use it."""
+    found: dict[ServingClass, tuple[str, ...]] = {}
+    for action in actions:
+        if action.decision.outcome == "class":
+            for request in action.workload.requests:
+                one = serving_class(request, target)
+                found[one] = tuple(dict.fromkeys((*found.get(one, ()), action.workload.subject)))
     return found
 
 
-def _made_class(one: Serving, users: tuple[str, ...]) -> Made:
+def _new_class(one: ServingClass, users: tuple[str, ...]) -> NewObject:
     why = f"Serves {one.resource} under its old name, for {', '.join(users)}."
     text = class_text(one.name, one.expression, one.resource, why)
-    return Made(kind="DeviceClass", namespace="", name=one.name, text=text, file="", users=users)
+    return NewObject(kind="DeviceClass", namespace="", name=one.name, text=text, file="", users=users)
 
 
-def _told(
+def _migrated_workload(
     number: int,
-    course: Course,
+    action: Action,
     claims: _Claims,
-    classes: Mapping[Serving, tuple[str, ...]],
+    classes: Mapping[ServingClass, tuple[str, ...]],
     unwritten: Mapping[str, str],
-) -> Migrated:
-    view = course.workload.view
+) -> MigratedWorkload:
+    view = action.workload.view
     made = claims.used.get(number)
-    decision = course.decision
+    decision = action.decision
     if decision.outcome == "class":
-        named = tuple(one.name for one, users in classes.items() if course.workload.subject in users)
+        named = tuple(one.name for one, users in classes.items() if action.workload.subject in users)
         decision = replace(decision, needs=replace(decision.needs, classes=named))
     if decision.changes and view.document.file in unwritten:
         reason = f"{decision.reason} The file cannot be changed: {unwritten[view.document.file]}"
         decision = Decision(outcome="cannot", reason=reason, basis=decision.basis)
         made = None
-    return Migrated(
+    return MigratedWorkload(
         kind=view.kind,
         namespace=view.key.namespace,
         name=view.key.name,
         file=view.document.file,
         line=view.document.position(view.spec if view.custom else ()).line,
         replicas=view.replicas,
-        containers=course.workload.containers,
+        containers=action.workload.containers,
         decision=decision,
-        labels=course.where.labels,
+        labels=action.affinity.labels,
         claim_kind=made.kind if made else "",
         claim_name=made.name if made else "",
-        notes=notes_of(course),
+        notes=notes_of(action),
         custom=view.custom,
         part=view.part,
     )

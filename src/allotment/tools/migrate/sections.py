@@ -1,4 +1,4 @@
-"""What is told after the decisions: each section is a function of the migration and of the trial, in this order."""
+"""The output sections after the decisions. Each is a function of the migration and its simulation, in this order."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ TITLE = "Pre-flight"
 
 
 def pre_flight(migration: Migration, trial: Comparison | None) -> Section | None:
-    """The section; None where no workload asks for anything."""
+    """The section; None if no workload requests devices."""
     checks = checks_of(migration, trial)
     if not checks:
         return None
-    lines = [line for one in checks if one.state == "to do" for line in _said(one)]
-    lines += [line for one in checks if one.state == "cannot tell" and not one.usual for line in _said(one)]
+    lines = [line for one in checks if one.state == "to do" for line in _check_lines(one)]
+    lines += [line for one in checks if one.state == "cannot tell" and not one.usual for line in _check_lines(one)]
     usual = ", ".join(one.title for one in checks if one.state == "cannot tell" and one.usual)
     if usual:
         lines.append(f"to check: {usual}. -d DIR writes the commands and reasons to DIR/README.md.")
@@ -38,7 +38,7 @@ def pre_flight(migration: Migration, trial: Comparison | None) -> Section | None
     )
 
 
-def _said(check: Check) -> Iterator[str]:
+def _check_lines(check: Check) -> Iterator[str]:
     yield f"{check.state}: {check.title}. {check.text}"
     if check.state == "to do" and check.commands:
         yield from (f"  {line}" for line in check.commands)
@@ -46,12 +46,12 @@ def _said(check: Check) -> Iterator[str]:
         yield f"  {check.look}"
 
 
-#: A section, or None where there is nothing to say. There is no comparison where nothing was given to try things on.
+#: Returns a section, or None if it is empty. The comparison is None if no fleet or cluster was given.
 Writer = Callable[[Migration, Comparison | None], Section | None]
 
 _WRITERS: Final[tuple[Writer, ...]] = (before_and_after, pre_flight, roll_back)
 
 
 def sections_of(migration: Migration, trial: Comparison | None) -> tuple[Section, ...]:
-    """The sections of a migration and its trial."""
+    """The sections of a migration and its simulation."""
     return tuple(section for write in _WRITERS if (section := write(migration, trial)) is not None)

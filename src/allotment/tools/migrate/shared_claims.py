@@ -1,8 +1,8 @@
-"""Which workloads name one claim: time-slicing and MPS let N pods have turns at a GPU, whoever they are.
+"""Groups workloads into shared claims: with time-slicing and MPS any N pods can share a GPU.
 
-A claim holds its devices for every pod that names it, so pods of several workloads of a namespace are put together
-until the shares of a GPU are used up, in the order of the files. They are then all on the node of that GPU: a device
-plugin was free to put them anywhere.
+All pods that name a claim use its devices, so workloads of a namespace are grouped, in the order of the files, until
+the shares of a GPU are used up. Their pods then run on the node of that GPU; the device plugin could place them on any
+node.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from allotment.tools.migrate.actions import Course
-from allotment.tools.migrate.claim_plan import Config, Plan
+from allotment.tools.migrate.actions import Action
+from allotment.tools.migrate.claim_plan import ClaimPlan, DriverConfig
 from allotment.tools.migrate.decision import DriverGate, Needs
 from allotment.tools.migrate.plugin_requests import Sharing
 from allotment.tools.migrate.request_mapping import NVIDIA, memory_of_products
@@ -22,44 +22,44 @@ from allotment.tools.migrate.request_mapping import NVIDIA, memory_of_products
 _API = "resource.nvidia.com/v1beta1"
 
 
-class Together(NamedTuple):
-    """The workloads (by their number) that name one claim, of this spec."""
+class SharedClaim(NamedTuple):
+    """A claim spec and the workloads, by index, that name the claim."""
 
-    courses: tuple[int, ...]
-    plan: Plan
+    actions: tuple[int, ...]
+    plan: ClaimPlan
 
 
-def put_together(courses: Iterable[Course]) -> tuple[Together, ...]:
-    """The claims that workloads with outcome ``claim`` share, each with its workloads."""
-    listed = tuple(courses)
+def group_shared_claims(actions: Iterable[Action]) -> tuple[SharedClaim, ...]:
+    """Group workloads with outcome ``claim`` into shared claims."""
+    listed = tuple(actions)
     claims: list[tuple[object, int, list[int]]] = []  # what must be equal, shares left, who is in it
-    for number, course in enumerate(listed):
-        if course.decision.outcome != "claim" or course.plan is None:
+    for number, action in enumerate(listed):
+        if action.decision.outcome != "claim" or action.plan is None:
             continue
-        sharing = sharing_of(course)
-        alike = (course.workload.view.key.namespace, course.plan.identity, sharing.strategy, sharing.replicas)
+        sharing = sharing_of(action)
+        group_key = (action.workload.view.key.namespace, action.plan.identity, sharing.strategy, sharing.replicas)
         for position, (what, left, members) in enumerate(claims):
-            if what == alike and course.slots <= left:
+            if what == group_key and action.slots <= left:
                 members.append(number)
-                claims[position] = (what, left - course.slots, members)
+                claims[position] = (what, left - action.slots, members)
                 break
         else:
-            claims.append((alike, sharing.replicas - course.slots, [number]))
+            claims.append((group_key, sharing.replicas - action.slots, [number]))
     found = []
     for _, _, members in claims:
         first = listed[members[0]]
         assert first.plan is not None
-        found.append(Together(tuple(members), _configured(first.plan, sharing_of(first))))
+        found.append(SharedClaim(tuple(members), _configured(first.plan, sharing_of(first))))
     return tuple(found)
 
 
-def sharing_of(course: Course) -> Sharing:
-    """How the GPU is shared that a course is about."""
-    return next(ask.sharing for ask in course.workload.asks if ask.sharing is not None)
+def sharing_of(action: Action) -> Sharing:
+    """The sharing of the action's GPU."""
+    return next(request.sharing for request in action.workload.requests if request.sharing is not None)
 
 
-def _configured(plan: Plan, sharing: Sharing) -> Plan:
-    """The plan with what the driver must be told. Time-slicing is what a GPU does anyway: nothing is to be told."""
+def _configured(plan: ClaimPlan, sharing: Sharing) -> ClaimPlan:
+    """The plan with the driver's parameters. Time-slicing is a GPU's default and needs none."""
     if sharing.strategy != "mps":
         return plan
     limits: dict[str, Any] = {"defaultActiveThreadPercentage": 100 // sharing.replicas}
@@ -71,14 +71,14 @@ def _configured(plan: Plan, sharing: Sharing) -> Plan:
         why += " No memory limit is set, because no label selects the model (defaultPinnedDeviceMemoryLimit)."
     kind = "MigDeviceConfig" if plan.requests[0].kind.class_name == "mig.nvidia.com" else "GpuConfig"
     parameters = {"apiVersion": _API, "kind": kind, "sharing": {"strategy": "MPS", "mpsConfig": limits}}
-    return plan._replace(configs=(Config(NVIDIA, parameters, why),))
+    return plan._replace(configs=(DriverConfig(NVIDIA, parameters, why),))
 
 
-def with_needs(course: Course) -> Course:
-    """The course with what its driver must have switched on."""
-    if course.decision.outcome != "claim" or course.plan is None:
-        return course
-    mps = sharing_of(course).strategy == "mps"
+def with_needs(action: Action) -> Action:
+    """The action with the driver gates and classes that it needs."""
+    if action.decision.outcome != "claim" or action.plan is None:
+        return action
+    mps = sharing_of(action).strategy == "mps"
     gates = (DriverGate(driver=NVIDIA, name="MPSSupport"),) if mps else ()
-    classes = tuple(dict.fromkeys(request.kind.class_name for request in course.plan.requests))
-    return course._replace(decision=replace(course.decision, needs=Needs(driver_gates=gates, classes=classes)))
+    classes = tuple(dict.fromkeys(request.kind.class_name for request in action.plan.requests))
+    return action._replace(decision=replace(action.decision, needs=Needs(driver_gates=gates, classes=classes)))

@@ -1,6 +1,6 @@
-"""What is migrated to: the Kubernetes release, the cluster where one is given, and what the user wants.
+"""The migration target: Kubernetes release, cluster or fleet if given, and the user's options.
 
-A release before 1.34 has no ``resource.k8s.io/v1`` and no ``Features``; everything stays as it is there.
+A release before 1.34 has no ``resource.k8s.io/v1`` and no ``Features``; nothing changes there.
 """
 
 from __future__ import annotations
@@ -13,26 +13,25 @@ from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.model.resource import DeviceClass, ResourceSlice
 
-#: ``class``: what a class can serve stays as it is; ``claims``: everything gets claims; ``auto``: what is better.
-Way: TypeAlias = Literal["auto", "class", "claims"]
+#: ``class``: keep what a class can serve; ``claims``: convert everything to claims; ``auto``: decide per workload.
+MigrationStrategy: TypeAlias = Literal["auto", "class", "claims"]
 
 OLDEST: Final = "1.34"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """``features`` is None for a Kubernetes before 1.34, which is ``kube``.
+    """The migration target. ``features`` is None if the release ``kube`` is older than 1.34.
 
-    ``known``: whether a cluster or fleet was given; ``nodes``, ``slices`` and ``classes`` are its,
-    among all its ``objects``; ``fleet`` are the words that it was made of, if it was. ``expected``: nodes whose slices
-    nobody publishes yet, but the driver would. ``shares``: how many
-    pods share a GPU where no file says it (0: not told). ``same``: the attribute that several GPUs of a container must
-    share, if any.
+    ``known``: whether a cluster or fleet was given, with its ``nodes``, ``slices`` and ``classes``, which are among its
+    ``objects``. ``fleet``: the ``--fleet`` arguments. ``expected``: nodes whose slices are derived, because no driver
+    publishes them yet. ``shares``: the default number of pods per shared GPU (0: unknown). ``same``: the attribute that
+    several GPUs of a container must share, if any.
     """
 
     kube: str
     features: Features | None
-    way: Way = "auto"
+    strategy: MigrationStrategy = "auto"
     known: bool = False
     nodes: tuple[Node, ...] = ()
     slices: tuple[ResourceSlice, ...] = ()
@@ -47,7 +46,7 @@ class Target:
         """Whether a feature gate of Kubernetes is on."""
         return self.features is not None and self.features.enabled(gate)
 
-    def serving(self, resource: str) -> DeviceClass | None:
-        """The class of the cluster that serves an extended resource; of several the first by name."""
+    def serving_class(self, resource: str) -> DeviceClass | None:
+        """The cluster's class that serves an extended resource; the first by name if there are several."""
         found = [one for one in self.classes if one.spec.extended_resource_name == resource]
         return min(found, key=lambda one: one.metadata.name, default=None)

@@ -1,7 +1,7 @@
-"""Tolerations that pods have only because they ask for an extended resource.
+"""Tolerations that pods get only because they request an extended resource.
 
-Where GPU nodes have a taint of the resource's name, an admission plugin (ExtendedResourceToleration, which GKE runs)
-lets pods come that ask for the resource. A pod with a claim asks for it no more, and needs the toleration written.
+If GPU nodes have a taint of the resource's name, the admission plugin ExtendedResourceToleration, which GKE runs, adds
+the toleration to pods that request the resource. A pod with a claim no longer does and needs an explicit toleration.
 """
 
 from __future__ import annotations
@@ -9,37 +9,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from allotment.tools.migrate.plugin_requests import WorkloadAsk
+from allotment.tools.migrate.plugin_requests import WorkloadRequests
 from allotment.tools.migrate.target import Target
 from allotment.tools.views import items
 
 #: Labels of clusters that have both the taint and the plugin.
 _GKE: Final = "cloud.google.com/"
-_KEEPS_AWAY: Final = ("NoSchedule", "NoExecute")
+_BLOCKING_EFFECTS: Final = ("NoSchedule", "NoExecute")
 
 
-def given_by_admission(workload: WorkloadAsk, target: Target) -> tuple[str, ...]:
-    """The taints, by key, that a workload's pods are let past for what they ask for, and not for what they say."""
+def tolerations_from_admission(workload: WorkloadRequests, target: Target) -> tuple[str, ...]:
+    """The keys of taints that a workload's pods tolerate by admission and not by their spec."""
     resources = dict.fromkeys(name for container in workload.containers for name in container.resources)
     terms = (*workload.selector, *(term for terms in workload.affinity for term in terms))
-    gke = any(term.key.startswith(_GKE) for term in terms)
-    tainted = {taint.key for node in target.nodes for taint in node.spec.taints if taint.effect in _KEEPS_AWAY}
-    said = [toleration for _, toleration in items(workload.view.tree.get("tolerations"))]
+    is_gke = any(term.key.startswith(_GKE) for term in terms)
+    tainted = {taint.key for node in target.nodes for taint in node.spec.taints if taint.effect in _BLOCKING_EFFECTS}
+    declared = [toleration for _, toleration in items(workload.view.tree.get("tolerations"))]
     return tuple(
         name
         for name in resources
-        if (name in tainted or (gke and name == "nvidia.com/gpu")) and not any(_covers(one, name) for one in said)
+        if (name in tainted or (is_gke and name == "nvidia.com/gpu"))
+        and not any(_covers(one, name) for one in declared)
     )
 
 
 def toleration(key: str) -> dict[str, str]:
-    """What the plugin adds."""
+    """The toleration that the admission plugin adds."""
     return {"key": key, "operator": "Exists", "effect": "NoSchedule"}
 
 
-def _covers(said: Mapping[str, Any], key: str) -> bool:
-    if said.get("effect") not in (None, "", "NoSchedule"):
+def _covers(declared: Mapping[str, Any], key: str) -> bool:
+    if declared.get("effect") not in (None, "", "NoSchedule"):
         return False
-    if said.get("operator") == "Exists" and not said.get("key"):
+    if declared.get("operator") == "Exists" and not declared.get("key"):
         return True
-    return said.get("key") == key
+    return declared.get("key") == key

@@ -1,7 +1,7 @@
-"""Reads workloads: which ask a device plugin for something, in which containers, and on which nodes.
+"""Reads workloads that request device plugin resources, with their containers and node requirements.
 
-Extended resources are asked for in limits; a request beside one must be equal, and one alone is not allowed. Labels say
-the rest: which GPU (feature discovery, the clouds), how it is cut, how many share it.
+Extended resources are requested in limits; a request must equal its limit and cannot be set alone. Node labels specify
+the rest: the GPU model (feature discovery, clouds), its partitions and its sharing.
 """
 
 from __future__ import annotations
@@ -15,88 +15,96 @@ from msgspec.structs import replace
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.model.meta import ObjectKey
-from allotment.tools.migrate.plugin_config import configured, cut_on_nodes, on_nodes, selected, single_profile
+from allotment.tools.migrate.plugin_config import (
+    profile_of_nodes,
+    sharing_from_configs,
+    sharing_from_selectors,
+    sharing_of_nodes,
+    single_profile,
+)
 from allotment.tools.migrate.plugin_requests import (
     GENERATED,
-    Ask,
-    ContainerAsk,
+    ContainerRequests,
+    PluginRequest,
     Role,
     Sharing,
     Strategy,
     Term,
-    WorkloadAsk,
+    WorkloadRequests,
 )
-from allotment.tools.migrate.resource_names import SHARED, asks_of, vendor_of
+from allotment.tools.migrate.resource_names import SHARED, parse_requests, vendor_of
 from allotment.tools.migrate.target import Target
 from allotment.tools.views import ContainerView, PodView, at, is_dra, items, key_of, mapping, pod_views, strings, text
 from allotment.tools.views.pod_specs import pod_specs
 
-_NOT_ASKED: Final = ("status", "metadata")
+_SKIPPED_KEYS: Final = ("status", "metadata")
 
 
 def bare_views(document: Document, namespace: str) -> Iterator[PodView]:
-    """Each place of a document where a vendor's resources are asked for outside of any pod."""
+    """A view of each path of a document that requests a vendor's resources outside a pod template."""
     if is_dra(document):
         return
     pods = {one.path for one in pod_specs(document)}
-    for path in _places(document.tree, (), pods):
+    for path in _bare_paths(document.tree, (), pods):
         resources = mapping(at(document.tree, (*path, "resources")))
         limits, requests = mapping(resources.get("limits")), mapping(resources.get("requests"))
         name = text(mapping(at(document.tree, path)).get("name")) or str(path[-1] if path else "")
         container = ContainerView(path, name, False, (), limits, requests)
-        kind, part = document.kind or "Values", _spelled(path)
+        kind, part = document.kind or "Values", _path_text(path)
         yield PodView(document, kind, key_of(document, namespace), path, {}, 1, (), (container,), True, part)
 
 
-def _places(tree: Any, path: Path, pods: Collection[Path]) -> Iterator[Path]:
+def _bare_paths(tree: Any, path: Path, pods: Collection[Path]) -> Iterator[Path]:
     if path in pods:
         return
     if isinstance(tree, list):
         for number, item in enumerate(tree):
-            yield from _places(item, (*path, number), pods)
+            yield from _bare_paths(item, (*path, number), pods)
     elif isinstance(tree, dict):
         resources = mapping(tree.get("resources"))
-        if any(_asks(resources.get(field)) for field in ("limits", "requests")):
+        if any(_has_vendor_resources(resources.get(field)) for field in ("limits", "requests")):
             yield path
         for key, value in tree.items():
-            if len(path) > 0 or key not in _NOT_ASKED:
-                yield from _places(value, (*path, key), pods)
+            if len(path) > 0 or key not in _SKIPPED_KEYS:
+                yield from _bare_paths(value, (*path, key), pods)
 
 
-def _asks(amounts: Any) -> bool:
+def _has_vendor_resources(amounts: Any) -> bool:
     return any(vendor_of(str(name)) for name in mapping(amounts))
 
 
-def _spelled(path: Path) -> str:
-    """``predictor.model``, ``tasks[0]``: below ``spec``, which all objects have."""
+def _path_text(path: Path) -> str:
+    """A path as text, without a leading ``spec``: ``predictor.model``, ``tasks[0]``."""
     steps = path[1:] if path[:1] == ("spec",) else path
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).lstrip(".")
 
 
 _REQUIRED: Final = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 _PREFERRED: Final = ("affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution")
-#: What MIG manager makes of all GPUs of a node.
+#: A MIG manager configuration with one profile for all GPUs of a node.
 _ALL_CUT: Final = re.compile(r"all-([1-9][0-9]*g\.[0-9]+gb(?:[.+]me)?)")
 _GKE_PARTITION: Final = "cloud.google.com/gke-gpu-partition-size"
 
 
-def workloads_of(documents: Iterable[Document], target: Target, namespace: str = "default") -> tuple[WorkloadAsk, ...]:
-    """The workloads that ask a device plugin for something, in the order of the documents."""
+def workloads_of(
+    documents: Iterable[Document], target: Target, namespace: str = "default"
+) -> tuple[WorkloadRequests, ...]:
+    """The workloads that request device plugin resources, in the order of the documents."""
     everything = tuple(documents)
-    shared = configured(everything)
-    nodes = on_nodes(target)
+    shared = sharing_from_configs(everything)
+    nodes = sharing_of_nodes(target)
     found = [
         _workload(view, shared, nodes, target, bare)
         for document in everything
         for bare, views in ((False, pod_views(document, namespace)), (True, bare_views(document, namespace)))
-        for view in map(_called, views)
+        for view in map(_named, views)
     ]
     return tuple(workload for workload in found if workload is not None)
 
 
 def _workload(
     view: PodView, shared: Mapping[str, Sharing], nodes: Sharing | None, target: Target, bare: bool
-) -> WorkloadAsk | None:
+) -> WorkloadRequests | None:
     selector = tuple(_selector(view))
     affinity = tuple(tuple(_term(path, term)) for path, term in _terms(view))
     preferred = tuple(
@@ -104,29 +112,33 @@ def _workload(
         for number, one in items(at(view.tree, _PREFERRED))
         for requirement in _term((*view.spec, *_PREFERRED, number, "preference"), mapping(one.get("preference")))
     )
-    # What every term of the affinity demands holds as much as a nodeSelector.
+    # A single affinity term is as binding as a nodeSelector.
     always = (*selector, *(affinity[0] if len(affinity) == 1 else ()))
-    own = selected(always)
+    own = sharing_from_selectors(always)
     if own is None and _chooses_unshared(always):
         nodes = None
         shared = {name: sharing for name, sharing in shared.items() if name.endswith(SHARED)}
-    profile = _profile(always) or cut_on_nodes(target, always)
-    containers: list[ContainerAsk] = []
+    profile = _profile(always) or profile_of_nodes(target, always)
+    containers: list[ContainerRequests] = []
     unknown: dict[str, None] = {}
     unreadable: dict[str, None] = {}
     for container in view.containers:
-        asked = asks_of({**container.requests, **container.limits})
-        unknown |= dict.fromkeys(asked.unknown)
-        unreadable |= dict.fromkeys(asked.unreadable)
-        if asked.asks:
-            asks = tuple(_completed(ask, profile, own, shared, nodes, target.shares) for ask in asked.asks)
+        parsed = parse_requests({**container.requests, **container.limits})
+        unknown |= dict.fromkeys(parsed.unknown)
+        unreadable |= dict.fromkeys(parsed.unreadable)
+        if parsed.requests:
+            requests = tuple(
+                _with_sharing(request, profile, own, shared, nodes, target.shares) for request in parsed.requests
+            )
             role = _role(view, container)
             containers.append(
-                ContainerAsk(path=container.path, name=container.name, role=role, asks=asks, resources=asked.used)
+                ContainerRequests(
+                    path=container.path, name=container.name, role=role, requests=requests, resources=parsed.used
+                )
             )
     if not (containers or unknown or unreadable):
         return None
-    return WorkloadAsk(
+    return WorkloadRequests(
         view,
         tuple(containers),
         selector,
@@ -138,42 +150,47 @@ def _workload(
     )
 
 
-def _called(view: PodView) -> PodView:
-    """The view by its name, or by what the API server makes one of: ``train-*``."""
+def _named(view: PodView) -> PodView:
+    """The view with its name, or with its ``generateName`` prefix: ``train-*``."""
     stem = text(mapping(view.document.tree.get("metadata")).get("generateName"))
     key = ObjectKey(view.key.namespace, f"{stem}{GENERATED}")
     return view._replace(key=key) if stem and not view.key.name else view
 
 
-def _completed(
-    ask: Ask, profile: str, own: Sharing | None, shared: Mapping[str, Sharing], nodes: Sharing | None, shares: int
-) -> Ask:
-    """The ask with what labels and the plugin's settings say of it."""
-    if ask.vendor != "nvidia" or ask.sort == "fraction":
-        return ask
-    if profile and not ask.profile:
-        ask = replace(ask, profile=profile, sort="piece" if ask.sort == "whole" else ask.sort)
-    if ask.resource.removesuffix(SHARED) != "nvidia.com/gpu":
+def _with_sharing(
+    request: PluginRequest,
+    profile: str,
+    own: Sharing | None,
+    shared: Mapping[str, Sharing],
+    nodes: Sharing | None,
+    shares: int,
+) -> PluginRequest:
+    """The request completed from labels and the plugin's configuration."""
+    if request.vendor != "nvidia" or request.usage == "fraction":
+        return request
+    if profile and not request.profile:
+        request = replace(request, profile=profile, usage="piece" if request.usage == "whole" else request.usage)
+    if request.resource.removesuffix(SHARED) != "nvidia.com/gpu":
         own = None  # labels of pieces have the piece's name
-    known = [one for one in (own, ask.sharing, shared.get(ask.resource)) if one is not None]
-    if nodes is not None and (known or ask.resource == "nvidia.com/gpu"):
+    known = [one for one in (own, request.sharing, shared.get(request.resource)) if one is not None]
+    if nodes is not None and (known or request.resource == "nvidia.com/gpu"):
         known.append(nodes)
     if not known:
-        return ask
+        return request
     strategy: Strategy = ""
     for one in reversed(known):
         strategy = one.strategy or strategy
     replicas = next((one.replicas for one in known if one.replicas), 0)
-    told_by = next((one.told_by for one in known if one.replicas), known[0].told_by)
+    source = next((one.source for one in known if one.replicas), known[0].source)
     if not replicas and shares:
-        replicas, told_by = shares, "--shares"
-    return replace(ask, sort="share", sharing=Sharing(strategy=strategy, replicas=replicas, told_by=told_by))
+        replicas, source = shares, "--shares"
+    return replace(request, usage="share", sharing=Sharing(strategy=strategy, replicas=replicas, source=source))
 
 
 def _chooses_unshared(terms: Iterable[Term]) -> bool:
-    """Whether the nodes are those whose GPUs are not shared: feature discovery marks the product of others.
+    """Whether the terms select nodes with unshared GPUs.
 
-    It does so unless the shared resource has a name of its own.
+    Feature discovery adds a suffix to the product of shared GPUs, unless the shared resource has a separate name.
     """
     return any(
         term.key == "nvidia.com/gpu.product"
@@ -184,7 +201,7 @@ def _chooses_unshared(terms: Iterable[Term]) -> bool:
 
 
 def _profile(terms: Iterable[Term]) -> str:
-    """The MIG profile that the nodes' GPUs are cut into, where labels say so for ``nvidia.com/gpu``."""
+    """The MIG profile of ``nvidia.com/gpu`` that the labels select, or empty."""
     for term in terms:
         if term.operator != "In" or len(term.values) != 1:
             continue
@@ -204,7 +221,7 @@ def _role(view: PodView, container: ContainerView) -> Role:
     return "sidecar" if written.get("restartPolicy") == "Always" else "init"
 
 
-# --- where it may run ------------------------------------------------------------------------------------------------
+# --- node requirements -----------------------------------------------------------------------------------------------
 
 
 def _selector(view: PodView) -> Iterator[Term]:

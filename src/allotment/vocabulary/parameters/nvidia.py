@@ -114,10 +114,10 @@ def problems(config: Config, off: Container[str] = ()) -> Iterator[Problem]:
             f"(featureGates.{gate}=true), or leave sharing out and let the claim's pods share without settings",
         )._replace(gate=gate)
     if isinstance(sharing, GpuSharing) and sharing.time_slicing_config is not None and sharing.strategy == "MPS":
-        yield at_field("sharing.timeSlicingConfig", "not with strategy MPS; leave it out, or use strategy TimeSlicing")
+        yield at_field("sharing.timeSlicingConfig", "not with strategy MPS; omit it, or use strategy TimeSlicing")
     if sharing.mps_config is not None:
         if sharing.strategy != "MPS":
-            yield at_field("sharing.mpsConfig", "not with strategy TimeSlicing; leave it out, or use strategy MPS")
+            yield at_field("sharing.mpsConfig", "not with strategy TimeSlicing; omit it, or use strategy MPS")
         yield from _mps_problems(sharing.mps_config)
 
 

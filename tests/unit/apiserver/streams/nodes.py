@@ -46,14 +46,14 @@ class Nodes:
 
     def __init__(self, ports: dict[int, int] | None = None) -> None:
         self.ports = ports or {}
-        self.asked: list[Any] = []
+        self.requests: list[Any] = []
         self.cancelled = 0
 
     async def logs(
         self, pod: Tree, container: str, *, follow: bool, previous: bool, timestamps: bool, tail: int | None,
         since: datetime | None, since_seconds: int | None,
     ) -> AsyncIterator[bytes]:  # fmt: skip
-        self.asked.append((container, follow, previous, timestamps, tail, since, since_seconds))
+        self.requests.append((container, follow, previous, timestamps, tail, since, since_seconds))
         for number in range(3):
             yield f"line {number}\n".encode()
             await asyncio.sleep(0)
@@ -62,7 +62,7 @@ class Nodes:
         self, pod: Tree, container: str, command: Sequence[str], *, stdin: AsyncIterator[bytes] | None, stdout: Write,
         stderr: Write, tty: bool, sizes: Sizes,
     ) -> int:  # fmt: skip
-        self.asked.append((container, tuple(command), tty))
+        self.requests.append((container, tuple(command), tty))
         try:
             match command:
                 case ["cat"]:
@@ -120,7 +120,7 @@ class Peer:
         for message in messages:
             self.coming.put_nowait(message)
 
-    async def heard(self) -> bytes:
+    async def received(self) -> bytes:
         async with asyncio.timeout(50):
             return await self.sent.get()
 

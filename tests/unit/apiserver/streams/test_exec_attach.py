@@ -19,17 +19,17 @@ SUCCESS = b'\x03{"metadata":{},"status":"Success"}'
 
 
 def talk(
-    query: str, *said: bytes | None, protocol: str = V5, nodes: Nodes | None = None, subresource: str = "exec",
+    query: str, *messages: bytes | None, protocol: str = V5, nodes: Nodes | None = None, subresource: str = "exec",
     pod: Tree = POD,
 ) -> list[bytes]:  # fmt: skip
-    """All that a client hears that says its words at once."""
+    """Send all messages at once and return the messages received."""
 
     async def story() -> list[bytes]:
         given = await answer(subresource, Request("GET", "/exec", query), pod, nodes or Nodes())
         assert isinstance(given, Upgrade)
         assert protocol in given.protocols
         peer = Peer(protocol)
-        peer.say(*said)
+        peer.say(*messages)
         async with asyncio.timeout(50):
             await given.talk(peer)
         return peer.rest()
@@ -38,8 +38,8 @@ def talk(
 
 
 def test_a_command_with_its_exit_code_as_recorded() -> None:
-    heard = talk("command=fail&stdout=true&stderr=true")
-    assert heard == [
+    received = talk("command=fail&stdout=true&stderr=true")
+    assert received == [
         b"\x01",
         b"\x01out\n",
         b"\x02err\n",
@@ -52,19 +52,21 @@ def test_a_command_with_its_exit_code_as_recorded() -> None:
 
 
 def test_input_ends_with_the_close_signal() -> None:
-    heard = talk("command=cat&stdin=true&stdout=true", b"\x00stdin-", b"\x00data\n", b"\xff\x00")
-    assert b"".join(heard[:-1]).replace(b"\x01", b"") == b"stdin-data\n"
-    assert heard[-1] == SUCCESS
+    received = talk("command=cat&stdin=true&stdout=true", b"\x00stdin-", b"\x00data\n", b"\xff\x00")
+    assert b"".join(received[:-1]).replace(b"\x01", b"") == b"stdin-data\n"
+    assert received[-1] == SUCCESS
 
 
-def test_streams_that_were_not_asked_for_are_silent() -> None:
+def test_streams_that_were_not_requested_are_discarded() -> None:
     assert talk("command=fail&stdout=true")[:-1] == [b"\x01", b"\x01out\n"]
     assert talk("command=fail&stdout=true&stderr=true&tty=true")[:-1] == [b"\x01", b"\x01out\n", b"\x01err\n"]
 
 
 def test_a_terminal_has_a_size() -> None:
-    heard = talk("command=size&stdout=true&tty=true", b"\x04nonsense", b'\x04{"Width":80,"Height":24}', b"", b"\x09?")
-    assert heard == [b"\x01", b"\x0180x24\n", SUCCESS]
+    received = talk(
+        "command=size&stdout=true&tty=true", b"\x04nonsense", b'\x04{"Width":80,"Height":24}', b"", b"\x09?"
+    )
+    assert received == [b"\x01", b"\x0180x24\n", SUCCESS]
 
 
 def test_a_client_that_goes_away_ends_the_command() -> None:
@@ -80,21 +82,21 @@ def test_attach_shares_the_containers_streams() -> None:
 
 
 def test_what_the_node_refuses_is_the_last_word() -> None:
-    heard = talk("command=none&stdout=true")
-    assert json.loads(heard[-1][1:])["message"] == "none: not found"
+    received = talk("command=none&stdout=true")
+    assert json.loads(received[-1][1:])["message"] == "none: not found"
 
 
 @pytest.mark.parametrize("subresource", ["exec", "attach"])
-def test_a_container_that_does_not_run_is_told_over_the_streams(subresource: str) -> None:
+def test_a_stopped_container_is_reported_on_the_error_channel(subresource: str) -> None:
     waiting = {**POD, "status": {"containerStatuses": [{"name": "c", "state": {"waiting": {}}}]}}
-    heard = talk("command=cat&stdout=true", pod=waiting, subresource=subresource)
-    assert json.loads(heard[-1][1:])["message"] == (
+    received = talk("command=cat&stdout=true", pod=waiting, subresource=subresource)
+    assert json.loads(received[-1][1:])["message"] == (
         'Internal error occurred: unable to upgrade connection: container not found ("c")'
     )
 
 
 @pytest.mark.parametrize(
-    ("query", "pod", "told"),
+    ("query", "pod", "message"),
     [
         ("command=ls&stdout=true", {**POD, "spec": {"containers": [{"name": "c"}]}},
          "pod web does not have a host assigned"),
@@ -103,10 +105,10 @@ def test_a_container_that_does_not_run_is_told_over_the_streams(subresource: str
         ("command=ls", POD, "you must specify at least 1 of stdin, stdout, stderr"),
     ],
 )  # fmt: skip
-def test_refusals_come_before_the_upgrade(query: str, pod: Tree, told: str) -> None:
+def test_refusals_come_before_the_upgrade(query: str, pod: Tree, message: str) -> None:
     with pytest.raises(StatusError) as raised:
         talk(query, pod=pod)
-    assert (raised.value.code, str(raised.value)) == (400, told)
+    assert (raised.value.code, str(raised.value)) == (400, message)
 
 
 def over_spdy(query: str, story: Callable[[Speaker], Awaitable[None]], nodes: Nodes | None = None) -> None:
@@ -128,8 +130,8 @@ def test_older_clients_have_a_spdy_stream_for_each() -> None:
         speaker.data(stdin, b"hello ")
         speaker.data(stdin, b"world", fin=True)
         await speaker.until_closed(error)
-        assert speaker.heard[stdout] == b"hello world"
-        assert speaker.heard[error] == SUCCESS[1:]
+        assert speaker.received[stdout] == b"hello world"
+        assert speaker.received[error] == SUCCESS[1:]
 
     over_spdy("command=cat&stdin=true&stdout=true", story)
 
@@ -140,7 +142,7 @@ def test_a_spdy_terminal_has_a_size_and_a_client_that_goes_away_ends_the_command
         speaker.data(streams["resize"], b'{"Width":80,')
         speaker.data(streams["resize"], b'"Height":24}\n')
         await speaker.until_closed(streams["error"])
-        assert speaker.heard[streams["stdout"]] == b"80x24\n"
+        assert speaker.received[streams["stdout"]] == b"80x24\n"
 
     over_spdy("command=size&stdout=true&tty=true", sized)
 
@@ -149,7 +151,7 @@ def test_a_spdy_terminal_has_a_size_and_a_client_that_goes_away_ends_the_command
     async def gone(speaker: Speaker) -> None:
         for name in ("error", "stdout"):
             speaker.open(streamtype=name)
-        await speaker.heard_replies(2)
+        await speaker.wait_for_replies(2)
         await asyncio.sleep(0)
         speaker.peer.say(None)
 

@@ -36,7 +36,7 @@ def test_options_reach_the_node() -> None:
     nodes = Nodes()
     log("container=c&follow=true&timestamps&tailLines=5&sinceSeconds=60", nodes)
     log("sinceTime=2026-01-01T01:00:00%2B01:00&follow=false", nodes)
-    assert nodes.asked == [
+    assert nodes.requests == [
         ("c", True, False, True, 5, None, 60),
         ("c", False, False, False, None, datetime(2026, 1, 1, tzinfo=UTC), None),
     ]
@@ -52,7 +52,7 @@ def test_a_pod_without_a_node_has_no_content() -> None:
     assert given == Response(204, (("Cache-Control", "no-cache, private"),), b"")
 
 
-def test_the_previous_run_is_asked_for_where_there_was_one() -> None:
+def test_previous_requires_an_earlier_run() -> None:
     status = {"name": "c", "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {}}}
     nodes = Nodes()
     with pytest.raises(StatusError, match='previous terminated container "c" in pod "web" not found'):
@@ -60,7 +60,7 @@ def test_the_previous_run_is_asked_for_where_there_was_one() -> None:
     status["lastState"] = {"terminated": {"exitCode": 1}}
     log("previous=true", nodes, with_status(status))
     log("", nodes, with_status(status))
-    assert [asked[2] for asked in nodes.asked] == [True, False]
+    assert [request[2] for request in nodes.requests] == [True, False]
 
 
 def with_status(status: Tree) -> Tree:
@@ -74,7 +74,7 @@ TWO = {
 
 
 @pytest.mark.parametrize(
-    ("query", "pod", "code", "told"),
+    ("query", "pod", "code", "message"),
     [
         ("container=x", POD, 400, "container x is not valid for pod web"),
         ("", TWO, 400, "a container name must be specified for pod web, choose one of: [i a b]"),
@@ -92,10 +92,10 @@ TWO = {
          "must be greater than 0, sinceSeconds: Invalid value: 0: must be greater than 0]")),
     ],
 )  # fmt: skip
-def test_refusals_are_upstreams(query: str, pod: Tree, code: int, told: str) -> None:
+def test_errors_match_upstream(query: str, pod: Tree, code: int, message: str) -> None:
     with pytest.raises(StatusError) as raised:
         log(query, Nodes(), pod)
-    assert (raised.value.code, str(raised.value)) == (code, told)
+    assert (raised.value.code, str(raised.value)) == (code, message)
 
 
 def test_without_kubelets_the_node_is_named() -> None:

@@ -17,7 +17,7 @@ TUNNEL = "SPDY/3.1+portforward.k8s.io"
 
 
 async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """A program in a pod: it answers all that it was sent in capitals, and closes; ``ping`` gets its answer at once."""
+    """A program in a pod: it answers all that it was sent in capitals, and closes; ``ping`` is answered immediately."""
     with suppress(ConnectionError):
         whole = b""
         while data := await reader.read(65536):
@@ -63,8 +63,8 @@ def test_a_tunnel_carries_connections_side_by_side() -> None:
         for place, (error, data) in enumerate(pairs):
             await client.until_closed(data)
             await client.until_closed(error)
-            assert client.heard[data] == f"HELLO {place} BYE".encode()
-            assert client.heard[error] == b""
+            assert client.received[data] == f"HELLO {place} BYE".encode()
+            assert client.received[error] == b""
 
     forwarded(TUNNEL, story)
 
@@ -77,24 +77,24 @@ def test_a_large_body_passes_whole() -> None:
             client.data(data, b"x" * 100_000)
         client.data(data, b"", fin=True)
         await client.until_closed(error)
-        assert client.heard[data] == b"X" * 4_000_000
+        assert client.received[data] == b"X" * 4_000_000
 
     forwarded(TUNNEL, story)
 
 
 @pytest.mark.parametrize(
-    ("port", "told"),
+    ("port", "message"),
     [
         ("81", "error forwarding port 81 to pod web: Connection refused"),
         ("web", "port 'web' is not a number from 1 to 65535"),
     ],
 )
-def test_what_fails_is_told_on_the_error_stream(port: str, told: str) -> None:
+def test_failures_are_reported_on_the_error_stream(port: str, message: str) -> None:
     async def story(peer: Peer) -> None:
         client = Speaker(peer)
         error, data = pair(client, "0", port)
         await client.until_closed(error)
-        assert client.heard[error].decode() == told
+        assert client.received[error].decode() == message
         assert data in client.closed
 
     forwarded(TUNNEL, story)
@@ -105,14 +105,14 @@ def test_a_client_may_give_a_connection_up_and_keep_the_tunnel() -> None:
         client = Speaker(peer)
         error, data = pair(client, "0")
         client.data(data, b"ping")
-        while client.heard[data] != b"pong":
+        while client.received[data] != b"pong":
             await client.listen()
         client.control(3, data.to_bytes(4) + (5).to_bytes(4))
         await client.until_closed(error)
         error, data = pair(client, "1")
         client.data(data, b"again", fin=True)
         await client.until_closed(error)
-        assert client.heard[data] == b"AGAIN"
+        assert client.received[data] == b"AGAIN"
 
     forwarded(TUNNEL, story)
 
@@ -135,7 +135,7 @@ def test_streams_of_very_old_clients_belong_together_by_number() -> None:
         data = client.open(streamtype="data", port="80")
         client.data(data, b"old", fin=True)
         await client.until_closed(error)
-        assert client.heard[data] == b"OLD"
+        assert client.received[data] == b"OLD"
 
     forwarded(TUNNEL, story)
 
@@ -150,17 +150,17 @@ def test_what_is_no_spdy_ends_the_tunnel() -> None:
 @pytest.mark.parametrize("protocol", ["v4.channel.k8s.io", ""])
 def test_channels_are_one_connection_for_each_port(protocol: str) -> None:
     async def story(peer: Peer) -> None:
-        heard = {await peer.heard() for _ in range(4)}
-        assert heard == {b"\x00\x50\x00", b"\x01\x50\x00", b"\x02\x51\x00", b"\x03\x51\x00"}
-        assert await peer.heard() == b"\x03error forwarding port 81 to pod web: Connection refused"
+        received = {await peer.received() for _ in range(4)}
+        assert received == {b"\x00\x50\x00", b"\x01\x50\x00", b"\x02\x51\x00", b"\x03\x51\x00"}
+        assert await peer.received() == b"\x03error forwarding port 81 to pod web: Connection refused"
         peer.say(b"\x00ping", b"", b"\x09nobody", b"\x01error channels are not written to")
-        assert await peer.heard() == b"\x00pong"
+        assert await peer.received() == b"\x00pong"
 
     forwarded(protocol, story, "ports=80&ports=81")
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "message"),
     [
         ("", 'query parameter "ports" is required'),
         ("ports=80,x", "port 'x' is not a number from 1 to 65535"),
@@ -168,11 +168,11 @@ def test_channels_are_one_connection_for_each_port(protocol: str) -> None:
         ("&".join(f"ports={n}" for n in range(1, 130)), "at most 127 ports, not 129"),
     ],
 )
-def test_channels_need_ports(query: str, told: str) -> None:
+def test_channels_need_ports(query: str, message: str) -> None:
     async def story(peer: Peer) -> None:
         raise AssertionError
 
-    with pytest.raises(StatusError, match=told):
+    with pytest.raises(StatusError, match=message):
         forwarded("v4.channel.k8s.io", story, query)
 
 

@@ -22,7 +22,7 @@ class Speaker:
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
-        self.heard: dict[int, bytes] = {}
+        self.received: dict[int, bytes] = {}
         self.closed: set[int] = set()
         self.reset: set[int] = set()
         self.replies: list[int] = []
@@ -43,7 +43,7 @@ class Speaker:
 
     def open(self, *, fin: bool = False, **headers: str) -> int:
         number, self._next = self._next, self._next + 2
-        self.heard[number] = b""
+        self.received[number] = b""
         self.control(1, number.to_bytes(4) + bytes(6) + self.headers(**headers), int(fin))
         return number
 
@@ -52,13 +52,13 @@ class Speaker:
 
     async def listen(self) -> None:
         """Take what the server sent next."""
-        self._buffer += await self.peer.heard()
+        self._buffer += await self.peer.received()
         while len(self._buffer) >= 8 and len(self._buffer) >= (end := 8 + int.from_bytes(self._buffer[5:8])):
             head, flags, body = self._buffer[:4], self._buffer[4], self._buffer[8:end]
             self._buffer = self._buffer[end:]
             if not head[0] & 0x80:
                 number = int.from_bytes(head)
-                self.heard[number] += body
+                self.received[number] += body
                 if flags & 1:
                     self.closed.add(number)
             elif head[3] == 2:
@@ -73,7 +73,7 @@ class Speaker:
         while number not in self.closed:
             await self.listen()
 
-    async def heard_replies(self, count: int) -> None:
+    async def wait_for_replies(self, count: int) -> None:
         while len(self.replies) < count:
             await self.listen()
 
@@ -84,7 +84,7 @@ def test_the_dictionary_is_the_specifications() -> None:
 
 
 def serve(story: Callable[[Speaker, list[Stream]], Any]) -> None:
-    """Run a session beside a client's story."""
+    """Run a session concurrently with a client."""
 
     async def main() -> None:
         peer = Peer("")
@@ -109,14 +109,14 @@ def test_streams_carry_both_ways_and_close_by_halves() -> None:
         number = client.open(streamtype="data", port="80")
         client.data(number, b"ab")
         client.data(number, b"cd", fin=True)
-        await client.heard_replies(1)
+        await client.wait_for_replies(1)
         (stream,) = opened
         assert stream.headers == {"streamtype": "data", "port": "80"}
         assert [await stream.read(), await stream.read(), await stream.read()] == [b"ab", b"cd", b""]
         await stream.write(b"answer")
         await stream.close()
         await client.until_closed(number)
-        assert client.heard[number] == b"answer"
+        assert client.received[number] == b"answer"
         with pytest.raises(ConnectionResetError):
             await stream.write(b"more")
 
@@ -127,14 +127,14 @@ def test_a_stream_may_be_reset_by_either_side() -> None:
     async def story(client: Speaker, opened: list[Stream]) -> None:
         for _ in range(2):
             client.open()
-        await client.heard_replies(2)
+        await client.wait_for_replies(2)
         client.control(3, (1).to_bytes(4) + (5).to_bytes(4))
         with pytest.raises(ConnectionResetError):
             await opened[0].read()
         await opened[1].reset()
         await client.listen()
         assert client.reset == {3}
-        client.data(3, b"late")  # nobody minds
+        client.data(3, b"late")  # ignored
         client.data(99, b"never opened")
         await client.listen()
         assert client.reset == {3, 99}
@@ -147,12 +147,12 @@ def test_pings_are_answered_and_what_is_not_needed_is_passed_over() -> None:
         client.control(4, bytes(4))  # settings
         client.control(9, bytes(8))  # window update
         client.control(8, (1).to_bytes(4) + client.headers(a="b"))
-        client.control(6, (2).to_bytes(4))  # an answer to a ping of ours
+        client.control(6, (2).to_bytes(4))  # an answer to a ping of the server
         client.control(6, (7).to_bytes(4))
         number = client.open(x="y")  # the compression's state is still in step
         client.control(1, number.to_bytes(4) + bytes(6) + client.headers())
         client.control(7, bytes(8))
-        await client.heard_replies(1)
+        await client.wait_for_replies(1)
         assert client.pings == [(7).to_bytes(4)]
         assert opened[0].headers == {"x": "y"}
         await client.listen()
@@ -161,12 +161,12 @@ def test_pings_are_answered_and_what_is_not_needed_is_passed_over() -> None:
     serve(story)
 
 
-def test_a_stream_that_nobody_reads_holds_the_session() -> None:
+def test_an_unread_stream_blocks_the_session() -> None:
     async def story(client: Speaker, opened: list[Stream]) -> None:
         number = client.open()
         for _ in range(20):
             client.data(number, bytes(100_000))
-        await client.heard_replies(1)
+        await client.wait_for_replies(1)
         await asyncio.sleep(0.05)
         assert client.peer.coming.qsize() > 10
         total = 0
@@ -186,7 +186,7 @@ SHORT = compressed(b"\0\0\0\2\0\0\0\1a\0\0\0\1b")
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "message"),
     [
         (b"GET / HT", "a frame of"),
         (b"\x80\x02\x00\x01\x00\x00\x00\x00", "version 2, not 3"),
@@ -195,10 +195,10 @@ SHORT = compressed(b"\0\0\0\2\0\0\0\1a\0\0\0\1b")
         (b"\x80\x03\x00\x08\x00\x00\x00" + bytes((len(SHORT) + 4,)) + bytes(4) + SHORT, "headers that end too early"),
     ],
 )
-def test_what_is_no_spdy_is_an_error(data: bytes, told: str) -> None:
+def test_invalid_frames_are_errors(data: bytes, message: str) -> None:
     async def story() -> None:
         peer = Peer("")
-        with pytest.raises(SpdyError, match=told):
+        with pytest.raises(SpdyError, match=message):
             await Session(peer.send, lambda _: None).feed(data)
 
     asyncio.run(story())

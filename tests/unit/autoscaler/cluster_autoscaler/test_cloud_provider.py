@@ -27,7 +27,9 @@ from allotment.tools.plan.report import PlannedMachine
 P = ParamSpec("P")
 
 EAST = PlanLimits(zones=("us-east-1a",))
-G5, MIG = groups_of(catalog(), [parse_nodes("1:4:aws/g5.xlarge"), parse_nodes("0:2:aws/p4d.24xlarge/static-mig=1g.5gb:7")], EAST)
+G5, MIG = groups_of(
+    catalog(), [parse_nodes("1:4:aws/g5.xlarge"), parse_nodes("0:2:aws/p4d.24xlarge/static-mig=1g.5gb:7")], EAST
+)
 
 
 def played(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
@@ -195,7 +197,7 @@ async def test_a_least_number_stays_but_what_has_failed_may_always_go() -> None:
     world.provider.put(G5, "running", "ip-0")
     failed = world.provider.put(G5, "failed")
     world.nodes["ip-0"] = "id-0"
-    with pytest.raises(errors.FailedPreconditionError, match="0 machines of .* would remain"):
+    with pytest.raises(errors.FailedPreconditionError, match=r"0 machines of .* would remain"):
         await world.cloud.delete_nodes(G5.id, [NodeRef("id-0", "ip-0")])
     id = f"allotment://{failed}"
     await world.cloud.delete_nodes(G5.id, [NodeRef(id, id)])

@@ -10,7 +10,7 @@ from tests.unit.cli.conftest import Allot
 OLD = "apiVersion: v1\nkind: Thing\nmetadata:\n  name: old"
 
 
-def told(allot: Allot, text: str, write: Write, *words: str) -> list[str]:
+def findings(allot: Allot, text: str, write: Write, *words: str) -> list[str]:
     write({"a.yaml": text})
     ran = allot("check", "a.yaml", "-o", "concise", *words)
     assert ran.err == ""
@@ -34,7 +34,7 @@ def told(allot: Allot, text: str, write: Write, *words: str) -> list[str]:
     ],
 )
 def test_a_finding_is_silenced(allot: Allot, write: Write, text: str) -> None:
-    assert told(allot, text, write) == []
+    assert findings(allot, text, write) == []
 
 
 @pytest.mark.parametrize(
@@ -53,20 +53,20 @@ def test_a_finding_is_silenced(allot: Allot, write: Write, text: str) -> None:
     ],
 )
 def test_a_comment_silences_its_own_place_only(allot: Allot, write: Write, text: str, found: list[str]) -> None:
-    assert [line.partition(" note:")[0].partition(" `")[0] for line in told(allot, text, write)] == found
+    assert [line.partition(" note:")[0].partition(" `")[0] for line in findings(allot, text, write)] == found
 
 
 def test_comment_on_a_block_covers_its_content(allot: Allot, write: Write) -> None:
     text = "apiVersion: v1\nkind: Thing\nnote: |-  # allot: ignore[V391]\n  one\n  gues\n"
-    assert told(allot, text, write) == []
-    assert told(allot, text.replace("  # allot: ignore[V391]", ""), write) != []
+    assert findings(allot, text, write) == []
+    assert findings(allot, text.replace("  # allot: ignore[V391]", ""), write) != []
     above = "apiVersion: v1\nkind: Thing\n# allot: ignore[V391]\nnote: |-\n  one\n  gues\n"
-    assert told(allot, above, write) == []
+    assert findings(allot, above, write) == []
 
 
 def test_unused_suppression_is_reported_with_hint(allot: Allot, write: Write) -> None:
     text = "apiVersion: v1  # allot: ignore[S191]\nkind: Thing  # allot: ignor\n"
-    assert told(allot, text, write) == [
+    assert findings(allot, text, write) == [
         "1:17 S116 note: S191 has no finding here: this comment has no effect",
         '2:14 S116 note: unknown directive allot: ignor. Did you mean "ignore"?',
     ]
@@ -74,13 +74,13 @@ def test_unused_suppression_is_reported_with_hint(allot: Allot, write: Write) ->
 
 def test_comments_for_unselected_rules_are_not_unused(allot: Allot, write: Write) -> None:
     text = "apiVersion: v1  # allot: ignore[S191]\nkind: Thing  # allot: ignore\n"
-    assert told(allot, text, write, "--ignore", "S191") == []
-    assert told(allot, text, write, "--select", "V,S116") == []
-    assert told(allot, text, write, "--ignore", "S116") == []
+    assert findings(allot, text, write, "--ignore", "S191") == []
+    assert findings(allot, text, write, "--select", "V,S116") == []
+    assert findings(allot, text, write, "--ignore", "S116") == []
 
 
 def test_comment_at_the_top_covers_unreadable_documents(allot: Allot, write: Write) -> None:
-    assert told(allot, "# allot: ignore-file\na: [\n", write) == []
+    assert findings(allot, "# allot: ignore-file\na: [\n", write) == []
 
 
 def test_suppressed_findings_are_counted(allot: Allot, write: Write) -> None:
@@ -91,16 +91,16 @@ def test_suppressed_findings_are_counted(allot: Allot, write: Write) -> None:
 def test_per_file_ignores_do_not_make_comments_unused(allot: Allot, write: Write) -> None:
     text = f"{OLD}  # allot: ignore[S191]\n"
     write({"allotment.toml": '[check.per-file-ignores]\n"a.yaml" = ["S191"]\n'})
-    assert told(allot, text, write) == []
-    assert told(allot, text.replace("S191", "V391"), write) == [
+    assert findings(allot, text, write) == []
+    assert findings(allot, text.replace("S191", "V391"), write) == [
         "4:14 S116 note: V391 has no finding here: this comment has no effect"
     ]
     write({"allotment.toml": '[check.per-file-ignores]\n"a.yaml" = ["S"]\n'})
-    assert told(allot, text.replace("S191", "V391"), write) == []
+    assert findings(allot, text.replace("S191", "V391"), write) == []
 
 
 def test_unknown_rule_suggests_similar_ones(allot: Allot, write: Write) -> None:
-    assert told(allot, f"{OLD}  # allot: ignore[S191, X999]\n", write) == ["4:14 S116 note: unknown rule X999"]
-    assert told(allot, f"{OLD}  # allot: ignore[S191, old-nam]\n", write) == [
+    assert findings(allot, f"{OLD}  # allot: ignore[S191, X999]\n", write) == ["4:14 S116 note: unknown rule X999"]
+    assert findings(allot, f"{OLD}  # allot: ignore[S191, old-nam]\n", write) == [
         '4:14 S116 note: unknown rule old-nam. Did you mean "old-name"?'
     ]

@@ -33,7 +33,7 @@ def offered(*words: str) -> list[str]:
 
 
 @pytest.fixture
-def there(lab: allotment.Lab, namespace: str, monkeypatch: pytest.MonkeyPatch) -> str:
+def namespace_with_pod(lab: allotment.Lab, namespace: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """A namespace with a pod and a claim, in the cluster of the current context."""
     monkeypatch.setenv("KUBECONFIG", str(lab.kubeconfig))
     monkeypatch.setattr(cluster_objects, "TIMEOUT_SECONDS", 60.0)  # of a machine with much to do
@@ -42,39 +42,41 @@ def there(lab: allotment.Lab, namespace: str, monkeypatch: pytest.MonkeyPatch) -
     return namespace
 
 
-def test_explain_completes_pods_claims_and_workloads(there: str) -> None:
-    assert f"pod/web-0\tin {there}" in offered("explain", "pod/")
-    assert offered("explain", "-n", there, "claim/") == [f"claim/gpus\tin {there}"]
-    assert offered("explain", "-n", there, "pods", "") == [f"web-0\tin {there}"]
-    assert offered("explain", "-n", there, "") == [
+def test_explain_completes_pods_claims_and_workloads(namespace_with_pod: str) -> None:
+    assert f"pod/web-0\tin {namespace_with_pod}" in offered("explain", "pod/")
+    assert offered("explain", "-n", namespace_with_pod, "claim/") == [f"claim/gpus\tin {namespace_with_pod}"]
+    assert offered("explain", "-n", namespace_with_pod, "pods", "") == [f"web-0\tin {namespace_with_pod}"]
+    assert offered("explain", "-n", namespace_with_pod, "") == [
         "pod/\tpods", "claim/\tresourceclaims", "deploy/\tdeployments", "sts/\tstatefulsets", "ds/\tdaemonsets",
-        "job/\tjobs", "cronjob/\tcronjobs", f"web-0\tin {there}", f"gpus\tin {there}",
+        "job/\tjobs", "cronjob/\tcronjobs", f"web-0\tin {namespace_with_pod}", f"gpus\tin {namespace_with_pod}",
     ]  # fmt: skip
-    assert offered("explain", "-n", there, "pod/web-0", "") == [], "one is explained"
-    assert offered("explain", "-n", there, "--cluster=snapshot.yaml", "pod/") == [], "it is asked about a file"
+    assert offered("explain", "-n", namespace_with_pod, "pod/web-0", "") == [], "one is explained"
+    assert offered("explain", "-n", namespace_with_pod, "--cluster=snapshot.yaml", "pod/") == [], (
+        "it is asked about a file"
+    )
 
 
-def test_kinds_and_names_as_kubectl_has_them(there: str) -> None:
+def test_kinds_and_names_as_kubectl_has_them(namespace_with_pod: str) -> None:
     assert offered("get", "resourcec") == [
         "resourceclaims\tResourceClaim",
         "resourceclaimtemplates\tResourceClaimTemplate",
     ]
     assert offered("get", "pods,deviceclass") == ["pods,deviceclasses\tDeviceClass"]
-    assert offered("delete", "-n", there, "po", "") == ["web-0"]
-    assert offered("delete", "-n", there, "pod", "web-0", "") == [], "it is there already"
-    assert offered("describe", "-n", there, "pod/we") == ["pod/web-0"]
-    assert offered("describe", "-n", there, "pod/web-0", "resourceclaim") == [
+    assert offered("delete", "-n", namespace_with_pod, "po", "") == ["web-0"]
+    assert offered("delete", "-n", namespace_with_pod, "pod", "web-0", "") == [], "it is given already"
+    assert offered("describe", "-n", namespace_with_pod, "pod/we") == ["pod/web-0"]
+    assert offered("describe", "-n", namespace_with_pod, "pod/web-0", "resourceclaim") == [
         "resourceclaims/\tResourceClaim", "resourceclaimtemplates/\tResourceClaimTemplate",
     ]  # fmt: skip
     assert offered("get", "nonsense", "") == []
 
 
-def test_other_names_of_a_cluster(there: str) -> None:
-    assert there in offered("get", "-n", "")
+def test_other_names_of_a_cluster(namespace_with_pod: str) -> None:
+    assert namespace_with_pod in offered("get", "-n", "")
     assert offered("driver", "verify", "dra.sock", "--node-name", "") == ["t4-4x-pcie-1"]
     assert "gpu.nvidia.com" in offered("driver", "verify", "dra.sock", "--device-class", "")
-    assert offered("logs", "-n", there, "") == ["web-0"]
-    assert offered("logs", "-n", there, "web-0", "-c", "") == ["nginx\tnginx:1", "log\tlog:1"]
+    assert offered("logs", "-n", namespace_with_pod, "") == ["web-0"]
+    assert offered("logs", "-n", namespace_with_pod, "web-0", "-c", "") == ["nginx\tnginx:1", "log\tlog:1"]
 
 
 def test_a_cluster_that_does_not_answer_has_no_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

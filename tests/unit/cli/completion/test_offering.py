@@ -41,13 +41,13 @@ def offered(*words: str) -> tuple[list[str], str]:
     return [one.partition("\t")[0] for one in candidates], directive
 
 
-def told(*words: str) -> list[str]:
+def text_of(*words: str) -> list[str]:
     """Lines as they are printed, the directive left out."""
     return answer(command_line(), words).splitlines()[:-1]
 
 
 def test_commands_have_descriptions() -> None:
-    assert told("expl") == ["explain\tshow which devices a pod or claim gets, or why it gets none"]
+    assert text_of("expl") == ["explain\tshow which devices a pod or claim gets, or why it gets none"]
     assert offered("driver", "") == (["run", "verify"], ":4")
     assert offered("run", "s") == (["scheduler"], ":4")
     assert offered("__compl") == ([], ":4"), "what shells call is nobody's to type"
@@ -60,7 +60,7 @@ def test_only_unused_options_are_offered() -> None:
     assert offered("check", "--select", "S", "--sel") == (["--select"], ":4"), "may be said again"
     assert offered("get", "--wat") == (["--watch"], ":4"), "other spellings are not shown"
     assert offered("plan", "--", "--") == ([], ":0"), "behind -- there are files only"
-    assert told("up", "--bind") == ["--bind-address\taddress that the API server listens on (default: 127.0.0.1)"]
+    assert text_of("up", "--bind") == ["--bind-address\taddress that the API server listens on (default: 127.0.0.1)"]
     assert offered("up", "--hos") == ([], ":4"), "old names are not shown"
 
 
@@ -121,9 +121,9 @@ def test_contexts_are_those_of_the_configuration_that_is_named(tmp_path: Path) -
     names = ["production", "staging"]
     contexts = [{"name": name, "context": {"cluster": name}} for name in names]
     file.write_text(json.dumps({"kind": "Config", "current-context": "staging", "contexts": contexts}))
-    assert told("get", "--kubeconfig", str(file), "--context", "") == ["production", "staging\tthe current context"]
+    assert text_of("get", "--kubeconfig", str(file), "--context", "") == ["production", "staging\tthe current context"]
     file.write_text("{")
-    assert told("get", "--kubeconfig", str(file), "--context", "") == []
+    assert text_of("get", "--kubeconfig", str(file), "--context", "") == []
 
 
 def test_nothing_is_offered_where_no_word_is_right() -> None:

@@ -68,7 +68,7 @@ def test_another_release_has_its_own_gates_except_visible_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "kube", "said"),
+    ("version", "kube", "note"),
     [
         ("v1.36.3", "1.36", ""),
         ("v1.36.2-gke.100", "1.36", ""),
@@ -77,7 +77,7 @@ def test_another_release_has_its_own_gates_except_visible_ones() -> None:
         ("", "1.37", ""),
     ],
 )
-def test_unknown_release_maps_to_a_known_one(version: str, kube: str, said: str) -> None:
+def test_unknown_release_maps_to_a_known_one(version: str, kube: str, note: str) -> None:
     facts = ServerFacts(version=version)
     assert features_among(None, [], [facts]).kube == kube
-    assert release_note(facts) == said
+    assert release_note(facts) == note

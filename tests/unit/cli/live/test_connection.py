@@ -150,7 +150,7 @@ def test_failing_plugin_is_not_a_server_timeout(allot: Allot, tmp_path: Path, mo
 
 
 @pytest.mark.parametrize(
-    ("code", "message", "told"),
+    ("code", "message", "expected"),
     [
         (401, "Unauthorized", "error: You must be logged in to the server (Unauthorized)"),
         (
@@ -160,11 +160,11 @@ def test_failing_plugin_is_not_a_server_timeout(allot: Allot, tmp_path: Path, mo
         ),
     ],
 )
-def test_unauthenticated_user_gets_hint(code: int, message: str, told: str) -> None:
+def test_unauthenticated_user_gets_hint(code: int, message: str, expected: str) -> None:
     way = ClusterTarget("https://example.invalid", context="mine")
     with pytest.raises(Failure) as failed, connection.cluster_errors(way):
         raise StatusError({"code": code, "message": message, "reason": "Forbidden"})
-    assert told in f"{failed.value} {failed.value.hint}"
+    assert expected in f"{failed.value} {failed.value.hint}"
     assert "context mine" in failed.value.hint
 
 

@@ -134,7 +134,7 @@ def test_equal_details_are_printed_once(allot: Allot, app: Path) -> None:
         f"{app}:{line} Pod default/{name}: stays, served by class gpu.nvidia.com"
         for line, name in ((2, "a"), (15, "b"), (28, "c"))
     ]
-    assert ran.out.count("It asks for whole GPUs by count alone") == 1
+    assert ran.out.count("It requests whole GPUs by count alone") == 1
 
 
 def test_a_file_holds_all_that_it_needs(allot: Allot, app: Path, tmp_path: Path) -> None:

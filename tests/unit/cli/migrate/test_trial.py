@@ -31,7 +31,7 @@ def app(tmp_path: Path) -> Path:
 def test_before_and_after_in_a_table(allot: Allot, app: Path) -> None:
     ran = allot("migrate", str(app), "--fleet", "t4")
     assert ran.code == 0
-    assert "The pod that fits before fits after, on the same kind of device." in ran.out
+    assert "The pod that fits before also fits after, on the same kind of device." in ran.out
     lines = ran.out.splitlines()
     head = next(n for n, line in enumerate(lines) if line.split() == ["WORKLOAD", "PODS", "BEFORE", "AFTER"])
     assert lines[head + 1].split() == ["Pod", "default/a", "1", "1", "Tesla", "T4", "the", "same"]
@@ -44,21 +44,21 @@ def test_a_pod_that_no_longer_fits_ends_with_1(allot: Allot, app: Path, tmp_path
     app.write_text(POD.format(name="a", resource="nvidia.com/gpu").replace("gpu.product: Tesla-T4 ", "gpu.count: '1' "))
     ran = allot("migrate", str(app), "--strategy", "class", "--cluster", str(tmp_path / "cluster.yaml"))
     assert ran.code == 1
-    assert "Of 1 pod that fits before, 1 waits after the migration." in ran.out
+    assert "Of 1 pod that fits before, 1 is pending after the migration." in ran.out
     assert "its pod fitted and no longer does" in ran.out
 
 
 def test_hardware_without_a_previous_fit_is_not_a_regression(allot: Allot, app: Path) -> None:
     ran = allot("migrate", str(app), "--fleet", "l4")
     assert ran.code == 0
-    assert "No pod fits before on these nodes" in ran.out
+    assert "No pod fits on these nodes before the migration" in ran.out
 
 
 def test_a_snapshot_with_device_plugins(allot: Allot, app: Path, tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(SNAPSHOT)
     ran = allot("migrate", str(app), "--cluster", str(tmp_path / "cluster.yaml"))
     assert ran.code == 0
-    assert "No driver publishes n1 yet" in ran.out
+    assert "No driver publishes slices for n1 yet" in ran.out
     assert "to do: the same GPU twice. The device plugin runs on n1" in ran.out
     assert "    helm upgrade -i dra-driver-nvidia-gpu \\\n" in ran.out
 
@@ -78,7 +78,7 @@ def test_the_folder_has_a_runbook(allot: Allot, app: Path, tmp_path: Path) -> No
     ran = allot("migrate", str(app), "-d", str(tmp_path / "new"), "--fleet", "t4")
     assert ran.code == 0
     page = (tmp_path / "new" / "README.md").read_text()
-    assert page.startswith("# From device plugin to claims\n")
+    assert page.startswith("# Migration from the device plugin to claims\n")
     assert "| Pod default/a | 1 | 1 Tesla T4 | the same |" in page
     assert "kubectl apply -f rollback/app.yaml.before" in page
 

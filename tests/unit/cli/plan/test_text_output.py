@@ -18,7 +18,7 @@ from allotment.tools.plan.report import GroupVerdicts, ProvisioningPlan, TypeVer
 from tests.unit.tools.plan.sample_plans import machine, mixed_plan, placement, plan_of_machines, plan_with_groups
 
 
-def told(
+def text_of(
     plan: ProvisioningPlan, width: int | None = 80, wide: bool = False, why: str | None = None, colour: bool = False
 ) -> str:
     out = io.StringIO()
@@ -27,16 +27,16 @@ def told(
 
 
 def test_the_first_line_answers() -> None:
-    assert told(mixed_plan()).splitlines()[0] == "3 machines, 26.637 USD/h (lower bound 26.237, gap 1.5 %)"
+    assert text_of(mixed_plan()).splitlines()[0] == "3 machines, 26.637 USD/h (lower bound 26.237, gap 1.5 %)"
     proven = plan_of_machines([machine("n", "aws/g5.xlarge", "a10g", "1.006", placement("a", "n", "gpu-0"))], "1")
-    assert told(proven).splitlines()[0] == "1 machine, 1.006 USD/h (proven optimal)"
-    assert told(ProvisioningPlan()).splitlines() == ["No pod or claim is pending: no machine is needed."]
-    assert told(ProvisioningPlan(existing=mixed_plan().existing)).splitlines()[0] == "No machine is needed"
-    assert told(ProvisioningPlan(unserved=mixed_plan().unserved)).splitlines()[0] == "No machine fits the pods"
+    assert text_of(proven).splitlines()[0] == "1 machine, 1.006 USD/h (proven optimal)"
+    assert text_of(ProvisioningPlan()).splitlines() == ["No pod or claim is pending: no machine is needed."]
+    assert text_of(ProvisioningPlan(existing=mixed_plan().existing)).splitlines()[0] == "No machine is needed"
+    assert text_of(ProvisioningPlan(unserved=mixed_plan().unserved)).splitlines()[0] == "No machine fits the pods"
 
 
 def test_machines_stand_with_their_pods_and_devices() -> None:
-    lines = told(mixed_plan(), None).splitlines()
+    lines = text_of(mixed_plan(), None).splitlines()
     assert "p4d-1   aws/p4d.24xlarge    us-east-1a      on-demand   21.958   8xa100-40gb   2 GPUs" in lines
     assert "  train-0  gpu-0, gpu-1, gpu-2" in lines
     assert "  notebook-0..4  gpu-0-mig-1g5gb-19-0 … gpu-0-mig-1g5gb-19-4" in lines
@@ -50,7 +50,7 @@ def test_free_devices_of_machines() -> None:
 
 
 def test_equal_machines_are_one_line() -> None:
-    lines = told(plan_with_groups(12, 3)).splitlines()
+    lines = text_of(plan_with_groups(12, 3)).splitlines()
     rows = [line for line in lines if "aws/type-" in line]
     assert len(rows) == 3
     assert "4 × 3" in rows[0]
@@ -58,13 +58,13 @@ def test_equal_machines_are_one_line() -> None:
 
 
 def test_unplaced_pods_have_reason_and_nearest_type() -> None:
-    text = told(mixed_plan())
+    text = text_of(mixed_plan())
     assert "default/huge-0 (Job default/huge): no type has 16 H200 [never]" in text
     assert "nearest: aws/p5en.48xlarge" in text
 
 
 def test_chosen_type_and_nearest_misses_are_printed() -> None:
-    text = told(mixed_plan())
+    text = text_of(mixed_plan())
     assert "aws/p4d.24xlarge, 21.958 USD/h for 2; 1 other type" in text
     assert "aws/g5.12xlarge      5.672     4 GPUs; 6 requested" in text
     assert "L4 is Ada Lovelace; Ampere requested (borderline)" in " ".join(text.split())
@@ -72,54 +72,54 @@ def test_chosen_type_and_nearest_misses_are_printed() -> None:
 
 
 def test_why_prints_every_type_or_those_of_a_pattern() -> None:
-    text = told(mixed_plan(), why="*")
+    text = text_of(mixed_plan(), why="*")
     assert [name in text for name in ("p4de.24xlarge", "g5.12xlarge", "p5e.48xlarge")] == [True] * 3
     assert "serves 2" in text
-    only = told(mixed_plan(), why="*g5*")
+    only = text_of(mixed_plan(), why="*g5*")
     assert "g5.12xlarge" in only
     assert "p5e.48xlarge" not in only
-    assert "no type of the catalog matches 'aws/nope'" in told(mixed_plan(), why="aws/nope")
+    assert "no type of the catalog matches 'aws/nope'" in text_of(mixed_plan(), why="aws/nope")
 
 
 def test_pods_on_existing_nodes_have_no_type_verdicts() -> None:
     plan = mixed_plan()
     housed = replace(plan, existing=tuple(placement(f"train-{n}", "node-7") for n in range(2)))
-    assert "Why no other types" not in told(housed)
+    assert "Why no other types" not in text_of(housed)
 
 
 def test_relaxation_has_both_totals_and_its_position() -> None:
-    lines = told(mixed_plan()).splitlines()
+    lines = text_of(mixed_plan()).splitlines()
     assert "  Turing also allowed: 26.637 → 14.637 USD/h" in lines
     assert "    ResourceClaimTemplate default/train: spec.spec.devices.requests[0]" in lines
 
 
 @pytest.mark.parametrize("plan", [mixed_plan(), plan_with_groups(40, 17)], ids=["mixed", "many"])
 def test_nothing_is_wider_than_the_screen(plan: ProvisioningPlan) -> None:
-    assert max(map(len, told(plan, 80).splitlines())) <= 80
+    assert max(map(len, text_of(plan, 80).splitlines())) <= 80
 
 
 def test_columns_that_do_not_fit_are_below_the_row() -> None:
-    assert "us-central1-a, MIG 7 × 1g.5gb" in told(mixed_plan(), 80)
-    assert "ZONE" not in told(mixed_plan(), 80)
-    assert "ZONE" in told(mixed_plan(), None)
+    assert "us-central1-a, MIG 7 × 1g.5gb" in text_of(mixed_plan(), 80)
+    assert "ZONE" not in text_of(mixed_plan(), 80)
+    assert "ZONE" in text_of(mixed_plan(), None)
 
 
 def test_wide_adds_cpu_and_memory() -> None:
-    assert "CPU" not in told(mixed_plan(), None)
-    (row,) = [line for line in told(mixed_plan(), None, wide=True).splitlines() if line.startswith("p4d-1")]
+    assert "CPU" not in text_of(mixed_plan(), None)
+    (row,) = [line for line in text_of(mixed_plan(), None, wide=True).splitlines() if line.startswith("p4d-1")]
     assert row.split()[-2:] == ["4/95", "16/32Gi"]
 
 
 def test_colours_are_only_where_the_screen_has_them() -> None:
-    assert "\x1b[" not in told(mixed_plan())
-    assert "\x1b[31m3 machines" in told(mixed_plan(), colour=True)
+    assert "\x1b[" not in text_of(mixed_plan())
+    assert "\x1b[31m3 machines" in text_of(mixed_plan(), colour=True)
 
 
 def test_share_has_its_name_unless_it_is_memory() -> None:
     def devices(share: dict[str, str]) -> str:
         given = DeviceAllocation(request="r", driver="d", pool="n", device="gpu-0", share=share)
         one = replace(placement("a", "n"), claims=(ClaimAllocation(name="default/c", devices=(given,)),))
-        return told(plan_of_machines([machine("n", "aws/g5.xlarge", "a10g", "1.006", one)], "1")).splitlines()[5]
+        return text_of(plan_of_machines([machine("n", "aws/g5.xlarge", "a10g", "1.006", one)], "1")).splitlines()[5]
 
     assert devices({"memory": "9Gi"}) == "  a  gpu-0 (9Gi each)"
     assert devices({"memory": "0", "shares": "1"}) == "  a  gpu-0 (shares 1 each)"
@@ -133,14 +133,14 @@ def test_text_too_long_for_its_column_is_below_the_row() -> None:
         owner="Job default/x",
         verdicts=(TypeVerdict(instance="aws/x", code="devices", text=long),),
     )
-    lines = told(ProvisioningPlan(unserved=mixed_plan().unserved, choices=(choice,))).splitlines()
+    lines = text_of(ProvisioningPlan(unserved=mixed_plan().unserved, choices=(choice,))).splitlines()
     assert "    aws/x   unknown" in lines
     assert max(map(len, lines)) <= 80
 
 
 def test_no_nearest_type_without_known_capacity() -> None:
     (one,) = mixed_plan().unserved
-    assert "nearest:" not in told(ProvisioningPlan(unserved=(replace(one, code="run-time-only"),)))
+    assert "nearest:" not in text_of(ProvisioningPlan(unserved=(replace(one, code="run-time-only"),)))
 
 
 def test_a_bound_that_is_not_known_is_null() -> None:

@@ -82,8 +82,8 @@ def test_a_price_that_is_not_known_is_unknown_and_not_zero(allot: Allot, trace: 
     by_step = {float(row["at_pct"]): row["usd_per_hour_mean"] for row in rows}
     assert float(by_step[25.0]) > 0  # only the T4s are in use
     assert by_step[100.0] == ""
-    told = allot("replay", pods, "--nodes", nodes, "--policy", "first-fit", "--seeds", "1", "--jobs", "1")
-    assert "unknown" in told.out
+    result = allot("replay", pods, "--nodes", nodes, "--policy", "first-fit", "--seeds", "1", "--jobs", "1")
+    assert "unknown" in result.out
 
 
 def test_runs_are_kept_and_not_made_again(allot: Allot, tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_a_model_that_no_table_has_is_priced_by_its_name(allot: Allot, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         (("nowhere.csv", "--nodes", "nowhere.csv"), "nowhere.csv: no such file or directory"),
         ((__file__,), "no nodes given"),
@@ -220,10 +220,10 @@ def test_a_model_that_no_table_has_is_priced_by_its_name(allot: Allot, tmp_path:
         (("sample", "--picture", "/nowhere/c.svg"), "--picture /nowhere/c.svg: directory not found: /nowhere"),
     ],
 )
-def test_impossible_requests_fail_before_any_run(allot: Allot, words: tuple[str, ...], said: str) -> None:
+def test_impossible_requests_fail_before_any_run(allot: Allot, words: tuple[str, ...], expected: str) -> None:
     ran = allot("replay", *words)
     assert ran.code == 2
-    assert said in " ".join(ran.err.split())
+    assert expected in " ".join(ran.err.split())
 
 
 def test_nodes_without_any_gpu_are_no_use(allot: Allot, trace: tuple[str, str]) -> None:

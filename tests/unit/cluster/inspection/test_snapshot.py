@@ -43,7 +43,10 @@ def test_taint_rules_are_read_in_the_newest_version_that_a_release_serves(
     releases: Mapping[str, Served], versions: Mapping[str, list[str]]
 ) -> None:
     async def found(release: str) -> list[str]:
-        return [resource.version for resource, _ in served_resources(await discover(ReleaseClient(releases[release])), [RULES])]
+        return [
+            resource.version
+            for resource, _ in served_resources(await discover(ReleaseClient(releases[release])), [RULES])
+        ]
 
     assert {release: asyncio.run(found(release)) for release in releases} == versions
 

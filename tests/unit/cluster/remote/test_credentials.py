@@ -243,7 +243,9 @@ def test_no_key_is_written_to_a_disk_which_need_not_be_writable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = certificates.ensure(tmp_path, datetime.now(UTC), ["kubernetes"])
-    target = ClusterTarget("https://c", certificate=made.admin.certificate.read_bytes(), key=made.admin.key.read_bytes())
+    target = ClusterTarget(
+        "https://c", certificate=made.admin.certificate.read_bytes(), key=made.admin.key.read_bytes()
+    )
 
     def read_only(*_: object, **__: object) -> tuple[int, str]:
         raise FileNotFoundError("No usable temporary directory found")

@@ -364,7 +364,9 @@ def plugin(folder: Path, script: str) -> CredentialPlugin:
     path = folder / "login"
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return CredentialPlugin(str(path), ("world",), (("GREETING", "hello"),), "client.authentication.k8s.io/v1", "install it")
+    return CredentialPlugin(
+        str(path), ("world",), (("GREETING", "hello"),), "client.authentication.k8s.io/v1", "install it"
+    )
 
 
 def test_a_plugin_makes_a_token_and_makes_another_when_it_is_refused(tmp_path: Path) -> None:
@@ -404,7 +406,11 @@ def test_a_plugin_that_is_not_there_says_how_to_get_it() -> None:
         with pytest.raises(Unreachable, match=r"cannot be started: No such file or directory\. install it"):
             await client.get(NODES, "n1")
 
-    talk(Scripted(), story, plugin=CredentialPlugin("/not/there", (), (), "client.authentication.k8s.io/v1", "install it"))
+    talk(
+        Scripted(),
+        story,
+        plugin=CredentialPlugin("/not/there", (), (), "client.authentication.k8s.io/v1", "install it"),
+    )
 
 
 def test_tls_with_a_client_certificate_and_a_server_name(tmp_path: Path) -> None:

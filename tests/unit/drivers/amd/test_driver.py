@@ -155,10 +155,7 @@ async def test_every_partition_setting_of_a_gpu_is_published_as_a_device(node: N
 @on_a_node("mi300x-8x-oam/cpx")
 async def test_a_partition_gets_its_device_files_and_their_groups(node: Node) -> None:
     ready = (await node.prepare("c", "gpu-2-129"))["gpu-2-129"]
-    assert [
-        (d.path, d.type, d.major, d.minor, d.permissions)
-        for d in ready.edits.device_nodes
-    ] == [
+    assert [(d.path, d.type, d.major, d.minor, d.permissions) for d in ready.edits.device_nodes] == [
         ("/dev/kfd", "c", 511, 0, "rwm"),
         ("/dev/dri/card2", "c", 226, 2, "rwm"),
         ("/dev/dri/renderD129", "c", 226, 129, "rwm"),

@@ -42,7 +42,8 @@ def test_throughput_of_the_three_sharing_modes(breadth: int) -> None:
 
 
 def test_cost_of_context_switches() -> None:
-    match = re.search(r"draw (\d+) pictures a minute with `Short`, (\d+) .*, (\d+) .* and (\d+) with `Long`", PAGE)
+    page = " ".join(PAGE.split())
+    match = re.search(r"draw (\d+) pictures per minute with `Short`, (\d+) .*, (\d+) .* and (\d+) with `Long`", page)
     assert match is not None
     rates = [pictures_per_minute(108, 32, programs=3, interval=interval) for interval in (1, 0, 2, 3)]
     assert [int(rate) for rate in match.groups()] == [pytest.approx(rate, abs=0.6) for rate in rates]

@@ -8,9 +8,9 @@ from allotment.fleet import cluster_of, parse_fleet
 from allotment.model.features import Features
 from allotment.model.loading import Document, load_text
 from allotment.model.serialization import to_yaml
-from allotment.tools.migrate.report import Migrated, Migration
+from allotment.tools.migrate.report import MigratedWorkload, Migration
 from allotment.tools.migrate.run import migrate
-from allotment.tools.migrate.target import Target, Way
+from allotment.tools.migrate.target import MigrationStrategy, Target
 
 
 def workload(kind: str = "Deployment", name: str = "web", *, spec: dict[str, Any] | None = None, **pod: Any) -> str:
@@ -36,14 +36,20 @@ def documents(*texts: str) -> list[Document]:
 
 
 def target(
-    kube: str = "1.36", *, fleet: str = "", way: Way = "auto", shares: int = 0, same: str = "", **gates: bool
+    kube: str = "1.36",
+    *,
+    fleet: str = "",
+    strategy: MigrationStrategy = "auto",
+    shares: int = 0,
+    same: str = "",
+    **gates: bool,
 ) -> Target:
     """What is migrated to."""
     cluster = cluster_of(parse_fleet([fleet]), kube) if fleet else None
     return Target(
         kube=kube,
         features=Features(kube=kube, gates=gates),
-        way=way,
+        strategy=strategy,
         known=cluster is not None,
         nodes=cluster.nodes if cluster else (),
         slices=cluster.slices if cluster else (),
@@ -58,7 +64,7 @@ def migrated(*texts: str, to: Target | None = None) -> Migration:
     return migrate(documents(*texts), to or target())
 
 
-def only(*texts: str, to: Target | None = None) -> Migrated:
+def only(*texts: str, to: Target | None = None) -> MigratedWorkload:
     """The one workload of a file, migrated."""
     (one,) = migrated(*texts, to=to).workloads
     return one

@@ -7,46 +7,59 @@ from typing import get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.tools.migrate.claim_plan import Kind, Plan, Use, label, planned, turns
-from allotment.tools.migrate.plugin_requests import Ask, ContainerAsk, Role
+from allotment.tools.migrate.claim_plan import (
+    ClaimPlan,
+    ContainerUse,
+    RequestKind,
+    label,
+    plan_claim,
+    plan_shared_claim,
+)
+from allotment.tools.migrate.plugin_requests import ContainerRequests, PluginRequest, Role
 
 ROLES: tuple[Role, ...] = get_args(Role)
 RESOURCES = ("nvidia.com/gpu", "nvidia.com/mig-1g.5gb")
 
-asks = st.builds(
-    Ask, vendor=st.just("nvidia"), sort=st.just("whole"), resource=st.sampled_from(RESOURCES), count=st.integers(1, 8)
+requests = st.builds(
+    PluginRequest,
+    vendor=st.just("nvidia"),
+    usage=st.just("whole"),
+    resource=st.sampled_from(RESOURCES),
+    count=st.integers(1, 8),
 )
 
 
 @st.composite
-def pods(draw: st.DrawFn) -> list[ContainerAsk]:
+def pods(draw: st.DrawFn) -> list[ContainerRequests]:
     containers = []
     for number in range(draw(st.integers(1, 5))):
-        own = draw(st.lists(asks, min_size=1, max_size=2, unique_by=lambda ask: ask.resource))
+        own = draw(st.lists(requests, min_size=1, max_size=2, unique_by=lambda request: request.resource))
         role = draw(st.sampled_from(ROLES))
-        names = tuple(ask.resource for ask in own)
+        names = tuple(request.resource for request in own)
         name = draw(st.sampled_from(("", "x" * 60))) + f"c{number}"
-        containers.append(ContainerAsk(path=(number,), name=name, role=role, asks=tuple(own), resources=names))
+        containers.append(ContainerRequests(path=(number,), name=name, role=role, requests=tuple(own), resources=names))
     return containers
 
 
-def kind_of(ask: Ask) -> Kind:
-    return Kind(ask.resource)
+def kind_of(request: PluginRequest) -> RequestKind:
+    return RequestKind(request.resource)
 
 
-def seen(plan: Plan, use: Use, resource: str) -> int:
+def seen(plan: ClaimPlan, use: ContainerUse, resource: str) -> int:
     """How many devices of a resource a container gets."""
     named = set(use.requests) or {request.name for request in plan.requests}
     return sum(r.number for r in plan.requests if r.name in named and r.kind.class_name == resource)
 
 
-def asked(containers: list[ContainerAsk], resource: str, roles: tuple[Role, ...]) -> list[int]:
-    return [sum(a.count for a in c.asks if a.resource == resource) for c in containers if c.role in roles]
+def asked(containers: list[ContainerRequests], resource: str, roles: tuple[Role, ...]) -> list[int]:
+    return [sum(a.count for a in c.requests if a.resource == resource) for c in containers if c.role in roles]
 
 
 @given(pods())
-def test_a_pod_takes_the_larger_of_what_its_containers_and_each_init_container_ask(pod: list[ContainerAsk]) -> None:
-    plan, _ = planned(pod, kind_of)
+def test_a_pod_takes_the_larger_of_what_its_containers_and_each_init_container_ask(
+    pod: list[ContainerRequests],
+) -> None:
+    plan, _ = plan_claim(pod, kind_of)
     for resource in RESOURCES:
         total = sum(request.number for request in plan.requests if request.kind.class_name == resource)
         staying = sum(asked(pod, resource, ("container", "sidecar")))
@@ -54,11 +67,11 @@ def test_a_pod_takes_the_larger_of_what_its_containers_and_each_init_container_a
 
 
 @given(pods())
-def test_every_container_gets_what_it_asks(pod: list[ContainerAsk]) -> None:
-    plan, uses = planned(pod, kind_of)
+def test_every_container_gets_what_it_asks(pod: list[ContainerRequests]) -> None:
+    plan, uses = plan_claim(pod, kind_of)
     for container, use in zip(pod, uses, strict=True):
         for resource in RESOURCES:
-            wanted = sum(ask.count for ask in container.asks if ask.resource == resource)
+            wanted = sum(request.count for request in container.requests if request.resource == resource)
             got = seen(plan, use, resource)
             if container.role == "init":
                 assert got >= wanted  # it ends before the others start, and may see what they get
@@ -67,18 +80,20 @@ def test_every_container_gets_what_it_asks(pod: list[ContainerAsk]) -> None:
 
 
 @given(pods())
-def test_a_container_names_one_request_or_the_whole_claim_wherever_that_is_possible(pod: list[ContainerAsk]) -> None:
-    plan, uses = planned(pod, kind_of)
+def test_a_container_names_one_request_or_the_whole_claim_wherever_that_is_possible(
+    pod: list[ContainerRequests],
+) -> None:
+    plan, uses = plan_claim(pod, kind_of)
     for container, use in zip(pod, uses, strict=True):
         if len(use.requests) > 1:
             assert container.role != "init"
-            assert len(container.asks) > 1
+            assert len(container.requests) > 1
             assert len(plan.requests) > len(use.requests)
 
 
 @given(pods())
-def test_names_of_requests_are_labels_and_each_is_one_request(pod: list[ContainerAsk]) -> None:
-    plan, uses = planned(pod, kind_of)
+def test_names_of_requests_are_labels_and_each_is_one_request(pod: list[ContainerRequests]) -> None:
+    plan, uses = plan_claim(pod, kind_of)
     names = [request.name for request in plan.requests]
     assert len(set(names)) == len(names)
     assert all(name == label(name) and len(name) <= 63 for name in names)
@@ -86,14 +101,14 @@ def test_names_of_requests_are_labels_and_each_is_one_request(pod: list[Containe
 
 
 @given(pods())
-def test_turns_at_a_gpu_are_one_gpu_however_many_are_asked_for(pod: list[ContainerAsk]) -> None:
-    plan, _ = turns(pod, kind_of)
+def test_turns_at_a_gpu_are_one_gpu_however_many_are_asked_for(pod: list[ContainerRequests]) -> None:
+    plan, _ = plan_shared_claim(pod, kind_of)
     assert all(request.number == 1 for request in plan.requests)
-    assert {request.kind.class_name for request in plan.requests} == {a.resource for c in pod for a in c.asks}
+    assert {request.kind.class_name for request in plan.requests} == {a.resource for c in pod for a in c.requests}
 
 
 def test_an_attribute_is_shared_by_requests_of_several_devices() -> None:
-    two = Ask(vendor="nvidia", sort="whole", resource="nvidia.com/gpu", count=2)
-    container = ContainerAsk(path=(), name="a", role="container", asks=(two,), resources=("nvidia.com/gpu",))
-    plan, _ = planned([container], kind_of, "resource.kubernetes.io/pcieRoot")
+    two = PluginRequest(vendor="nvidia", usage="whole", resource="nvidia.com/gpu", count=2)
+    container = ContainerRequests(path=(), name="a", role="container", requests=(two,), resources=("nvidia.com/gpu",))
+    plan, _ = plan_claim([container], kind_of, "resource.kubernetes.io/pcieRoot")
     assert plan.same == (("gpu", "resource.kubernetes.io/pcieRoot"),)

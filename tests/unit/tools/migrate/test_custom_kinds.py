@@ -77,38 +77,38 @@ def test_a_class_serves_whole_gpus_of_any_kind_without_a_change() -> None:
 
 
 def test_claims_are_written_where_they_are_wanted() -> None:
-    migration = migrated(TRAINING, to=target(way="claims"))
+    migration = migrated(TRAINING, to=target(strategy="claims"))
     assert [one.claim_name for one in migration.workloads] == ["bert-master-gpu", "bert-worker-gpu"]
     text = migration.texts["app.yaml"]
     assert "resourceClaimTemplateName: bert-worker-gpu" in text
     assert "nvidia.com/gpu: 1" not in text.partition("---")[0]
     assert "# the first one" in text
-    assert all("a kind of its own" in one.notes[0] for one in migration.workloads)
+    assert all("is a custom resource" in one.notes[0] for one in migration.workloads)
 
 
 def test_equal_parts_of_an_object_share_a_template_named_after_it() -> None:
     equal = TRAINING.replace("nvidia.com/gpu: 2", "nvidia.com/gpu: 1").replace("nodeSelector", "annotations")
-    migration = migrated(equal, to=target(way="claims"))
+    migration = migrated(equal, to=target(strategy="claims"))
     assert [one.claim_name for one in migration.workloads] == ["bert-gpu", "bert-gpu"]
-    assert len(migration.made) == 1
+    assert len(migration.new_objects) == 1
 
 
-@pytest.mark.parametrize("way", ["auto", "claims"])
-def test_its_pods_are_tried(way: str) -> None:
-    migration = on_fleet(TRAINING, fleet="t4-4x-pcie:2", way="claims" if way == "claims" else "auto")
+@pytest.mark.parametrize("strategy", ["auto", "claims"])
+def test_its_pods_are_tried(strategy: str) -> None:
+    migration = on_fleet(TRAINING, fleet="t4-4x-pcie:2", strategy="claims" if strategy == "claims" else "auto")
     for part, pods in (("(Master)", 1), ("(Worker)", 3)):
         one = row(migration, part)
         assert (one.pods, one.fitted, one.fit, one.changed) == (pods, pods, pods, ())
 
 
 def test_ray_must_be_told_how_many_gpus_it_has() -> None:
-    assert any("num-gpus" in note for note in only(RAY, to=target(way="claims")).notes)
+    assert any("num-gpus" in note for note in only(RAY, to=target(strategy="claims")).notes)
     assert only(RAY).notes == ()
 
 
 def test_a_job_of_volcano_is_not_deleted_like_one_of_kubernetes() -> None:
     text = RAY.replace("ray.io/v1", "batch.volcano.sh/v1alpha1").replace("RayCluster", "Job")
-    one = only(text, to=target(way="claims"))
+    one = only(text, to=target(strategy="claims"))
     assert one.custom
     assert not any("immutable" in note or "cannot change" in note for note in one.notes)
 
@@ -118,7 +118,7 @@ def test_a_job_of_volcano_is_not_deleted_like_one_of_kubernetes() -> None:
     [
         ("nvidia.com/gpu", target(), "class"),
         ("nvidia.com/mig-1g.5gb", target(), "class"),
-        ("nvidia.com/gpu", target(way="claims"), "class"),
+        ("nvidia.com/gpu", target(strategy="claims"), "class"),
         ("nvidia.com/gpu", target("1.35"), "leave"),
         ("nvidia.com/gpu.shared", target(shares=4), "cannot"),
     ],

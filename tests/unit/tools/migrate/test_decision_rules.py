@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.tools.migrate.target import Target, Way
+from allotment.tools.migrate.target import MigrationStrategy, Target
 from tests.unit.tools.migrate.manifests import migrated, only, target, workload
 from tests.unit.tools.migrate.trials import in_cluster, node
 
@@ -25,10 +25,10 @@ A100 = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB"}
         (target("1.35"), "leave"),
         (target("1.35", DRAExtendedResource=True), "class"),
         (target("1.36", DRAExtendedResource=False), "leave"),
-        (target("1.36", way="claims"), "template"),
-        (target("1.35", way="class"), "leave"),
+        (target("1.36", strategy="claims"), "template"),
+        (target("1.35", strategy="class"), "leave"),
         (Target(kube="1.33", features=None), "leave"),
-        (Target(kube="1.33", features=None, way="claims"), "leave"),
+        (Target(kube="1.33", features=None, strategy="claims"), "leave"),
     ],
 )
 def test_gpus_by_count_alone(to: Target, outcome: str) -> None:
@@ -48,7 +48,7 @@ def test_a_label_that_no_device_tells_does_not() -> None:
 
 
 def test_with_to_class_labels_stay() -> None:
-    migration = migrated(workload(limits=GPU, nodeSelector=A100), to=target(way="class"))
+    migration = migrated(workload(limits=GPU, nodeSelector=A100), to=target(strategy="class"))
     assert migration.workloads[0].decision.outcome == "class"
     assert migration.texts == {}
 
@@ -57,7 +57,7 @@ def test_an_attribute_to_share_makes_a_constraint_for_several_gpus_only() -> Non
     to = target(same="resource.kubernetes.io/pcieRoot")
     assert only(workload(limits=GPU), to=to).decision.outcome == "class"
     migration = migrated(workload(limits={"nvidia.com/gpu": 2}), to=to)
-    assert "- matchAttribute: resource.kubernetes.io/pcieRoot" in migration.made[0].text
+    assert "- matchAttribute: resource.kubernetes.io/pcieRoot" in migration.new_objects[0].text
 
 
 def test_a_class_that_lacks_the_name_gets_a_sibling() -> None:
@@ -76,11 +76,11 @@ def test_a_class_that_lacks_the_name_gets_a_sibling() -> None:
 def test_a_mig_profile_is_asked_for_by_name() -> None:
     migration = migrated(workload(limits=MIG))
     assert migration.workloads[0].decision.outcome == "template"
-    assert 'profile == "1g.5gb"' in migration.made[0].text
+    assert 'profile == "1g.5gb"' in migration.new_objects[0].text
 
 
 def test_with_to_class_a_profile_gets_a_class() -> None:
-    migration = migrated(workload(limits={"nvidia.com/mig-1g.10gb.me": 1}), to=target(way="class"))
+    migration = migrated(workload(limits={"nvidia.com/mig-1g.10gb.me": 1}), to=target(strategy="class"))
     assert migration.texts == {}
     assert [one.name for one in migration.classes] == ["mig-1g-10gb-me.nvidia.com"]
     assert "extendedResourceName: nvidia.com/mig-1g.10gb.me" in migration.classes[0].text
@@ -95,7 +95,7 @@ def test_with_to_class_a_profile_gets_a_class() -> None:
     ],
 )
 def test_where_labels_say_that_gpus_are_cut_a_gpu_is_a_piece(selector: dict[str, str]) -> None:
-    assert 'profile == "1g.5gb"' in migrated(workload(limits=GPU, nodeSelector=selector)).made[0].text
+    assert 'profile == "1g.5gb"' in migrated(workload(limits=GPU, nodeSelector=selector)).new_objects[0].text
 
 
 def test_a_container_cannot_name_two_of_three_requests() -> None:
@@ -126,8 +126,8 @@ def test_pods_of_several_workloads_fill_a_gpu_in_their_order() -> None:
 def test_what_differs_is_not_put_together() -> None:
     migration = migrated(shared("a", 2), shared("b", 2, **A100))
     assert [one.claim_name for one in migration.workloads] == ["a-gpu", "b-gpu"]
-    assert "defaultPinnedDeviceMemoryLimit: 10240Mi" in migration.made[1].text
-    assert "defaultPinnedDeviceMemoryLimit" in migration.made[0].text.partition("#")[2]  # said, not set
+    assert "defaultPinnedDeviceMemoryLimit: 10240Mi" in migration.new_objects[1].text
+    assert "defaultPinnedDeviceMemoryLimit" in migration.new_objects[0].text.partition("#")[2]  # said, not set
     assert migration.workloads[0].decision.needs.driver_gates[0].name == "MPSSupport"
 
 
@@ -142,12 +142,12 @@ def test_more_pods_than_shares_have_no_equal() -> None:
 def test_a_driver_that_shares_by_amounts_gives_every_pod_its_own_claim(pods: int) -> None:
     migration = migrated(shared("a", pods), to=target(fleet="dgx-a100-40gb/shared"))
     assert migration.workloads[0].decision.outcome == "template"
-    assert "memory: 10240Mi" in migration.made[0].text
+    assert "memory: 10240Mi" in migration.new_objects[0].text
 
 
 def test_counted_shares_are_taken_by_number() -> None:
     migration = migrated(shared("a", 9), to=target(fleet="dgx-a100-40gb/consumable-shares=4"))
-    assert "shares: '1'" in migration.made[0].text
+    assert "shares: '1'" in migration.new_objects[0].text
 
 
 def test_a_daemon_set_of_shares_has_no_equal_without_amounts() -> None:
@@ -193,7 +193,7 @@ def test_a_share_and_a_gpu_in_one_pod_must_be_parted() -> None:
 def test_two_containers_with_shares_name_one_gpu() -> None:
     containers = [{"name": name, "image": "i", "resources": {"limits": SHARED}} for name in "ab"]
     migration = migrated(workload(containers=containers, nodeSelector=MPS))
-    assert migration.made[0].text.count("deviceClassName") == 1
+    assert migration.new_objects[0].text.count("deviceClassName") == 1
     assert only(workload(containers=containers, nodeSelector=MPS, spec={"replicas": 3})).decision.outcome == "cannot"
 
 
@@ -203,7 +203,7 @@ FRACTION = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000, "nvidia.com/gpucores
 
 
 def test_without_a_cluster_hami_s_own_driver_serves_fractions() -> None:
-    text = migrated(workload(limits=FRACTION)).made[0].text
+    text = migrated(workload(limits=FRACTION)).new_objects[0].text
     assert "deviceClassName: hami-core-gpu.project-hami.io" in text
     assert "memory: 3000Mi" in text
     assert "cores: '30'" in text
@@ -211,9 +211,9 @@ def test_without_a_cluster_hami_s_own_driver_serves_fractions() -> None:
 
 def test_shared_gpus_of_the_fleet_serve_memory_and_cores_are_told_to_be_gone() -> None:
     migration = migrated(workload(limits=FRACTION), to=target(fleet="l4/shared"))
-    assert "memory: 3000Mi" in migration.made[0].text
-    assert "cores:" not in migration.made[0].text
-    assert "30% is gone" in migration.workloads[0].decision.reason
+    assert "memory: 3000Mi" in migration.new_objects[0].text
+    assert "cores:" not in migration.new_objects[0].text
+    assert "30% no longer applies" in migration.workloads[0].decision.reason
 
 
 def test_a_fleet_that_shares_nothing_cannot_serve_them() -> None:
@@ -227,7 +227,7 @@ def test_fractions_need_consumable_capacity() -> None:
 def test_a_percentage_needs_a_model() -> None:
     limits = {"nvidia.com/gpumem-percentage": 50}
     assert only(workload(limits=limits)).decision.outcome == "cannot"
-    assert "memory: 20480Mi" in migrated(workload(limits=limits, nodeSelector=A100)).made[0].text
+    assert "memory: 20480Mi" in migrated(workload(limits=limits, nodeSelector=A100)).new_objects[0].text
 
 
 def test_a_part_of_an_intel_gpu_has_no_equal() -> None:
@@ -238,7 +238,7 @@ def test_a_part_of_an_intel_gpu_has_no_equal() -> None:
 
 def test_monitoring_is_admin_access() -> None:
     migration = migrated(workload("DaemonSet", limits={"gpu.intel.com/xe_monitoring": 1}))
-    assert "adminAccess: true" in migration.made[0].text
+    assert "adminAccess: true" in migration.new_objects[0].text
     assert migration.workloads[0].decision.needs.admin_namespaces == ("default",)
 
 
@@ -278,13 +278,13 @@ def test_strategy_single_is_read_from_the_nodes() -> None:
     nodes = [node("n1", cut, nvidia_com_gpu=7), node("n2", {product: "Tesla-T4", "pool": "big"}, nvidia_com_gpu=1)]
     small = in_cluster(workload(limits=GPU, nodeSelector={"pool": "small"}), objects=nodes).workloads[0]
     assert small.decision.outcome == "template"
-    assert small.containers[0].asks[0].profile == "1g.5gb"
+    assert small.containers[0].requests[0].profile == "1g.5gb"
     for selector in ({"pool": "big"}, {}):
         whole = in_cluster(workload(limits=GPU, nodeSelector=selector), objects=nodes).workloads[0]
-        assert whole.containers[0].asks[0].profile == ""
+        assert whole.containers[0].requests[0].profile == ""
 
 
-@pytest.mark.parametrize("way", ["class", "claims"])
-def test_preemption_makes_no_room_for_devices(way: Way) -> None:
-    one = only(workload(limits=GPU, priorityClassName="high"), to=target(way=way))
+@pytest.mark.parametrize("strategy", ["class", "claims"])
+def test_preemption_makes_no_room_for_devices(strategy: MigrationStrategy) -> None:
+    one = only(workload(limits=GPU, priorityClassName="high"), to=target(strategy=strategy))
     assert any("priorityClassName high" in note for note in one.notes)

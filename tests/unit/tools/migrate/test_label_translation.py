@@ -16,7 +16,7 @@ from allotment.fleet.gpu_product_labels import (
     products_of_cloud,
 )
 from allotment.model.features import Features
-from allotment.tools.migrate.label_translation import Devices, about_gpus, translated
+from allotment.tools.migrate.label_translation import Devices, describes_gpus, translate_term
 from allotment.tools.migrate.plugin_requests import Term
 
 NVIDIA = Devices("nvidia", "gpu.nvidia.com")
@@ -71,7 +71,7 @@ def test_the_expression_selects_what_the_label_selects(model: str, operator: str
         if operator in ("Gt", "Lt") and not value.isdecimal():
             continue
         term = Term((), key, operator, () if operator == "Exists" else (value,))
-        label = translated(term, NVIDIA if vendor == "nvidia" else AMD)
+        label = translate_term(term, NVIDIA if vendor == "nvidia" else AMD)
         if not label.expression:
             assert label.why
             continue
@@ -84,13 +84,13 @@ def test_the_expression_selects_what_the_label_selects(model: str, operator: str
 
 def test_several_values_are_any_of_them() -> None:
     values = ("NVIDIA-H100-80GB-HBM3", "Tesla-T4")
-    label = translated(Term((), "nvidia.com/gpu.product", "In", values), NVIDIA)
+    label = translate_term(Term((), "nvidia.com/gpu.product", "In", values), NVIDIA)
     found = {model for model, (_, device) in NODES.items() if model[0] == "n" and selects(label.expression, device)}
     assert found == {"nvidia-h100-80gb-hbm3", "nvidia-t4-16gb"}
 
 
 def test_a_product_that_nobody_knows_is_compared_as_the_label_writes_it() -> None:
-    label = translated(Term((), "nvidia.com/gpu.product", "In", ("NVIDIA-L40", "Tesla-T4")), NVIDIA)
+    label = translate_term(Term((), "nvidia.com/gpu.product", "In", ("NVIDIA-L40", "Tesla-T4")), NVIDIA)
     assert selects(label.expression, NODES["nvidia-t4-16gb"][1])
     assert not selects(label.expression, NODES["nvidia-l4-24gb"][1])
 
@@ -112,14 +112,14 @@ def test_a_product_that_nobody_knows_is_compared_as_the_label_writes_it() -> Non
     ],
 )
 def test_labels_of_clouds_name_models(key: str, value: str, models: set[str]) -> None:
-    label = translated(Term((), key, "In", (value,)), NVIDIA)
+    label = translate_term(Term((), key, "In", (value,)), NVIDIA)
     found = {name for name, (_, device) in NODES.items() if name[0] == "n" and selects(label.expression, device)}
     assert found == models
 
 
 def test_more_memory_than_sold_means_the_driver_s_figure_of_what_is_sold_with_more() -> None:
     # A T4 is sold with 16 GiB and counts 15: "more than 16 GiB" must leave out T4 and V100 and take in an A10G.
-    label = translated(Term((), "karpenter.k8s.aws/instance-gpu-memory", "Gt", ("16384",)), NVIDIA)
+    label = translate_term(Term((), "karpenter.k8s.aws/instance-gpu-memory", "Gt", ("16384",)), NVIDIA)
     found = {name for name, (_, device) in NODES.items() if name[0] == "n" and selects(label.expression, device)}
     assert {"nvidia-t4-16gb", "nvidia-v100-sxm2-16gb"} & found == set()
     assert {"nvidia-a10g-24gb", "nvidia-h100-80gb-hbm3"} <= found
@@ -141,7 +141,7 @@ def test_more_memory_than_sold_means_the_driver_s_figure_of_what_is_sold_with_mo
     ],
 )
 def test_what_a_request_says_already_goes(term: Term, devices: Devices) -> None:
-    label = translated(term, devices)
+    label = translate_term(term, devices)
     assert label.dropped
     assert label.why
     assert not label.expression
@@ -166,20 +166,20 @@ def test_what_a_request_says_already_goes(term: Term, devices: Devices) -> None:
     ],
 )
 def test_what_no_device_tells_stays_with_a_word_why(term: Term, devices: Devices) -> None:
-    label = translated(term, devices)
+    label = translate_term(term, devices)
     assert (label.expression, label.dropped) == ("", False)
     assert label.why
 
 
 def test_memory_of_a_mig_device_is_its_own() -> None:
     pieces = NVIDIA._replace(pieces=True)
-    assert not translated(Term((), "nvidia.com/gpu.memory", "Gt", ("40000",)), pieces).expression
-    assert "productName" in translated(Term((), "nvidia.com/gpu.memory", "In", ("40960",)), pieces).expression
+    assert not translate_term(Term((), "nvidia.com/gpu.memory", "Gt", ("40000",)), pieces).expression
+    assert "productName" in translate_term(Term((), "nvidia.com/gpu.memory", "In", ("40960",)), pieces).expression
 
 
 def test_labels_of_other_things_are_left_alone() -> None:
-    assert not about_gpus(Term((), "topology.kubernetes.io/zone", "In", ("a",)))
-    assert translated(Term((), "topology.kubernetes.io/zone", "In", ("a",)), NVIDIA).why == ""
+    assert not describes_gpus(Term((), "topology.kubernetes.io/zone", "In", ("a",)))
+    assert translate_term(Term((), "topology.kubernetes.io/zone", "In", ("a",)), NVIDIA).why == ""
 
 
 @pytest.mark.parametrize("model", [model.id for model in known_models("nvidia")])

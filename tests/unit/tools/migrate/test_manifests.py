@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from allotment.model.loading import load_text
 from allotment.model.serialization import to_yaml
-from allotment.tools.migrate.claim_plan import Config, Kind, Plan, Request
+from allotment.tools.migrate.claim_plan import ClaimPlan, ClaimRequest, DriverConfig, RequestKind
 from allotment.tools.migrate.manifest_writer import claim_text
 from allotment.tools.migrate.node_affinity import Condition
 from allotment.tools.migrate.run import migrate
@@ -60,7 +60,7 @@ def test_affinity_afterwards(before: dict[str, Any], after: dict[str, Any] | Non
 
 
 def test_any_of_several_terms_is_one_expression() -> None:
-    text = migrated(workload("Pod", limits=GPU, affinity=affinity([T4], [HOPPER]))).made[0].text
+    text = migrated(workload("Pod", limits=GPU, affinity=affinity([T4], [HOPPER]))).new_objects[0].text
     assert "|| (device" in text
     (template,) = load_text(text).documents
     (selector,) = template.tree["spec"]["spec"]["devices"]["requests"][0]["exactly"]["selectors"]
@@ -74,7 +74,7 @@ def test_a_term_that_every_gpu_meets_leaves_nothing_to_select() -> None:
     present = {"key": "nvidia.com/gpu.present", "operator": "In", "values": ["true"]}
     text = workload("Pod", limits={"nvidia.com/mig-1g.5gb": 1}, affinity=affinity([T4], [present]))
     assert "affinity" not in pod_after(text)
-    assert "productName" not in migrated(text).made[0].text
+    assert "productName" not in migrated(text).new_objects[0].text
 
 
 def test_fields_of_a_term_stay() -> None:
@@ -110,14 +110,14 @@ def test_claims_that_the_pod_has_stay() -> None:
 
 def test_a_name_that_is_taken_is_not_given_again() -> None:
     taken = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaimTemplate\nmetadata: {name: web-gpu}\nspec: {spec: {}}\n"
-    made = migrated(taken, workload(limits={"nvidia.com/mig-1g.5gb": 1})).made
+    made = migrated(taken, workload(limits={"nvidia.com/mig-1g.5gb": 1})).new_objects
     assert [one.name for one in made] == ["web-gpu-2"]
 
 
 def test_equal_asks_of_one_namespace_share_a_template() -> None:
     migration = migrated(*(workload(name=name, limits={"nvidia.com/mig-1g.5gb": 1}) for name in "ab"))
     assert [one.claim_name for one in migration.workloads] == ["mig-1g-5gb", "mig-1g-5gb"]
-    assert len(migration.made) == 1
+    assert len(migration.new_objects) == 1
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def test_a_file_that_nothing_asks_for_is_as_before() -> None:
 words = st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True)
 texts = st.text(st.characters(codec="ascii", categories=("L", "N", "P", "S", "Zs")), min_size=1, max_size=60)
 kinds = st.builds(
-    Kind,
+    RequestKind,
     class_name=words,
     admin=st.just(False),
     conditions=st.lists(st.builds(Condition, texts.map(str.strip).filter(bool), texts), max_size=2).map(tuple),
@@ -170,17 +170,18 @@ kinds = st.builds(
         tuple
     ),
 )
-requests = st.lists(st.builds(Request, words, kinds, st.integers(1, 9)), min_size=1, max_size=3).map(tuple)
+requests = st.lists(st.builds(ClaimRequest, words, kinds, st.integers(1, 9)), min_size=1, max_size=3).map(tuple)
 configs = st.lists(
-    st.builds(Config, words, st.dictionaries(words, texts.map(str.strip).filter(bool), min_size=1), texts), max_size=1
+    st.builds(DriverConfig, words, st.dictionaries(words, texts.map(str.strip).filter(bool), min_size=1), texts),
+    max_size=1,
 )
 
 
 @given(requests, configs.map(tuple), st.sampled_from(("ResourceClaim", "ResourceClaimTemplate")), texts)
 def test_yaml_says_what_the_plan_says(
-    requests: tuple[Request, ...], configs: tuple[Config, ...], kind: str, why: str
+    requests: tuple[ClaimRequest, ...], configs: tuple[DriverConfig, ...], kind: str, why: str
 ) -> None:
-    loaded = load_text(claim_text(kind, "a", "yes", Plan(requests, configs), why))
+    loaded = load_text(claim_text(kind, "a", "yes", ClaimPlan(requests, configs), why))
     assert not loaded.problems
     (document,) = loaded.documents
     assert document.tree["metadata"] == {"name": "a", "namespace": "yes"}

@@ -19,7 +19,7 @@ TREES: Final = [d.tree for file in sorted(CORPUS.glob("*.yaml")) for d in load_p
 JUNK: Final[tuple[Any, ...]] = (
     None, 0, -1, 1.5, True, "", "x", [], {}, ["a"], [1], {"a": 1}, [None], {"nvidia.com/gpu": "many"}, [{"key": 1}],
 )  # fmt: skip
-TARGETS: Final = (target(), target(fleet="l4/shared"), target("1.35", way="claims"), target(way="class"))
+TARGETS: Final = (target(), target(fleet="l4/shared"), target("1.35", strategy="claims"), target(strategy="class"))
 
 
 def places(tree: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.fleet import accelerators
-from allotment.tools.migrate.plugin_requests import Ask, ContainerAsk, Role
-from allotment.tools.migrate.resource_names import Asked, asks_of, in_words, mig_profile
+from allotment.tools.migrate.plugin_requests import ContainerRequests, PluginRequest, Role
+from allotment.tools.migrate.resource_names import ParsedRequests, format_requests, mig_profile, parse_requests
 
-WHOLE = Ask(vendor="nvidia", sort="whole", resource="nvidia.com/gpu", count=1)
+WHOLE = PluginRequest(vendor="nvidia", usage="whole", resource="nvidia.com/gpu", count=1)
 
 
 @pytest.mark.parametrize("profile", sorted({p.name for a in accelerators().values() if a.mig for p in a.mig.profiles}))
@@ -39,31 +39,31 @@ def test_every_mig_profile_is_found_in_its_resource(profile: str) -> None:
     ],
 )
 def test_sorts_of_asks(amounts: dict[str, object], sort: str, count: int) -> None:
-    asks, used, unknown, _ = asks_of({"cpu": "4", **amounts})
-    assert [(ask.sort, ask.count) for ask in asks] == [(sort, count)]
+    requests, used, unknown, _ = parse_requests({"cpu": "4", **amounts})
+    assert [(request.usage, request.count) for request in requests] == [(sort, count)]
     assert sorted(used) == sorted(amounts)
     assert unknown == ()
 
 
 def test_amounts_of_a_fraction() -> None:
     amounts = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000, "nvidia.com/gpucores": 30}
-    (ask,) = asks_of(amounts).asks
-    assert (ask.memory_mib, ask.memory_percent, ask.cores) == (3000, 0, 30)
-    assert in_words([_container("main", "container", ask)]) == "nvidia.com/gpu (3000Mi, 30% of cores): 1"
+    (request,) = parse_requests(amounts).requests
+    assert (request.memory_mib, request.memory_percent, request.cores) == (3000, 0, 30)
+    assert format_requests([_container("main", "container", request)]) == "nvidia.com/gpu (3000Mi, 30% of cores): 1"
 
 
 def test_what_asks_for_nothing() -> None:
-    assert asks_of({"nvidia.com/gpu": 0, "cpu": 8, "example.com/gpu": 1}) == Asked()
+    assert parse_requests({"nvidia.com/gpu": 0, "cpu": 8, "example.com/gpu": 1}) == ParsedRequests()
 
 
 @pytest.mark.parametrize("amount", ["{{ .Values.gpus }}", "${GPUS}", "0.5", 0.5, "500m", "-1", True, None, "", [1]])
 def test_what_is_no_whole_number_is_told(amount: object) -> None:
-    assert asks_of({"nvidia.com/gpu": amount}) == Asked(unreadable=(f"nvidia.com/gpu: {amount}",))
+    assert parse_requests({"nvidia.com/gpu": amount}) == ParsedRequests(unreadable=(f"nvidia.com/gpu: {amount}",))
 
 
 def test_a_vendors_other_resources_are_told() -> None:
-    asks, used, unknown, _ = asks_of({"nvidia.com/gpu": 1, "nvidia.com/hostdev": 1})
-    assert len(asks) == 1
+    requests, used, unknown, _ = parse_requests({"nvidia.com/gpu": 1, "nvidia.com/hostdev": 1})
+    assert len(requests) == 1
     assert used == ("nvidia.com/gpu",)
     assert unknown == ("nvidia.com/hostdev",)
 
@@ -74,17 +74,19 @@ def test_an_init_container_counts_as_far_as_it_is_more() -> None:
         _container("b", "container", WHOLE),
         _container("c", "sidecar", WHOLE),
     ]
-    assert in_words(containers) == "nvidia.com/gpu: 2"
+    assert format_requests(containers) == "nvidia.com/gpu: 2"
 
 
 @given(
     st.dictionaries(st.text(max_size=30), st.none() | st.booleans() | st.integers() | st.text(max_size=9), max_size=5)
 )
 def test_nothing_that_is_written_ends_the_reading(amounts: dict[str, object]) -> None:
-    asks, used, *_ = asks_of(amounts)
-    assert all(ask.count > 0 for ask in asks)
+    requests, used, *_ = parse_requests(amounts)
+    assert all(request.count > 0 for request in requests)
     assert set(used) <= set(amounts)
 
 
-def _container(name: str, role: Role, *asks: Ask) -> ContainerAsk:
-    return ContainerAsk(path=(name,), name=name, role=role, asks=asks, resources=tuple(a.resource for a in asks))
+def _container(name: str, role: Role, *requests: PluginRequest) -> ContainerRequests:
+    return ContainerRequests(
+        path=(name,), name=name, role=role, requests=requests, resources=tuple(a.resource for a in requests)
+    )

@@ -41,15 +41,15 @@ def test_what_is_there_is_enough(own: dict[str, str]) -> None:
 
 
 def test_a_manifest_that_stays_still_asks() -> None:
-    assert not migrated(workload(limits=GPU, nodeSelector=GKE), to=target(way="class")).texts
+    assert not migrated(workload(limits=GPU, nodeSelector=GKE), to=target(strategy="class")).texts
 
 
 def test_a_tainted_node_of_the_cluster_tells_as_much() -> None:
     node = t4s("n1")
     tainted = replace(node, spec=replace(node.spec, taints=(Taint(key="nvidia.com/gpu", effect="NoSchedule"),)))
-    migration = in_cluster(workload(limits=GPU), objects=[tainted], way="claims")
+    migration = in_cluster(workload(limits=GPU), objects=[tainted], strategy="claims")
     assert tolerations(migration.texts["app.yaml"]) == [ADDED]
     one = row(migration)
     assert (one.fitted, one.fit) == (1, 1)
     other = replace(node, spec=replace(node.spec, taints=(Taint(key="team", effect="NoSchedule"),)))
-    assert tolerations(in_cluster(workload(limits=GPU), objects=[other], way="claims").texts["app.yaml"]) == []
+    assert tolerations(in_cluster(workload(limits=GPU), objects=[other], strategy="claims").texts["app.yaml"]) == []

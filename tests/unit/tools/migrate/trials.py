@@ -12,29 +12,32 @@ from allotment.model.quantity import Quantity
 from allotment.model.resource import DeviceClass, ResourceSlice
 from allotment.tools.migrate.report import Migration
 from allotment.tools.migrate.run import migrate
-from allotment.tools.migrate.simulation.comparison import Compared, Comparison, compare
+from allotment.tools.migrate.simulation.comparison import Comparison, WorkloadComparison, compare
 from allotment.tools.migrate.simulation.expected_slices import with_expected
-from allotment.tools.migrate.target import Target, Way
+from allotment.tools.migrate.target import MigrationStrategy, Target
 from tests.unit.tools.migrate.manifests import documents
 
 
-def on_fleet(*texts: str, fleet: str, way: Way = "auto", kube: str = "1.36") -> Migration:
+def on_fleet(*texts: str, fleet: str, strategy: MigrationStrategy = "auto", kube: str = "1.36") -> Migration:
     """Manifests migrated to a fleet."""
     cluster = cluster_of(parse_fleet([fleet]), kube)
     target = Target(
-        kube=kube, features=Features(kube=kube), way=way, known=True, nodes=cluster.nodes, slices=cluster.slices,
+        kube=kube, features=Features(kube=kube), strategy=strategy, known=True, nodes=cluster.nodes,
+        slices=cluster.slices,
         classes=cluster.classes, objects=(*cluster.nodes, *cluster.slices, *cluster.classes), fleet=(fleet,),
     )  # fmt: skip
     return migrate(documents(*texts), target)
 
 
-def in_cluster(*texts: str, objects: Iterable[Object], way: Way = "auto", kube: str = "1.36") -> Migration:
+def in_cluster(
+    *texts: str, objects: Iterable[Object], strategy: MigrationStrategy = "auto", kube: str = "1.36"
+) -> Migration:
     """Manifests migrated to a cluster with these objects."""
     listed = tuple(objects)
     target = Target(
         kube=kube,
         features=Features(kube=kube),
-        way=way,
+        strategy=strategy,
         known=True,
         nodes=tuple(one for one in listed if isinstance(one, Node)),
         slices=tuple(one for one in listed if isinstance(one, ResourceSlice)),
@@ -51,7 +54,7 @@ def tried(migration: Migration) -> Comparison:
     return trial
 
 
-def row(migration: Migration, name: str = "") -> Compared:
+def row(migration: Migration, name: str = "") -> WorkloadComparison:
     """One workload of it, by the end of its name; the only one without a name."""
     found = [one for one in tried(migration).workloads if one.subject.endswith(name)]
     assert len(found) == 1

@@ -109,9 +109,9 @@ def _differences(
             retry()
     retry()
     return [
-        f"{pod.key}: planned on {expected.get(pod.key)!r}, scheduled on {node!r} with retry order {order}"
+        f"{pod.key}: planned on {expected.get(pod.key)!r}, scheduled on {target!r} with retry order {order}"
         for pod in demand.pending
-        if (node := found.get(pod.key)) != expected.get(pod.key)
+        if (target := found.get(pod.key)) != expected.get(pod.key)
     ]
 
 

@@ -104,7 +104,9 @@ class _ComputeDomainController:
         finalizers = domain.metadata.get("finalizers") or []
         if FINALIZER not in finalizers:
             metadata = {**domain.metadata, "finalizers": [*finalizers, FINALIZER]}
-            self._domains.record_write(await self._client.update(COMPUTE_DOMAINS, {**domain.tree, "metadata": metadata}))
+            self._domains.record_write(
+                await self._client.update(COMPUTE_DOMAINS, {**domain.tree, "metadata": metadata})
+            )
         await self._ensure(domain, CLAIM_TEMPLATES, daemon_template(domain.tree, self._namespace))
         await self._ensure(domain, DAEMON_SETS, daemon_set(domain.tree, self._namespace))
         await self._ensure(domain, CLAIM_TEMPLATES, workload_template(domain.tree))

@@ -1,1 +1,1 @@
-"""Pre-flight: what must hold in a cluster before the new manifests are applied, as far as what was given tells it."""
+"""Pre-flight checks: conditions that a cluster must meet before the new manifests are applied."""

@@ -1,4 +1,4 @@
-"""Namespaces that must allow admin access: the API server refuses such claims anywhere else (KEP-5018)."""
+"""Checks for namespaces that must allow admin access; the API server rejects such claims elsewhere (KEP-5018)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from allotment.tools.migrate.preflight.facts import Facts
 LABEL = "resource.kubernetes.io/admin-access"
 
 
-def admission(facts: Facts) -> Iterator[Check]:
-    """The label on each namespace that needs it."""
+def check_admin_access(facts: Facts) -> Iterator[Check]:
+    """Check the label of each namespace that needs it."""
     names = dict.fromkeys(name for one in facts.moving for name in one.decision.needs.admin_namespaces)
     labelled = {
         value.metadata.name

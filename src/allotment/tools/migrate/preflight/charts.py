@@ -1,4 +1,4 @@
-"""Who wrote the files: what a program renders is written anew at its next turn, and the changes are gone."""
+"""Checks for manifests that Helm or Argo CD manage, which would revert the changes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from allotment.tools.migrate.preflight.facts import Facts
 from allotment.tools.views import at, mapping
 
 
-def charts(facts: Facts) -> Iterator[Check]:
-    """The charts and applications that changed workloads come from."""
+def check_charts(facts: Facts) -> Iterator[Check]:
+    """Report the charts and applications that changed workloads come from."""
     changed = {(one.file, one.kind, one.name) for one in facts.moving if one.decision.changes}
     helm: dict[str, None] = {}
     argo: dict[str, None] = {}

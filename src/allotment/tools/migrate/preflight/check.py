@@ -1,4 +1,4 @@
-"""One thing that must hold before the new manifests are applied."""
+"""The result of a pre-flight check."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Literal, TypeAlias
 
 from allotment.model.meta import Value
 
-#: ``ok``: it holds. ``to do``: it does not. ``cannot tell``: nothing that was given says it.
+#: ``ok``: passed. ``to do``: failed. ``cannot tell``: the input does not contain the answer.
 State: TypeAlias = Literal["ok", "to do", "cannot tell"]
 
 
 class Check(Value, frozen=True, omit_defaults=False):
-    """``title`` is what is looked at, in a few words; ``text`` what was found and what it means, in a sentence or two.
+    """A check: ``title`` names its subject, ``text`` is the result in one or two sentences.
 
-    ``look``: a command that tells, where what was given does not. ``commands``: what to run where it does not hold; a
-    line may go on in the next one with a backslash. ``danger``: as it stands something goes wrong, migrated or not.
-    ``usual``: it is to be looked at in every migration, so that a screen need not say why each time.
+    ``look``: a command that finds the answer if the input does not contain it. ``commands``: the fix; a backslash
+    continues a line. ``danger``: the cluster is already at risk, with or without the migration. ``usual``: the check is
+    part of every migration, so the text output only lists its title.
     """
 
     state: State

@@ -1,7 +1,7 @@
-"""Commands to copy: how drivers are installed, how a node changes from device plugin to driver, and back.
+"""Shell commands to install drivers and to move nodes from device plugin to driver and back.
 
-They are those of the vendors' own instructions. A node is labelled for the driver, and the label is what the driver's
-DaemonSet selects, so that nodes can move one by one.
+They follow the vendors' instructions. The driver's DaemonSet selects nodes by a label, so that nodes can move one at a
+time.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from collections.abc import Iterable, Mapping
 from allotment.tools.migrate.plugin_requests import Vendor
 from allotment.tools.migrate.request_mapping import AMD, HAMI, INTEL, NVIDIA
 
-#: What marks a node for the driver, by vendor; GPU operators know NVIDIA's.
+#: The node label that selects nodes for the driver, by vendor; the GPU operator uses NVIDIA's.
 DRIVER_LABEL: Mapping[Vendor, str] = {
     "nvidia": "nvidia.com/dra-kubelet-plugin",
     "amd": "gpu.amd.com/dra",
     "intel": "gpu.intel.com/dra",
 }
-#: What GPU operator's DaemonSets look at.
+#: The node label that the GPU operator's DaemonSets select.
 PLUGIN_LABEL = "nvidia.com/gpu.deploy.device-plugin"
 _CHART = "oci://registry.k8s.io/dra-driver-nvidia/charts/dra-driver-nvidia-gpu"
 _MORE = " \\"
 
 
 def install(driver: str, gates: Iterable[str] = (), shares: bool = False) -> tuple[str, ...]:
-    """How to install a driver. ``shares``: GPUs that several claims may hold."""
+    """Install a driver. ``shares``: publish GPUs that several claims can share."""
     match driver:
         case _ if driver == NVIDIA:
             values = ["gpuResourcesEnabledOverride=true", "nvidiaDriverRoot=/run/nvidia/driver"]
@@ -62,7 +62,7 @@ def _selector(vendor: Vendor) -> str:
 
 
 def to_driver(vendor: Vendor, node: str) -> tuple[str, ...]:
-    """How a drained node is given to the driver."""
+    """Move a drained node to the driver."""
     if vendor == "nvidia":
         labels = (f"  {PLUGIN_LABEL}=false" + _MORE, f"  {DRIVER_LABEL[vendor]}=true")
         return (f"kubectl label node {node} --overwrite" + _MORE, *labels)
@@ -70,7 +70,7 @@ def to_driver(vendor: Vendor, node: str) -> tuple[str, ...]:
 
 
 def to_plugin(vendor: Vendor, node: str) -> tuple[str, ...]:
-    """How it is given back to the device plugin."""
+    """Return a drained node to the device plugin."""
     if vendor == "nvidia":
         labels = (f"  {PLUGIN_LABEL}=true" + _MORE, f"  {DRIVER_LABEL[vendor]}-")
         return (f"kubectl label node {node} --overwrite" + _MORE, *labels)
@@ -78,9 +78,9 @@ def to_plugin(vendor: Vendor, node: str) -> tuple[str, ...]:
 
 
 def plugin_off(vendor: Vendor, daemon_set: str = "") -> tuple[str, ...]:
-    """How the device plugin is kept from nodes that belong to the driver, or ended for all nodes.
+    """Keep the device plugin off the driver's nodes, or stop it on all nodes.
 
-    ``daemon_set``: its ``namespace/name``, where it is known and no operator's.
+    ``daemon_set``: its ``namespace/name``, if known and not managed by an operator.
     """
     match vendor:
         case "nvidia":
@@ -101,7 +101,7 @@ def plugin_off(vendor: Vendor, daemon_set: str = "") -> tuple[str, ...]:
 
 
 def _by_label(daemon_set: str) -> tuple[str, ...]:
-    """A plugin without operator: it goes by the label that the operator goes by."""
+    """Select nodes for a plugin without an operator by the label that the operator uses."""
     namespace, _, name = daemon_set.partition("/")
     selector = '{"spec":{"template":{"spec":{"nodeSelector":{"' + PLUGIN_LABEL + '":"true"}}}}}'
     return (
@@ -113,7 +113,7 @@ def _by_label(daemon_set: str) -> tuple[str, ...]:
 
 
 def plugin_on(vendor: Vendor) -> tuple[str, ...]:
-    """How the device plugin comes back for all nodes."""
+    """Restore the device plugin on all nodes."""
     match vendor:
         case "nvidia":
             return (

@@ -1,4 +1,4 @@
-"""Who else reads the old resource names: metrics, autoscalers of pods, autoscalers of nodes."""
+"""Checks for other users of the old resource names: metrics, pod autoscalers and node autoscalers."""
 
 from __future__ import annotations
 
@@ -11,25 +11,30 @@ from allotment.tools.views import mapping, text
 
 _SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
 #: Labels by which autoscalers of nodes choose machines.
-_OF_CLOUDS = ("cloud.google.com/", "karpenter.k8s.aws/", "k8s.amazonaws.com/", "kubernetes.azure.com/")
+_CLOUD_LABELS = ("cloud.google.com/", "karpenter.k8s.aws/", "k8s.amazonaws.com/", "kubernetes.azure.com/")
 
 
-def watching(facts: Facts) -> Iterator[Check]:
-    """Metrics and autoscalers."""
+def check_dependents(facts: Facts) -> Iterator[Check]:
+    """Check metrics and autoscalers."""
     if not facts.moving:
         return
     if "gpu.nvidia.com" in facts.drivers:
         scaled = tuple(_scaled(facts))
-        whom = f" {first_few(scaled, 4)} may scale on them." if scaled else ""
+        scaled_note = f" {first_few(scaled, 4)} may scale on them." if scaled else ""
         yield Check(
             state="cannot tell",
             title="metrics by pod",
-            text=f"DCGM exporter labels metrics with pods of claims only if KUBERNETES_ENABLE_DRA=true (4.4 and later).{whom}",
+            text=(
+                "DCGM exporter labels metrics with the pods of claims only if KUBERNETES_ENABLE_DRA=true (4.4 or later)."
+                f"{scaled_note}"
+            ),
             look="kubectl get daemonset -A -o yaml | grep KUBERNETES_ENABLE_DRA",
             usual=not scaled,
         )
     labels = tuple(
-        dict.fromkeys(label.term for one in facts.moving for label in one.labels if label.term.startswith(_OF_CLOUDS))
+        dict.fromkeys(
+            label.term for one in facts.moving for label in one.labels if label.term.startswith(_CLOUD_LABELS)
+        )
     )
     chosen = f" {first_few(labels, 4)} no longer selects the machine to add." if labels else ""
     yield Check(
@@ -45,7 +50,7 @@ def watching(facts: Facts) -> Iterator[Check]:
 
 
 def _scaled(facts: Facts) -> Iterator[str]:
-    """Autoscalers of the files whose workloads move."""
+    """The pod autoscalers in the files that target migrated workloads."""
     names = {(one.kind, one.name) for one in facts.moving}
     for document in facts.migration.before:
         target = mapping(mapping(document.tree.get("spec")).get("scaleTargetRef"))

@@ -1,6 +1,6 @@
-"""The greatest danger: device plugin and driver on one node, each of which hands out the same GPUs.
+"""Checks for nodes that run both device plugin and driver, which can allocate the same GPU twice.
 
-Neither knows of the other. Both pods start, on one GPU, and the first sign is that memory runs out.
+Neither sees the allocations of the other. Both pods start on one GPU, and the first symptom is that memory runs out.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ TITLE = "the same GPU twice"
 _RESOURCES: dict[Vendor, str] = {"nvidia": "nvidia.com/", "amd": "amd.com/", "intel": "gpu.intel.com/"}
 
 
-def twice(facts: Facts) -> Iterator[Check]:
-    """Whether a node has both, and how nodes are divided."""
+def check_double_allocation(facts: Facts) -> Iterator[Check]:
+    """Check whether a node has both, and report which nodes move."""
     for name in facts.drivers:
         vendor = VENDORS[name]
         look = f"kubectl describe nodes | grep -E '^Name:|^  {_RESOURCES[vendor]}'"
         if not facts.cluster:
             text = (
-                "A node must run either the device plugin or the driver: with both, two pods can get the same GPU. Label "
-                "each node for one of them."
+                "A node must run either the device plugin or the driver: with both, two pods can get the same GPU. "
+                "Label each node for one of them."
             )
             yield Check(state="cannot tell", title=TITLE, text=text, look=look, commands=to_driver(vendor, "NODE"))
             continue
@@ -37,8 +37,8 @@ def twice(facts: Facts) -> Iterator[Check]:
         operators = plugin_off(vendor, _daemon_set(facts, vendor))
         if both:
             text = (
-                f"NOW, on {first_few(both, 4)}: the device plugin and {name} both publish GPUs, so two pods can get the "
-                "same GPU. Remove the plugin or the driver from these nodes."
+                f"NOW, on {first_few(both, 4)}: the device plugin and {name} both publish GPUs, so two pods can get "
+                "the same GPU. Remove the plugin or the driver from these nodes."
             )
             commands = (*(line for node in both[:4] for line in to_driver(vendor, node)), *operators)
             yield Check(state="to do", title=TITLE, text=text, look=look, commands=commands, danger=True)
@@ -58,7 +58,7 @@ def twice(facts: Facts) -> Iterator[Check]:
 
 
 def _daemon_set(facts: Facts, vendor: Vendor) -> str:
-    """The DaemonSet of a device plugin that no operator looks after, as far as objects or pods show it."""
+    """The DaemonSet of a device plugin without an operator, found by objects or pods; empty if not found."""
     for value in facts.migration.target.objects:
         if isinstance(value, DaemonSet):
             name = value.metadata.name
@@ -74,7 +74,7 @@ def _daemon_set(facts: Facts, vendor: Vendor) -> str:
 
 
 def _others(facts: Facts) -> Iterator[Check]:
-    """Pods with GPUs that are in none of the files: when their node moves, they must go."""
+    """Report pods with GPUs that are not in the files and must leave a node before it moves."""
     running = facts.trial.others if facts.trial is not None else ()
     if running:
         text = (

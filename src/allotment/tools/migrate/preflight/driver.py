@@ -1,4 +1,4 @@
-"""The driver: installed, on the nodes that need it, with its classes."""
+"""Checks that the drivers and their classes are installed, on the nodes that need them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from allotment.tools.migrate.preflight.commands import install
 from allotment.tools.migrate.preflight.facts import Facts
 
 
-def driver(facts: Facts) -> Iterator[Check]:
-    """Whether each driver publishes slices, and whether the classes are there."""
+def check_driver(facts: Facts) -> Iterator[Check]:
+    """Check that each driver publishes slices and that the classes exist."""
     for name in facts.drivers:
         gates = facts.driver_gates if name == "gpu.nvidia.com" else ()
         commands = install(name, gates, facts.shares)
@@ -39,7 +39,7 @@ def driver(facts: Facts) -> Iterator[Check]:
 
 
 def _classes(facts: Facts) -> Iterator[Check]:
-    """Classes that are named, and neither there nor among the new ones nor any chart's."""
+    """Report classes in use that neither exist nor are created by the migration."""
     target = facts.migration.target
     if not facts.cluster:
         return
@@ -48,7 +48,7 @@ def _classes(facts: Facts) -> Iterator[Check]:
     missing = tuple(name for name in named if name not in there)
     if missing:
         text = (
-            f"DeviceClass {first_few(missing, 4)} not found. The driver's chart installs it, or an administrator creates "
-            "it."
+            f"DeviceClass {first_few(missing, 4)} not found. The driver's chart installs it, or an administrator "
+            "creates it."
         )
         yield Check(state="to do", title="DeviceClasses", text=text, look="kubectl get deviceclasses")

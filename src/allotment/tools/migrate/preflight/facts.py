@@ -1,4 +1,4 @@
-"""What checks look at: the migration, how its trial went, and what the cluster has of drivers and device plugins."""
+"""The input of the checks: the migration, its simulation, and the cluster's drivers and device plugins."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from allotment.tools.migrate.plugin_requests import Ask, Vendor
-from allotment.tools.migrate.report import Migrated, Migration
+from allotment.tools.migrate.plugin_requests import PluginRequest, Vendor
+from allotment.tools.migrate.report import MigratedWorkload, Migration
 from allotment.tools.migrate.request_mapping import HAMI
 from allotment.tools.migrate.resource_names import vendor_of
 from allotment.tools.migrate.simulation.cluster_nodes import plugged_resources
@@ -20,7 +20,7 @@ VENDORS: Mapping[str, Vendor] = {**{driver: vendor for vendor, driver in DRIVERS
 
 @dataclass(frozen=True)
 class Facts:
-    """``cluster``: whether a real cluster was given, as a snapshot or live; a fleet says nothing of what runs."""
+    """The input of the checks. ``cluster``: whether a snapshot or live cluster was given; a fleet has no state."""
 
     migration: Migration
     trial: Comparison | None
@@ -31,20 +31,22 @@ class Facts:
         object.__setattr__(self, "cluster", target.known and not target.fleet)
 
     @cached_property
-    def moving(self) -> tuple[Migrated, ...]:
-        """The workloads that DRA serves afterwards."""
+    def moving(self) -> tuple[MigratedWorkload, ...]:
+        """The workloads that DRA serves after the migration."""
         return tuple(one for one in self.migration.workloads if one.decision.outcome in ("template", "claim", "class"))
 
     @cached_property
-    def asks(self) -> tuple[Ask, ...]:
-        """What those ask for."""
-        return tuple(ask for one in self.moving for container in one.containers for ask in container.asks)
+    def requests(self) -> tuple[PluginRequest, ...]:
+        """The plugin requests of the moving workloads."""
+        return tuple(request for one in self.moving for container in one.containers for request in container.requests)
 
     @cached_property
     def drivers(self) -> tuple[str, ...]:
-        """The drivers that serve them."""
+        """The drivers that serve the moving workloads."""
         hami = any(HAMI in one.decision.needs.classes for one in self.moving)
-        vendors = dict.fromkeys(ask.vendor for ask in self.asks if not (hami and ask.sort == "fraction"))
+        vendors = dict.fromkeys(
+            request.vendor for request in self.requests if not (hami and request.usage == "fraction")
+        )
         return (*(DRIVERS[vendor] for vendor in vendors), *((HAMI,) if hami else ()))
 
     @cached_property
@@ -57,7 +59,7 @@ class Facts:
 
     @cached_property
     def shares(self) -> bool:
-        """Whether GPUs must be published as ones that several claims may hold."""
+        """Whether the driver must publish GPUs that several claims can share."""
         return any(one.decision.needs.mode == "shared" for one in self.moving)
 
     def published(self, driver: str) -> tuple[str, ...]:
@@ -70,7 +72,7 @@ class Facts:
 
     @cached_property
     def plugged(self) -> Mapping[str, Mapping[str, int]]:
-        """What device plugins publish now, by node."""
+        """The resources that device plugins publish now, by node."""
         if not self.cluster:
             return {}
         found = {node.metadata.name: plugged_resources(node) for node in self.migration.target.nodes}
@@ -82,5 +84,5 @@ class Facts:
 
     @cached_property
     def nodes(self) -> tuple[str, ...]:
-        """The nodes that go to the driver, as far as they are known; of a fleet they are made up."""
+        """The cluster's nodes that move to the driver; empty for a fleet, whose nodes are simulated."""
         return self.trial.moved if self.trial is not None and self.cluster else ()

@@ -1,4 +1,4 @@
-"""MIG devices: cut before the driver starts, or made by the driver as claims come."""
+"""Checks for MIG devices, created before the driver starts or by the driver for each claim."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from allotment.tools.migrate.resource_names import mig_profile
 from allotment.tools.migrate.simulation.device_kind import kind_of_device
 
 
-def mig(facts: Facts) -> Iterator[Check]:
-    """Whether there are devices of the profiles that are asked for."""
-    wanted = tuple(dict.fromkeys(ask.profile for ask in facts.asks if ask.profile and ask.vendor == "nvidia"))
+def check_mig(facts: Facts) -> Iterator[Check]:
+    """Check that devices of the requested profiles exist."""
+    wanted = tuple(
+        dict.fromkeys(request.profile for request in facts.requests if request.profile and request.vendor == "nvidia")
+    )
     if not wanted:
         return
     target = facts.migration.target

@@ -1,4 +1,4 @@
-"""Quotas: what counted ``requests.nvidia.com/gpu`` does not count every claim.
+"""Checks quotas of extended resources, which do not count every claim.
 
 A claim is charged to its class, and to the old name only where the class carries that name (KEP-5004).
 """
@@ -15,8 +15,8 @@ from allotment.tools.views import mapping
 _SUFFIX = ".deviceclass.resource.k8s.io/devices"
 
 
-def quotas(facts: Facts) -> Iterator[Check]:
-    """The quotas of the files that no longer hold, and what to put beside them."""
+def check_quotas(facts: Facts) -> Iterator[Check]:
+    """Report the quotas in the files that miss claims, and the keys to add."""
     classes = tuple(
         dict.fromkeys(name for one in facts.moving if one.decision.changes for name in one.decision.needs.classes)
     )
@@ -39,9 +39,7 @@ def quotas(facts: Facts) -> Iterator[Check]:
             found = True
             counted = [name for name in new if name in served]
             also = (
-                f" ({', '.join(counted)} also counts against the old name if its class serves that)"
-                if counted
-                else ""
+                f" ({', '.join(counted)} also counts against the old name if its class serves that)" if counted else ""
             )
             text = (
                 f"{document.position()}: {document.name} limits {', '.join(old)}. Claims are counted as "

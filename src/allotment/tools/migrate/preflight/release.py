@@ -1,4 +1,4 @@
-"""Kubernetes itself: the release, and the gates that the new manifests need."""
+"""Checks the Kubernetes release and the feature gates that the new manifests need."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from allotment.tools.migrate.target import OLDEST
 _EVERYWHERE = "kube-apiserver, kube-scheduler, kube-controller-manager and every kubelet"
 
 
-def release(facts: Facts) -> Iterator[Check]:
-    """Whether the release serves the API, and which gates must be on."""
+def check_release(facts: Facts) -> Iterator[Check]:
+    """Check that the release serves the API, and report the gates that must be on."""
     target = facts.migration.target
     title = f"Kubernetes {target.kube}"
     if target.features is None:

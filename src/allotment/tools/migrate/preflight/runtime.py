@@ -1,4 +1,4 @@
-"""The nodes: drivers hand devices to containers by CDI, which the container runtime must know."""
+"""Checks the nodes' container runtime, which must support CDI."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from allotment.tools.migrate.preflight.check import Check
 from allotment.tools.migrate.preflight.facts import Facts
 
 
-def runtime(facts: Facts) -> Iterator[Check]:
-    """CDI, and the GPU's kernel driver."""
+def check_runtime(facts: Facts) -> Iterator[Check]:
+    """Report the requirements on the container runtime and the kernel driver."""
     if not facts.moving:
         return
     text = (

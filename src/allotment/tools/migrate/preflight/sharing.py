@@ -1,4 +1,4 @@
-"""What the driver must be told to let pods share GPUs: gates of its own, which are off by default."""
+"""Checks the driver's feature gates for shared GPUs, which are off by default."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from allotment.tools.migrate.preflight.facts import Facts
 NVIDIA = "gpu.nvidia.com"
 
 
-def sharing(facts: Facts) -> Iterator[Check]:
-    """The driver's gates, and shared devices."""
+def check_sharing(facts: Facts) -> Iterator[Check]:
+    """Report the driver's gates and check for shared devices."""
     for gate in facts.driver_gates:
         users = [
             one.subject for one in facts.moving if any(own.name == gate for own in one.decision.needs.driver_gates)

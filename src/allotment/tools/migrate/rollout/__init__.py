@@ -1,1 +1,1 @@
-"""In which order the migration is rolled out, and taken back."""
+"""The order of the steps to roll out a migration and to roll it back."""

@@ -1,4 +1,4 @@
-"""Where the files of a migration lie below its folder: the new ones, and those that changed as they were before."""
+"""The paths of new files and original files in the output folder of a migration."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 ROLLBACK: Final = "rollback"
-#: kubectl passes over files of other endings when it applies a folder with all below it.
+#: kubectl skips files with unknown extensions when it applies a folder recursively.
 BEFORE: Final = ".before"
 RUNBOOK: Final = "README.md"
 
 
-class Places(NamedTuple):
-    """``new``: of every file its name below the folder; ``old``: of those that changed, that of the text before."""
+class FilePaths(NamedTuple):
+    """Paths below the folder. ``new``: of every file; ``old``: of the originals of changed files."""
 
     new: Mapping[str, str]
     old: Mapping[str, str]
 
 
-def places_of(names: Mapping[str, str], changed: Mapping[str, str]) -> Places:
-    """The places of files by the names that they have below the folder; ``changed`` are the texts before."""
-    return Places(dict(names), {file: f"{ROLLBACK}/{names[file]}{BEFORE}" for file in changed if file in names})
+def file_paths(names: Mapping[str, str], changed: Mapping[str, str]) -> FilePaths:
+    """The paths for files with these names below the folder; ``changed``: the original texts of changed files."""
+    return FilePaths(dict(names), {file: f"{ROLLBACK}/{names[file]}{BEFORE}" for file in changed if file in names})

@@ -1,5 +1,4 @@
-"""The runbook, README.md of the folder: pre-flight, node by node, workload by workload, how to see that it worked, and
-the way back."""
+"""Writes the runbook, README.md: pre-flight checks, steps for nodes and workloads, verification and roll-back."""
 
 from __future__ import annotations
 
@@ -12,8 +11,15 @@ from allotment.tools.migrate.preflight.checks import checks_of
 from allotment.tools.migrate.preflight.commands import plugin_on, to_driver, to_plugin
 from allotment.tools.migrate.preflight.facts import VENDORS, Facts
 from allotment.tools.migrate.report import CLASSES_FILE, Migration
-from allotment.tools.migrate.rollout.file_layout import ROLLBACK, Places
-from allotment.tools.migrate.rollout.steps import changed, is_made_again, namespaced, obsolete, replaced, wrapped
+from allotment.tools.migrate.rollout.file_layout import ROLLBACK, FilePaths
+from allotment.tools.migrate.rollout.steps import (
+    apply_commands,
+    changed_workloads,
+    cleanup_commands,
+    code_block,
+    is_recreated,
+    namespace_flag,
+)
 from allotment.tools.migrate.simulation.comparison import Comparison
 from allotment.tools.migrate.simulation.text import before_and_after
 
@@ -26,8 +32,8 @@ _RESOURCES: dict[Vendor, str] = {
 _STATES: tuple[tuple[State, str], ...] = (("to do", "[ ]"), ("cannot tell", "[ ] check:"), ("ok", "[x]"))
 
 
-def runbook(migration: Migration, trial: Comparison | None, places: Places) -> str:
-    """The page as Markdown."""
+def runbook(migration: Migration, trial: Comparison | None, paths: FilePaths) -> str:
+    """The runbook as Markdown."""
     facts = Facts(migration, trial)
     lines = ["# Migration from the device plugin to claims", ""]
     lines += _paragraph(
@@ -37,11 +43,11 @@ def runbook(migration: Migration, trial: Comparison | None, places: Places) -> s
     lines += ["## Decision for each workload", "", *_decisions(migration)]
     lines += ["## 1. Pre-flight", "", *_checks(checks_of(migration, trial))]
     if facts.moving:
-        lines += ["## 2. Server-side dry run", "", *_dry_run(migration, places)]
+        lines += ["## 2. Server-side dry run", "", *_dry_run(migration, paths)]
         lines += ["## 3. Nodes, one at a time", "", *_nodes(facts)]
-        lines += ["## 4. Workloads", "", *_workloads(migration, places)]
+        lines += ["## 4. Workloads", "", *_workloads(migration, paths)]
         lines += ["## 5. Verification", "", *_verification(facts)]
-        lines += ["## Roll-back", "", *_roll_back(facts, places)]
+        lines += ["## Roll-back", "", *_roll_back(facts, paths)]
     section = before_and_after(migration, trial)
     if section is not None and section.table:
         lines += ["## Before and after, simulated", "", *_trial(section.lines, section.table)]
@@ -86,22 +92,22 @@ def _checks(checks: Iterable[Check]) -> Iterator[str]:
             commands = (*((check.look,) if check.look and state != "ok" else ()), *check.commands)
             if commands and state != "ok":
                 yield ""
-                yield from (f"  {line}".rstrip() for line in wrapped(commands)[:-1])
+                yield from (f"  {line}".rstrip() for line in code_block(commands)[:-1])
                 yield ""
     yield ""
 
 
-def _files(migration: Migration, places: Places) -> list[str]:
-    """The files to apply: classes first."""
-    with_classes = [name for name in places.new.values() if name not in places.old.values()]
+def _files(migration: Migration, paths: FilePaths) -> list[str]:
+    """The files to apply, classes first."""
+    with_classes = [name for name in paths.new.values() if name not in paths.old.values()]
     classes = [name for name in with_classes if name.endswith(CLASSES_FILE)] if migration.classes else []
     return [*classes, *(name for name in with_classes if name not in classes)]
 
 
-def _dry_run(migration: Migration, places: Places) -> Iterator[str]:
-    flag = namespaced(migration)
-    yield from wrapped(f"kubectl{flag} apply --dry-run=server -f {name}" for name in _files(migration, places))
-    if any(is_made_again(one) and one.decision.changes for one in migration.workloads):
+def _dry_run(migration: Migration, paths: FilePaths) -> Iterator[str]:
+    flag = namespace_flag(migration)
+    yield from code_block(f"kubectl{flag} apply --dry-run=server -f {name}" for name in _files(migration, paths))
+    if any(is_recreated(one) and one.decision.changes for one in migration.workloads):
         yield from _paragraph("An existing Job or Pod rejects the change (immutable); step 4 recreates it.")
 
 
@@ -124,7 +130,7 @@ def _nodes(facts: Facts) -> Iterator[str]:
         if nodes != ["NODE"]:
             yield from _paragraph(f"Repeat for each NODE of: {', '.join(nodes)}.")
         resource = _RESOURCES[vendor]
-        yield from wrapped(
+        yield from code_block(
             (
                 "kubectl cordon NODE",
                 "kubectl drain NODE --ignore-daemonsets --delete-emptydir-data",
@@ -136,19 +142,19 @@ def _nodes(facts: Facts) -> Iterator[str]:
         )
 
 
-def _workloads(migration: Migration, places: Places) -> Iterator[str]:
+def _workloads(migration: Migration, paths: FilePaths) -> Iterator[str]:
     if migration.classes:
         yield from _paragraph("The new DeviceClasses first:")
-        yield from wrapped(f"kubectl apply -f {name}" for name in _files(migration, places)[:1])
+        yield from code_block(f"kubectl apply -f {name}" for name in _files(migration, paths)[:1])
     served = [one.subject for one in migration.workloads if one.decision.outcome == "class"]
     if served:
         yield from _paragraph(
             f"Nothing to apply for {', '.join(served)}: pods get their GPUs through the class when they restart on a "
             "node that has moved."
         )
-    for file, workloads in changed(migration).items():
+    for file, workloads in changed_workloads(migration).items():
         yield from _paragraph(f"{', '.join(one.subject for one in workloads)}:")
-        yield from wrapped(replaced(migration, places.new[file], workloads))
+        yield from code_block(apply_commands(migration, paths.new[file], workloads))
 
 
 def _verification(facts: Facts) -> Iterator[str]:
@@ -157,14 +163,14 @@ def _verification(facts: Facts) -> Iterator[str]:
     commands.append("allot explain --context CONTEXT   # pending pods and the reasons")
     commands.append("allot free --context CONTEXT      # devices of each node and their claims")
     yield from _paragraph("Every claim must be allocated,reserved and every pod running.")
-    yield from wrapped(commands)
+    yield from code_block(commands)
     one = next((one for one in facts.moving if one.name), None)
     if one is not None and "nvidia" in {VENDORS[name] for name in facts.drivers}:
         yield from _paragraph("A container must see its own GPUs and no others:")
-        yield from wrapped([f"kubectl -n {one.namespace} exec POD -c {one.containers[0].name} -- nvidia-smi -L"])
+        yield from code_block([f"kubectl -n {one.namespace} exec POD -c {one.containers[0].name} -- nvidia-smi -L"])
 
 
-def _roll_back(facts: Facts, places: Places) -> Iterator[str]:
+def _roll_back(facts: Facts, paths: FilePaths) -> Iterator[str]:
     migration = facts.migration
     yield from _paragraph(
         f"`{ROLLBACK}/` holds the original of every changed file. First return the nodes that the old manifests need "
@@ -174,25 +180,25 @@ def _roll_back(facts: Facts, places: Places) -> Iterator[str]:
     yield from _paragraph("Nodes, one at a time:")
     for driver in facts.drivers:
         vendor = VENDORS[driver]
-        yield from wrapped(
+        yield from code_block(
             (
                 "kubectl cordon NODE",
                 "kubectl drain NODE --ignore-daemonsets --delete-emptydir-data",
                 *to_plugin(vendor, "NODE"),
                 "kubectl get resourceslices --field-selector spec.nodeName=NODE   # until they are gone",
-                f"kubectl get node NODE -o jsonpath='{{.status.allocatable.{_RESOURCES[vendor]}}}'   # until it is above 0",
+                f"kubectl get node NODE -o jsonpath='{{.status.allocatable.{_RESOURCES[vendor]}}}'   # until it is > 0",
                 "kubectl uncordon NODE",
             )
         )
         yield from _paragraph("If the device plugin was disabled for the whole cluster, do this before the first node:")
-        yield from wrapped(plugin_on(vendor))
-    for file, workloads in reversed(changed(migration).items()):
+        yield from code_block(plugin_on(vendor))
+    for file, workloads in reversed(changed_workloads(migration).items()):
         yield from _paragraph(f"{', '.join(one.subject for one in workloads)}:")
-        yield from wrapped(replaced(migration, places.old[file], workloads))
-    gone = list(obsolete(migration))
+        yield from code_block(apply_commands(migration, paths.old[file], workloads))
+    gone = list(cleanup_commands(migration))
     if gone:
         yield from _paragraph("After the new pods are gone:")
-        yield from wrapped(gone)
+        yield from code_block(gone)
     yield from _paragraph("Without labelled nodes the driver runs nowhere; `helm uninstall` removes it.")
 
 

@@ -1,20 +1,20 @@
-"""The way back on a screen: that there is one, and where it is written."""
+"""The roll-back section of the output."""
 
 from __future__ import annotations
 
 from allotment.tools.migrate.report import Migration, Section
-from allotment.tools.migrate.rollout.steps import changed, obsolete, replaced
+from allotment.tools.migrate.rollout.steps import apply_commands, changed_workloads, cleanup_commands
 from allotment.tools.migrate.simulation.comparison import Comparison
 
 TITLE = "Roll-back"
 
 
 def roll_back(migration: Migration, trial: Comparison | None) -> Section | None:
-    """The section; None where nothing changes."""
-    workloads = changed(migration)
+    """The section; None if nothing changes."""
+    workloads = changed_workloads(migration)
     if not workloads:
         return None
-    made = len(migration.made) + len(migration.classes)
+    made = len(migration.new_objects) + len(migration.classes)
     things = f"the {made} new objects" if made > 1 else "the new object"
     text = (
         f"Return the nodes to the device plugin, apply the original files, and delete {things} after the new pods are "
@@ -22,8 +22,8 @@ def roll_back(migration: Migration, trial: Comparison | None) -> Section | None:
         "to DIR/README.md."
     )
     steps: list[object] = [
-        {"workloads": [one.subject for one in each], "commands": list(replaced(migration, file, each))}
+        {"workloads": [one.subject for one in each], "commands": list(apply_commands(migration, file, each))}
         for file, each in reversed(workloads.items())
     ]
-    steps.append({"workloads": [], "commands": list(obsolete(migration))})
+    steps.append({"workloads": [], "commands": list(cleanup_commands(migration))})
     return Section(title=TITLE, lines=(text,), data={"steps": steps})

@@ -1,1 +1,1 @@
-"""Before and after: where a device plugin puts the pods, where DRA puts them, and whether that is the same."""
+"""Simulates pod placement with the device plugin and with DRA, and compares the two."""

@@ -21,52 +21,52 @@ from allotment.model.workloads import PodGroup
 from allotment.tools.explain import Answer, explain
 from allotment.tools.explain.node_eligibility import daemon_node
 from allotment.tools.explain.subjects import is_relevant, objects_to_explain
-from allotment.tools.migrate.plugin_requests import Ask
-from allotment.tools.migrate.simulation.before import place, plug
+from allotment.tools.migrate.plugin_requests import PluginRequest
+from allotment.tools.migrate.simulation.before import place, place_all
 from allotment.tools.migrate.simulation.cluster_nodes import extended_of
 from allotment.tools.migrate.simulation.device_kind import DeviceKind, kind_of_device, summed
-from allotment.tools.migrate.simulation.environment import Scene
+from allotment.tools.migrate.simulation.environment import SimulationEnvironment
 from allotment.tools.migrate.simulation.plugin_node import PluginNode
-from allotment.tools.migrate.simulation.subjects import Subject
-from allotment.tools.migrate.simulation.trial_result import Tried, name_of
+from allotment.tools.migrate.simulation.subjects import SimulatedWorkload
+from allotment.tools.migrate.simulation.trial_result import PodResult, name_of
 from allotment.tools.views import mapping
 
 ADMIN = "resource.kubernetes.io/admin-access"
 _MANIFESTS = (ResourceClaim, ResourceClaimTemplate, DeviceClass, PodGroup)
 
 
-class After(NamedTuple):
+class AfterResult(NamedTuple):
     """What every pod gets, by name; the nodes that are ``kept`` for the device plugin, and whose pods need them."""
 
-    pods: dict[str, Tried]
+    pods: dict[str, PodResult]
     kept: dict[str, tuple[str, ...]]
 
 
-def try_after(scene: Scene) -> After:
+def simulate_after(environment: SimulationEnvironment) -> AfterResult:
     """Try everything as it is after the migration."""
-    moving = [pod for pod in scene.others if _served(pod, scene)]
-    staying = [pod for pod in scene.others if pod not in moving]
-    plugged = scene.plugged(staying)
-    found, kept = _stay(scene, plugged, staying)
-    subjects = [subject for subject in scene.subjects if not subject.stays]
-    answers = _explained(scene, subjects, moving, kept)
-    devices = _devices(scene)
-    left = [node for node in plugged if node.name in kept]
+    moving = [pod for pod in environment.others if _served(pod, environment)]
+    staying = [pod for pod in environment.others if pod not in moving]
+    plugin_nodes = environment.plugin_nodes(staying)
+    found, kept = _place_staying(environment, plugin_nodes, staying)
+    subjects = [subject for subject in environment.subjects if not subject.stays]
+    answers = _explain(environment, subjects, moving, kept)
+    devices = _devices(environment)
+    left = [node for node in plugin_nodes if node.name in kept]
     for subject in subjects:
         for pod in subject.after:
             answer = answers[name_of(pod)]
             if subject.daemon and answer.reasons is not None and answer.reasons.headline.code == "node-not-eligible":
                 continue  # the DaemonSet makes no pod there
-            one = _tried(name_of(pod), answer, subject, devices)
+            one = _pod_result(name_of(pod), answer, subject, devices)
             if not one.fits and subject.migrated.decision.outcome == "class" and not subject.daemon:
-                one = _still_plugged(one, pod, subject.wants, left)
-            found[one.pod] = one if one.fits else _kept_away(one, pod, kept, len(plugged))
-    return After(found, kept)
+                one = _placed_by_plugin(one, pod, subject.wants, left)
+            found[one.pod] = one if one.fits else _blocked_by_plugin(one, pod, kept, len(plugin_nodes))
+    return AfterResult(found, kept)
 
 
-def _stay(
-    scene: Scene, plugged: list[PluginNode], staying: Iterable[Pod]
-) -> tuple[dict[str, Tried], dict[str, tuple[str, ...]]]:
+def _place_staying(
+    environment: SimulationEnvironment, plugin_nodes: list[PluginNode], staying: Iterable[Pod]
+) -> tuple[dict[str, PodResult], dict[str, tuple[str, ...]]]:
     """Those that stay with the device plugin, and the nodes that this takes.
 
     A DaemonSet's pods come with the nodes: where others move away from the plugin, they do not hold a node back.
@@ -74,57 +74,60 @@ def _stay(
     users: dict[str, list[str]] = {}
     for pod in staying:
         users.setdefault(pod.spec.node_name, []).append(f"Pod {name_of(pod)}")
-    stays = [subject for subject in scene.subjects if subject.stays]
-    found: dict[str, Tried] = {}
+    stays = [subject for subject in environment.subjects if subject.stays]
+    found: dict[str, PodResult] = {}
     for subject in stays:
         if not subject.daemon:
-            placed = plug([subject], plugged)
+            placed = place_all([subject], plugin_nodes)
             found |= placed
             for one in placed.values():
                 if one.fits:
                     users.setdefault(one.node, []).append(subject.migrated.subject)
     daemons = [subject for subject in stays if subject.daemon]
-    if len(stays) == len(scene.subjects):
-        for node in plugged:
+    if len(stays) == len(environment.subjects):
+        for node in plugin_nodes:
             users.setdefault(node.name, [])
-    for name, one in plug(daemons, plugged).items():
+    for name, one in place_all(daemons, plugin_nodes).items():
         if one.node and one.node not in users:
             why = f"{one.node} moves to the driver, and this DaemonSet stays with the device plugin"
-            one = Tried(pod=name, reason=why)
+            one = PodResult(pod=name, reason=why)
         found[name] = one
     return found, {node: tuple(dict.fromkeys(names)) for node, names in users.items()}
 
 
-def _served(pod: Pod, scene: Scene) -> bool:
+def _served(pod: Pod, environment: SimulationEnvironment) -> bool:
     """Whether a class serves all that a pod has of the device plugin, so that it can start again without that."""
-    target = scene.migration.target
-    made = {one.name for one in scene.migration.classes}
-    classes = [v for v in _manifests(scene) if isinstance(v, DeviceClass) and v.metadata.name in made]
+    target = environment.migration.target
+    made = {one.name for one in environment.migration.classes}
+    classes = [v for v in _manifests(environment) if isinstance(v, DeviceClass) and v.metadata.name in made]
     names = {one.spec.extended_resource_name for one in (*target.classes, *classes)}
     return target.on("DRAExtendedResource") and all(resource in names for resource in extended_of(pod))
 
 
-def _explained(
-    scene: Scene, subjects: Iterable[Subject], moving: Iterable[Pod], kept: Iterable[str]
+def _explain(
+    environment: SimulationEnvironment,
+    subjects: Iterable[SimulatedWorkload],
+    moving: Iterable[Pod],
+    kept: Iterable[str],
 ) -> dict[str, Answer]:
-    target = scene.migration.target
+    target = environment.migration.target
     assert target.features is not None
-    plugged = frozenset(kept)
-    slices = [one for one in target.slices if not _on(one, plugged)]
+    plugin_nodes = frozenset(kept)
+    slices = [one for one in target.slices if not _on(one, plugin_nodes)]
     state = [
         value
         for value in target.objects
         if is_relevant(value, only_state=True) and type(value).__name__ not in ("Node", "ResourceSlice", "DeviceClass")
     ]
-    cluster = [*scene.without_plugin(), *slices, *target.classes, *state, *_admitting(scene, state)]
-    pods = [*map(_loose, moving), *(pod for subject in subjects for pod in subject.after)]
-    explanation = explain(objects_to_explain(cluster, [*_manifests(scene), *pods]), target.features)
+    cluster = [*environment.without_plugin(), *slices, *target.classes, *state, *_admin_namespaces(environment, state)]
+    pods = [*map(_unbound, moving), *(pod for subject in subjects for pod in subject.after)]
+    explanation = explain(objects_to_explain(cluster, [*_manifests(environment), *pods]), target.features)
     return {answer.name: answer for answer in explanation.answers if answer.kind == "Pod"}
 
 
-def _manifests(scene: Scene) -> list[Object]:
+def _manifests(environment: SimulationEnvironment) -> list[Object]:
     """Claims, templates and classes as they are after the migration."""
-    migration = scene.migration
+    migration = environment.migration
     found: list[Object] = []
     for one in decode_all(migration.after, strict=False).manifests:
         if isinstance(one.value, _MANIFESTS):
@@ -134,10 +137,10 @@ def _manifests(scene: Scene) -> list[Object]:
     return found
 
 
-def _admitting(scene: Scene, state: Iterable[Object]) -> list[Object]:
+def _admin_namespaces(environment: SimulationEnvironment, state: Iterable[Object]) -> list[Object]:
     """The namespaces that must allow admin access, as they are when they do."""
     there = {value.metadata.name: value for value in state if isinstance(value, Namespace)}
-    names = {name for one in scene.migration.workloads for name in one.decision.needs.admin_namespaces}
+    names = {name for one in environment.migration.workloads for name in one.decision.needs.admin_namespaces}
     found: list[Object] = []
     for name in sorted(names):
         meta = there[name].metadata if name in there else ObjectMeta(name=name)
@@ -149,24 +152,26 @@ def _on(one: ResourceSlice, nodes: frozenset[str]) -> bool:
     return one.spec.node_name in nodes or any(device.node_name in nodes for device in one.spec.devices or ())
 
 
-def _loose(pod: Pod) -> Pod:
+def _unbound(pod: Pod) -> Pod:
     """A pod of the cluster as it is when it is made again."""
     return replace(pod, spec=replace(pod.spec, node_name=""))
 
 
-def _devices(scene: Scene) -> dict[DeviceID, Device]:
+def _devices(environment: SimulationEnvironment) -> dict[DeviceID, Device]:
     return {
         DeviceID(one.spec.driver, one.spec.pool.name, device.name): device
-        for one in scene.migration.target.slices
+        for one in environment.migration.target.slices
         for device in one.spec.devices or ()
     }
 
 
-def _tried(name: str, answer: Answer, subject: Subject, devices: dict[DeviceID, Device]) -> Tried:
+def _pod_result(name: str, answer: Answer, subject: SimulatedWorkload, devices: dict[DeviceID, Device]) -> PodResult:
     if not answer.fits:
         assert answer.reasons is not None
-        told = answer.reasons.headline
-        return Tried(pod=name, reason=told.summary, change="; ".join(change.text for change in told.changes))
+        headline = answer.reasons.headline
+        return PodResult(
+            pod=name, reason=headline.summary, change="; ".join(change.text for change in headline.changes)
+        )
     one = subject.migrated
     kinds: list[DeviceKind] = []
     for claim in answer.claims:
@@ -178,16 +183,18 @@ def _tried(name: str, answer: Answer, subject: Subject, devices: dict[DeviceID, 
             if device is not None:
                 shared = bool(given.share) or one.decision.outcome == "claim"
                 kinds.append(kind_of_device(device, given.driver, shared))
-    return Tried(pod=name, node=answer.node, devices=summed(kinds))
+    return PodResult(pod=name, node=answer.node, devices=summed(kinds))
 
 
-def _still_plugged(refused: Tried, pod: Pod, wants: tuple[Ask, ...], left: list[PluginNode]) -> Tried:
+def _placed_by_plugin(
+    refused: PodResult, pod: Pod, wants: tuple[PluginRequest, ...], left: list[PluginNode]
+) -> PodResult:
     """A pod whose manifest stays can still have a GPU of a node that keeps its device plugin (KEP-5004)."""
     one, _ = place(pod, wants, left)
     return one if one.fits else refused
 
 
-def _kept_away(refused: Tried, pod: Pod, kept: dict[str, tuple[str, ...]], nodes: int) -> Tried:
+def _blocked_by_plugin(refused: PodResult, pod: Pod, kept: dict[str, tuple[str, ...]], nodes: int) -> PodResult:
     """A daemon pod of a node that keeps the device plugin has no chance there, nor has any pod if all nodes do."""
     node = daemon_node(pod)
     if node not in kept and (node or len(kept) < nodes):
@@ -195,4 +202,4 @@ def _kept_away(refused: Tried, pod: Pod, kept: dict[str, tuple[str, ...]], nodes
     held = [node] if node else list(kept)
     users = dict.fromkeys(user for name in held for user in kept[name])
     shown = f"{held[0]} keeps its" if len(held) == 1 else f"all {len(held)} nodes keep their"
-    return Tried(pod=refused.pod, reason=f"{shown} device plugin for {', '.join(list(users)[:2])}")
+    return PodResult(pod=refused.pod, reason=f"{shown} device plugin for {', '.join(list(users)[:2])}")

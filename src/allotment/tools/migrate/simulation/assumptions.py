@@ -25,16 +25,16 @@ from allotment.model.workloads import (
     ReplicationController,
     StatefulSet,
 )
-from allotment.tools.migrate.label_translation import translated
-from allotment.tools.migrate.plugin_requests import Term, WorkloadAsk
+from allotment.tools.migrate.label_translation import translate_term
+from allotment.tools.migrate.plugin_requests import Term, WorkloadRequests
 from allotment.tools.migrate.request_mapping import devices_of
 from allotment.tools.migrate.resource_names import vendor_of
 from allotment.tools.migrate.target import Target
-from allotment.tools.migrate.tolerations import given_by_admission, toleration
+from allotment.tools.migrate.tolerations import toleration, tolerations_from_admission
 from allotment.tools.views import EntryView
 
 
-class Assumed(NamedTuple):
+class Assumptions(NamedTuple):
     """What a workload demands and is taken as met: of labels, of other resources, and claims that it has already.
 
     ``tolerations``: taints that admission lets its pods past as long as they ask for the resource.
@@ -45,7 +45,7 @@ class Assumed(NamedTuple):
     claims: tuple[EntryView, ...] = ()
     tolerations: tuple[str, ...] = ()
 
-    def told(self) -> Iterator[str]:
+    def descriptions(self) -> Iterator[str]:
         """Each of it in words."""
         yield from map(str, self.terms)
         yield from self.resources
@@ -53,9 +53,9 @@ class Assumed(NamedTuple):
             yield f"{'claim' if entry.kind == 'ResourceClaim' else 'template'} {entry.refers_to}"
 
 
-def assumed_of(
-    workload: WorkloadAsk, target: Target, labels: Collection[str] | None, is_known: Callable[[EntryView], bool]
-) -> Assumed:
+def assumptions_of(
+    workload: WorkloadRequests, target: Target, labels: Collection[str] | None, is_known: Callable[[EntryView], bool]
+) -> Assumptions:
     """What is taken as met of a workload: everything that no device plugin for GPUs decides.
 
     ``labels`` are those that some machine of a fleet has; None for a cluster, whose nodes say all theirs. ``is_known``
@@ -65,17 +65,17 @@ def assumed_of(
     names = (name for one in workload.view.containers for name in (*one.limits, *one.requests))
     claims = tuple(entry for entry in workload.view.entries if not is_known(entry))
     others = tuple(dict.fromkeys(name for name in names if _is_others(name)))
-    return Assumed(terms, others, claims, given_by_admission(workload, target))
+    return Assumptions(terms, others, claims, tolerations_from_admission(workload, target))
 
 
-def unknown_terms(workload: WorkloadAsk, known: Iterable[str]) -> tuple[Term, ...]:
+def unknown_terms(workload: WorkloadRequests, known: Iterable[str]) -> tuple[Term, ...]:
     """The requirements on labels that no machine of a fleet has, unless it is known which GPU they mean."""
-    if not workload.asks:
+    if not workload.requests:
         return ()
     keys = frozenset(known)
     everything = (*workload.selector, *(term for terms in workload.affinity for term in terms))
-    devices = devices_of(workload.asks[0])
-    return tuple(term for term in everything if term.key not in keys and not translated(term, devices).expression)
+    devices = devices_of(workload.requests[0])
+    return tuple(term for term in everything if term.key not in keys and not translate_term(term, devices).expression)
 
 
 def _is_others(name: str) -> bool:
@@ -84,9 +84,9 @@ def _is_others(name: str) -> bool:
     return bool(slash) and not domain.endswith("kubernetes.io") and vendor_of(name) is None
 
 
-def without(value: Object, assumed: Assumed) -> Object:
+def relaxed(value: Object, assumed: Assumptions) -> Object:
     """A workload whose pods demand nothing of it."""
-    return _with_spec(value, lambda spec: _free(spec, assumed)) if any(assumed) else value
+    return _with_spec(value, lambda spec: _relaxed_spec(spec, assumed)) if any(assumed) else value
 
 
 def _with_spec(value: Object, changed: Callable[[PodSpec], PodSpec]) -> Object:
@@ -104,7 +104,7 @@ def _with_spec(value: Object, changed: Callable[[PodSpec], PodSpec]) -> Object:
     return value
 
 
-def _free(spec: PodSpec, assumed: Assumed) -> PodSpec:
+def _relaxed_spec(spec: PodSpec, assumed: Assumptions) -> PodSpec:
     keys = frozenset(term.key for term in assumed.terms)
     selector: Mapping[str, str] = {key: value for key, value in spec.node_selector.items() if key not in keys}
     affinity = spec.affinity

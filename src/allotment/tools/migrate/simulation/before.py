@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 
 from allotment.model.core import Pod
 from allotment.tools.explain.node_eligibility import daemon_node
-from allotment.tools.migrate.plugin_requests import Ask
+from allotment.tools.migrate.plugin_requests import PluginRequest
 from allotment.tools.migrate.simulation.plugin_node import PluginNode, form_of
-from allotment.tools.migrate.simulation.subjects import Subject
-from allotment.tools.migrate.simulation.trial_result import Tried, name_of
+from allotment.tools.migrate.simulation.subjects import SimulatedWorkload
+from allotment.tools.migrate.simulation.trial_result import PodResult, name_of
 
 
-def plug(subjects: Iterable[Subject], nodes: Sequence[PluginNode]) -> dict[str, Tried]:
+def place_all(subjects: Iterable[SimulatedWorkload], nodes: Sequence[PluginNode]) -> dict[str, PodResult]:
     """What every pod gets of these nodes, by name; a DaemonSet's only for nodes that it wants a pod on."""
-    found: dict[str, Tried] = {}
+    found: dict[str, PodResult] = {}
     for subject in subjects:
         passed, refused = 0, ""  # equal pods: what was too full for one is too full for the next
         for pod in subject.before:
@@ -23,7 +23,7 @@ def plug(subjects: Iterable[Subject], nodes: Sequence[PluginNode]) -> dict[str, 
                 if one is not None:
                     found[one.pod] = one
                 continue
-            one = Tried(pod=name_of(pod), reason=refused)
+            one = PodResult(pod=name_of(pod), reason=refused)
             if not refused:
                 one, passed = place(pod, subject.wants, nodes, passed)
                 refused = one.reason
@@ -31,20 +31,22 @@ def plug(subjects: Iterable[Subject], nodes: Sequence[PluginNode]) -> dict[str, 
     return found
 
 
-def place(pod: Pod, wants: Sequence[Ask], nodes: Sequence[PluginNode], first: int = 0) -> tuple[Tried, int]:
+def place(
+    pod: Pod, wants: Sequence[PluginRequest], nodes: Sequence[PluginNode], first: int = 0
+) -> tuple[PodResult, int]:
     """What a pod gets of the nodes from number ``first`` on, and the number of its node."""
     reasons: dict[str, int] = {}
     for number in range(first, len(nodes)):
         got = nodes[number].place(pod, wants)
         if not isinstance(got, str):
-            return Tried(pod=name_of(pod), node=nodes[number].name, devices=got), number
+            return PodResult(pod=name_of(pod), node=nodes[number].name, devices=got), number
         reasons[got] = reasons.get(got, 0) + 1
     often = sorted(reasons.items(), key=lambda row: -row[1])[:3]
     words = [f"{why} ({count} nodes)" if count > 1 else why for why, count in often]
-    return Tried(pod=name_of(pod), reason="; ".join(words) or "no nodes"), len(nodes)
+    return PodResult(pod=name_of(pod), reason="; ".join(words) or "no nodes"), len(nodes)
 
 
-def _daemon(pod: Pod, wants: Sequence[Ask], nodes: Sequence[PluginNode]) -> Tried | None:
+def _daemon(pod: Pod, wants: Sequence[PluginRequest], nodes: Sequence[PluginNode]) -> PodResult | None:
     """On its own node, or None where the DaemonSet makes no pod."""
     node = next((one for one in nodes if one.name == daemon_node(pod)), None)
     if node is None or not node.admits(pod, form_of(wants)):

@@ -18,7 +18,7 @@ from allotment.tools.migrate.plugin_config import REPLICAS_LABELS, single_profil
 from allotment.tools.migrate.resource_names import SHARED, amd_partition, mig_profile, vendor_of
 from allotment.tools.migrate.simulation.device_kind import DeviceKind, kind_of_device
 from allotment.tools.migrate.simulation.plugin_node import FRACTIONS, Offer, PluginNode
-from allotment.tools.migrate.simulation.plugin_supply import Counted, Fractions
+from allotment.tools.migrate.simulation.plugin_supply import CountedSupply, FractionSupply
 
 PRODUCT: Final = "nvidia.com/gpu.product"
 _AMD_PRODUCTS: Final = ("amd.com/gpu.product-name", "beta.amd.com/gpu.product-name")
@@ -36,14 +36,16 @@ def cluster_nodes(nodes: Iterable[Node], slices: Iterable[ResourceSlice], users:
 def _node(node: Node, product: str, users: Iterable[Pod]) -> PluginNode:
     labels = {HOSTNAME_LABEL: node.metadata.name, **node.metadata.labels}
     taints = node.spec.taints + ((UNSCHEDULABLE,) if node.spec.unschedulable else ())
-    supply = Counted({name: (count, _kind(name, labels, product)) for name, count in plugged_resources(node).items()})
+    supply = CountedSupply(
+        {name: (count, _kind(name, labels, product)) for name, count in plugged_resources(node).items()}
+    )
     for pod in users:
         for resource, count in extended_of(pod).items():
             supply.use(resource, count)
     offers = [Offer(labels, supply, None)]
     gpus, memory = labels.get("nvidia.com/gpu.count", ""), labels.get("nvidia.com/gpu.memory", "")
     if gpus.isdecimal() and memory.isdecimal():
-        parts = Fractions(int(gpus), int(memory), _kind("nvidia.com/gpu", labels, product).product)
+        parts = FractionSupply(int(gpus), int(memory), _kind("nvidia.com/gpu", labels, product).product)
         offers.append(Offer(labels, parts, FRACTIONS))
     return PluginNode(node.metadata.name, offers, taints, given=True)
 
@@ -62,18 +64,20 @@ def extended_of(pod: Pod) -> dict[str, int]:
 
 def _kind(resource: str, labels: Mapping[str, str], product: str) -> DeviceKind:
     profile = mig_profile(resource) or amd_partition(resource)
-    told = ""
+    labelled = ""
     if vendor_of(resource) == "nvidia":
         label = labels.get(PRODUCT, "")
         profile = profile or single_profile(label)
-        told = product_of_label(label)[0]
+        labelled = product_of_label(label)[0]
     elif vendor_of(resource) == "amd":
-        told = next((labels[key] for key in _AMD_PRODUCTS if key in labels), "")
+        labelled = next((labels[key] for key in _AMD_PRODUCTS if key in labels), "")
         mode = labels.get("amd.com/compute-memory-partition", "").lower()
         profile = profile or ("" if mode.startswith("spx") else mode)
     replicas = next((labels[key] for key in REPLICAS_LABELS if key in labels), "1")
     is_shared = resource.endswith(SHARED) or (resource == "nvidia.com/gpu" and replicas not in ("0", "1"))
-    return DeviceKind(product=product or told, profile="" if profile.startswith("spx") else profile, shared=is_shared)
+    return DeviceKind(
+        product=product or labelled, profile="" if profile.startswith("spx") else profile, shared=is_shared
+    )
 
 
 def _products(slices: Iterable[ResourceSlice]) -> dict[str, str]:

@@ -8,20 +8,20 @@ from typing import NamedTuple
 
 from allotment.model.meta import Value
 from allotment.tools.migrate.report import Migration
-from allotment.tools.migrate.simulation.after import try_after
-from allotment.tools.migrate.simulation.before import plug
+from allotment.tools.migrate.simulation.after import simulate_after
+from allotment.tools.migrate.simulation.before import place_all
 from allotment.tools.migrate.simulation.cluster_nodes import plugged_resources
-from allotment.tools.migrate.simulation.device_kind import Got, alike
-from allotment.tools.migrate.simulation.environment import Scene, scene_of
-from allotment.tools.migrate.simulation.subjects import Subject
-from allotment.tools.migrate.simulation.trial_result import Tried, name_of
+from allotment.tools.migrate.simulation.device_kind import DeviceCount, same_devices
+from allotment.tools.migrate.simulation.environment import SimulationEnvironment, environment_of
+from allotment.tools.migrate.simulation.subjects import SimulatedWorkload
+from allotment.tools.migrate.simulation.trial_result import PodResult, name_of
 
 
-class Pair(NamedTuple):
+class PodPair(NamedTuple):
     """A pod before and after; None where there is no such pod."""
 
-    before: Tried | None
-    after: Tried | None
+    before: PodResult | None
+    after: PodResult | None
 
     @property
     def lost(self) -> bool:
@@ -33,10 +33,10 @@ class Pair(NamedTuple):
         """Whether it has devices of other kinds than before."""
         if self.before is None or self.after is None or not (self.before.fits and self.after.fits):
             return False
-        return not alike(self.before.devices, self.after.devices)
+        return not same_devices(self.before.devices, self.after.devices)
 
 
-class Compared(Value, frozen=True, omit_defaults=False):
+class WorkloadComparison(Value, frozen=True, omit_defaults=False):
     """A workload. ``pods`` in all, and how many of them ``fitted`` before and ``fit`` after.
 
     ``lost``: pods that fitted and do not fit; ``changed``: those on other kinds of device. ``before`` and ``after``:
@@ -51,8 +51,8 @@ class Compared(Value, frozen=True, omit_defaults=False):
     fit: int = 0
     lost: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
-    before: tuple[tuple[Got, ...], ...] = ()
-    after: tuple[tuple[Got, ...], ...] = ()
+    before: tuple[tuple[DeviceCount, ...], ...] = ()
+    after: tuple[tuple[DeviceCount, ...], ...] = ()
     reason: str = ""
     change: str = ""
     reason_before: str = ""
@@ -68,7 +68,7 @@ class Comparison(Value, frozen=True, omit_defaults=False):
     files.
     """
 
-    workloads: tuple[Compared, ...]
+    workloads: tuple[WorkloadComparison, ...]
     kept: dict[str, tuple[str, ...]] = {}
     moved: tuple[str, ...] = ()
     assumed: dict[str, tuple[str, ...]] = {}
@@ -87,68 +87,70 @@ def compare(migration: Migration) -> Comparison | None:
     target = migration.target
     if not target.known or target.features is None or not migration.workloads:
         return None
-    scene = scene_of(migration)
-    before = plug(scene.subjects, scene.plugged(scene.others))
-    after = try_after(scene)
+    environment = environment_of(migration)
+    before = place_all(environment.subjects, environment.plugin_nodes(environment.others))
+    after = simulate_after(environment)
     nodes = [node.metadata.name for node in target.nodes]
     with_slices = {one.spec.node_name for one in target.slices}
     return Comparison(
-        workloads=tuple(_compared(subject, before, after.pods) for subject in scene.subjects),
+        workloads=tuple(_compare_workload(subject, before, after.pods) for subject in environment.subjects),
         kept=after.kept,
         moved=tuple(name for name in nodes if name not in after.kept and name in with_slices),
-        assumed=_assumed(scene),
+        assumed=_assumptions(environment),
         expected=target.expected,
-        dark=tuple(_dark(scene, with_slices)),
-        others=tuple(f"Pod {name_of(pod)}" for pod in scene.others),
+        dark=tuple(_unknown_nodes(environment, with_slices)),
+        others=tuple(f"Pod {name_of(pod)}" for pod in environment.others),
     )
 
 
-def _compared(subject: Subject, before: Mapping[str, Tried], after: Mapping[str, Tried]) -> Compared:
+def _compare_workload(
+    subject: SimulatedWorkload, before: Mapping[str, PodResult], after: Mapping[str, PodResult]
+) -> WorkloadComparison:
     one = subject.migrated
     names = dict.fromkeys(map(name_of, (*subject.before, *subject.after)))
-    pairs = [Pair(before.get(name), after.get(name)) for name in names if name in before or name in after]
-    olds = [pair.before for pair in pairs if pair.before is not None]
-    news = [pair.after for pair in pairs if pair.after is not None]
-    waits, waited = _usual(news), _usual(olds)
-    return Compared(
+    pairs = [PodPair(before.get(name), after.get(name)) for name in names if name in before or name in after]
+    before_results = [pair.before for pair in pairs if pair.before is not None]
+    after_results = [pair.after for pair in pairs if pair.after is not None]
+    pending_after, pending_before = _most_common_reason(after_results), _most_common_reason(before_results)
+    return WorkloadComparison(
         subject=one.subject,
         outcome=one.decision.outcome,
         pods=len(pairs),
-        fitted=sum(old.fits for old in olds),
-        fit=sum(new.fits for new in news),
+        fitted=sum(old.fits for old in before_results),
+        fit=sum(new.fits for new in after_results),
         lost=tuple(pair.before.pod for pair in pairs if pair.lost and pair.before is not None),
         changed=tuple(pair.before.pod for pair in pairs if pair.changed and pair.before is not None),
-        before=_answers(olds),
-        after=_answers(news),
-        reason=waits.reason,
-        change=waits.change,
-        reason_before=waited.reason,
+        before=_answers(before_results),
+        after=_answers(after_results),
+        reason=pending_after.reason,
+        change=pending_after.change,
+        reason_before=pending_before.reason,
         untried=subject.untried,
     )
 
 
-def _usual(pods: Iterable[Tried]) -> Tried:
+def _most_common_reason(pods: Iterable[PodResult]) -> PodResult:
     """Of those that wait one with the reason that most of them have."""
     waiting = [pod for pod in pods if not pod.fits]
     counts = Counter(pod.reason for pod in waiting)
-    return max(waiting, key=lambda pod: counts[pod.reason], default=Tried(pod=""))
+    return max(waiting, key=lambda pod: counts[pod.reason], default=PodResult(pod=""))
 
 
-def _answers(pods: Iterable[Tried]) -> tuple[tuple[Got, ...], ...]:
+def _answers(pods: Iterable[PodResult]) -> tuple[tuple[DeviceCount, ...], ...]:
     return tuple(dict.fromkeys(pod.devices for pod in pods if pod.fits))
 
 
-def _assumed(scene: Scene) -> dict[str, tuple[str, ...]]:
+def _assumptions(environment: SimulationEnvironment) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
-    for subject, told in scene.assumed:
-        found.setdefault(told, []).append(subject)
-    return {told: tuple(dict.fromkeys(subjects)) for told, subjects in found.items()}
+    for subject, requirement in environment.assumed:
+        found.setdefault(requirement, []).append(subject)
+    return {requirement: tuple(dict.fromkeys(subjects)) for requirement, subjects in found.items()}
 
 
-def _dark(scene: Scene, with_slices: Iterable[str | None]) -> Iterable[str]:
+def _unknown_nodes(environment: SimulationEnvironment, with_slices: Iterable[str | None]) -> Iterable[str]:
     known = set(with_slices)
     return (
         node.metadata.name
-        for node in scene.migration.target.nodes
+        for node in environment.migration.target.nodes
         if plugged_resources(node) and node.metadata.name not in known
     )

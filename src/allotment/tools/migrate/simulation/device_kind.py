@@ -32,7 +32,7 @@ class DeviceKind(Value, frozen=True):
         return f"share of {what}" if self.shared else what
 
 
-class Got(Value, frozen=True):
+class DeviceCount(Value, frozen=True):
     """So many devices of a kind."""
 
     kind: DeviceKind
@@ -58,23 +58,23 @@ def kind_of_device(device: Device, driver: str, shared: bool) -> DeviceKind:
     return DeviceKind(product=told("productName") or told("model"), profile=profile, shared=shared)
 
 
-def summed(devices: Iterable[DeviceKind]) -> tuple[Got, ...]:
+def summed(devices: Iterable[DeviceKind]) -> tuple[DeviceCount, ...]:
     """Devices by kind, in the order in which the kinds come first."""
     counts: dict[DeviceKind, int] = {}
     for kind in devices:
         counts[kind] = counts.get(kind, 0) + 1
-    return tuple(Got(kind=kind, count=count) for kind, count in counts.items())
+    return tuple(DeviceCount(kind=kind, count=count) for kind, count in counts.items())
 
 
-def alike(before: Iterable[Got], after: Iterable[Got]) -> bool:
+def same_devices(before: Iterable[DeviceCount], after: Iterable[DeviceCount]) -> bool:
     """Whether two pods have the same kinds. Of shared devices the number means nothing: two turns at a GPU are one GPU.
 
     >>> gpu = DeviceKind(product="Tesla T4")
-    >>> alike([Got(kind=gpu, count=2)], [Got(kind=gpu, count=1), Got(kind=gpu, count=1)])
+    >>> same_devices([DeviceCount(kind=gpu, count=2)], [DeviceCount(kind=gpu, count=1), DeviceCount(kind=gpu, count=1)])
     True
     """
 
-    def form(given: Iterable[Got], blind: bool) -> dict[tuple[str, str, bool], int]:
+    def form(given: Iterable[DeviceCount], blind: bool) -> dict[tuple[str, str, bool], int]:
         counts: dict[tuple[str, str, bool], int] = {}
         for got in given:
             key = ("" if blind else got.kind.product, got.kind.profile, got.kind.shared)

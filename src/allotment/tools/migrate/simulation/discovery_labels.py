@@ -118,9 +118,9 @@ def cloud_labels(terms: Iterable[Term], model: Accelerator, gpus: int) -> dict[s
         elif term.key in _AKS and model.vendor in term.values:
             found[term.key] = model.vendor
         else:
-            meant = next((value for value in term.values if model.product in products_of_cloud(value)), None)
-            if meant is not None:
-                found[term.key] = meant
+            matching_value = next((value for value in term.values if model.product in products_of_cloud(value)), None)
+            if matching_value is not None:
+                found[term.key] = matching_value
     return found
 
 

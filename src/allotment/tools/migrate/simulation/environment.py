@@ -12,21 +12,21 @@ from allotment.fleet import FleetMachine, parse_fleet
 from allotment.model.core import HOSTNAME_LABEL, Node, Pod
 from allotment.model.meta import Object
 from allotment.model.resource import ResourceClaim, ResourceClaimTemplate
-from allotment.tools.migrate.label_translation import about_gpus
-from allotment.tools.migrate.plugin_requests import Ask, Term, WorkloadAsk
-from allotment.tools.migrate.report import Migrated, Migration
+from allotment.tools.migrate.label_translation import describes_gpus
+from allotment.tools.migrate.plugin_requests import PluginRequest, Term, WorkloadRequests
+from allotment.tools.migrate.report import MigratedWorkload, Migration
 from allotment.tools.migrate.resource_names import vendor_of
-from allotment.tools.migrate.simulation.assumptions import assumed_of, without
+from allotment.tools.migrate.simulation.assumptions import assumptions_of, relaxed
 from allotment.tools.migrate.simulation.cluster_nodes import cluster_nodes, extended_of
 from allotment.tools.migrate.simulation.fleet_nodes import fleet_nodes, labels_without_plugin
 from allotment.tools.migrate.simulation.plugin_node import PluginNode
-from allotment.tools.migrate.simulation.subjects import Subject, subjects_of, wants_of
+from allotment.tools.migrate.simulation.subjects import SimulatedWorkload, subjects_of, wants_of
 from allotment.tools.migrate.workload_reader import workloads_of
 from allotment.tools.views import claim_view
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class SimulationEnvironment:
     """``machines`` of a fleet, none for a cluster. ``others``: pods that run with GPUs and are in none of the files.
 
     ``assumed``: what is taken as met, by the workload that demands it.
@@ -34,16 +34,16 @@ class Scene:
 
     migration: Migration
     machines: tuple[FleetMachine, ...]
-    subjects: tuple[Subject, ...]
+    subjects: tuple[SimulatedWorkload, ...]
     others: tuple[Pod, ...]
-    asks: tuple[Ask, ...]
+    requests: tuple[PluginRequest, ...]
     terms: tuple[Term, ...]
     assumed: tuple[tuple[str, str], ...]
 
-    def plugged(self, users: Iterable[Pod]) -> list[PluginNode]:
+    def plugin_nodes(self, users: Iterable[Pod]) -> list[PluginNode]:
         """The nodes with their device plugins, beside pods that have GPUs already."""
         if self.machines:
-            return fleet_nodes(self.machines, self.asks, self.terms)
+            return fleet_nodes(self.machines, self.requests, self.terms)
         target = self.migration.target
         return cluster_nodes(target.nodes, target.slices, users)
 
@@ -58,30 +58,30 @@ class Scene:
         return [_unplugged(node) for node in self.migration.target.nodes]
 
 
-def scene_of(migration: Migration) -> Scene:
+def environment_of(migration: Migration) -> SimulationEnvironment:
     """The scene of a migration whose target is known."""
     target = migration.target
     machines = parse_fleet(target.fleet)
     workloads = workloads_of(migration.before, target, migration.namespace)
-    terms = tuple(term for one in workloads for term in _required(one) if about_gpus(term))
-    labels = _keys(machines, workloads, terms) if machines else None
+    terms = tuple(term for one in workloads for term in _required(one) if describes_gpus(term))
+    labels = _known_labels(machines, workloads, terms) if machines else None
     claims = _known_claims(migration, bool(machines))
     assumed: list[tuple[str, str]] = []
 
-    def adapted(ask: WorkloadAsk, value: Object) -> Object:
-        one = assumed_of(
-            ask, target, labels, lambda entry: (entry.kind, ask.view.key.namespace, entry.refers_to) in claims
+    def adapted(request: WorkloadRequests, value: Object) -> Object:
+        one = assumptions_of(
+            request, target, labels, lambda entry: (entry.kind, request.view.key.namespace, entry.refers_to) in claims
         )
-        assumed.extend((ask.subject, told) for told in one.told())
-        return without(value, one)
+        assumed.extend((request.subject, descriptions) for descriptions in one.descriptions())
+        return relaxed(value, one)
 
     subjects = subjects_of(migration, [node.metadata.name for node in target.nodes], adapted)
-    return Scene(
+    return SimulationEnvironment(
         migration=migration,
         machines=machines,
         subjects=subjects,
         others=tuple(_others(target.objects, migration.workloads)),
-        asks=tuple(ask for one in workloads for ask in wants_of(one)),
+        requests=tuple(request for one in workloads for request in wants_of(one)),
         terms=terms,
         assumed=tuple(dict.fromkeys(assumed)),
     )
@@ -99,16 +99,18 @@ def _known_claims(migration: Migration, fleet: bool) -> frozenset[tuple[str, str
     return frozenset(found)
 
 
-def _required(workload: WorkloadAsk) -> Iterable[Term]:
+def _required(workload: WorkloadRequests) -> Iterable[Term]:
     yield from workload.selector
     for terms in workload.affinity:
         yield from terms
 
 
-def _keys(machines: tuple[FleetMachine, ...], workloads: Iterable[WorkloadAsk], terms: tuple[Term, ...]) -> frozenset[str]:
+def _known_labels(
+    machines: tuple[FleetMachine, ...], workloads: Iterable[WorkloadRequests], terms: tuple[Term, ...]
+) -> frozenset[str]:
     """The labels that some machine has, in any of its ways; the kubelet's own are not a fleet's to tell."""
-    asks = tuple(ask for one in workloads for ask in wants_of(one))
-    nodes = fleet_nodes(machines, asks, terms)
+    requests = tuple(request for one in workloads for request in wants_of(one))
+    nodes = fleet_nodes(machines, requests, terms)
     found = {key for node in nodes for offer in node.offers for key in offer.labels}
     return frozenset(found - {HOSTNAME_LABEL, "node.kubernetes.io/instance-type"})
 
@@ -118,7 +120,7 @@ def _unplugged(node: Node) -> Node:
     return replace(node, status=replace(node.status, allocatable=left))
 
 
-def _others(objects: Iterable[Object], workloads: Iterable[Migrated]) -> Iterable[Pod]:
+def _others(objects: Iterable[Object], workloads: Iterable[MigratedWorkload]) -> Iterable[Pod]:
     """Pods that run with a device plugin's GPUs and belong to no workload of the files."""
     named = tuple(workloads)
     for value in objects:
@@ -127,7 +129,7 @@ def _others(objects: Iterable[Object], workloads: Iterable[Migrated]) -> Iterabl
                 yield value
 
 
-def _belongs(pod: Pod, workload: Migrated) -> bool:
+def _belongs(pod: Pod, workload: MigratedWorkload) -> bool:
     if pod.metadata.namespace != workload.namespace:
         return False
     owner = next((one for one in pod.metadata.owner_references if one.controller), None)

@@ -121,7 +121,7 @@ def _holds(layout: str, model: Accelerator) -> bool:
 
 
 def _amd(labels: Mapping[str, str], resources: Mapping[str, int]) -> tuple[Hardware, Mode] | None:
-    told = {
+    label_values = {
         labels.get(f"{prefix}amd.com/gpu.{name}", "")
         for prefix in ("", "beta.")
         for name in ("product-name", "device-id")
@@ -130,7 +130,7 @@ def _amd(labels: Mapping[str, str], resources: Mapping[str, int]) -> tuple[Hardw
         (
             one
             for one in accelerators().values()
-            if one.vendor == "amd" and {one.product, one.pci_device.removeprefix("0x")} & told
+            if one.vendor == "amd" and {one.product, one.pci_device.removeprefix("0x")} & label_values
         ),
         None,
     )
@@ -155,8 +155,8 @@ def _number(text: str) -> int:
     return int(text) if text.isdecimal() and len(text) < 6 else 0
 
 
-def _classes(vendors: Iterable[Vendor], there: Iterable[DeviceClass]) -> Iterable[DeviceClass]:
+def _classes(vendors: Iterable[Vendor], existing: Iterable[DeviceClass]) -> Iterable[DeviceClass]:
     """The classes of the charts that are not there yet."""
-    names = {one.metadata.name for one in there}
+    names = {one.metadata.name for one in existing}
     for vendor in dict.fromkeys(vendors):
         yield from (one for one in CLASSES.get(vendor, ()) if one.metadata.name not in names)

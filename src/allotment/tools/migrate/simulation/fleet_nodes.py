@@ -7,19 +7,23 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from allotment.fleet import FleetMachine, node_of
 from allotment.fleet.modes import AutoPartition, ConsumableShares, DynamicMig, Full, Partitioned, Shared, StaticMig
-from allotment.tools.migrate.plugin_requests import Ask, Term
+from allotment.tools.migrate.plugin_requests import PluginRequest, Term
 from allotment.tools.migrate.resource_names import SHARED, mig_profile
 from allotment.tools.migrate.simulation import discovery_labels
 from allotment.tools.migrate.simulation.device_kind import DeviceKind
 from allotment.tools.migrate.simulation.plugin_node import FRACTIONS, Form, Offer, PluginNode, form_of
-from allotment.tools.migrate.simulation.plugin_supply import Counted, Cut, Fractions
+from allotment.tools.migrate.simulation.plugin_supply import CountedSupply, DynamicMigSupply, FractionSupply
 
 GPU = "nvidia.com/gpu"
 
 
-def fleet_nodes(machines: Iterable[FleetMachine], asks: Sequence[Ask], terms: Sequence[Term]) -> list[PluginNode]:
-    """The nodes; ``asks`` and ``terms`` are those of all workloads, which say how plugins may be set up."""
-    shares = tuple(dict.fromkeys((ask.resource, form_of([ask])) for ask in asks if ask.sort == "share"))
+def fleet_nodes(
+    machines: Iterable[FleetMachine], requests: Sequence[PluginRequest], terms: Sequence[Term]
+) -> list[PluginNode]:
+    """The nodes; ``requests`` and ``terms`` are those of all workloads, which say how plugins may be set up."""
+    shares = tuple(
+        dict.fromkeys((request.resource, form_of([request])) for request in requests if request.usage == "share")
+    )
     makers = {"nvidia": _nvidia, "amd": _amd}
     return [
         PluginNode(machine.node, tuple(make(machine, shares, terms)) if make else ())
@@ -57,16 +61,18 @@ def _nvidia(machine: FleetMachine, shares: Sequence[tuple[str, Form]], terms: Se
         case StaticMig():
             yield from _static(machine, labels, shares, terms)
         case DynamicMig():
-            yield Offer(labels | {"nvidia.com/mig.strategy": "mixed"}, Cut(model, gpus, whole))
+            yield Offer(labels | {"nvidia.com/mig.strategy": "mixed"}, DynamicMigSupply(model, gpus, whole))
         case Full() | Shared() | ConsumableShares():
-            yield Offer(labels, Counted({GPU: (gpus, whole)}, exact=True))
-            for resource, (way, replicas) in shares:
+            yield Offer(labels, CountedSupply({GPU: (gpus, whole)}, exact=True))
+            for resource, (strategy, replicas) in shares:
                 if resource.removesuffix(SHARED) == GPU and replicas:
-                    told = discovery_labels.shared(labels, way, replicas, renamed=resource != GPU)
+                    offer_labels = discovery_labels.shared(labels, strategy, replicas, renamed=resource != GPU)
                     kind = DeviceKind(product=model.product, shared=True)
-                    supply = Counted({resource: (gpus * replicas, kind)})
-                    yield Offer(told | discovery_labels.cloud_sharing(terms, replicas), supply, (way, replicas))
-            yield Offer(labels, Fractions(gpus, model.memory_mib, model.product), FRACTIONS)
+                    supply = CountedSupply({resource: (gpus * replicas, kind)})
+                    yield Offer(
+                        offer_labels | discovery_labels.cloud_sharing(terms, replicas), supply, (strategy, replicas)
+                    )
+            yield Offer(labels, FractionSupply(gpus, model.memory_mib, model.product), FRACTIONS)
         case _:  # for virtual machines: another plugin, and nothing for containers
             return
 
@@ -83,22 +89,24 @@ def _static(
         return DeviceKind(product=model.product, profile=profile, shared=shared)
 
     amounts = {_resource(profile): (count, kind(profile)) for profile, count in pieces.items()}
-    told = discovery_labels.mixed(labels, model, pieces)
-    yield Offer(told, Counted({**amounts, GPU: (uncut, kind(""))}, exact=True))
-    for resource, (way, replicas) in shares:
+    offer_labels = discovery_labels.mixed(labels, model, pieces)
+    yield Offer(offer_labels, CountedSupply({**amounts, GPU: (uncut, kind(""))}, exact=True))
+    for resource, (strategy, replicas) in shares:
         profile = mig_profile(resource)
         if profile in pieces and replicas:
-            supply = Counted({resource: (pieces[profile] * replicas, kind(profile, shared=True))})
-            yield Offer(told, supply, (way, replicas))
+            supply = CountedSupply({resource: (pieces[profile] * replicas, kind(profile, shared=True))})
+            yield Offer(offer_labels, supply, (strategy, replicas))
     if len(pieces) == 1 and not uncut:
         ((profile, count),) = pieces.items()
-        told = discovery_labels.single(labels, model, profile, count) | discovery_labels.cloud_partition(terms, profile)
-        yield Offer(told, Counted({GPU: (count, kind(profile))}, exact=True))
-        for resource, (way, replicas) in shares:
+        offer_labels = discovery_labels.single(labels, model, profile, count) | discovery_labels.cloud_partition(
+            terms, profile
+        )
+        yield Offer(offer_labels, CountedSupply({GPU: (count, kind(profile))}, exact=True))
+        for resource, (strategy, replicas) in shares:
             if resource.removesuffix(SHARED) == GPU and replicas:
-                supply = Counted({resource: (count * replicas, kind(profile, shared=True))})
-                shared = discovery_labels.shared(told, way, replicas, renamed=resource != GPU)
-                yield Offer(shared | discovery_labels.cloud_sharing(terms, replicas), supply, (way, replicas))
+                supply = CountedSupply({resource: (count * replicas, kind(profile, shared=True))})
+                shared = discovery_labels.shared(offer_labels, strategy, replicas, renamed=resource != GPU)
+                yield Offer(shared | discovery_labels.cloud_sharing(terms, replicas), supply, (strategy, replicas))
 
 
 def _pieces(machine: FleetMachine) -> Counter[str]:
@@ -123,9 +131,9 @@ def _amd(machine: FleetMachine, shares: Sequence[tuple[str, Form]], terms: Seque
     each = partition.per_gpu if partition is not None else 1
     labels = {**node_of(machine).metadata.labels, **discovery_labels.amd_labels(model, gpus, profile)}
     kind = DeviceKind(product=model.product, profile=profile if each > 1 else "")
-    yield Offer(labels, Counted({"amd.com/gpu": (gpus * each, kind)}))
+    yield Offer(labels, CountedSupply({"amd.com/gpu": (gpus * each, kind)}))
     if profile:
-        yield Offer(labels, Counted({f"amd.com/{profile}": (gpus * each, kind)}))
+        yield Offer(labels, CountedSupply({f"amd.com/{profile}": (gpus * each, kind)}))
 
 
 def _partition(machine: FleetMachine) -> str:

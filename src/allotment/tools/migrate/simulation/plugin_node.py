@@ -12,8 +12,8 @@ from typing import Final, NamedTuple, TypeAlias
 from allotment.engine.cluster.node_selection import NodeFacts
 from allotment.model.core import Pod, Taint
 from allotment.tools.explain.node_eligibility import EligibilityNode, why_excluded
-from allotment.tools.migrate.plugin_requests import Ask
-from allotment.tools.migrate.simulation.device_kind import Got
+from allotment.tools.migrate.plugin_requests import PluginRequest
+from allotment.tools.migrate.simulation.device_kind import DeviceCount
 from allotment.tools.migrate.simulation.plugin_supply import Supply
 
 #: How GPUs are handed out: by which means several times, and how many.
@@ -22,12 +22,12 @@ PLAIN: Final[Form] = ("", 0)
 FRACTIONS: Final[Form] = ("fractions", 0)
 
 
-def form_of(wants: Iterable[Ask]) -> Form:
+def form_of(wants: Iterable[PluginRequest]) -> Form:
     """How GPUs must be handed out for a pod."""
     for want in wants:
-        if want.sort == "fraction":
+        if want.usage == "fraction":
             return FRACTIONS
-        if want.sort == "share" and want.sharing is not None:
+        if want.usage == "share" and want.sharing is not None:
             return (want.sharing.strategy or "time-slicing", want.sharing.replicas)
     return PLAIN
 
@@ -67,7 +67,7 @@ class PluginNode:
         """Whether the pod's own demands on nodes let it come here, in one of the node's forms."""
         return any(not self._excluded(pod, offer) for offer in self._offers if offer.suits(form))
 
-    def place(self, pod: Pod, wants: Sequence[Ask]) -> tuple[Got, ...] | str:
+    def place(self, pod: Pod, wants: Sequence[PluginRequest]) -> tuple[DeviceCount, ...] | str:
         """What the pod gets here, or why nothing."""
         form = form_of(wants)
         reason = ""
@@ -83,18 +83,18 @@ class PluginNode:
                 self._offers = (offer,)
                 return got
             reason = f"the device plugin has too few resources left: {offer.supply.lacks(wants)}"
-        return reason or _refused(form)
+        return reason or _mismatch(form)
 
     def _excluded(self, pod: Pod, offer: Offer) -> str:
         why = why_excluded(pod, EligibilityNode(NodeFacts(self.name, offer.labels), self._taints))
         return f"the pod excludes it: {why}" if why else ""
 
 
-def _refused(form: Form) -> str:
+def _mismatch(form: Form) -> str:
     match form:
         case ("fractions", _):
             return "its GPUs are not divided into fractions"
         case ("", 0):
             return "its GPUs are shared, or it has none"
-        case (way, replicas):
-            return f"its GPUs are not shared by {replicas} pods ({way})"
+        case (strategy, replicas):
+            return f"its GPUs are not shared by {replicas} pods ({strategy})"

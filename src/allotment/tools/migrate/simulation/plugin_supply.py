@@ -11,8 +11,8 @@ from typing import Protocol
 
 from allotment.fleet import Accelerator, FleetError
 from allotment.fleet.mig import parse_layout
-from allotment.tools.migrate.plugin_requests import Ask
-from allotment.tools.migrate.simulation.device_kind import DeviceKind, Got
+from allotment.tools.migrate.plugin_requests import PluginRequest
+from allotment.tools.migrate.simulation.device_kind import DeviceCount, DeviceKind
 
 #: How many pods HAMi lets onto a GPU unless it is told otherwise (deviceSplitCount).
 _MOST_ON_A_GPU = 10
@@ -21,16 +21,16 @@ _MOST_ON_A_GPU = 10
 class Supply(Protocol):
     """What is left on a node."""
 
-    def take(self, wants: Sequence[Ask]) -> tuple[Got, ...] | None:
+    def take(self, wants: Sequence[PluginRequest]) -> tuple[DeviceCount, ...] | None:
         """Take all of it and say what it is, or None and nothing is taken."""
         ...
 
-    def lacks(self, wants: Sequence[Ask]) -> str:
+    def lacks(self, wants: Sequence[PluginRequest]) -> str:
         """What of it is not there, as ``nvidia.com/gpu (2 requested, 1 left)``; empty if all is."""
         ...
 
 
-class Counted:
+class CountedSupply:
     """Numbers by resource name, as ``status.allocatable`` has them.
 
     ``exact``: a resource that stands for pieces serves only who wants these; on a cluster's own nodes the name decides.
@@ -40,7 +40,7 @@ class Counted:
         self._left = dict(amounts)
         self._exact = exact
 
-    def take(self, wants: Sequence[Ask]) -> tuple[Got, ...] | None:
+    def take(self, wants: Sequence[PluginRequest]) -> tuple[DeviceCount, ...] | None:
         """Take all of it, or nothing."""
         if self.lacks(wants):
             return None
@@ -48,7 +48,7 @@ class Counted:
         for want in wants:
             left, kind = self._left[want.resource]
             self._left[want.resource] = (left - want.count, kind)
-            found.append(Got(kind=kind, count=want.count))
+            found.append(DeviceCount(kind=kind, count=want.count))
         return tuple(found)
 
     @property
@@ -62,7 +62,7 @@ class Counted:
             left, kind = self._left[resource]
             self._left[resource] = (left - count, kind)
 
-    def lacks(self, wants: Sequence[Ask]) -> str:
+    def lacks(self, wants: Sequence[PluginRequest]) -> str:
         """What of it is not there."""
         for want in wants:
             left, kind = self._left.get(want.resource, (0, DeviceKind()))
@@ -73,7 +73,7 @@ class Counted:
         return ""
 
 
-class Cut:
+class DynamicMigSupply:
     """GPUs that are cut into MIG devices as pods come, as somebody with MIG manager would have done for them."""
 
     def __init__(self, model: Accelerator, gpus: int, whole: DeviceKind) -> None:
@@ -81,23 +81,24 @@ class Cut:
         #: By GPU the profiles that it is cut into; None for one that is given whole.
         self._gpus: list[tuple[str, ...] | None] = [()] * gpus
 
-    def take(self, wants: Sequence[Ask]) -> tuple[Got, ...] | None:
+    def take(self, wants: Sequence[PluginRequest]) -> tuple[DeviceCount, ...] | None:
         """Take all of it, or nothing."""
         after = self._after(wants)
         if after is None:
             return None
         self._gpus = after
         return tuple(
-            Got(kind=DeviceKind(product=self._whole.product, profile=want.profile), count=want.count) for want in wants
+            DeviceCount(kind=DeviceKind(product=self._whole.product, profile=want.profile), count=want.count)
+            for want in wants
         )
 
-    def lacks(self, wants: Sequence[Ask]) -> str:
+    def lacks(self, wants: Sequence[PluginRequest]) -> str:
         """What of it is not there."""
         if self._after(wants) is not None:
             return ""
         return " and ".join(f"{want.resource} ({want.count} requested)" for want in wants)
 
-    def _after(self, wants: Sequence[Ask]) -> list[tuple[str, ...] | None] | None:
+    def _after(self, wants: Sequence[PluginRequest]) -> list[tuple[str, ...] | None] | None:
         gpus = list(self._gpus)
         for want in wants:
             for _ in range(want.count):
@@ -125,7 +126,7 @@ class Cut:
             return False
 
 
-class Fractions:
+class FractionSupply:
     """Memory and cores of each GPU, as HAMi and Volcano hand them out."""
 
     def __init__(self, gpus: int, memory_mib: int, product: str) -> None:
@@ -133,19 +134,19 @@ class Fractions:
         self._kind = DeviceKind(product=product, shared=True)
         self._gpus = [(memory_mib, 100, _MOST_ON_A_GPU)] * gpus
 
-    def take(self, wants: Sequence[Ask]) -> tuple[Got, ...] | None:
+    def take(self, wants: Sequence[PluginRequest]) -> tuple[DeviceCount, ...] | None:
         """Take all of it, or nothing."""
         after = self._after(wants)
         if after is None:
             return None
         self._gpus = after
-        return tuple(Got(kind=self._kind, count=want.count) for want in wants)
+        return tuple(DeviceCount(kind=self._kind, count=want.count) for want in wants)
 
-    def lacks(self, wants: Sequence[Ask]) -> str:
+    def lacks(self, wants: Sequence[PluginRequest]) -> str:
         """What of it is not there."""
         return "" if self._after(wants) is not None else "a GPU with enough memory and cores left"
 
-    def _after(self, wants: Sequence[Ask]) -> list[tuple[int, int, int]] | None:
+    def _after(self, wants: Sequence[PluginRequest]) -> list[tuple[int, int, int]] | None:
         gpus = list(self._gpus)
         for want in wants:
             memory = want.memory_mib or self._memory * (want.memory_percent or 100) // 100

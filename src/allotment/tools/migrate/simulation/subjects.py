@@ -22,8 +22,8 @@ from allotment.model.strict_decoding import strict_decode
 from allotment.model.trees import to_value
 from allotment.model.workload_pods import pods_of
 from allotment.model.workloads import Job
-from allotment.tools.migrate.plugin_requests import GENERATED, Ask, WorkloadAsk
-from allotment.tools.migrate.report import Migrated, Migration
+from allotment.tools.migrate.plugin_requests import GENERATED, PluginRequest, WorkloadRequests
+from allotment.tools.migrate.report import MigratedWorkload, Migration
 from allotment.tools.migrate.simulation.trial_result import name_of
 from allotment.tools.migrate.workload_reader import workloads_of
 from allotment.tools.views import PodView, mapping, pod_views
@@ -55,14 +55,14 @@ def _spec(view: PodView) -> PodSpec | None:
 MOST_PODS = 20_000
 
 
-class Subject(NamedTuple):
+class SimulatedWorkload(NamedTuple):
     """One workload. ``wants``: what each of its pods wants of device plugins. ``daemon``: one pod on each node.
 
     ``untried``: why it cannot be tried; then there are no pods.
     """
 
-    migrated: Migrated
-    wants: tuple[Ask, ...]
+    migrated: MigratedWorkload
+    wants: tuple[PluginRequest, ...]
     before: tuple[Pod, ...] = ()
     after: tuple[Pod, ...] = ()
     daemon: bool = False
@@ -75,24 +75,24 @@ class Subject(NamedTuple):
 
 
 def subjects_of(
-    migration: Migration, nodes: Iterable[str], adapted: Callable[[WorkloadAsk, Object], Object]
-) -> tuple[Subject, ...]:
+    migration: Migration, nodes: Iterable[str], adapted: Callable[[WorkloadRequests, Object], Object]
+) -> tuple[SimulatedWorkload, ...]:
     """The workloads in the order of the files; ``adapted`` takes out of one what cannot be tried on the nodes."""
     sides = _Sides(migration, tuple(nodes), adapted)
-    asks = workloads_of(migration.before, migration.target, migration.namespace)
+    requests = workloads_of(migration.before, migration.target, migration.namespace)
     taken: set[str] = set()
     found = []
-    for one, ask in zip(migration.workloads, asks, strict=True):
-        old, new, untried = sides.of(one, ask)
+    for one, request in zip(migration.workloads, requests, strict=True):
+        old, new, untried = sides.of(one, request)
         if len(taken) + len(old) > MOST_PODS:
             untried = f"at most {MOST_PODS} pods are simulated"
         if untried:
-            found.append(Subject(one, (), untried=untried))
+            found.append(SimulatedWorkload(one, (), untried=untried))
             continue
         suffix = "" if taken.isdisjoint(map(name_of, (*old, *new))) else f"-{one.kind.lower()}"
         old, new = (tuple(_called(pod, pod.metadata.name + suffix) for pod in pods) for pods in (old, new))
         taken.update(map(name_of, (*old, *new)))
-        found.append(Subject(one, wants_of(ask), old, new, one.kind == "DaemonSet" and not one.custom))
+        found.append(SimulatedWorkload(one, wants_of(request), old, new, one.kind == "DaemonSet" and not one.custom))
     return tuple(found)
 
 
@@ -100,7 +100,7 @@ class _Sides:
     """The pods of a workload before and after, or why there are none to try."""
 
     def __init__(
-        self, migration: Migration, nodes: tuple[str, ...], adapted: Callable[[WorkloadAsk, Object], Object]
+        self, migration: Migration, nodes: tuple[str, ...], adapted: Callable[[WorkloadRequests, Object], Object]
     ) -> None:
         self._nodes, self._adapted = nodes, adapted
         self._before = {id(one.document): one for one in decode_all(migration.before, strict=False).manifests}
@@ -108,17 +108,17 @@ class _Sides:
         views = [view for document in migration.after for view in pod_views(document, migration.namespace)]
         self._parts = {_part_of(view): view for view in views if view.custom}
 
-    def of(self, one: Migrated, ask: WorkloadAsk) -> tuple[tuple[Pod, ...], tuple[Pod, ...], str]:
+    def of(self, one: MigratedWorkload, request: WorkloadRequests) -> tuple[tuple[Pod, ...], tuple[Pod, ...], str]:
         """Before, after, and the reason; for a part of another's kind, what is written as its pods."""
-        if not ask.asks:
+        if not request.requests:
             return (), (), "its device requests are unknown"
-        if ask.bare:
+        if request.bare:
             return (), (), "it has no pod template"
         if one.custom:
-            after = self._parts.get(_part_of(ask.view), ask.view)
-            old, new = (self._of_part(view, ask) for view in (ask.view, after))
+            after = self._parts.get(_part_of(request.view), request.view)
+            old, new = (self._of_part(view, request) for view in (request.view, after))
             return old, new, "" if old and new else "it has no pods, or they are invalid"
-        manifest = self._before.get(id(ask.view.document))
+        manifest = self._before.get(id(request.view.document))
         if manifest is None or not isinstance(manifest.value, Object) or not one.name:
             return (), (), "it is an invalid manifest, or its kind creates no pods"
         other = self._after.get((one.kind, one.namespace, one.name.rstrip(GENERATED)), manifest)
@@ -126,11 +126,11 @@ class _Sides:
             other = manifest
         both = (value for value in (manifest.value, other.value) if isinstance(value, Object))
         values = (_started(_in(value, one.namespace)) for value in both)
-        old, new = (pods_of(self._adapted(ask, value), nodes=self._nodes, limit=MOST_PODS) for value in values)
+        old, new = (pods_of(self._adapted(request, value), nodes=self._nodes, limit=MOST_PODS) for value in values)
         return old, new, ""
 
-    def _of_part(self, view: PodView, ask: WorkloadAsk) -> tuple[Pod, ...]:
-        pods = (self._adapted(ask, pod) for pod in pods_of_part(view, ask.view.key.namespace, MOST_PODS))
+    def _of_part(self, view: PodView, request: WorkloadRequests) -> tuple[Pod, ...]:
+        pods = (self._adapted(request, pod) for pod in pods_of_part(view, request.view.key.namespace, MOST_PODS))
         return tuple(pod for pod in pods if isinstance(pod, Pod))
 
 
@@ -164,17 +164,18 @@ def _in(value: Object, namespace: str) -> Object:
     return replace(value, metadata=replace(value.metadata, namespace=namespace))
 
 
-def wants_of(workload: WorkloadAsk) -> tuple[Ask, ...]:
+def wants_of(workload: WorkloadRequests) -> tuple[PluginRequest, ...]:
     """What a pod wants in all. What init containers ask before the others start counts only as far as it is more."""
-    staying: dict[Ask, int] = {}
-    before: dict[Ask, int] = {}
+    staying: dict[PluginRequest, int] = {}
+    before: dict[PluginRequest, int] = {}
     for container in workload.containers:
-        for ask in container.asks:
-            one = replace(ask, count=0)
+        for request in container.requests:
+            one = replace(request, count=0)
             if container.role == "init":
-                before[one] = max(before.get(one, 0), ask.count)
+                before[one] = max(before.get(one, 0), request.count)
             else:
-                staying[one] = staying.get(one, 0) + ask.count
+                staying[one] = staying.get(one, 0) + request.count
     return tuple(
-        replace(ask, count=max(staying.get(ask, 0), before.get(ask, 0))) for ask in dict.fromkeys((*staying, *before))
+        replace(request, count=max(staying.get(request, 0), before.get(request, 0)))
+        for request in dict.fromkeys((*staying, *before))
     )

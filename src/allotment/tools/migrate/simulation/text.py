@@ -8,8 +8,8 @@ import msgspec
 
 from allotment.phrases import counted, first_few
 from allotment.tools.migrate.report import Migration, Section
-from allotment.tools.migrate.simulation.comparison import Compared, Comparison
-from allotment.tools.migrate.simulation.device_kind import Got
+from allotment.tools.migrate.simulation.comparison import Comparison, WorkloadComparison
+from allotment.tools.migrate.simulation.device_kind import DeviceCount
 
 TITLE = "Before and after"
 
@@ -21,11 +21,14 @@ def before_and_after(migration: Migration, trial: Comparison | None) -> Section 
     if trial is None:
         if migration.target.features is None:
             return None
-        return Section(title=TITLE, lines=("Not simulated: pass --fleet HARDWARE or --cluster FILE to place every pod before and after.",))
+        return Section(
+            title=TITLE,
+            lines=("Not simulated: pass --fleet HARDWARE or --cluster FILE to place every pod before and after.",),
+        )
     rows = tuple(_row(one) for one in trial.workloads)
     return Section(
         title=TITLE,
-        lines=(_verdict(trial), *(line for one in trial.workloads for line in _said(one)), *_notes(trial)),
+        lines=(_verdict(trial), *(line for one in trial.workloads for line in _workload_lines(one)), *_notes(trial)),
         table=(("WORKLOAD", "PODS", "BEFORE", "AFTER"), *rows),
         fine=trial.fine,
         data=msgspec.to_builtins(trial),
@@ -44,9 +47,8 @@ def _verdict(trial: Comparison) -> str:
     if lost:
         return f"Of {pods} that fit{'s' if fitted == 1 else ''} before, {_pending(lost)} after the migration."
     if fitted == 1:
-        return (
-            f"The pod that fits before also fits after, {'on another device' if changed else 'on the same kind of device'}."
-        )
+        kind = "another device" if changed else "the same kind of device"
+        return f"The pod that fits before also fits after, on {kind}."
     kinds = f"{changed} of them on other devices" if changed else "on the same kinds of device"
     return f"{'Both pods' if fitted == 2 else f'All {pods}'} that fit before also fit after, {kinds}."
 
@@ -55,14 +57,14 @@ def _pending(number: int) -> str:
     return f"{number} {'is' if number == 1 else 'are'} pending"
 
 
-def _row(one: Compared) -> tuple[str, str, str, str]:
+def _row(one: WorkloadComparison) -> tuple[str, str, str, str]:
     if one.untried:
         return one.subject, "-", "not simulated", "not simulated"
     before, after = _cell(one.before, one.fitted, one.pods), _cell(one.after, one.fit, one.pods)
     return one.subject, str(one.pods), before, "the same" if before == after and one.fit and not one.changed else after
 
 
-def _cell(answers: Iterable[tuple[Got, ...]], fit: int, pods: int) -> str:
+def _cell(answers: Iterable[tuple[DeviceCount, ...]], fit: int, pods: int) -> str:
     if not pods:
         return "no pods"
     if not fit:
@@ -71,7 +73,7 @@ def _cell(answers: Iterable[tuple[Got, ...]], fit: int, pods: int) -> str:
     return kinds if fit == pods else f"{fit} of {pods}: {kinds}"
 
 
-def _said(one: Compared) -> Iterator[str]:
+def _workload_lines(one: WorkloadComparison) -> Iterator[str]:
     waiting = one.pods - one.fit
     if one.untried:
         yield f"{one.subject} is not simulated: {one.untried}."
@@ -103,8 +105,8 @@ def _notes(trial: Comparison) -> Iterator[str]:
     expected = tuple(node for node in trial.expected if node not in trial.kept)
     if expected:
         yield (
-            f"No driver publishes slices for {first_few(expected, 4)} yet: they were derived from the nodes' labels and "
-            "resources."
+            f"No driver publishes slices for {first_few(expected, 4)} yet: they were derived from the nodes' labels "
+            "and resources."
         )
     if trial.dark:
         yield (

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from allotment.model.core import Pod
 from allotment.model.meta import Value
-from allotment.tools.migrate.simulation.device_kind import Got
+from allotment.tools.migrate.simulation.device_kind import DeviceCount
 
 
-class Tried(Value, frozen=True):
+class PodResult(Value, frozen=True):
     """One pod: its node and what it gets there, or the reason why it waits, and the smallest ``change`` that helps."""
 
     pod: str
     node: str = ""
-    devices: tuple[Got, ...] = ()
+    devices: tuple[DeviceCount, ...] = ()
     reason: str = ""
     change: str = ""
 

@@ -139,7 +139,7 @@ def test_a_claim_without_parameters_is_rejected_with_a_hint() -> None:
     with pytest.raises(ClaimError, match=r"spec\.channel\.resourceClaimTemplate") as caught:
         n.driver.plan(n.claim("channel-0", None))
     assert caught.value.permanent
-    with pytest.raises(ClaimError, match="domainID: wanted"):
+    with pytest.raises(ClaimError, match="domainID: expected a value, found none"):
         config("ComputeDomainChannelConfig", n)
     with pytest.raises(ClaimError, match="domainID: expected the uid"):
         channel(n, "")

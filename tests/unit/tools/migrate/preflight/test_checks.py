@@ -105,7 +105,7 @@ def test_a_plugin_of_its_own_is_told_by_name() -> None:
 
 def test_pods_of_others_must_go_before_their_node_moves() -> None:
     cluster = [t4s("n1"), running("other", "n1", nvidia_com_gpu=1)]
-    assert "Pod default/other" in one(in_cluster(workload(limits=GPU), objects=cluster), "pods of others").text
+    assert "Pod default/other" in one(in_cluster(workload(limits=GPU), objects=cluster), "pods outside the files").text
 
 
 # --- what the manifests need -----------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def test_quotas_of_the_old_name_are_told() -> None:
     done = {"requests_nvidia_com__gpu": 4, "gpu_nvidia_com_deviceclass_resource_k8s_io__devices": 4}
     assert one(migrated(text, quota(**done)), "quotas").state == "cannot tell"
     served = [check for check in checks(migrated(workload(limits=GPU))) if check.title == "quotas"]
-    assert served == []  # the pods still ask for the old name
+    assert served == []  # the pods still request the old name
 
 
 def test_what_a_chart_renders_is_changed_in_the_chart() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from allotment.tools.migrate.report import Migration
-from allotment.tools.migrate.rollout.file_layout import places_of
+from allotment.tools.migrate.rollout.file_layout import file_paths
 from allotment.tools.migrate.rollout.runbook import runbook
 from allotment.tools.migrate.rollout.telling import roll_back
 from allotment.tools.migrate.simulation.comparison import compare
@@ -20,7 +20,7 @@ def page(migration: Migration) -> str:
     names = {file: file for file in (*migration.sources, *migration.texts)}
     before = {file: text for file, text in migration.sources.items() if migration.texts.get(file, text) != text}
     names |= {"device-classes.yaml": "device-classes.yaml"} if migration.classes else {}
-    return runbook(migration, compare(migration), places_of(names, before))
+    return runbook(migration, compare(migration), file_paths(names, before))
 
 
 def section(text: str, heading: str) -> str:
@@ -59,18 +59,18 @@ def test_a_file_is_applied_once_for_all_its_workloads() -> None:
 
 
 def test_new_classes_come_first() -> None:
-    migration = migrated(workload(limits={"nvidia.com/mig-1g.5gb": 1}), to=target(way="class"))
+    migration = migrated(workload(limits={"nvidia.com/mig-1g.5gb": 1}), to=target(strategy="class"))
     there = section(page(migration), "4. Workloads")
     assert "kubectl apply -f device-classes.yaml" in there
     assert "Nothing to apply for Deployment default/web" in there
 
 
 def test_nodes_are_named_where_they_are_known() -> None:
-    nodes = section(page(in_cluster(workload(limits=GPU), objects=[t4s("n1"), t4s("n2")])), "3. Nodes, one by one")
-    assert "NODE is, one after the other: n1, n2." in nodes
+    nodes = section(page(in_cluster(workload(limits=GPU), objects=[t4s("n1"), t4s("n2")])), "3. Nodes, one at a time")
+    assert "Repeat for each NODE of: n1, n2." in nodes
     steps = ("kubectl cordon", "kubectl drain", "kubectl label node", "get resourceslices", "kubectl uncordon")
-    places = [nodes.index(step) for step in steps]
-    assert places == sorted(places)
+    positions = [nodes.index(step) for step in steps]
+    assert positions == sorted(positions)
 
 
 def test_what_stays_has_no_steps() -> None:

@@ -18,7 +18,7 @@ def test_claims_that_the_pod_has_already() -> None:
     claims = [{"name": "net", "resourceClaimTemplateName": "nic"}]
     container = {"name": "a", "image": "i", "resources": {"limits": GPU, "claims": [{"name": "net"}]}}
     text = workload(containers=[container], resourceClaims=claims)
-    for migration in (on_fleet(text, fleet="t4", way="claims"), in_cluster(text, objects=[t4s("n1")])):
+    for migration in (on_fleet(text, fleet="t4", strategy="claims"), in_cluster(text, objects=[t4s("n1")])):
         trial = tried(migration)
         assert (trial.workloads[0].fitted, trial.workloads[0].fit, trial.workloads[0].changed) == (1, 1, ())
         assert list(trial.assumed) == ["template nic"]
@@ -33,7 +33,7 @@ def test_a_job_that_its_queue_holds_back() -> None:
 
 def test_a_job_of_a_generated_name() -> None:
     text = workload("Job", limits=GPU).replace("name: web", "generateName: train-", 1)
-    migration = on_fleet(text, fleet="t4", way="claims")
+    migration = on_fleet(text, fleet="t4", strategy="claims")
     one = row(migration)
     assert (one.subject, one.pods, one.fit) == ("Job default/train-*", 1, 1)
     assert migration.workloads[0].claim_name == "train-gpu"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.tools.migrate.simulation.comparison import compare
-from allotment.tools.migrate.target import Way
+from allotment.tools.migrate.target import MigrationStrategy
 from tests.unit.tools.migrate.manifests import migrated, target, workload
 from tests.unit.tools.migrate.trials import in_cluster, node, on_fleet, row, running, t4s, tried
 
@@ -46,7 +46,7 @@ def test_what_waits_before_and_after_is_no_loss() -> None:
     (one,) = trial.workloads
     assert (one.pods, one.fitted, one.fit, one.lost) == (3, 2, 2, ())
     assert trial.fine
-    assert "nvidia.com/gpu (1 wanted, 0 left)" in one.reason_before
+    assert "nvidia.com/gpu (1 requested, 0 left)" in one.reason_before
 
 
 def test_one_node_is_the_plugins_or_the_drivers() -> None:
@@ -80,7 +80,7 @@ def test_labels_of_clusters_are_what_they_are() -> None:
 
 @pytest.mark.parametrize("kind", ["Pod", "Deployment", "StatefulSet", "ReplicaSet", "Job"])
 def test_workloads_of_every_kind_are_tried(kind: str) -> None:
-    one = row(on_fleet(workload(kind, limits=GPU), fleet="l4", way="claims"))
+    one = row(on_fleet(workload(kind, limits=GPU), fleet="l4", strategy="claims"))
     assert (one.pods, one.fitted, one.fit) == (1, 1, 1)
 
 
@@ -93,15 +93,17 @@ def test_a_daemon_set_has_pods_on_the_nodes_that_its_labels_choose() -> None:
 
 def test_two_workloads_of_one_name_are_two() -> None:
     texts = [workload(kind, name="web", limits=GPU) for kind in ("Deployment", "StatefulSet")]
-    assert [one.fit for one in tried(on_fleet(*texts, fleet="2xl4", way="claims")).workloads] == [1, 1]
-    assert sum(one.fit for one in tried(on_fleet(*texts, fleet="l4", way="claims")).workloads) == 1
+    assert [one.fit for one in tried(on_fleet(*texts, fleet="2xl4", strategy="claims")).workloads] == [1, 1]
+    assert sum(one.fit for one in tried(on_fleet(*texts, fleet="l4", strategy="claims")).workloads) == 1
 
 
 # --- clusters --------------------------------------------------------------------------------------------------------
 
 
 def test_what_a_driver_would_publish_is_taken_from_labels() -> None:
-    trial = tried(in_cluster(workload(spec={"replicas": 5}, limits=GPU), objects=[t4s("n1"), t4s("n2")], way="claims"))
+    trial = tried(
+        in_cluster(workload(spec={"replicas": 5}, limits=GPU), objects=[t4s("n1"), t4s("n2")], strategy="claims")
+    )
     (one,) = trial.workloads
     assert (one.fitted, one.fit, one.changed) == (5, 5, ())
     assert str(one.after[0][0]) == "1 Tesla T4"
@@ -124,7 +126,7 @@ def test_pods_that_run_hold_their_gpus() -> None:
     served = tried(in_cluster(text, objects=cluster))
     assert served.others == ("Pod default/other",)
     assert (served.workloads[0].fitted, served.workloads[0].fit, served.kept) == (3, 3, {})
-    old = tried(in_cluster(text, objects=cluster, kube="1.35", way="claims"))
+    old = tried(in_cluster(text, objects=cluster, kube="1.35", strategy="claims"))
     assert old.kept == {"n1": ("Pod default/other",)}
     assert (old.workloads[0].fitted, old.workloads[0].fit) == (3, 2)
 
@@ -138,14 +140,14 @@ def test_shares_of_a_cluster_are_what_labels_say() -> None:
 @given(
     pods=st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4)), min_size=1, max_size=4),
     nodes=st.integers(1, 3),
-    way=st.sampled_from(get_args(Way)),
+    strategy=st.sampled_from(get_args(MigrationStrategy)),
 )
-def test_counts_place_alike_both_ways(pods: list[tuple[int, int]], nodes: int, way: Way) -> None:
+def test_counts_place_alike_both_ways(pods: list[tuple[int, int]], nodes: int, strategy: MigrationStrategy) -> None:
     """Whole GPUs by count: first fit by the plugin's counts is first fit by devices."""
     texts = [
         workload(name=f"w{n}", spec={"replicas": replicas}, limits={"nvidia.com/gpu": count})
         for n, (replicas, count) in enumerate(pods)
     ]
-    trial = tried(on_fleet(*texts, fleet=f"4xt4:{nodes}", way=way))
+    trial = tried(on_fleet(*texts, fleet=f"4xt4:{nodes}", strategy=strategy))
     for one in trial.workloads:
         assert (one.fitted, one.lost, one.changed) == (one.fit, (), ())

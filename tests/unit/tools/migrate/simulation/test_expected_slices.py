@@ -14,7 +14,7 @@ from allotment.model.quantity import Quantity
 from allotment.tools.migrate.simulation.device_kind import kind_of_device
 from allotment.tools.migrate.simulation.expected_slices import machine_of, with_expected
 from allotment.tools.migrate.simulation.fleet_nodes import fleet_nodes
-from allotment.tools.migrate.simulation.plugin_supply import Counted
+from allotment.tools.migrate.simulation.plugin_supply import CountedSupply
 from allotment.tools.migrate.target import Target
 from tests.unit.tools.migrate.trials import node, t4s
 
@@ -86,7 +86,7 @@ def test_there_and_back(words: str) -> None:
     """A node as the device plugin of a machine shows it leads to the devices of that machine."""
     cluster = cluster_of(parse_fleet([words]))
     for offer in fleet_nodes(parse_fleet([words]), (), ())[0].offers:
-        if not isinstance(offer.supply, Counted):
+        if not isinstance(offer.supply, CountedSupply):
             continue
         amounts = {name: Quantity.of_int(left) for name, left in offer.supply.left.items() if left}
         one = Node(metadata=ObjectMeta(name="n", labels=dict(offer.labels)), status=NodeStatus(allocatable=amounts))
