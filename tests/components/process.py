@@ -55,7 +55,7 @@ class Component:
 
     def leads(self) -> None:
         """Wait until it leads."""
-        self.says(r" leads$")
+        self.says(r" is the leader$")
 
     def health(self, path: str) -> tuple[int, str]:
         """What a probe gets."""

@@ -42,9 +42,9 @@ def bound(lab: Lab, name: str) -> None:
 
 def test_it_leads_and_tells_how_it_does_and_ends_well(lab: Lab) -> None:
     with running(*words(lab, *LED, "--metrics-bind-address=127.0.0.1:0", "--log-format=json")) as scheduler:
-        scheduler.says(' leads"')
+        scheduler.says(' is the leader"')
         first = json.loads(scheduler.said[0])
-        assert (first["level"], first["logger"]) == ("info", "components.running")
+        assert (first["level"], first["logger"]) == ("info", "components.lifecycle")
         lab.apply(pod("first"))
         bound(lab, "first")
         assert scheduler.health("/livez") == (200, "ok")
@@ -69,11 +69,11 @@ def test_when_the_leader_is_killed_the_copy_that_stands_by_goes_on(lab: Lab) -> 
         first.leads()
         with running(*words(lab, *LED)) as second:
             wait_until(lambda: second.health("/readyz") == (200, "ok"), told=lambda: second.log)
-            assert " leads" not in second.log, "a copy that stands by is ready, and does nothing"
+            assert " is the leader" not in second.log, "a copy that stands by is ready, and does nothing"
             first.kill()
             lab.apply(pod("after-the-kill"))
             bound(lab, "after-the-kill")
-            assert " leads" in second.log
+            assert " is the leader" in second.log
             assert second.stop() == 0
     lab.delete("pod", "after-the-kill")
 

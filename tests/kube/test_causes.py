@@ -40,7 +40,7 @@ from tests.lab.test_causes import POD, WAITING, headline, namespace_of, same_nam
 
 #: Scenarios that need gates which are off as Kubernetes comes.
 GATED: Final = tuple(name for name in WAITING if Scenario(name).features.gates)
-SILENCE: Final = "The scheduler has said nothing of it."
+SILENCE: Final = "The scheduler has not reported a reason."
 #: Kinds without a namespace that scenarios bring.
 OF_CLUSTERS: Final = (SLICES, DEVICE_CLASSES, TAINT_RULES, NODES)
 PATIENCE: Final = 300.0

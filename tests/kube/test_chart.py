@@ -142,7 +142,7 @@ def test_a_driver_publishes_for_its_own_node_only(cluster: Cluster, privileged: 
 
     # A policy is heard of a moment after it was made.
     wait_until(lambda: publish("two", token)[0] == 422, "a slice of another node is not refused")
-    assert "may write slices of that node only, not of node two" in publish("two", token)[1]
+    assert "the driver on node one may write only slices of that node, not of node two" in publish("two", token)[1]
     assert publish("one", token)[0] == 201
     loose = cluster.token("allotment-driver-nvidia", privileged)
     assert "this token is of no pod on a node" in publish("two", loose)[1]

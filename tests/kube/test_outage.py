@@ -109,7 +109,7 @@ def test_who_slept_through_it_lists_anew(kube: ApiServer) -> None:
 
 def test_a_server_that_hangs_costs_the_leader_its_lease_in_time_and_the_others_nothing(kube: ApiServer) -> None:
     with running(*words(kube, "claims")) as claims, running(*words(kube, "annotator"), *LED) as leader:
-        leader.says(' leads"')
+        leader.says(' is the leader"')
         wait_until(lambda: claims.health("/readyz") == (200, "ok"))
         with kube.hanging():
             # Another may be there that can be reached by others.

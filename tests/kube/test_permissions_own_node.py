@@ -60,7 +60,7 @@ def test_a_driver_writes_slices_of_its_own_node_and_of_no_other(here: Ground) ->
 
             async with asyncio.timeout(300):
                 said = await until(heeded)
-            assert said.endswith("the driver on node mine may write slices of that node only, not of node theirs")
+            assert said.endswith("the driver on node mine may write only slices of that node, not of node theirs")
             assert "not of all nodes" in await refusal(driver, slice_of("network"))
             mine = await driver.create(SLICES, slice_of("own", "mine"))
             mine["spec"]["devices"].append({"name": "gpu-1"})

@@ -20,8 +20,9 @@ _NO_DEADLINE: Final = 2**31 - 1
 
 
 def status_of(
-    deployment: CachedItem[Any], sets: Sequence[CachedItem[Any]], new: CachedItem[Any] | None, *, wanted: int,
-    unavailable: int, generation: int, clock: Clock, rolling: bool, created: bool = False, collisions: int | None = None,
+    deployment: CachedItem[Any], sets: Sequence[CachedItem[Any]], new: CachedItem[Any] | None, *,
+    wanted: int, unavailable: int,
+    generation: int, clock: Clock, rolling: bool, created: bool = False, collisions: int | None = None,
 ) -> Tree:  # fmt: skip
     """Compute the status of a Deployment; ``generation`` is the one that was acted on.
 

@@ -1,6 +1,6 @@
 """How server-side apply sees a type: what is one value, and what is a map, a list by keys or a set with owners inside.
 
-Made from :class:`~allotment.model.fields.Shape` as far as objects need it: each struct learns a field when it first
+Made from :class:`~allotment.model.fields.TypeShape` as far as objects need it: each struct learns a field when it first
 meets one. Types without a schema are deduced from the value: maps have owners inside, lists are one value.
 """
 

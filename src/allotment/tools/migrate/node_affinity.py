@@ -99,7 +99,7 @@ def _any_of(workload: WorkloadRequests, devices: Devices) -> tuple[list[Conditio
 
 
 def _emptied(tree: dict[str, Any], removed: list[Path]) -> Iterator[Path]:
-    """The paths to remove: ``removed``, and the fields and items that become empty.``removed`` go, and with them the fields and items that nothing is left in.
+    """The paths to remove: ``removed``, and the fields and items that become empty.
 
     A term without requirements matches no node, so an empty term must be removed.
     """

@@ -10,7 +10,7 @@ import msgspec
 from allotment.tools.migrate.preflight.check import Check
 from allotment.tools.migrate.preflight.checks import checks_of
 from allotment.tools.migrate.report import Migration, Section
-from allotment.tools.migrate.rollout.telling import roll_back
+from allotment.tools.migrate.rollout.summary import roll_back
 from allotment.tools.migrate.simulation.comparison import Comparison
 from allotment.tools.migrate.simulation.text import before_and_after
 

@@ -94,7 +94,7 @@ _READER: Final = ComponentPermissions(
 
 _SCHEDULER: Final = ComponentPermissions(
     "scheduler",
-    "schedules pods that name it, and allocates their devices",
+    "schedules pods and allocates their devices",
     (
         PermissionRule(_CORE, ("pods",), _WATCH, "pending pods, and pods that are already scheduled"),
         PermissionRule(
@@ -142,7 +142,7 @@ _SCHEDULER: Final = ComponentPermissions(
 
 _CLAIMS: Final = ComponentPermissions(
     "claims",
-    "generates claims of pods from templates, and deallocates them",
+    "generates claims from templates, and releases them",
     (
         PermissionRule(_CORE, ("pods",), _WATCH, "pods that need claims, and pods that have finished"),
         PermissionRule(
@@ -213,7 +213,7 @@ _MACHINES: Final = (
 
 _AUTOSCALER: Final = ComponentPermissions(
     "autoscaler",
-    "provisions machines with Karpenter, and releases them",
+    "provisions and releases machines with Karpenter",
     (
         PermissionRule(_CORE, ("pods", "nodes", "namespaces"), _WATCH, "pending pods, and existing nodes"),
         PermissionRule(

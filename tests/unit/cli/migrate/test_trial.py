@@ -45,7 +45,7 @@ def test_a_pod_that_no_longer_fits_ends_with_1(allot: Allot, app: Path, tmp_path
     ran = allot("migrate", str(app), "--strategy", "class", "--cluster", str(tmp_path / "cluster.yaml"))
     assert ran.code == 1
     assert "Of 1 pod that fits before, 1 is pending after the migration." in ran.out
-    assert "its pod fitted and no longer does" in ran.out
+    assert "its pod fitted before and no longer does" in ran.out
 
 
 def test_hardware_without_a_previous_fit_is_not_a_regression(allot: Allot, app: Path) -> None:

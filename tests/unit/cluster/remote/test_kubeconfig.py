@@ -113,8 +113,8 @@ CLUSTER = "clusters: [{name: c, cluster: {server: 'https://c'}}]\n"
         (MINIMAL + CLUSTER + "users: [{name: u, user: {exec: {command: a, interactiveMode: Often, apiVersion: "
          "client.authentication.k8s.io/v1}}}]", "expected interactiveMode Never, IfAvailable, Always, found 'Often'"),
         (MINIMAL + CLUSTER.replace("server", "proxy-url: 'socks5://p:1080', server") + "users: [{name: u}]",
-         "cluster 'c', proxy-url: expected an http:// or https:// proxy, found 'socks5://p:1080'; "
-         "SOCKS is not supported"),
+         ("cluster 'c', proxy-url: expected an http:// or https:// proxy, found 'socks5://p:1080'; "
+          "SOCKS is not supported")),
         (MINIMAL + CLUSTER.replace("server", "proxy-url: 'p:3128', server") + "users: [{name: u}]",
          "proxy-url: expected an http:// or https:// proxy, found 'p:3128'"),
         (MINIMAL + CLUSTER.replace("//c", "//[::1") + "users: [{name: u}]",

@@ -25,7 +25,7 @@ def check_dependents(facts: Facts) -> Iterator[Check]:
             state="cannot tell",
             title="metrics by pod",
             text=(
-                "DCGM exporter labels metrics with the pods of claims only if KUBERNETES_ENABLE_DRA=true (4.4 or later)."
+                "DCGM exporter labels metrics with pods of claims only if KUBERNETES_ENABLE_DRA=true (4.4 or later)."
                 f"{scaled_note}"
             ),
             look="kubectl get daemonset -A -o yaml | grep KUBERNETES_ENABLE_DRA",

@@ -1,8 +1,7 @@
-"""Where the pods go after the migration: through DRA, and what stays with the device plugin on nodes of its own.
+"""Simulates pod placement after the migration: through DRA, or by the device plugin on nodes kept for it.
 
-Device plugin and driver do not know of each other, so that on one node both would hand out the same GPU. A node
-therefore belongs to one of them: nodes that pods need which stay with the plugin are kept for it, and their slices are
-not counted.
+Device plugin and driver do not see each other's allocations and could allocate the same GPU twice on one node. A node
+therefore runs one of them: nodes that staying pods need are kept for the plugin, and their slices are ignored.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ _MANIFESTS = (ResourceClaim, ResourceClaimTemplate, DeviceClass, PodGroup)
 
 
 class AfterResult(NamedTuple):
-    """What every pod gets, by name; the nodes that are ``kept`` for the device plugin, and whose pods need them."""
+    """The result of each pod, by name, and the nodes ``kept`` for the device plugin with the workloads using them."""
 
     pods: dict[str, PodResult]
     kept: dict[str, tuple[str, ...]]
 
 
 def simulate_after(environment: SimulationEnvironment) -> AfterResult:
-    """Try everything as it is after the migration."""
+    """Place all pods as after the migration."""
     moving = [pod for pod in environment.others if _served(pod, environment)]
     staying = [pod for pod in environment.others if pod not in moving]
     plugin_nodes = environment.plugin_nodes(staying)
@@ -67,9 +66,9 @@ def simulate_after(environment: SimulationEnvironment) -> AfterResult:
 def _place_staying(
     environment: SimulationEnvironment, plugin_nodes: list[PluginNode], staying: Iterable[Pod]
 ) -> tuple[dict[str, PodResult], dict[str, tuple[str, ...]]]:
-    """Those that stay with the device plugin, and the nodes that this takes.
+    """Place the pods that stay with the device plugin, and find the nodes that they need.
 
-    A DaemonSet's pods come with the nodes: where others move away from the plugin, they do not hold a node back.
+    A DaemonSet's pods follow the nodes and do not keep a node for the plugin.
     """
     users: dict[str, list[str]] = {}
     for pod in staying:
@@ -96,7 +95,7 @@ def _place_staying(
 
 
 def _served(pod: Pod, environment: SimulationEnvironment) -> bool:
-    """Whether a class serves all that a pod has of the device plugin, so that it can start again without that."""
+    """Whether classes serve all of a pod's device plugin resources, so that it can restart without the plugin."""
     target = environment.migration.target
     made = {one.name for one in environment.migration.classes}
     classes = [v for v in _manifests(environment) if isinstance(v, DeviceClass) and v.metadata.name in made]
@@ -126,7 +125,7 @@ def _explain(
 
 
 def _manifests(environment: SimulationEnvironment) -> list[Object]:
-    """Claims, templates and classes as they are after the migration."""
+    """The claims, templates and classes after the migration."""
     migration = environment.migration
     found: list[Object] = []
     for one in decode_all(migration.after, strict=False).manifests:
@@ -138,7 +137,7 @@ def _manifests(environment: SimulationEnvironment) -> list[Object]:
 
 
 def _admin_namespaces(environment: SimulationEnvironment, state: Iterable[Object]) -> list[Object]:
-    """The namespaces that must allow admin access, as they are when they do."""
+    """The namespaces that need admin access, with the label set."""
     there = {value.metadata.name: value for value in state if isinstance(value, Namespace)}
     names = {name for one in environment.migration.workloads for name in one.decision.needs.admin_namespaces}
     found: list[Object] = []
@@ -153,7 +152,7 @@ def _on(one: ResourceSlice, nodes: frozenset[str]) -> bool:
 
 
 def _unbound(pod: Pod) -> Pod:
-    """A pod of the cluster as it is when it is made again."""
+    """A pod of the cluster before it is scheduled."""
     return replace(pod, spec=replace(pod.spec, node_name=""))
 
 
@@ -189,13 +188,13 @@ def _pod_result(name: str, answer: Answer, subject: SimulatedWorkload, devices: 
 def _placed_by_plugin(
     refused: PodResult, pod: Pod, wants: tuple[PluginRequest, ...], left: list[PluginNode]
 ) -> PodResult:
-    """A pod whose manifest stays can still have a GPU of a node that keeps its device plugin (KEP-5004)."""
+    """Place a pod with an unchanged manifest on a node that keeps its device plugin (KEP-5004), if possible."""
     one, _ = place(pod, wants, left)
     return one if one.fits else refused
 
 
 def _blocked_by_plugin(refused: PodResult, pod: Pod, kept: dict[str, tuple[str, ...]], nodes: int) -> PodResult:
-    """A daemon pod of a node that keeps the device plugin has no chance there, nor has any pod if all nodes do."""
+    """The reason for a daemon pod on a node that keeps the plugin, or for any pod if all nodes keep it."""
     node = daemon_node(pod)
     if node not in kept and (node or len(kept) < nodes):
         return refused

@@ -1,7 +1,7 @@
-"""What is taken as given on both sides, for nothing that was given tells of it, and a pod must not fail by it.
+"""Requirements that the simulation assumes to be met, because the input does not describe them.
 
-``nodeSelector: {pool: gpu}`` would keep a pod from every machine of a fleet, before and after alike; so would a network
-card's resource, or a claim that the pod has already. Nothing would be learned: they are left out, and told.
+``nodeSelector: {pool: gpu}`` would exclude every machine of a fleet, before and after the migration; so would a network
+card's resource or an existing claim of the pod. They are removed from the pods and reported.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from allotment.tools.views import EntryView
 
 
 class Assumptions(NamedTuple):
-    """What a workload demands and is taken as met: of labels, of other resources, and claims that it has already.
+    """A workload's requirements that are assumed to be met: labels, other resources, and existing claims.
 
-    ``tolerations``: taints that admission lets its pods past as long as they ask for the resource.
+    ``tolerations``: taints that its pods tolerate by admission while they request the resource.
     """
 
     terms: tuple[Term, ...] = ()
@@ -46,7 +46,7 @@ class Assumptions(NamedTuple):
     tolerations: tuple[str, ...] = ()
 
     def descriptions(self) -> Iterator[str]:
-        """Each of it in words."""
+        """Each assumption as text."""
         yield from map(str, self.terms)
         yield from self.resources
         for entry in self.claims:
@@ -56,10 +56,10 @@ class Assumptions(NamedTuple):
 def assumptions_of(
     workload: WorkloadRequests, target: Target, labels: Collection[str] | None, is_known: Callable[[EntryView], bool]
 ) -> Assumptions:
-    """What is taken as met of a workload: everything that no device plugin for GPUs decides.
+    """The requirements of a workload that are independent of GPU device plugins.
 
-    ``labels`` are those that some machine of a fleet has; None for a cluster, whose nodes say all theirs. ``is_known``
-    tells claims whose devices are known.
+    ``labels``: all labels of a fleet's machines; None for a cluster, whose node labels are complete. ``is_known``:
+    whether a claim's devices are known.
     """
     terms = unknown_terms(workload, labels) if labels is not None else ()
     names = (name for one in workload.view.containers for name in (*one.limits, *one.requests))
@@ -69,7 +69,7 @@ def assumptions_of(
 
 
 def unknown_terms(workload: WorkloadRequests, known: Iterable[str]) -> tuple[Term, ...]:
-    """The requirements on labels that no machine of a fleet has, unless it is known which GPU they mean."""
+    """The requirements on labels that no machine of a fleet has, except those that select a known GPU model."""
     if not workload.requests:
         return ()
     keys = frozenset(known)
@@ -79,13 +79,13 @@ def unknown_terms(workload: WorkloadRequests, known: Iterable[str]) -> tuple[Ter
 
 
 def _is_others(name: str) -> bool:
-    """Whether a resource is an extended one, and not of a GPU."""
+    """Whether a resource is an extended resource other than a GPU."""
     domain, slash, _ = name.partition("/")
     return bool(slash) and not domain.endswith("kubernetes.io") and vendor_of(name) is None
 
 
 def relaxed(value: Object, assumed: Assumptions) -> Object:
-    """A workload whose pods demand nothing of it."""
+    """The workload without the assumed requirements."""
     return _with_spec(value, lambda spec: _relaxed_spec(spec, assumed)) if any(assumed) else value
 
 
@@ -137,7 +137,7 @@ def _container(container: Container, resources: Collection[str], claims: Collect
 
 
 def _terms(required: NodeSelector, keys: frozenset[str]) -> tuple[NodeSelectorTerm, ...]:
-    """The terms without these labels; none at all where one of them would then be met by every node."""
+    """The terms without these labels; empty if one of them would then match every node."""
     found = []
     for term in required.node_selector_terms:
         left = tuple(one for one in term.match_expressions if one.key not in keys)

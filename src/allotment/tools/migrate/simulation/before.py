@@ -1,4 +1,4 @@
-"""Where the device plugin puts the pods: each on the first node that it may use and that has what it wants left."""
+"""Simulates pod placement with the device plugin: each pod on the first eligible node with enough left."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from allotment.tools.migrate.simulation.trial_result import PodResult, name_of
 
 
 def place_all(subjects: Iterable[SimulatedWorkload], nodes: Sequence[PluginNode]) -> dict[str, PodResult]:
-    """What every pod gets of these nodes, by name; a DaemonSet's only for nodes that it wants a pod on."""
+    """Place all pods; results by pod name. A DaemonSet has results only for its eligible nodes."""
     found: dict[str, PodResult] = {}
     for subject in subjects:
         passed, refused = 0, ""  # equal pods: what was too full for one is too full for the next
@@ -34,7 +34,7 @@ def place_all(subjects: Iterable[SimulatedWorkload], nodes: Sequence[PluginNode]
 def place(
     pod: Pod, wants: Sequence[PluginRequest], nodes: Sequence[PluginNode], first: int = 0
 ) -> tuple[PodResult, int]:
-    """What a pod gets of the nodes from number ``first`` on, and the number of its node."""
+    """Place a pod on the nodes from index ``first`` on; returns the result and the index of its node."""
     reasons: dict[str, int] = {}
     for number in range(first, len(nodes)):
         got = nodes[number].place(pod, wants)
@@ -47,7 +47,7 @@ def place(
 
 
 def _daemon(pod: Pod, wants: Sequence[PluginRequest], nodes: Sequence[PluginNode]) -> PodResult | None:
-    """On its own node, or None where the DaemonSet makes no pod."""
+    """Place a daemon pod on its node; None if the DaemonSet creates no pod there."""
     node = next((one for one in nodes if one.name == daemon_node(pod)), None)
     if node is None or not node.admits(pod, form_of(wants)):
         return None

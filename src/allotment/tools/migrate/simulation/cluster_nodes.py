@@ -1,4 +1,4 @@
-"""The nodes of a cluster as they are: what their device plugins publish, and what pods that run there already have.
+"""The nodes of a cluster with the resources of their device plugins, minus the use of running pods.
 
 Resource names and labels say what a count stands for: a product, a profile, one of several turns at a GPU.
 """
@@ -25,7 +25,7 @@ _AMD_PRODUCTS: Final = ("amd.com/gpu.product-name", "beta.amd.com/gpu.product-na
 
 
 def cluster_nodes(nodes: Iterable[Node], slices: Iterable[ResourceSlice], users: Iterable[Pod]) -> list[PluginNode]:
-    """The nodes with what they have left beside ``users``, pods that run on them and stay."""
+    """The nodes with what is left after ``users``, the running pods that stay."""
     products = _products(slices)
     pods: dict[str, list[Pod]] = {}
     for pod in users:
@@ -51,13 +51,13 @@ def _node(node: Node, product: str, users: Iterable[Pod]) -> PluginNode:
 
 
 def plugged_resources(node: Node) -> dict[str, int]:
-    """What GPUs' device plugins publish on a node, by resource name."""
+    """The amounts that GPU device plugins publish on a node, by resource name."""
     amounts = node.status.allocatable
     return {name: amounts[name].value() for name in amounts if vendor_of(name) and amounts[name].sign() > 0}
 
 
 def extended_of(pod: Pod) -> dict[str, int]:
-    """What a pod has of GPUs' device plugins."""
+    """The GPU device plugin resources of a pod, by resource name."""
     requests = pod_requests(with_default_requests(to_tree(pod.spec)))
     return {name: amount.value() for name, amount in requests.items() if vendor_of(name) and amount.sign() > 0}
 
@@ -81,7 +81,7 @@ def _kind(resource: str, labels: Mapping[str, str], product: str) -> DeviceKind:
 
 
 def _products(slices: Iterable[ResourceSlice]) -> dict[str, str]:
-    """The product of a node's devices, where all are of one."""
+    """The product of each node's devices, if it is the same for all."""
     found: dict[str, set[str]] = {}
     for one in slices:
         for device in one.spec.devices or ():

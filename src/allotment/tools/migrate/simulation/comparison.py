@@ -1,4 +1,4 @@
-"""Before against after, workload by workload: who fitted, who fits, on the same kinds of device, and who does not."""
+"""Compares each workload's placement before and after the migration: pods that fit, and their kinds of device."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from allotment.tools.migrate.simulation.trial_result import PodResult, name_of
 
 
 class PodPair(NamedTuple):
-    """A pod before and after; None where there is no such pod."""
+    """A pod before and after; None if the pod does not exist."""
 
     before: PodResult | None
     after: PodResult | None
 
     @property
     def lost(self) -> bool:
-        """Whether it had its devices and has them no longer."""
+        """Whether the pod fits before but not after."""
         return self.before is not None and self.before.fits and (self.after is None or not self.after.fits)
 
     @property
     def changed(self) -> bool:
-        """Whether it has devices of other kinds than before."""
+        """Whether its kinds of device differ."""
         if self.before is None or self.after is None or not (self.before.fits and self.after.fits):
             return False
         return not same_devices(self.before.devices, self.after.devices)
@@ -78,12 +78,12 @@ class Comparison(Value, frozen=True, omit_defaults=False):
 
     @property
     def fine(self) -> bool:
-        """Whether everything that fitted before fits after."""
+        """Whether every pod that fits before also fits after."""
         return not any(one.lost for one in self.workloads)
 
 
 def compare(migration: Migration) -> Comparison | None:
-    """Try everything before and after; None where there is nothing to try it on."""
+    """Simulate placement before and after; None without a cluster or fleet."""
     target = migration.target
     if not target.known or target.features is None or not migration.workloads:
         return None
@@ -130,7 +130,7 @@ def _compare_workload(
 
 
 def _most_common_reason(pods: Iterable[PodResult]) -> PodResult:
-    """Of those that wait one with the reason that most of them have."""
+    """A pending pod with the most common reason."""
     waiting = [pod for pod in pods if not pod.fits]
     counts = Counter(pod.reason for pod in waiting)
     return max(waiting, key=lambda pod: counts[pod.reason], default=PodResult(pod=""))

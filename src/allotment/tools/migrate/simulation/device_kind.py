@@ -1,6 +1,6 @@
-"""What a pod gets, in words that a device plugin and a DRA driver have in common: the model, the piece, shared or not.
+"""Kinds of device in terms common to device plugins and DRA drivers: model, profile, and whether it is shared.
 
-A device plugin counts and names nothing, so a device cannot be compared by its name; what it is can.
+A device plugin only counts and names no devices, so devices are compared by kind.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PIECES = ("mig", "amdgpu-partition")
 class DeviceKind(Value, frozen=True):
     """A kind of device.
 
-    ``product`` as drivers publish it, empty where nobody tells; ``profile`` of a piece (``1g.5gb``, ``cpx_nps1``);
+    ``product``: as drivers publish it, empty if unknown; ``profile``: of a piece (``1g.5gb``, ``cpx_nps1``);
     ``shared``: others may use the device at the same time.
     """
 
@@ -33,7 +33,7 @@ class DeviceKind(Value, frozen=True):
 
 
 class DeviceCount(Value, frozen=True):
-    """So many devices of a kind."""
+    """A number of devices of one kind."""
 
     kind: DeviceKind
     count: int
@@ -44,7 +44,7 @@ class DeviceCount(Value, frozen=True):
 
 
 def kind_of_device(device: Device, driver: str, shared: bool) -> DeviceKind:
-    """The kind of a published device; ``shared`` is a matter of the claim."""
+    """The kind of a published device; ``shared`` depends on the claim."""
 
     def told(name: str) -> str:
         found = find_attribute(device, driver, f"{driver}/{name}")
@@ -59,7 +59,7 @@ def kind_of_device(device: Device, driver: str, shared: bool) -> DeviceKind:
 
 
 def summed(devices: Iterable[DeviceKind]) -> tuple[DeviceCount, ...]:
-    """Devices by kind, in the order in which the kinds come first."""
+    """Count devices by kind, in order of first occurrence."""
     counts: dict[DeviceKind, int] = {}
     for kind in devices:
         counts[kind] = counts.get(kind, 0) + 1
@@ -67,7 +67,7 @@ def summed(devices: Iterable[DeviceKind]) -> tuple[DeviceCount, ...]:
 
 
 def same_devices(before: Iterable[DeviceCount], after: Iterable[DeviceCount]) -> bool:
-    """Whether two pods have the same kinds. Of shared devices the number means nothing: two turns at a GPU are one GPU.
+    """Whether two pods have the same devices by kind. Shared devices are not counted: two shares may be of one GPU.
 
     >>> gpu = DeviceKind(product="Tesla T4")
     >>> same_devices([DeviceCount(kind=gpu, count=2)], [DeviceCount(kind=gpu, count=1), DeviceCount(kind=gpu, count=1)])

@@ -1,5 +1,4 @@
-"""Where pods are tried: the nodes of the fleet or cluster with their device plugins, the same with drivers, and what
-other pods are there."""
+"""The simulated environment: nodes of a fleet or cluster, with device plugins and with drivers, and other pods."""
 
 from __future__ import annotations
 
@@ -27,9 +26,8 @@ from allotment.tools.views import claim_view
 
 @dataclass(frozen=True, slots=True)
 class SimulationEnvironment:
-    """``machines`` of a fleet, none for a cluster. ``others``: pods that run with GPUs and are in none of the files.
-
-    ``assumed``: what is taken as met, by the workload that demands it.
+    """The simulated environment. ``machines``: of a fleet, empty for a cluster. ``others``: running pods with GPUs
+    that are not in the files. ``assumed``: pairs of a workload and a requirement that is assumed to be met.
     """
 
     migration: Migration
@@ -41,14 +39,14 @@ class SimulationEnvironment:
     assumed: tuple[tuple[str, str], ...]
 
     def plugin_nodes(self, users: Iterable[Pod]) -> list[PluginNode]:
-        """The nodes with their device plugins, beside pods that have GPUs already."""
+        """The nodes with their device plugins, minus the GPUs of ``users``."""
         if self.machines:
             return fleet_nodes(self.machines, self.requests, self.terms)
         target = self.migration.target
         return cluster_nodes(target.nodes, target.slices, users)
 
     def without_plugin(self) -> list[Node]:
-        """The nodes when no device plugin runs; their labels stay, for these are others' work."""
+        """The nodes without a device plugin; labels of feature discovery remain."""
         if self.machines:
             labels = {machine.node: labels_without_plugin(machine, self.terms) for machine in self.machines}
             return [
@@ -59,7 +57,7 @@ class SimulationEnvironment:
 
 
 def environment_of(migration: Migration) -> SimulationEnvironment:
-    """The scene of a migration whose target is known."""
+    """The environment of a migration with a known target."""
     target = migration.target
     machines = parse_fleet(target.fleet)
     workloads = workloads_of(migration.before, target, migration.namespace)
@@ -88,7 +86,7 @@ def environment_of(migration: Migration) -> SimulationEnvironment:
 
 
 def _known_claims(migration: Migration, fleet: bool) -> frozenset[tuple[str, str, str]]:
-    """The claims and templates whose devices are known; of a fleet's nodes only GPUs are."""
+    """The claims and templates whose devices are known; none for a fleet, which only describes GPUs."""
     if fleet:
         return frozenset()
     views = [view for one in migration.before if (view := claim_view(one, migration.namespace)) is not None]
@@ -108,7 +106,7 @@ def _required(workload: WorkloadRequests) -> Iterable[Term]:
 def _known_labels(
     machines: tuple[FleetMachine, ...], workloads: Iterable[WorkloadRequests], terms: tuple[Term, ...]
 ) -> frozenset[str]:
-    """The labels that some machine has, in any of its ways; the kubelet's own are not a fleet's to tell."""
+    """All labels of the machines in any plugin setup, except the kubelet's."""
     requests = tuple(request for one in workloads for request in wants_of(one))
     nodes = fleet_nodes(machines, requests, terms)
     found = {key for node in nodes for offer in node.offers for key in offer.labels}
@@ -121,7 +119,7 @@ def _unplugged(node: Node) -> Node:
 
 
 def _others(objects: Iterable[Object], workloads: Iterable[MigratedWorkload]) -> Iterable[Pod]:
-    """Pods that run with a device plugin's GPUs and belong to no workload of the files."""
+    """Running pods with GPUs of a device plugin that belong to no workload in the files."""
     named = tuple(workloads)
     for value in objects:
         if isinstance(value, Pod) and value.spec.node_name and value.status.phase not in ("Succeeded", "Failed"):

@@ -1,4 +1,4 @@
-"""A node with a device plugin: which pods may come, and what they get.
+"""A node with a device plugin: the pods it admits, and the devices they get.
 
 A fleet says what hardware there is, not how its device plugin is set up: whether GPUs are handed out several times,
 under which names pieces go. Such a node has several offers, and its first pod decides which of them it makes.
@@ -33,7 +33,7 @@ def form_of(wants: Iterable[PluginRequest]) -> Form:
 
 
 class Offer(NamedTuple):
-    """One way to set up a node. ``form`` None: as the cluster has it, for whoever asks by the resource's name."""
+    """One possible plugin setup of a node. ``form`` None: as in the cluster, for requests by resource name."""
 
     labels: Mapping[str, str]
     supply: Supply

@@ -1,4 +1,4 @@
-"""What a node's device plugin still has to give, by the ways in which plugins hand out GPUs.
+"""The remaining supply of a node's device plugin, by the way plugins allocate GPUs.
 
 Each supply gives all that a pod wants, or nothing. Kubernetes only counts; which GPU it is matters where a GPU is cut
 as pods come, and where amounts of its memory are handed out.
@@ -26,7 +26,7 @@ class Supply(Protocol):
         ...
 
     def lacks(self, wants: Sequence[PluginRequest]) -> str:
-        """What of it is not there, as ``nvidia.com/gpu (2 requested, 1 left)``; empty if all is."""
+        """The resources that are short, as ``nvidia.com/gpu (2 requested, 1 left)``; empty if none is."""
         ...
 
 

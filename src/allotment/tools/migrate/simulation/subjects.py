@@ -1,6 +1,6 @@
-"""Whose pods are tried: each workload that asks a device plugin, with its pods before and after.
+"""The simulated workloads, with their pods before and after the migration.
 
-The same workload makes pods of the same names on both sides, so they can be compared one by one.
+A workload's pods have the same names before and after, so that they can be compared.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from allotment.tools.views import PodView, mapping, pod_views
 
 
 def pods_of_part(view: PodView, namespace: str, limit: int) -> tuple[Pod, ...]:
-    """As many pods as run at once; none where the spec cannot be read."""
+    """The concurrent pods of a part, at most ``limit``; empty if the spec is invalid."""
     spec = _spec(view)
     if spec is None:
         return ()
@@ -51,7 +51,7 @@ def _spec(view: PodView) -> PodSpec | None:
         return None
 
 
-#: More pods than anybody would want to see tried.
+#: The maximum number of simulated pods.
 MOST_PODS = 20_000
 
 
@@ -70,7 +70,7 @@ class SimulatedWorkload(NamedTuple):
 
     @property
     def stays(self) -> bool:
-        """Whether it stays with the device plugin."""
+        """Whether the workload stays with the device plugin."""
         return self.migrated.decision.outcome in ("leave", "cannot")
 
 
@@ -97,7 +97,7 @@ def subjects_of(
 
 
 class _Sides:
-    """The pods of a workload before and after, or why there are none to try."""
+    """Creates the pods of a workload before and after, or gives the reason why it is not simulated."""
 
     def __init__(
         self, migration: Migration, nodes: tuple[str, ...], adapted: Callable[[WorkloadRequests, Object], Object]
@@ -165,7 +165,7 @@ def _in(value: Object, namespace: str) -> Object:
 
 
 def wants_of(workload: WorkloadRequests) -> tuple[PluginRequest, ...]:
-    """What a pod wants in all. What init containers ask before the others start counts only as far as it is more."""
+    """The total requests of a pod: the maximum of its init containers' and its other containers' requests."""
     staying: dict[PluginRequest, int] = {}
     before: dict[PluginRequest, int] = {}
     for container in workload.containers:

@@ -1,4 +1,4 @@
-"""The comparison in words: a table of all workloads, then what does not fit, and what was taken as given."""
+"""Formats the comparison as text: a table of workloads, pending pods with reasons, and assumptions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TITLE = "Before and after"
 
 
 def before_and_after(migration: Migration, trial: Comparison | None) -> Section | None:
-    """The section; None where no workload asks for anything."""
+    """The section; None if no workload requests devices."""
     if not migration.workloads:
         return None
     if trial is None:

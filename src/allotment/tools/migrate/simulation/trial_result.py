@@ -1,4 +1,4 @@
-"""What trying a pod showed."""
+"""The result of a simulated placement of a pod."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from allotment.tools.migrate.simulation.device_kind import DeviceCount
 
 
 class PodResult(Value, frozen=True):
-    """One pod: its node and what it gets there, or the reason why it waits, and the smallest ``change`` that helps."""
+    """A pod's node and devices, or the reason why it is pending and the smallest ``change`` that makes it fit."""
 
     pod: str
     node: str = ""

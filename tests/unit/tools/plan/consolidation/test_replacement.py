@@ -257,5 +257,5 @@ def _check_in_new_simulation(cluster: RunningCluster, removed: Sequence[str], fo
             if not result.consumed_capacity:
                 users[result.pool, result.device] += 1
     assert all(count == 1 for count in users.values())
-    for node in fresh.machines:
-        assert node.name in gone or all(amount >= 0 for amount in node.free.values())
+    for cached in fresh.machines:
+        assert cached.name in gone or all(amount >= 0 for amount in cached.free.values())
