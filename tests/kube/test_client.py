@@ -64,7 +64,7 @@ def test_priority_and_fairness_is_obeyed(kube: ApiServer) -> None:
             })  # fmt: skip
             codes: list[int] = []
             asked = kube.client(
-                token=kube.token_of("crowd"), on_answer=lambda _, code, __: codes.append(code), patience_seconds=600
+                token=kube.token_of("crowd"), on_answer=lambda _, code, __: codes.append(code), retry_seconds=600
             )
             async with asked as crowd:
                 # Its own configuration reaches the server by a watch; and they may happen to come one by one.
@@ -105,7 +105,7 @@ def test_a_server_that_is_killed_is_waited_for_and_nothing_is_missed(kube: ApiSe
     """kill -9 of kube-apiserver under caches and writers; it comes back with the same etcd."""
 
     async def story() -> None:
-        async with kube.client("followed") as client, kube.client("writer", patience_seconds=600) as writer:
+        async with kube.client("followed") as client, kube.client("writer", retry_seconds=600) as writer:
             cache: Cache[Tree] = Cache(
                 client, CONFIG_MAPS, clock=Clock(), random=Random(), namespace="default", labels="of=us"
             )
@@ -125,7 +125,7 @@ def test_a_server_that_is_killed_is_waited_for_and_nothing_is_missed(kube: ApiSe
             restart = kube.kill_server()
             writing = asyncio.create_task(write(1))
             with pytest.raises(Unreachable):
-                async with kube.client(patience_seconds=0) as stranger:
+                async with kube.client(retry_seconds=0) as stranger:
                     await stranger.list(CONFIG_MAPS, "default")
             assert not writing.done()
             await asyncio.to_thread(restart)

@@ -205,7 +205,8 @@ def test_a_cluster_without_devices_is_told_so(paths: dict[str, str]) -> None:
     async def story(server: ApiServer) -> None:
         async with server.client("tests") as plain:
             with pytest.raises(
-                DeviceApiNotServed, match=r"does not serve resource\.k8s\.io: expected v1, v1beta2 or v1beta1, found none"
+                DeviceApiNotServed,
+                match=r"does not serve resource\.k8s\.io: expected v1, v1beta2 or v1beta1, found none",
             ):
                 await ServedVersions(plain).check_device_api()
             # Programs that ask later are told the same.

@@ -164,7 +164,7 @@ class SimulatedDriver(Protocol):
     """A driver of simulated devices. Its slices have a label, since the attributes are the vendor's."""
 
     @property
-    def hardware(self) -> str:
+    def simulated_hardware(self) -> str:
         """The simulated hardware, in the syntax of ``--fleet``."""
         ...
 

@@ -124,7 +124,7 @@ async def _serve_in_cluster(
     if isinstance(driver, SimulatedDriver):
         log.warning(
             "%s on node %s: SIMULATED devices (%s): slices have the label %s, containers get variables, not devices",
-            driver.name, options.node, driver.hardware, SIMULATED,
+            driver.name, options.node, driver.simulated_hardware, SIMULATED,
         )  # fmt: skip
     publisher = Publisher(
         client, slices, nodes, clock=clock, features=features, random=random, observing=observing,

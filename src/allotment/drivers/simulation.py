@@ -39,7 +39,7 @@ class SimulatedHardwareDriver:
 
     def __init__(self, inner: Driver, hardware: str) -> None:
         self.inner = inner
-        self.hardware = hardware
+        self.simulated_hardware = hardware
 
     @property
     def name(self) -> str:
@@ -65,7 +65,7 @@ class SimulatedHardwareDriver:
         """Prepare the simulated hardware; of the container edits, only variables are kept. Raises ClaimError."""
         prepared = await self.inner.prepare(claim, plan)
         devices = {key: self._device_with_variables(key, ready) for key, ready in prepared.devices.items()}
-        env = (*prepared.edits.env, f"{VARIABLE}={self.name} {self.hardware}")
+        env = (*prepared.edits.env, f"{VARIABLE}={self.name} {self.simulated_hardware}")
         return PreparedClaim(devices, ContainerEdits(env=env))
 
     def _device_with_variables(self, key: tuple[str, str, str], ready: ReadyDevice) -> ReadyDevice:

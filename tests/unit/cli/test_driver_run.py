@@ -84,7 +84,7 @@ def test_mode_applies_to_simulated_hardware(tmp_path: Path) -> None:
     for words in (["--simulate", "2xa100-40gb/dynamic-mig"], ["--simulate", "2xa100-40gb", "--mode", "dynamic-mig"]):
         driver, place = driver_of(_parsed(["driver", "run", "nvidia", *words, *node]))
         assert isinstance(driver, SimulatedHardwareDriver)
-        assert (driver.hardware, place.node) == ("2xa100-40gb/dynamic-mig", "n7")
+        assert (driver.simulated_hardware, place.node) == ("2xa100-40gb/dynamic-mig", "n7")
         (offer,) = asyncio.run(driver.discover())
         names = [device.name for group in offer.groups for device in group]
         assert "gpu-1-mig-1g5gb-19-6" in names

@@ -77,7 +77,7 @@ def test_two_devices_of_a_container_have_separate_variables(tmp_path: Path) -> N
 def test_the_simulated_hardware_is_named(tmp_path: Path) -> None:
     simulated = driver("8xa100-40gb/dynamic-mig", tmp_path)
     assert isinstance(simulated, SimulatedDriver)
-    assert (simulated.name, simulated.hardware) == ("gpu.nvidia.com", "8xa100-40gb/dynamic-mig")
+    assert (simulated.name, simulated.simulated_hardware) == ("gpu.nvidia.com", "8xa100-40gb/dynamic-mig")
 
 
 def test_a_mig_device_survives_a_restart_of_the_driver(tmp_path: Path) -> None:
