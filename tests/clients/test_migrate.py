@@ -78,7 +78,7 @@ def test_the_way_there_and_back_by_the_runbook(kubectl: Run, namespace: str, tmp
     page = (folder / "README.md").read_text()
     kubectl("-n", namespace, "apply", "-f", str(source))
 
-    follow(kubectl, folder, commands(page, "2. An API server takes the files"))
+    follow(kubectl, folder, commands(page, "2. Server-side dry run"))
     follow(kubectl, folder, commands(page, "4. Workloads"))
     pods = json.loads(kubectl("-n", namespace, "get", "pods", "-o", "json").out)["items"]
     running = [pod for pod in pods if pod["status"]["phase"] == "Running"]

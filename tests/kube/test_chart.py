@@ -145,7 +145,7 @@ def test_a_driver_publishes_for_its_own_node_only(cluster: Cluster, privileged: 
     assert "the driver on node one may write only slices of that node, not of node two" in publish("two", token)[1]
     assert publish("one", token)[0] == 201
     loose = cluster.token("allotment-driver-nvidia", privileged)
-    assert "this token is of no pod on a node" in publish("two", loose)[1]
+    assert "the token does not belong to a pod on a node" in publish("two", loose)[1]
     cluster.run("kubectl", "delete", "resourceslice", "--all")
     cluster.run("helm", "uninstall", "allotment", "-n", privileged)
     cluster.run("kubectl", "delete", "pods", "--all", "-n", privileged, "--force")

@@ -90,6 +90,6 @@ def test_a_token_that_is_of_no_pod_publishes_nothing(here: Ground) -> None:
                 return await refusal(driver, slice_of("any", "mine"))
 
             async with asyncio.timeout(300):
-                assert "this token is of no pod on a node" in await until(heeded)
+                assert "the token does not belong to a pod on a node" in await until(heeded)
 
     asyncio.run(run())

@@ -159,7 +159,7 @@ class Autoscaler:
         await all_synced(*self._cluster.caches())
         await self._orders.load()
         if len(self._orders):
-            log.info("known from before: %s", counted(len(self._orders), "machine"))
+            log.info("found from an earlier run: %s", counted(len(self._orders), "machine"))
         waiting = {pod.key: pod.uid for pod in self._cluster.unschedulable_pods()}
         for order in self._orders:
             for seat in order.machine.seats if order.is_in_flight else ():
