@@ -53,8 +53,8 @@ def test_what_differs_by_chance_only_is_left_as_it_was() -> None:
 $ allot up --detach --ephemeral --fleet t4-4x-pcie
 Ready in 7.5 s: https://127.0.0.1:1234
   fleet    t4-4x-pcie
-  data     in memory only: gone when it stops
-  kubectl  context 'allotment' in ~/.kube/config, now the current one
+  data     in memory only: lost when the lab stops
+  kubectl  context 'allotment' in ~/.kube/config, now the current context
   log      ~/.local/state/allotment/default.log
 allot down stops it.
 $ allot status

@@ -41,17 +41,17 @@ def test_all_examples_come_out_as_intended_in_a_lab(allot: Allot, monkeypatch: p
     assert "applied with allot apply in" in ran.out
     assert lines[-5:-2] == [
         "9 run, 7 wait, 4 refused; all as intended.",
-        "Mended, 11 of the 11 others run as well.",
+        "After the fixes, 11 of the 11 others run as well.",
         "Starting without machines, 4 of 4 run on exactly the planned machines.",
     ]
-    mended = ran.out.partition("Fixed by allot check --fix --unsafe-fixes, and applied again:")[2]
-    assert "10  V303 renamed-name" in mended
-    assert "20  M401 all-devices" in mended
-    assert "does not run" not in mended
-    bought = ran.out.partition("With no machine there")[2]
-    assert "aws/g5.xlarge 1.01, lambda/gpu_1x_a6000 1.09," in bought
-    assert "lambda/gpu_1x_a100_sxm4 1.99, gcp/a2-highgpu-1g 3.67," in bought
-    assert "classifier ×7     a2-highgpu-1g   gpu-0-mig-1g5gb-19-0…6" in bought
+    fixed = ran.out.partition("Fixed by allot check --fix --unsafe-fixes, and applied again:")[2]
+    assert "10  V303 renamed-name" in fixed
+    assert "20  M401 all-devices" in fixed
+    assert "does not run" not in fixed
+    planned = ran.out.partition("Cheapest machines for an empty cluster")[2]
+    assert "aws/g5.xlarge 1.01, lambda/gpu_1x_a6000 1.09," in planned
+    assert "lambda/gpu_1x_a100_sxm4 1.99, gcp/a2-highgpu-1g 3.67," in planned
+    assert "classifier ×7     a2-highgpu-1g   gpu-0-mig-1g5gb-19-0…6" in planned
 
 
 def _parts(ran: Ran) -> tuple[str, str]:

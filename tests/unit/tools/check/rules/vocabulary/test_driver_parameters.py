@@ -70,7 +70,7 @@ def test_invalid_value_is_an_error() -> None:
     ((level, message),) = levels_and_messages(RULE, text)
     place = "sharing.mpsConfig.defaultActiveThreadPercentage"
     assert level == "error"
-    assert message == f"gpu.nvidia.com rejects these parameters: {place}: wanted 0 to 100 (percent), found 130"
+    assert message == f"gpu.nvidia.com rejects these parameters: {place}: expected 0 to 100 (percent), found 130"
     mixed = claim_with_parameters(nvidia_parameters(sharing={"strategy": "TimeSlicing", "mpsConfig": {}}))
     assert [match.path[-1] for match in matches_of(RULE, mixed)] == ["mpsConfig"]
 
