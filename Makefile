@@ -1,4 +1,4 @@
-# Needs only Python 3.11+ and make. Everything is installed into .venv beside this file.
+# Needs only Python 3.11+ and make. Everything is installed into .venv next to this file.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin

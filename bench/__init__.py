@@ -1,1 +1,1 @@
-"""Speed and memory, ours and upstream's on the same input in one run."""
+"""Speed and memory of Allotment and of upstream, on the same input in one run."""

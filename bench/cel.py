@@ -1,8 +1,8 @@
-"""What selectors cost: ``python -m bench.cel SELECTORS.json`` prints one JSON line per measurement.
+"""The cost of selectors: ``python -m bench.cel SELECTORS.json`` prints one JSON line per measurement.
 
 The names are ``compile EXPRESSION`` (parse, check, estimate the cost, plan), ``evaluate EXPRESSION`` (one device, with
-its exact cost counted) and ``spread EXPRESSION``: one device's part of answering for 40,000 devices, which is one
-evaluation per distinct projection and a look-up for the rest. Upstream has no such thing and evaluates each device.
+its exact cost counted) and ``spread EXPRESSION``: one device's share of evaluating 40,000 devices, which is one
+evaluation per distinct projection and a look-up for the rest. Upstream evaluates each device.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import msgspec
 from allotment.cel import DeviceInput, Selector, compile_selector
 from allotment.model.features import Features
 from allotment.model.resource import Device
-from bench.measured import Measured, dump
-from bench.ours import quantity
+from bench.engine import quantity
+from bench.measurement import Measurement, dump
 from bench.shapes import SPREAD
 
 ROUNDS = 20
@@ -25,7 +25,7 @@ FEATURES = Features(kube="1.36")
 
 
 class Selectors(msgspec.Struct):
-    """The input."""
+    """The selectors to measure, and the devices to evaluate them on."""
 
     driver: str
     expressions: list[str]
@@ -35,7 +35,7 @@ class Selectors(msgspec.Struct):
 def _compile(expression: str) -> tuple[Selector, list[float]]:
     seconds = []
     for number in range(ROUNDS):
-        # A space more each time: what was compiled before is remembered, which is not what is to be measured.
+        # An additional space each time, because compiled expressions are cached, and the cache is not measured.
         text = expression + " " * number
         begin = perf_counter()
         selector = compile_selector(text, FEATURES, env="new")
@@ -70,9 +70,9 @@ def main(path: Path) -> None:
     inputs = [DeviceInput(given.driver, device) for device in given.devices]
     for expression in given.expressions:
         selector, compiling = _compile(expression)
-        print(dump(Measured(f"compile {expression}", compiling)))
-        print(dump(Measured(f"evaluate {expression}", _evaluate(selector, inputs))))
-        print(dump(Measured(f"spread {expression}", _spread(selector, inputs))))
+        print(dump(Measurement(f"compile {expression}", compiling)))
+        print(dump(Measurement(f"evaluate {expression}", _evaluate(selector, inputs))))
+        print(dump(Measurement(f"spread {expression}", _spread(selector, inputs))))
 
 
 if __name__ == "__main__":

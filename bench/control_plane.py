@@ -1,8 +1,8 @@
-"""A control plane under load, over HTTP: writes with watchers beside them, reads, and pods from creation to binding.
+"""A control plane under load, over HTTP: writes while clients watch, reads, and pods from creation to binding.
 
-The same requests go to the lab and, where its programs are at hand, to the real control plane. The client is raw
+The same requests go to the lab and, where its programs are installed, to the real control plane. The client is raw
 asyncio on the same machine, so that neither side is measured through a client library. Nodes and slices are plain
-objects on both sides: nothing runs the pods.
+objects on both sides: no kubelets run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import httptools
 
 from allotment.model.trees import Tree
 from bench.http_load import Figures, Load, measure
-from bench.server import Server
+from bench.server import BenchServer
 
 WATCHERS: Final = 4
 CONNECTIONS: Final = 16
@@ -31,7 +31,7 @@ _ENOUGH_SECONDS: Final = 180.0
 
 
 class Scale(NamedTuple):
-    """A cluster and what is asked of it."""
+    """A cluster and the pods that are scheduled on it."""
 
     pods: int
     nodes: int
@@ -42,7 +42,7 @@ class Scale(NamedTuple):
 
 
 class Writes(NamedTuple):
-    """Pods created while others watch. ``delay``: ms from sending the POST to the event's arrival, half and 99 %."""
+    """Pods created while others watch. ``delay``: ms from sending the POST to the event's arrival, p50 and p99."""
 
     load: Figures
     delay_p50: float
@@ -64,12 +64,12 @@ class Bound(NamedTuple):
 
 
 class _Watch(asyncio.Protocol):
-    """One watch: gives each event, with the moment it came, to a callback."""
+    """One watch: passes each event, with its time of arrival, to a callback."""
 
-    def __init__(self, server: Server, path: str, tell: Any) -> None:
+    def __init__(self, server: BenchServer, path: str, callback: Any) -> None:
         head = "".join(f"{name}: {value}\r\n" for name, value in server.headers.items())
         self._request = f"GET {path} HTTP/1.1\r\nHost: {server.host}:{server.port}\r\n{head}\r\n".encode()
-        self._tell = tell
+        self._callback = callback
         self._parser = httptools.HttpResponseParser(self)
         self._rest = b""
         self.ready = asyncio.get_running_loop().create_future()
@@ -93,7 +93,7 @@ class _Watch(asyncio.Protocol):
         now = time.perf_counter()
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            self._tell(line, now)
+            self._callback(line, now)
 
     def on_message_complete(self) -> None:
         self.transport.close()
@@ -103,9 +103,9 @@ class _Watch(asyncio.Protocol):
             self.ended.set_result(None)
 
 
-async def _watching(server: Server, tls: ssl.SSLContext | None, path: str, tell: Any) -> _Watch:
+async def _watching(server: BenchServer, tls: ssl.SSLContext | None, path: str, record: Any) -> _Watch:
     loop = asyncio.get_running_loop()
-    _, watch = await loop.create_connection(partial(_Watch, server, path, tell), server.host, server.port, ssl=tls)
+    _, watch = await loop.create_connection(partial(_Watch, server, path, record), server.host, server.port, ssl=tls)
     await watch.ready
     return watch
 
@@ -113,7 +113,7 @@ async def _watching(server: Server, tls: ssl.SSLContext | None, path: str, tell:
 class Bench:
     """The measurements of one server."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: BenchServer) -> None:
         self.server = server
         self.tls = server.context()
         self.url = server.url
@@ -121,7 +121,8 @@ class Bench:
         self._kept: HTTPConnection | None = None
 
     def send(self, method: str, path: str, body: Tree | None = None) -> int:
-        """One request on a connection that is kept; the answer's code. Raises RuntimeError for a refusal."""
+        """Send one request on a kept-alive connection; return the answer's code. Raises RuntimeError for a
+        rejection."""
         if self._kept is None:
             self._kept = (
                 HTTPConnection(self.server.host, self.server.port)
@@ -136,7 +137,7 @@ class Bench:
         return answer.status
 
     async def ready(self) -> None:
-        """A namespace of our own whose default service account is there."""
+        """Create a namespace, and wait until its default service account exists."""
         self.send("POST", "/api/v1/namespaces", {"metadata": {"name": _NAMESPACE}})
         for _ in range(100):
             if self.send("GET", f"/api/v1/namespaces/{_NAMESPACE}/serviceaccounts/default") == 200:
@@ -145,17 +146,17 @@ class Bench:
         raise RuntimeError("the namespace has no default service account after ten seconds")
 
     async def writes(self, seconds: float) -> Writes:
-        """Pods that no scheduler takes, created from 16 connections while 4 watch."""
+        """Pods that no scheduler binds, created over 16 connections while 4 watch."""
         path = f"/api/v1/namespaces/{_NAMESPACE}/pods"
         arrived: list[tuple[int, float]] = []
 
-        def tell(line: bytes, now: float) -> None:
+        def record(line: bytes, now: float) -> None:
             at = line.find(b'"name":"write-')
             if at > 0:
                 arrived.append((int(line[at + 14 : line.find(b'"', at + 14)]), now))
 
-        watches = [await _watching(self.server, self.tls, f"{path}?watch=true", tell) for _ in range(WATCHERS)]
-        load = Load("POST", path, self.headers, json.dumps(_pod("write-{n}", {"schedulerName": "nobody"})))
+        watches = [await _watching(self.server, self.tls, f"{path}?watch=true", record) for _ in range(WATCHERS)]
+        load = Load("POST", path, self.headers, json.dumps(_pod("write-{n}", {"schedulerName": "none"})))
         figures = await measure(self.url, load, connections=CONNECTIONS, seconds=seconds, tls=self.tls)
         await asyncio.sleep(1)
         for watch in watches:
@@ -164,9 +165,9 @@ class Bench:
         return Writes(figures, delays[len(delays) // 2], delays[int(len(delays) * 0.99)])
 
     async def reads(self, seconds: float) -> Figures:
-        """One pod, read over and over."""
+        """Read one pod repeatedly."""
         path = f"/api/v1/namespaces/{_NAMESPACE}/pods"
-        self.send("POST", path, _pod("read", {"schedulerName": "nobody"}))
+        self.send("POST", path, _pod("read", {"schedulerName": "none"}))
         load = Load("GET", f"{path}/read", self.headers)
         return await measure(self.url, load, connections=CONNECTIONS, seconds=seconds, tls=self.tls)
 
@@ -181,7 +182,7 @@ class Bench:
         when: dict[str, float] = {}
         done = asyncio.Event()
 
-        def tell(line: bytes, now: float) -> None:
+        def record(line: bytes, now: float) -> None:
             if b'"nodeName":"' not in line:
                 return
             name = json.loads(line)["object"]["metadata"]["name"]
@@ -193,9 +194,9 @@ class Bench:
         selected = f"{path}?watch=true&labelSelector=app%3Drun"
 
         async def keep_watching() -> None:
-            # The real server ends the watch of a reader that lags. A new one begins with all that is there.
+            # The real server ends the watch of a slow reader. A new one starts with all existing objects.
             while True:
-                watch = await _watching(self.server, self.tls, selected, tell)
+                watch = await _watching(self.server, self.tls, selected, record)
                 started.set()
                 try:
                     await watch.ended
@@ -208,14 +209,14 @@ class Bench:
         claims = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
         body = _pod("run-{n}", {"resourceClaims": claims}, claims=[{"name": "gpu"}])
         load = Load("POST", path, self.headers, json.dumps(body))
-        began = time.perf_counter()
+        start = time.perf_counter()
         figures = await measure(self.url, load, connections=CONNECTIONS, seconds=600, most=scale.pods, tls=self.tls)
         if set(figures.codes) != {201}:
             raise RuntimeError(f"pods were answered {figures.codes}")
         await asyncio.wait_for(done.wait(), _ENOUGH_SECONDS)
         watching.cancel()
-        latencies = sorted((moment - began) * 1000 for moment in when.values())
-        last = max(when.values()) - began
+        latencies = sorted((moment - start) * 1000 for moment in when.values())
+        last = max(when.values()) - start
         return Bound(scale.pods, last, statistics.median(latencies), latencies[int(scale.pods * 0.99)])
 
 
@@ -235,7 +236,7 @@ def _names(nodes: int) -> list[str]:
 
 
 def _cluster(scale: Scale) -> Iterator[tuple[str, Tree]]:
-    """What to create, and where: nodes of eight GPUs, their slices, a class and a template."""
+    """The objects to create and their paths: nodes of eight GPUs, their slices, a class and a template."""
     resource = "/apis/resource.k8s.io/v1"
     for name in _names(scale.nodes):
         yield "/api/v1/nodes", _node(name)
@@ -264,15 +265,15 @@ def _slice(name: str, gpus: int) -> Tree:
     return {"metadata": {"name": name}, "spec": {"driver": _DRIVER, "nodeName": name, "pool": pool, "devices": devices}}
 
 
-async def throughput(server: Server, seconds: float) -> tuple[Writes, Figures]:
+async def throughput(server: BenchServer, seconds: float) -> tuple[Writes, Figures]:
     """Writes, then reads."""
     bench = Bench(server)
     await bench.ready()
     return await bench.writes(seconds), await bench.reads(seconds)
 
 
-async def binding(server: Server, scale: Scale) -> Bound:
-    """Pods to nodes and devices; the server is fresh."""
+async def binding(server: BenchServer, scale: Scale) -> Bound:
+    """Pods to nodes and devices; the server is new."""
     bench = Bench(server)
     await bench.ready()
     return await bench.bound(scale)

@@ -1,7 +1,7 @@
-"""What the drivers' framework costs: ``python -m bench.drivers``. Hardware is simulated, and so costs nothing itself.
+"""The cost of the driver framework: ``python -m bench.drivers``. Hardware is simulated and costs nothing itself.
 
-A claim is prepared as on a real node: the claim read over HTTP from a lab, the checkpoint synced to disk twice, a CDI
-file written; once called directly, once over the kubelet's socket. Then a lab is started whose nodes all publish.
+A claim is prepared as on a real node: the claim is read over HTTP from a lab, the checkpoint synced to disk twice, a
+CDI spec written; once by a direct call, once over the kubelet's socket. Then a lab is started whose nodes all publish.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NODES = 1000
 
 
 class _Timed(NvidiaDriver):
-    """Knows how long the hardware's part took."""
+    """Measures the time of the hardware's part."""
 
     seconds = 0.0
 
@@ -56,7 +56,7 @@ def _line(text: str, value: str) -> None:
     print(f"{text:62} {value}", flush=True)
 
 
-def _told(seconds: Sequence[float]) -> str:
+def _latencies(seconds: Sequence[float]) -> str:
     cuts = statistics.quantiles(seconds, n=100)
     return f"p50 {cuts[49] * 1e3:5.2f} ms, p99 {cuts[98] * 1e3:6.2f} ms"
 
@@ -102,26 +102,27 @@ async def _preparing() -> None:
                 await node_driver.recover()
                 await node_driver.discover_pools()
                 names: Mapping[str, Sequence[ClaimRef]] = {
-                    way: [await _claim(client, f"{way}-{n}") for n in range(ROUNDS)] for way in ("direct", "socket")
+                    options: [await _claim(client, f"{options}-{n}") for n in range(ROUNDS)]
+                    for options in ("direct", "socket")
                 }
                 prepared, undone = await _rounds(node_driver, names["direct"])
-                _line(f"prepare a claim ({ROUNDS} times): all of it", _told(prepared))
+                _line(f"prepare a claim ({ROUNDS} times): all of it", _latencies(prepared))
                 _line("  of which in the hardware", f"mean {driver.seconds / ROUNDS * 1e3:5.2f} ms")
-                _line("unprepare it", _told(undone))
+                _line("unprepare it", _latencies(undone))
                 endpoint, registration = place / "dra.sock", place / "reg.sock"
                 async with serve_plugin(node_driver, endpoint, registration, on_registered=lambda well, error: None):
                     known: list[PluginInfo] = []
                     await register(registration, known.append, known.clear)
                     async with PluginClient(known[0]) as plugin:
                         prepared, undone = await _rounds(plugin, names["socket"])
-                _line("prepare it over the kubelet's socket", _told(prepared))
+                _line("prepare it over the kubelet's socket", _latencies(prepared))
 
 
 async def _publishing() -> None:
     begin = perf_counter()
     async with running(Settings(fleet=(f"dgx-a100-40gb:{NODES}",), tls=False)) as plane:
         seconds = perf_counter() - begin
-        devices = sum(len(one["spec"]["devices"]) for one in (await plane.client().list(SLICES)).items)
+        devices = sum(len(slice_["spec"]["devices"]) for slice_ in (await plane.client().list(SLICES)).items)
         _line(f"a lab of {NODES:,} nodes, from nothing to {devices:,} devices published", f"{seconds:.1f} s")
 
 

@@ -1,4 +1,4 @@
-"""Loads an HTTP server with one request over and over, from raw asyncio connections, and says what came of it.
+"""Loads an HTTP server with one request repeatedly, over raw asyncio connections, and reports the throughput.
 
 ``python -m bench.http_load https://127.0.0.1:6443/api/v1/namespaces/default/pods/web --connections 16 --seconds 5``
 prints requests per second and the latency's p50 and p99. A client library would be slower than the server it measures.
@@ -22,7 +22,7 @@ from allotment.lab.http_server import new_event_loop
 
 
 class Load(NamedTuple):
-    """What to send. In ``path`` and ``body``, ``{n}`` becomes the number of the request: each of them is another."""
+    """The request to send. In ``path`` and ``body``, ``{n}`` is replaced by the number of the request."""
 
     method: str
     path: str
@@ -31,14 +31,14 @@ class Load(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """What came of it; times in milliseconds."""
+    """The results; times in milliseconds."""
 
     requests: int
     seconds: float
     codes: dict[int, int]
     p50: float
     p99: float
-    #: When each request was sent, by its number from 1 on; in seconds, of the clock that ``perf_counter`` reads.
+    #: When each request was sent, by its number (>= 1), in seconds of ``perf_counter``.
     moments: tuple[float, ...] = ()
 
     @property
@@ -47,13 +47,13 @@ class Figures(NamedTuple):
         return self.requests / self.seconds
 
     def text(self) -> str:
-        """For a terminal."""
+        """The results as text."""
         codes = ", ".join(f"{code}: {count}" for code, count in sorted(self.codes.items()))
         return f"{self.rate:,.0f} req/s   p50 {self.p50:.2f} ms   p99 {self.p99:.2f} ms   ({codes})"
 
 
 class _Shared:
-    """What the connections of one run count together."""
+    """The state that the connections of one run share."""
 
     def __init__(self, load: Load, host: str, until: float, most: int) -> None:
         self.until = until
@@ -88,10 +88,10 @@ class _Connection(asyncio.Protocol):
         self._shared = shared
         self._done = done
         self._parser = httptools.HttpResponseParser(self)
-        self._began = 0.0
+        self._start = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's are none of asyncio's classes
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transports are not subclasses of asyncio's
         self._send()
 
     def _send(self) -> None:
@@ -99,8 +99,8 @@ class _Connection(asyncio.Protocol):
         if data is None:
             self._transport.close()
             return
-        self._began = time.perf_counter()
-        self._shared.moments.append(self._began)
+        self._start = time.perf_counter()
+        self._shared.moments.append(self._start)
         self._transport.write(data)
 
     def data_received(self, data: bytes) -> None:
@@ -108,7 +108,7 @@ class _Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         shared = self._shared
-        shared.times.append(time.perf_counter() - self._began)
+        shared.times.append(time.perf_counter() - self._start)
         code = self._parser.get_status_code()
         shared.codes[code] = shared.codes.get(code, 0) + 1
         self._send()
@@ -122,24 +122,24 @@ async def measure(
     url: str, load: Load, *, connections: int = 16, seconds: float = 5, most: int = sys.maxsize,
     tls: ssl.SSLContext | None = None,
 ) -> Figures:  # fmt: skip
-    """Load the server at ``url`` until the time or the number of requests is over."""
+    """Load the server at ``url`` until the time or the number of requests is reached."""
     parts = urlsplit(url)
     host, port = parts.hostname or "127.0.0.1", parts.port or 80
     loop = asyncio.get_running_loop()
-    began = time.perf_counter()
-    shared = _Shared(load, f"{host}:{port}", began + seconds, most)
+    start = time.perf_counter()
+    shared = _Shared(load, f"{host}:{port}", start + seconds, most)
     ends = [loop.create_future() for _ in range(connections)]
     for end in ends:
         await loop.create_connection(partial(_Connection, shared, end), host, port, ssl=tls)
     await asyncio.gather(*ends)
-    took = time.perf_counter() - began
+    elapsed = time.perf_counter() - start
     times = sorted(shared.times) or [0.0]
     p50, p99 = (times[min(len(times) - 1, int(len(times) * share))] * 1000 for share in (0.5, 0.99))
-    return Figures(len(shared.times), took, shared.codes, p50, p99, tuple(shared.moments))
+    return Figures(len(shared.times), elapsed, shared.codes, p50, p99, tuple(shared.moments))
 
 
 def context(authority: str = "", certificate: str = "", key: str = "") -> ssl.SSLContext:
-    """TLS for a client: without an authority, any server is believed."""
+    """TLS for a client: without an authority, the server is not verified."""
     tls = ssl.create_default_context(cafile=authority or None)
     if not authority:
         tls.check_hostname = False
@@ -150,7 +150,7 @@ def context(authority: str = "", certificate: str = "", key: str = "") -> ssl.SS
 
 
 def main() -> None:
-    """Read arguments, load, print."""
+    """Parse the arguments, load the server, print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("url")
     parser.add_argument("--method", default="GET")

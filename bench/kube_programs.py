@@ -1,7 +1,7 @@
-"""Which programs of Kubernetes are compared with, and where they lie on this machine.
+"""The releases of Kubernetes' programs for comparison, and their paths on this machine.
 
-A folder that ``$ALLOTMENT_KUBE_BIN`` names comes first, then what ``python -m tests.kube.binaries`` built, then the
-``PATH``. A folder that is named is believed: nothing is looked for elsewhere.
+A folder that ``$ALLOTMENT_KUBE_BIN`` names comes first, then the one that ``python -m tests.kube.binaries`` built, then
+the ``PATH``. If the variable is set, no other folder is searched.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FOLDER: Final = "ALLOTMENT_KUBE_BIN"
 
 
 def cache() -> Path:
-    """Where built programs are kept: a folder for each pair of releases."""
+    """The folder of built programs, which has a folder for each pair of releases."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root) / "allotment" / "kubernetes" / f"{KUBERNETES}-etcd-{ETCD}"
 
@@ -37,7 +37,7 @@ def programs(names: Sequence[str] = PROGRAMS) -> dict[str, str] | None:
 
 
 def missing(names: Sequence[str] = PROGRAMS) -> list[str]:
-    """Which of the programs are not here."""
+    """The programs that are missing."""
     return [name for name in names if _found(name) is None]
 
 

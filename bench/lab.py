@@ -1,7 +1,8 @@
-"""The lab beside the real control plane: the same load on both, in one run, one after the other.
+"""The lab and the real control plane: the same load on both, in one run, one after the other.
 
-``python -m bench.lab`` prints one line per measurement: ours, theirs where the real programs are at hand (see
-:mod:`~bench.real_kube`), and the ratio. The lab keeps its data on disk and speaks TLS, as the real server does.
+``python -m bench.lab`` prints one line per measurement: the lab, the real control plane where its programs are
+installed (see :mod:`~bench.real_kube`), and the ratio. The lab stores its data on disk and uses TLS, as the real server
+does.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from allotment.model.loading import load_paths
 from bench import real_kube
 from bench.control_plane import Bound, Scale, Writes, binding, throughput
 from bench.http_load import Figures
-from bench.server import Server
+from bench.server import BenchServer
 
 SECONDS: Final = 5.0
 SCALES: Final = (Scale(400, 100, 8), Scale(5000, 500, 12))
@@ -35,48 +36,48 @@ _REAL_PODS: Final = 400
 _READY_SECONDS: Final = 30
 
 T = TypeVar("T")
-Starting = Callable[[], AbstractContextManager[Server]]
+Starting = Callable[[], AbstractContextManager[BenchServer]]
 
 
 class Started(NamedTuple):
-    """A lab that runs."""
+    """A running lab."""
 
-    server: Server
+    server: BenchServer
     process: subprocess.Popen[bytes]
     seconds: float
 
 
 @contextmanager
 def lab(*flags: str) -> Iterator[Started]:
-    """``allot up`` with these flags, until the context ends."""
+    """Run ``allot up`` with these options until the context ends."""
     with tempfile.TemporaryDirectory(prefix="lab-") as text:
         folder = Path(text)
         kubeconfig, log = folder / "kubeconfig", folder / "log"
         environment = {**os.environ, "XDG_STATE_HOME": f"{folder}/state", "XDG_DATA_HOME": f"{folder}/data"}
         command = [sys.executable, "-m", "allotment.cli.main", "up", "--name", "bench", "--port", "0",
                    "--kubeconfig", str(kubeconfig), *flags]  # fmt: skip
-        began = time.perf_counter()
+        start = time.perf_counter()
         with log.open("wb") as output:
             process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
         try:
             while not kubeconfig.is_file():
-                if process.poll() is not None or time.perf_counter() - began > _READY_SECONDS:
+                if process.poll() is not None or time.perf_counter() - start > _READY_SECONDS:
                     raise RuntimeError(f"the lab did not start:\n{log.read_text(errors='replace')}")
                 time.sleep(0.002)
-            yield Started(_server(kubeconfig, folder), process, time.perf_counter() - began)
+            yield Started(_server(kubeconfig, folder), process, time.perf_counter() - start)
         finally:
             process.terminate()
             process.wait(20)
 
 
 @contextmanager
-def durable_lab(*flags: str) -> Iterator[Server]:
-    """A lab that keeps its data on disk, without machines of its own."""
+def durable_lab(*flags: str) -> Iterator[BenchServer]:
+    """A lab that stores its data on disk, without machines of its own."""
     with tempfile.TemporaryDirectory(prefix="data-") as data, lab("--data-dir", data, "--fleet", "", *flags) as started:
         yield started.server
 
 
-def _server(kubeconfig: Path, folder: Path) -> Server:
+def _server(kubeconfig: Path, folder: Path) -> BenchServer:
     config = load_paths([kubeconfig]).documents[0].tree
     url = urlsplit(config["clusters"][0]["cluster"]["server"])
     user = config["users"][0]["user"]
@@ -87,7 +88,7 @@ def _server(kubeconfig: Path, folder: Path) -> Server:
         paths.append(str(path))
     tls = url.scheme == "https"
     certificate, key = paths if tls else ("", "")
-    return Server(url.hostname or "", url.port or 0, tls, certificate=certificate, key=key)
+    return BenchServer(url.hostname or "", url.port or 0, tls, certificate=certificate, key=key)
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
@@ -122,44 +123,48 @@ def _cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _line(what: str, ours: str, theirs: str = "", ratio: float | None = None) -> str:
-    return f"{what:<46} {ours:>12} {theirs:>12} {'' if ratio is None else f'{ratio:.1f}x':>7}".rstrip()
+def _line(label: str, lab_value: str, real_value: str = "", ratio: float | None = None) -> str:
+    return f"{label:<46} {lab_value:>12} {real_value:>12} {'' if ratio is None else f'{ratio:.1f}x':>7}".rstrip()
 
 
 def main() -> int:
     """Measure and print."""
     paths = real_kube.programs()
     if paths is None:
-        print(f"SKIPPED: the real control plane is not measured: {', '.join(real_kube.PROGRAMS)} are not all there")
+        print(f"SKIPPED: the real control plane is not measured: {', '.join(real_kube.PROGRAMS)} not found")
     real: Starting | None = partial(real_kube.control_plane, paths) if paths else None
     print(_line("", "lab", "real", None) if real else _line("", "lab"))
     ready, share, memory = _idle()
     print(_line("allot up --ephemeral: ready (s)", f"{ready:.2f}"))
     print(_line("idle: share of a core, memory (MB)", f"{share:.1%} {memory:.0f}"))
-    theirs = _throughput(real) if real else None
+    real_starting = _throughput(real) if real else None
     for name, starting in (("TLS", partial(durable_lab)), ("no TLS", partial(durable_lab, "--http"))):
-        _told(name, _throughput(starting), theirs)
+        _throughput_lines(name, _throughput(starting), real_starting)
     for scale in SCALES:
-        ours = _binding(partial(durable_lab), scale)
+        lab_binding = _binding(partial(durable_lab), scale)
         small = real is not None and scale.pods <= _REAL_PODS
         them = _binding(real, scale) if real is not None and small else None
         rate = f"{them.rate:,.0f}" if them else ""
-        print(_line(f"{scale} (pods/s)", f"{ours.rate:,.0f}", rate, ours.rate / them.rate if them else None))
-        print(_line("  latency of a pod: half, 99 % (ms)", f"{ours.p50:,.0f} {ours.p99:,.0f}",
+        print(
+            _line(f"{scale} (pods/s)", f"{lab_binding.rate:,.0f}", rate, lab_binding.rate / them.rate if them else None)
+        )
+        print(_line("  latency of a pod: p50, p99 (ms)", f"{lab_binding.p50:,.0f} {lab_binding.p99:,.0f}",
                     f"{them.p50:,.0f} {them.p99:,.0f}" if them else ""))  # fmt: skip
     return 0
 
 
-def _told(name: str, ours: tuple[Writes, Figures], theirs: tuple[Writes, Figures] | None) -> None:
-    (writes, reads), (real_writes, real_reads) = ours, theirs or (None, None)
-    for what, mine, other, more in (
+def _throughput_lines(
+    name: str, lab_figures: tuple[Writes, Figures], real_figures: tuple[Writes, Figures] | None
+) -> None:
+    (writes, reads), (real_writes, real_reads) = lab_figures, real_figures or (None, None)
+    for label, lab_part, reference, more in (
         (f"POST pod, 4 watchers, {name} (1/s)", writes.load.rate, real_writes and real_writes.load.rate, True),
-        ("  event after POST, half (ms)", writes.delay_p50, real_writes and real_writes.delay_p50, False),
+        ("  event after POST, p50 (ms)", writes.delay_p50, real_writes and real_writes.delay_p50, False),
         (f"GET pod, {name} (1/s)", reads.rate, real_reads and real_reads.rate, True),
     ):
-        ratio = None if other is None else mine / other if more else other / mine
-        shown = [f"{value:,.0f}" if more else f"{value:.1f}" for value in (mine, other or 0)]
-        print(_line(what, shown[0], shown[1] if other else "", ratio))
+        ratio = None if reference is None else lab_part / reference if more else reference / lab_part
+        shown = [f"{value:,.0f}" if more else f"{value:.1f}" for value in (lab_part, reference or 0)]
+        print(_line(label, shown[0], shown[1] if reference else "", ratio))
 
 
 if __name__ == "__main__":

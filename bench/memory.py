@@ -1,4 +1,5 @@
-"""What holding the largest cluster costs: ``python -m bench.memory FILE``. Upstream starts anew for each pod."""
+"""The cost of holding the largest cluster in memory: ``python -m bench.memory FILE``. Upstream builds it again for each
+pod."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 
 from allotment.engine.allocator import Allocator
-from bench.ours import decode, inventory_of
+from bench.engine import decode, inventory_of
 
 
 def _resident() -> float:
@@ -22,7 +23,7 @@ def _line(text: str, value: str) -> None:
 
 
 def main(path: Path) -> None:
-    """Load, look at every node once, and say what it took."""
+    """Load the cluster, evaluate every node once, and print time and memory."""
     with path.open("rb") as lines:
         largest = max(lines, key=lambda line: line.count(b'"productName"') if b'"pods":' in line else 0)
     gc.collect()
@@ -38,10 +39,10 @@ def main(path: Path) -> None:
     devices = sum(len(slice_.spec.devices or ()) for slice_ in cluster.slices)
     _line(f"{devices:,} devices on {len(cluster.nodes):,} nodes: decode JSON", f"{decoded - begin:.2f} s")
     _line("build the inventory", f"{built - decoded:.2f} s")
-    _line("first pod, which looks at every device", f"{looked - built:.2f} s")
+    _line("first pod, which evaluates every device", f"{looked - built:.2f} s")
     del largest
     gc.collect()
-    _line("memory, with every device looked at", f"{_resident() - bare:,.0f} MB (process: {_resident():,.0f} MB)")
+    _line("memory, with every device evaluated", f"{_resident() - bare:,.0f} MB (process: {_resident():,.0f} MB)")
 
 
 if __name__ == "__main__":

@@ -9,11 +9,11 @@ import matplotlib as mpl
 from matplotlib import pyplot as plt
 from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 
-from bench.measured import Measured
+from bench.measurement import Measurement
 from bench.report import Measurements
 from bench.shapes import SEARCH_SIZES, SEARCHES, SHAPES, SIZES
 
-OURS, UPSTREAM = "#0b7a75", "#c8553d"
+ALLOTMENT_COLOUR, UPSTREAM = "#0b7a75", "#c8553d"
 
 
 def _time(value: float, _position: int = 0) -> str:
@@ -59,7 +59,7 @@ def _unfinished(axes: Any, points: list[tuple[int, float]], colour: str) -> None
 
 def _search(axes: Any, search: str, measurements: Measurements, colour: str) -> None:
     points = [(n, m) for n in SEARCH_SIZES if (m := measurements.get(f"{search} @ {n}"))]
-    done: list[tuple[int, Measured]] = [(n, m) for n, m in points if m.seconds]
+    done: list[tuple[int, Measurement]] = [(n, m) for n, m in points if m.seconds]
     axes.plot(
         [n for n, _ in done],
         [m.quantile(0.5) or 0 for _, m in done],
@@ -71,12 +71,12 @@ def _search(axes: Any, search: str, measurements: Measurements, colour: str) -> 
     _unfinished(axes, [(n, m.unfinished) for n, m in points if not m.seconds], colour)
 
 
-def draw(ours: Measurements, theirs: Measurements, path: Path) -> None:
+def draw(allotment: Measurements, upstream: Measurements, path: Path) -> None:
     """Write the picture as PNG."""
     mpl.use("Agg")
     figure = plt.figure(figsize=(15, 8), layout="constrained")
     rows: Any = figure.subfigures(2, 1, hspace=0.04)
-    sides = [(ours, OURS, "Allotment"), (theirs, UPSTREAM, "kube-scheduler's allocator")]
+    sides = [(allotment, ALLOTMENT_COLOUR, "Allotment"), (upstream, UPSTREAM, "kube-scheduler's allocator")]
 
     rows[0].suptitle(
         "Cost of placing one pod, by number of nodes with eight devices each", fontsize=12, fontweight="bold"
@@ -90,7 +90,7 @@ def draw(ours: Measurements, theirs: Measurements, path: Path) -> None:
     handles, labels = panels[0].get_legend_handles_labels()
     rows[0].legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
 
-    rows[1].suptitle("Cost of saying no on one node, by number of devices n", fontsize=12, fontweight="bold")
+    rows[1].suptitle("Cost of a refusal on one node, by number of devices n", fontsize=12, fontweight="bold")
     panels = rows[1].subplots(1, len(SEARCHES), sharey=True)
     for axes, search in zip(panels, SEARCHES, strict=True):
         _axes(axes, search, (8, 16, 24, 32, 48, 64))

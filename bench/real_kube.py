@@ -1,9 +1,9 @@
-"""The real control plane beside ours: etcd, kube-apiserver, kube-controller-manager and kube-scheduler on loopback.
+"""The real control plane for comparison: etcd, kube-apiserver, kube-controller-manager and kube-scheduler on loopback.
 
-Where the programs are is :mod:`bench.kube_programs`' to say; without them the lab's benchmark prints its own figures
-and no ratio. No kubelets run, so pods are bound and never started; the node lifecycle controller is off unless it is
-named, or it would call the nodes dead. Client limits are raised, as everybody does who measures throughput. The server
-shows a certificate that its own authority signed, and everybody who is told of the plane here verifies it.
+:mod:`bench.kube_programs` finds the programs; without them the lab's benchmark prints only Allotment's figures and no
+ratio. No kubelets run, so pods are bound and never started; the node lifecycle controller is off unless it is named, or
+it would taint the nodes as unreachable. Client limits are raised, as usual for throughput measurements. The server's
+certificate is signed by an authority of its own, and all clients verify it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from bench.kube_programs import FOLDER as FOLDER
 from bench.kube_programs import PROGRAMS as PROGRAMS
 from bench.kube_programs import programs as programs
 from bench.processes import Processes, processes
-from bench.server import Server
+from bench.server import BenchServer
 
 _TOKEN: Final = "benchmark"
 _NODE_LIFECYCLE: Final = "node-lifecycle-controller"
@@ -38,17 +38,17 @@ _DEFAULT_ACCOUNT: Final = "/api/v1/namespaces/default/serviceaccounts/default"
 
 
 class ApiServer:
-    """etcd and a kube-apiserver that run, and what was started beside them. Everything is gone at the end."""
+    """A running etcd and kube-apiserver, and the programs that were started with them. All are stopped at the end."""
 
     def __init__(
-        self, running: Processes, paths: Mapping[str, str], server: Server, authority: Path, etcd: str = ""
+        self, running: Processes, paths: Mapping[str, str], server: BenchServer, authority: Path, etcd: str = ""
     ) -> None:
         self.server = server
-        #: Where etcd listens, without TLS.
+        #: The address of etcd, without TLS.
         self.etcd = etcd
         self.folder = running.folder
         self.paths = dict(paths)
-        #: The certificate that the server's is signed with (PEM).
+        #: The authority of the server's certificate (PEM).
         self.authority = authority
         self.kubeconfig = self.kubeconfig_of("admin", _TOKEN)
         self._running = running
@@ -61,15 +61,15 @@ class ApiServer:
         return self._running.start(name, [*(command or [self.paths[name]]), *flags], environment=environment)
 
     def port(self) -> int:
-        """A port for one of Kubernetes' programs (with --permit-port-sharing); nobody else is given it."""
+        """A port for one of Kubernetes' programs (with --permit-port-sharing), which stays reserved."""
         return self._running.port()
 
     def ready(self, name: str, port: int, path: str = "/readyz") -> None:
-        """Wait until a program that was started says on a port of loopback, over HTTPS, that it is ready."""
+        """Wait until a started program reports on a loopback port, over HTTPS, that it is ready."""
         self._running.await_(name, lambda: _healthy(port, path))
 
     def await_(self, name: str, true: Callable[[], bool]) -> None:
-        """Wait until something is true that a program brings about; Ended, with the end of its log, when it is not."""
+        """Wait for a condition that a program brings about; raises Ended, with the end of its log, at the timeout."""
         self._running.await_(name, true)
 
     def stop(self, name: str, how: signal.Signals = signal.SIGTERM) -> int:
@@ -77,11 +77,12 @@ class ApiServer:
         return self._running.stop(name, how)
 
     def cpu_seconds(self, name: str) -> float:
-        """How long a program that runs has had a processor."""
+        """The processor time of a running program."""
         return self._running.cpu_seconds(name)
 
     def kill_server(self) -> Callable[[], None]:
-        """Kill kube-apiserver (SIGKILL). What is returned starts it again on its etcd, and waits until it is ready."""
+        """Kill kube-apiserver (SIGKILL). Returns a function that restarts it on its etcd and waits until it is
+        ready."""
         again = self._running.kill("kube-apiserver")
 
         def restart() -> None:
@@ -91,16 +92,16 @@ class ApiServer:
         return restart
 
     def hanging(self) -> AbstractContextManager[None]:
-        """While it lasts, kube-apiserver accepts connections and says nothing."""
-        return self._running.still("kube-apiserver")
+        """Pause kube-apiserver in this context: it accepts connections and does not answer."""
+        return self._running.pause("kube-apiserver")
 
     def compact(self) -> None:
-        """Have etcd forget what was before now, as an administrator may have it by hand."""
+        """Compact etcd's history up to now, as an administrator may do by hand."""
         revision = self._etcd("/v3/kv/range", {"key": "AA=="})["header"]["revision"]
         self._etcd("/v3/kv/compaction", {"revision": revision, "physical": True})
 
     def backup(self) -> Callable[[], None]:
-        """Copy what etcd has. What is returned brings it back, and the revisions of then. Both stop the server."""
+        """Copy etcd's data. Returns a function that restores it, including its revisions. Both stop the server."""
         data, copy = self.folder / "etcd", self.folder / "backup"
         self._meanwhile(lambda: shutil.copytree(data, copy))
 
@@ -118,23 +119,23 @@ class ApiServer:
 
     def _etcd(self, path: str, body: Tree) -> Tree:
         with urllib.request.urlopen(f"{self.etcd}{path}", json.dumps(body).encode(), timeout=120) as answer:
-            told: Tree = json.loads(answer.read())
-            return told
+            response: Tree = json.loads(answer.read())
+            return response
 
     def tails(self) -> dict[str, str]:
-        """The end of what each program said, for whoever wonders what went wrong."""
+        """The end of each program's log, for failure reports."""
         return self._running.tails()
 
     def target(self, token: str = _TOKEN) -> ClusterTarget:
-        """The way here for the owner of a token, by default the administrator."""
+        """The connection for the owner of a token, by default the administrator."""
         return ClusterTarget(self.server.url, authority=self.authority.read_bytes(), token=token)
 
     def verified(self) -> ssl.SSLContext:
-        """For connections of any other client."""
+        """The TLS context for other clients."""
         return self._context
 
     def client(self, manager: str = "admin", *, token: str = _TOKEN, **more: Any) -> HttpClient:
-        """A client of ours. Use ``async with``."""
+        """A client of the project. Use ``async with``."""
         return HttpClient(self.target(token), manager, **more)
 
     def kubeconfig_of(self, user: str, token: str) -> Path:
@@ -150,28 +151,32 @@ class ApiServer:
         path.write_text(json.dumps(config))
         return path
 
-    def ask(self, method: str, path: str, body: Tree | None = None, *, token: str = _TOKEN) -> tuple[int, Tree]:
-        """One request, answered with its code and the object: for tests that are not about clients."""
+    def send_request(
+        self, method: str, path: str, body: Tree | None = None, *, token: str = _TOKEN
+    ) -> tuple[int, Tree]:
+        """One request; returns the answer's code and object: for tests that are not about clients."""
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         headers = {"Authorization": f"Bearer {token}", "Content-Type": kind, "Accept": "application/json"}
         data = None if body is None else json.dumps(body).encode()
-        asked = urllib.request.Request(f"{self.server.url}{path}", data, headers, method=method)
+        request = urllib.request.Request(f"{self.server.url}{path}", data, headers, method=method)
         try:
-            with urllib.request.urlopen(asked, context=self._context, timeout=120) as answer:
+            with urllib.request.urlopen(request, context=self._context, timeout=120) as answer:
                 return answer.status, json.loads(answer.read())
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, json.loads(error.read())
 
     def token_of(self, account: str, namespace: str = "default", seconds: int = 3600) -> str:
-        """A token of a service account, which must be there, good for so long (600 s at least)."""
+        """A token of an existing service account, valid for this many seconds (600 at least)."""
         request = {
             "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": seconds},
         }  # fmt: skip
-        code, told = self.ask("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token", request)
+        code, response = self.send_request(
+            "POST", f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token", request
+        )
         if code != 201:
-            raise LookupError(f"no token for {namespace}/{account}: {told.get('message')}")
-        return str(told["status"]["token"])
+            raise LookupError(f"no token for {namespace}/{account}: {response.get('message')}")
+        return str(response["status"]["token"])
 
 
 @contextmanager
@@ -179,15 +184,15 @@ def api_server(
     paths: dict[str, str], *flags: str, gates: Mapping[str, bool] | None = None, runtime_config: str = "",
     durable: bool = True, authorization: str = "Node,RBAC", names: Sequence[str] = (),
 ) -> Iterator[ApiServer]:  # fmt: skip
-    """Start etcd and kube-apiserver; stop them at the end. Raises RuntimeError when they do not come up.
+    """Start etcd and kube-apiserver; stop them at the end. Raises RuntimeError when they do not start.
 
-    ``gates``: feature gates. ``runtime_config``: API versions to serve, as the flag is written. Not ``durable``: etcd
-    does not wait for the disk, which no figure may be made of. ``names``: further addresses that its certificate has.
+    ``gates``: feature gates. ``runtime_config``: API versions to serve, as in the flag. If not ``durable``, etcd does
+    not sync to disk, which must not be used for measurements. ``names``: further addresses for its certificate.
     """
     with processes("kube-") as running:
         folder = running.folder
         now = datetime.now(UTC)
-        authority, mine = certificates.serving(folder / "pki", now, names)
+        authority, client_keys = certificates.serving(folder / "pki", now, names)
         accounts = certificates.issue(folder / "pki", "service-accounts", (), now)
         etcd, peer, port = (running.port() for _ in range(3))
         tokens = folder / "tokens.csv"
@@ -201,14 +206,14 @@ def api_server(
         ])  # fmt: skip
         running.start("kube-apiserver", [
             paths["kube-apiserver"], f"--etcd-servers={client}", *_listening(port),
-            f"--tls-cert-file={mine.certificate}", f"--tls-private-key-file={mine.key}",
+            f"--tls-cert-file={client_keys.certificate}", f"--tls-private-key-file={client_keys.key}",
             f"--client-ca-file={authority}", f"--token-auth-file={tokens}", f"--authorization-mode={authorization}",
             "--allow-privileged=true", "--service-account-issuer=https://kubernetes.default.svc",
             "--service-cluster-ip-range=10.96.0.0/16", f"--service-account-key-file={accounts.certificate}",
             f"--service-account-signing-key-file={accounts.key}", *_gates(gates),
             *([f"--runtime-config={runtime_config}"] if runtime_config else []), *flags,
         ])  # fmt: skip
-        server = Server("127.0.0.1", port, tls=True, token=_TOKEN)
+        server = BenchServer("127.0.0.1", port, tls=True, token=_TOKEN)
         running.await_("kube-apiserver", lambda: _healthy(port))
         yield ApiServer(running, paths, server, authority, client)
 
@@ -218,32 +223,32 @@ def plane(
     paths: dict[str, str], *flags: str, controllers: str = "*", scheduler: bool = True, runtime_config: str = "",
     gates: Mapping[str, bool] | None = None, durable: bool = False, names: Sequence[str] = (),
 ) -> Iterator[ApiServer]:  # fmt: skip
-    """A control plane that is ready, with the controllers named (none if empty) and with or without kube-scheduler.
+    """A control plane that is ready, with the named controllers (none if empty) and with or without kube-scheduler.
 
     ``controllers`` is as kube-controller-manager's flag. ``flags`` are kube-apiserver's.
     """
     with api_server(paths, *flags, gates=gates, runtime_config=runtime_config, durable=durable, names=names) as running:
-        begun = {}
+        health_ports = {}
         if controllers:
-            begun["kube-controller-manager"] = _manager(running, controllers, gates)
+            health_ports["kube-controller-manager"] = _manager(running, controllers, gates)
         if scheduler:
-            begun["kube-scheduler"] = _scheduler(running, gates)
-        for name, port in begun.items():
+            health_ports["kube-scheduler"] = _scheduler(running, gates)
+        for name, port in health_ports.items():
             running.ready(name, port, "/readyz" if name == "kube-scheduler" else "/healthz")
         if controllers and f"-{_ACCOUNTS}" not in controllers:  # without it, no pod is admitted
-            running.await_("kube-controller-manager", lambda: running.ask("GET", _DEFAULT_ACCOUNT)[0] == 200)
+            running.await_("kube-controller-manager", lambda: running.send_request("GET", _DEFAULT_ACCOUNT)[0] == 200)
         yield running
 
 
 @contextmanager
-def control_plane(paths: dict[str, str]) -> Iterator[Server]:
-    """The four programs, as the benchmark wants them: on disk. Raises RuntimeError when they do not come up."""
+def control_plane(paths: dict[str, str]) -> Iterator[BenchServer]:
+    """The four programs for the benchmark, with data on disk. Raises RuntimeError when they do not start."""
     with plane(paths, durable=True) as running:
         yield running.server
 
 
 def _manager(running: ApiServer, controllers: str, gates: Mapping[str, bool] | None) -> int:
-    """Start kube-controller-manager; the port on which it tells of its health."""
+    """Start kube-controller-manager; return the port of its health checks."""
     port = running.port()
     if _NODE_LIFECYCLE not in controllers:
         controllers = f"{controllers},-{_NODE_LIFECYCLE}"
@@ -259,7 +264,7 @@ def _manager(running: ApiServer, controllers: str, gates: Mapping[str, bool] | N
 
 
 def _scheduler(running: ApiServer, gates: Mapping[str, bool] | None) -> int:
-    """Start kube-scheduler; the port on which it tells of its health."""
+    """Start kube-scheduler; return the port of its health checks."""
     port = running.port()
     config = {
         "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
@@ -274,7 +279,7 @@ def _scheduler(running: ApiServer, gates: Mapping[str, bool] | None) -> int:
 
 
 def _listening(port: int) -> tuple[str, ...]:
-    """How one of Kubernetes' programs listens on a port that is held for it."""
+    """The options with which one of Kubernetes' programs listens on a port that is reserved for it."""
     return "--bind-address=127.0.0.1", f"--secure-port={port}", "--permit-port-sharing"
 
 
@@ -284,7 +289,7 @@ def _gates(gates: Mapping[str, bool] | None) -> list[str]:
 
 
 def _healthy(port: int, path: str = "/readyz") -> bool:
-    """Whether a program of Kubernetes answers that it is ready; most have a certificate that they signed themselves."""
+    """Whether one of Kubernetes' programs answers that it is ready; most have a self-signed certificate."""
     try:
         url = f"https://127.0.0.1:{port}{path}"
         with urllib.request.urlopen(url, context=_ANY, timeout=10) as answer:

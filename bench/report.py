@@ -1,13 +1,13 @@
-"""What the measurements say: the tables, whether both sides gave the same answers, which promises are kept."""
+"""The report of the measurements: tables, comparison of both sides' answers, and whether the targets are met."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from bench.measured import Measured
+from bench.measurement import Measurement
 from bench.shapes import DRIVER, EXPRESSIONS, SEARCH_SIZES, SEARCHES, SHAPES, SIZES, SPREAD
 
-Measurements = Mapping[str, Measured]
+Measurements = Mapping[str, Measurement]
 
 MISSING = "–"
 
@@ -21,11 +21,11 @@ def _seconds(value: float | None) -> str:
     return f"{value * 1e6:.2g} µs"
 
 
-def _quantile(measured: Measured | None, share: float) -> str:
+def _quantile(measured: Measurement | None, share: float) -> str:
     return MISSING if measured is None else _seconds(measured.quantile(share))
 
 
-def _rate(measured: Measured | None) -> str:
+def _rate(measured: Measurement | None) -> str:
     if measured is None:
         return MISSING
     if measured.rate is None:
@@ -33,31 +33,31 @@ def _rate(measured: Measured | None) -> str:
     return f"{measured.rate:,.0f}" if measured.rate >= 10 else f"{measured.rate:.2f}"
 
 
-def ratio(ours: Measured | None, theirs: Measured | None) -> float | None:
-    """How many times as fast over the pods that both finished; where upstream finished none, at least so many times.
+def ratio(allotment: Measurement | None, upstream: Measurement | None) -> float | None:
+    """The factor of speed over the pods that both finished; a lower limit where upstream finished none.
 
-    Upstream runs out of time after a prefix of the pods. Our first pods, which look at every node, weigh more in that
-    prefix than in our whole run, so it is the prefix that is compared.
+    Upstream runs out of time after a prefix of the pods. Allotment's first pods, which evaluate every node, weigh more
+    in that prefix than in its whole run, so the prefix is compared.
     """
-    if ours is None or theirs is None or not ours.seconds:
+    if allotment is None or upstream is None or not allotment.seconds:
         return None
-    both = min(len(ours.seconds), len(theirs.seconds))
+    both = min(len(allotment.seconds), len(upstream.seconds))
     if not both:
-        return theirs.unfinished / ours.seconds[0]
-    return sum(theirs.seconds[:both]) / sum(ours.seconds[:both])
+        return upstream.unfinished / allotment.seconds[0]
+    return sum(upstream.seconds[:both]) / sum(allotment.seconds[:both])
 
 
-def _ratio(ours: Measured | None, theirs: Measured | None) -> str:
-    value = ratio(ours, theirs)
-    if value is None or theirs is None:
+def _ratio(allotment: Measurement | None, upstream: Measurement | None) -> str:
+    value = ratio(allotment, upstream)
+    if value is None or upstream is None:
         return MISSING
-    at_least = "" if theirs.rate else "> "
+    at_least = "" if upstream.rate else "> "
     return f"{at_least}{value:,.0f}×" if value >= 10 else f"{at_least}{value:.1f}×"
 
 
-def same_answers(ours: Measured, theirs: Measured) -> tuple[int, int]:
-    """Of the pods that both placed: how many went to the same node and the same devices, and how many there were."""
-    pairs = list(zip(ours.placed, theirs.placed, strict=False))
+def same_answers(allotment: Measurement, upstream: Measurement) -> tuple[int, int]:
+    """Of the pods that both placed: how many got the same node and devices, and how many there were."""
+    pairs = list(zip(allotment.placed, upstream.placed, strict=False))
     return sum(a == b for a, b in pairs), len(pairs)
 
 
@@ -70,14 +70,14 @@ def _table(rows: list[list[str]]) -> Iterator[str]:
         yield "  ".join([first, *rest]).rstrip()
 
 
-def scheduling(ours: Measurements, theirs: Measurements) -> Iterator[str]:
+def scheduling(allotment: Measurements, upstream: Measurements) -> Iterator[str]:
     """The five shapes at each size."""
     head = ["SHAPE @ NODES", "PODS/S", "FIRST", "P50", "P99", "UPSTREAM", "P50", "P99", "RATIO", "SAME ANSWER"]
     rows = [head]
     for shape in SHAPES:
         for size in SIZES:
             name = f"{shape} @ {size}"
-            a, b = ours.get(name), theirs.get(name)
+            a, b = allotment.get(name), upstream.get(name)
             first = _seconds(a.seconds[0]) if a and a.seconds else MISSING
             row = [name, _rate(a), first, *(_quantile(a, q) for q in (0.5, 0.99))]
             row += [_rate(b), *(_quantile(b, q) for q in (0.5, 0.99))]
@@ -85,16 +85,16 @@ def scheduling(ours: Measurements, theirs: Measurements) -> Iterator[str]:
             rows.append([*row, _ratio(a, b), same])
     yield from _table(rows)
     yield ""
-    yield "FIRST: a shape's first pod, which looks at every node. RATIO: over the pods that both sides finished."
+    yield "FIRST: a shape's first pod, which evaluates every node. RATIO: over the pods that both sides finished."
 
 
-def searches(ours: Measurements, theirs: Measurements) -> Iterator[str]:
+def searches(allotment: Measurements, upstream_figures: Measurements) -> Iterator[str]:
     """The searches that double upstream, by number of devices."""
     rows = [["SEARCH", "N", "OURS", "UPSTREAM"]]
     for search in SEARCHES:
         for n in SEARCH_SIZES:
             name = f"{search} @ {n}"
-            a, b = ours.get(name), theirs.get(name)
+            a, b = allotment.get(name), upstream_figures.get(name)
             if a is None and b is None:
                 continue
             upstream = MISSING
@@ -104,50 +104,56 @@ def searches(ours: Measurements, theirs: Measurements) -> Iterator[str]:
     yield from _table(rows)
 
 
-def selectors(ours: Measurements, theirs: Measurements) -> Iterator[str]:
-    """What compiling and evaluating each selector costs."""
+def selectors(allotment: Measurements, upstream: Measurements) -> Iterator[str]:
+    """The cost of compiling and evaluating each selector."""
     rows = [["", "COMPILE", "UPSTREAM", "EVALUATE", "UPSTREAM", f"EACH OF {SPREAD:,}"]]
     for number, expression in enumerate(EXPRESSIONS, 1):
-        sides = [f"{what} {expression}" for what in ("compile", "evaluate")]
-        figures = [_quantile(side.get(name), 0.5) for name in sides for side in (ours, theirs)]
-        rows.append([str(number), *figures, _quantile(ours.get(f"spread {expression}"), 0.5)])
+        sides = [f"{action} {expression}" for action in ("compile", "evaluate")]
+        figures = [_quantile(side.get(name), 0.5) for name in sides for side in (allotment, upstream)]
+        rows.append([str(number), *figures, _quantile(allotment.get(f"spread {expression}"), 0.5)])
     yield from _table(rows)
     yield ""
     for number, expression in enumerate(EXPRESSIONS, 1):
         yield f"{number}  " + expression.replace(f'["{DRIVER}"]', "[…]").replace(f'"{DRIVER}"', "…")
 
 
-def promises(ours: Measurements, theirs: Measurements) -> Iterator[tuple[bool, str]]:
-    """Each promise of the project that these figures can show, and whether it is kept."""
+def targets(allotment: Measurements, upstream: Measurements) -> Iterator[tuple[bool, str]]:
+    """Each target of the project that these figures cover, and whether it is met."""
     largest = SIZES[-1]
     for shape in SHAPES:
         name = f"{shape} @ {largest}"
-        value = ratio(ours.get(name), theirs.get(name))
+        value = ratio(allotment.get(name), upstream.get(name))
         if value is not None:
             yield value >= 20, f"{shape}: at least 20 times upstream's pods/s at {largest:,} nodes ({value:,.0f}×)"
     for shape in SHAPES:
-        small, large = (ours.get(f"{shape} @ {size}") for size in (SIZES[0], largest))
+        small, large = (allotment.get(f"{shape} @ {size}") for size in (SIZES[0], largest))
         middle = (small and small.quantile(0.5), large and large.quantile(0.5))
         mean = (small and small.rate, large and large.rate)
         if middle[0] and middle[1] and mean[0] and mean[1]:
             growth = middle[1] / middle[0]
-            # The mean has the first pod of a shape in it, which looks at every node.
+            # The mean includes the first pod of a shape, which evaluates every node.
             text = f"{shape}: a pod costs at most twice as much at {largest:,} nodes as at {SIZES[0]}"
             yield growth <= 2, f"{text} (half of the pods {growth:.1f}×, the mean {mean[0] / mean[1]:.1f}×)"
     for search in SEARCHES:
-        last = ours.get(f"{search} @ {SEARCH_SIZES[-1]}")
+        last = allotment.get(f"{search} @ {SEARCH_SIZES[-1]}")
         cost = last and last.quantile(0.5)
         if cost:
             yield cost <= 5e-3, f"{search}: at most 5 ms at n = {SEARCH_SIZES[-1]} ({_seconds(cost)})"
-    for what, limit, text in (
+    for action, limit, text in (
         ("compile", 1e-3, "compiling a selector takes at most 1 ms"),
         ("evaluate", 3e-6, "evaluating it on a device, with its exact cost, at most 3 µs"),
-        ("spread", 0.05e-6, f"answering for one of {SPREAD:,} devices at most 0.05 µs"),
+        ("spread", 0.05e-6, f"evaluating one of {SPREAD:,} devices at most 0.05 µs"),
     ):
-        worst = max((m.quantile(0.5) or 0 for name, m in ours.items() if name.startswith(f"{what} ")), default=None)
+        worst = max(
+            (m.quantile(0.5) or 0 for name, m in allotment.items() if name.startswith(f"{action} ")), default=None
+        )
         if worst is not None:
             yield worst <= limit, f"{text} ({_seconds(worst)})"
-    compared = [same_answers(ours[name], theirs[name]) for name in ours if name in theirs and theirs[name].placed]
+    compared = [
+        same_answers(allotment[name], upstream[name])
+        for name in allotment
+        if name in upstream and upstream[name].placed
+    ]
     if compared:
         same, total = map(sum, zip(*compared, strict=True))
         yield same == total, f"the same node and devices as upstream for every pod ({same:,} of {total:,})"

@@ -1,4 +1,4 @@
-"""An API server to measure, and how to reach it."""
+"""An API server to measure, and how to connect to it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import NamedTuple
 from bench.http_load import context
 
 
-class Server(NamedTuple):
-    """Where it is and who asks: by token, or by a client certificate (files in PEM)."""
+class BenchServer(NamedTuple):
+    """Its address and the client's credentials: a token, or a client certificate (PEM files)."""
 
     host: str
     port: int
@@ -25,10 +25,10 @@ class Server(NamedTuple):
 
     @property
     def headers(self) -> dict[str, str]:
-        """What every request says."""
+        """The headers of every request."""
         named = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         return {**named, "Content-Type": "application/json", "Accept": "application/json"}
 
     def context(self) -> ssl.SSLContext | None:
-        """For connections with TLS; any server is believed."""
+        """The TLS context; the server is not verified."""
         return context("", self.certificate, self.key) if self.tls else None

@@ -1,9 +1,9 @@
 """The benchmark's input: clusters and the pods that arrive on them, as Kubernetes JSON.
 
-Both sides read the same files, so that neither is favoured by its own loader. The five shapes are those on which the
-allocator of kube-scheduler 1.36.2 was measured before this project began; the searches are those on which it doubles
-its work with each device. Nodes are not all alike: one in ten has T4s, three have A100s, the rest H100s; every device
-has its own uuid and PCI address, as real ones do.
+Both sides read the same files, so that neither has an advantage from its own loader. The allocator of kube-scheduler
+1.36.2 was measured on the five shapes before this project began; the searches are those on which its work doubles with
+each device. Nodes differ: one in ten has T4s, three have A100s, the rest H100s; every device has its own uuid and PCI
+address, as real ones do.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ Object = dict[str, Any]
 
 DRIVER = "gpu.example.com"
 SIZES = (100, 1000, 5000)
-#: Of these the last is what the project promises.
+#: The last of these is the project's target.
 SEARCH_SIZES = (8, 12, 16, 20, 22, 24, 32, 48, 64)
 #: The API allows no more devices in one claim.
 CLAIM_LIMIT = 32
 
-#: What kube-scheduler 1.36 passes to its allocator by default.
+#: The features that kube-scheduler 1.36 enables in its allocator by default.
 FEATURES = {
     "adminAccess": True,
     "consumableCapacity": True,
@@ -150,7 +150,7 @@ SAME_ROOT = [{"matchAttribute": "resource.kubernetes.io/pcieRoot"}]
 ANY_LARGE_GPU = [_claim(_request("gpu", expression=MEMORY.format("40Gi")))]
 UNSATISFIABLE = "unsatisfiable"
 
-#: name -> (claims of each pod, pods that a node takes, seconds upstream may use at 100, 1,000 and 5,000 nodes)
+#: name -> (claims of each pod, pods that fit on a node, seconds upstream may use at 100, 1,000 and 5,000 nodes)
 SHAPES: dict[str, tuple[list[Object], float, tuple[float, float, float]]] = {
     "1 GPU by CEL": (ANY_LARGE_GPU, 7.2, (4, 5, 6)),
     "4 GPUs, one pcieRoot": (
@@ -179,13 +179,13 @@ SHAPES: dict[str, tuple[list[Object], float, tuple[float, float, float]]] = {
         4,
         (4, 6, 14),
     ),
-    # Between two of these a pod of the first shape is placed, so that a refusal cannot simply be remembered.
+    # Between two of these a pod of the first shape is placed, so that a refusal cannot simply be cached.
     UNSATISFIABLE: ([_claim(_request("gpu", expression=PRODUCT.format("B200")))], 7.2, (4, 5, 8)),
 }
 
 
 def _pods(name: str, nodes: int) -> int:
-    """As many pods as fill 60 % of the cluster; upstream comes as far as its time allows."""
+    """As many pods as fill 60 % of the cluster; upstream places as many as its time allows."""
     return int(nodes * SHAPES[name][1] * 0.6)
 
 
@@ -221,7 +221,7 @@ def scheduling() -> Iterator[Object]:
 
 
 def _spread(wanted: int) -> list[Object]:
-    """As many devices over as few claims as the limit per claim allows."""
+    """Distribute this many devices over as few claims as the limit per claim allows."""
     counts = [min(CLAIM_LIMIT, wanted - i) for i in range(0, wanted, CLAIM_LIMIT)]
     return [_claim(_request("gpus", count=count), name=f"claim-{i}") for i, count in enumerate(counts)]
 
@@ -231,7 +231,7 @@ def _one_more_than_free(n: int) -> tuple[list[int], list[Object]]:
 
 
 def _equal_roots(n: int) -> tuple[list[int], list[Object]]:
-    # A constraint binds one claim, so that 32 devices, half of 62, is as far as this one goes.
+    # A constraint applies to one claim, so 32 devices, half of 62, are the maximum here.
     half = min(n // 2, CLAIM_LIMIT - 1)
     return [half, half], [_claim(_request("gpus", count=half + 1), constraints=SAME_ROOT)]
 
@@ -243,7 +243,7 @@ def _two_of_k(n: int) -> tuple[list[int], list[Object]]:
     return [2 * k - 1], claims
 
 
-#: name -> function of n giving the devices free on each PCIe root of one node, and the pod's claims
+#: name -> function of n that returns the free devices on each PCIe root of one node, and the pod's claims
 SEARCHES = {
     "n free, n+1 wanted": _one_more_than_free,
     "matchAttribute, two equal roots": _equal_roots,
@@ -272,7 +272,7 @@ def searches(limit_seconds: float = 3) -> Iterator[Object]:
             yield _cluster(1, iter([_slice("node-0000-gpus", "node-0000", 1, devices=devices)]), [case])
 
 
-#: Devices for which one selector is asked at once.
+#: The number of devices on which one selector is evaluated.
 SPREAD = 40_000
 EXPRESSIONS = (
     f'device.driver == "{DRIVER}" && device.attributes["{DRIVER}"].type == "gpu"',
@@ -291,7 +291,7 @@ def selectors() -> Object:
 
 
 def write(path: Path, clusters: Iterator[Object]) -> None:
-    """Write clusters one a line."""
+    """Write clusters, one per line."""
     with path.open("w", encoding="utf-8") as file:
         for cluster in clusters:
             json.dump(cluster, file, separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""What every test may use: the shared data, Hypothesis' bounds, the vector scores in the closing summary."""
+"""Fixtures and settings of all tests: the shared data, Hypothesis' limits, the vector scores in the closing summary."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# No deadline: a loaded machine is not a defect. Bounded: the whole suite must stay a matter of minutes.
+# No deadline: a loaded machine is not a defect. Few examples, because the whole suite must take minutes only.
 settings.register_profile(
     "bounded", max_examples=60, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
-# Continuous integration draws the same examples each time, so that red means the change and not the dice.
+# Continuous integration uses the same examples each time, so that a failure is caused by the change.
 settings.register_profile("ci", parent=settings.get_profile("bounded"), derandomize=True, database=None)
 settings.load_profile("ci" if os.environ.get("CI") else "bounded")
 
-# A pipe has no width, whoever's shell or process of tests says otherwise.
+# A pipe has no width, whatever the shell or the test process sets.
 os.environ.pop("COLUMNS", None)
 
-#: What a test's report carries a line for the closing summary under; reports come from every process of tests.
+#: The property of a test report with a line for the closing summary; reports come from every worker process.
 SCORE = "score"
 _MISSING = "shared data missing: "
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """What needs Kubernetes' own programs is tried when it is asked for: ``make test-kube``."""
+    """Tests that need Kubernetes' own programs run only when they are requested: ``make test-kube``."""
     kube = Path(__file__).parent / "kube"
     if collection_path != kube:
         return None
-    asked = (config.invocation_params.dir / argument.partition("::")[0] for argument in config.args)
-    return None if any(path.resolve().is_relative_to(kube.resolve()) for path in asked) else True
+    requested = (config.invocation_params.dir / argument.partition("::")[0] for argument in config.args)
+    return None if any(path.resolve().is_relative_to(kube.resolve()) for path in requested) else True
 
 
 def _shared_root() -> Path:
@@ -44,7 +44,8 @@ def _shared_root() -> Path:
 
 @pytest.fixture(scope="session")
 def shared() -> Callable[[str], Path]:
-    """Find a file of the shared upstream data (``../shared`` beside the project); skip, naming it, where it is not."""
+    """Find a file of the shared upstream data (``../shared`` next to the project); skip the test, naming the file, if
+    missing."""
     root = _shared_root()
 
     def find(relative: str) -> Path:

@@ -1,6 +1,6 @@
-"""Kinds that others define: their CustomResourceDefinitions, out of the Go modules in which these are published.
+"""Third-party kinds: their CustomResourceDefinitions, from the Go modules in which these are published.
 
-A module is fetched as Go fetches it, into Go's own cache, and must be what its digest says; nothing of it is kept here.
+A module is downloaded by Go into Go's own cache, and must have the recorded digest; the project contains no copy of it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from allotment.model.trees import Tree
 
 
 class Module(NamedTuple):
-    """``digest``: as go.sum has it. ``files``: how the paths of those that are wanted begin."""
+    """``digest``: as in go.sum. ``files``: the path prefixes of the wanted files."""
 
     name: str
     version: str
@@ -47,7 +47,8 @@ CERTIFICATES: Final = Module(
 
 
 def definitions(module: Module) -> Mapping[str, Tree]:
-    """By kind. The test is skipped, saying so, where they cannot be had; others than the pinned ones are a failure."""
+    """The definitions by kind. The test is skipped with a message if they cannot be downloaded; a wrong digest is a
+    failure."""
     found = _definitions(module)
     if isinstance(found, str):
         pytest.skip(found)
@@ -59,19 +60,17 @@ def _definitions(module: Module) -> Mapping[str, Tree] | str:
     name = f"{module.name}@{module.version}"
     go = shutil.which("go")
     if go is None:
-        return f"Go is not there: the definitions of {name} cannot be had, and NOTHING IS CHECKED against them"
+        return f"Go not found: the definitions of {name} cannot be downloaded, and NOTHING IS CHECKED against them"
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [go, "mod", "download", "-json", name], cwd=folder, capture_output=True, check=False, timeout=120
         )
     try:
-        told = json.loads(done.stdout)
-        archive = Path(told["Zip"])  # it is there even where the module wants a newer Go
+        info = json.loads(done.stdout)
+        archive = Path(info["Zip"])  # the module is downloaded even where it requires a newer Go
     except (ValueError, KeyError):
-        return f"{name} cannot be had: {(done.stderr or done.stdout).decode()[-300:]}"
-    assert told.get("Sum") == module.digest, (
-        f"{name} is not what it was when its digest was written down: {told.get('Sum')}"
-    )
+        return f"{name} cannot be downloaded: {(done.stderr or done.stdout).decode()[-300:]}"
+    assert info.get("Sum") == module.digest, f"{name} does not match its recorded digest: {info.get('Sum')}"
     found: dict[str, Tree] = {}
     with zipfile.ZipFile(archive) as file:
         for path in file.namelist():

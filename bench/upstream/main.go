@@ -1,8 +1,8 @@
 // Upstream's side of the benchmark: reads the clusters and pods that bench/shapes.py writes, places the pods with the
 // allocator of kube-scheduler, and prints one JSON line per case.
 //
-// It does per pod what the scheduler plugin does, on one goroutine: copy the state so far, make an allocator over all
-// slices, then try node after node from a rotating start until one fits.
+// For each pod it does what the scheduler plugin does, on one goroutine: copy the current state, create an allocator
+// over all slices, then try node after node from a rotating start until one fits.
 package main
 
 import (
@@ -31,7 +31,7 @@ type benchCase struct {
 	Claims []*resourceapi.ResourceClaim `json:"claims"`
 	// Background are the claims of another pod that is placed, untimed, before each one, so that the cluster changes.
 	Background []*resourceapi.ResourceClaim `json:"background"`
-	// LimitSeconds ends the case early; the pod under way is then counted as unfinished.
+	// LimitSeconds ends the case early; the pod in progress then counts as unfinished.
 	LimitSeconds float64 `json:"limitSeconds"`
 }
 
@@ -49,7 +49,7 @@ type outcome struct {
 	Seconds []float64 `json:"seconds"`
 	// Placed, per finished pod: the node and then driver/pool/device of each result; empty when none fits.
 	Placed [][]string `json:"placed"`
-	// Unfinished is the time spent on the pod during which the limit struck, or 0.
+	// Unfinished is the time spent on the pod during which the limit was reached, or 0.
 	Unfinished float64 `json:"unfinished"`
 }
 
@@ -75,7 +75,7 @@ func snapshot(s structured.AllocatedState) structured.AllocatedState {
 	}
 }
 
-// side is one case under way.
+// side is one case in progress.
 type side struct {
 	cluster  *cluster
 	celCache *cel.Cache
@@ -84,7 +84,7 @@ type side struct {
 	next int
 }
 
-// place finds the first node that fits and books what was allocated there. It returns the node and the devices, or
+// place finds the first node that fits and records the allocation there. It returns the node and the devices, or
 // nothing if no node fits.
 func (s *side) place(ctx context.Context, claims []*resourceapi.ResourceClaim) ([]string, error) {
 	c := s.cluster
@@ -163,7 +163,7 @@ type selectors struct {
 
 const rounds = 20
 
-// runSelectors reports, per expression, how long compiling took, and evaluating on one device: the mean of each round.
+// runSelectors reports, per expression, the time of compiling it and of evaluating it on one device: each round's mean.
 func runSelectors(path string, out *json.Encoder) error {
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -1,6 +1,6 @@
-"""A small GPU application to share GPUs with: pictures of the Mandelbrot set, a new one every ten seconds, over HTTP.
+"""A small GPU application for sharing examples: serves pictures of the Mandelbrot set over HTTP, a new one every 10 s.
 
-``python -m gpu_fractal`` serves them on port 5000. Each picture says which device drew it and how that device is
-shared. Nothing else of allotment is imported here: this is what runs inside the containers of the examples.
-:class:`gpu_fractal.site.Site` is the same without a socket.
+``python -m gpu_fractal`` serves them on port 5000. Each picture shows the device that drew it and how the device is
+shared. The containers of the examples run this package; it imports no other part of Allotment.
+:class:`gpu_fractal.site.Site` is the application without a socket.
 """

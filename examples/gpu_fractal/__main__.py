@@ -10,9 +10,11 @@ from gpu_fractal.settings import VARIABLES
 
 
 def main() -> int:
-    """Serve; everything is told by variables."""
+    """Serve, configured by environment variables."""
     if len(sys.argv) > 1:
-        sys.stdout.write(f"python -m gpu_fractal takes no arguments; variables it reads:\n\n{VARIABLES}\n")
+        sys.stdout.write(
+            f"python -m gpu_fractal takes no arguments; it reads these environment variables:\n\n{VARIABLES}\n"
+        )
         return 0 if sys.argv[1] in ("-h", "--help") else 2
     return serve(os.environ)
 

@@ -1,4 +1,4 @@
-"""Which way of drawing is taken: a simulated GPU that was given, a real one that is there, else the processor."""
+"""Chooses the backend: the container's simulated GPU, a real GPU if available, or the CPU."""
 
 from __future__ import annotations
 
@@ -6,63 +6,63 @@ import os
 from collections.abc import Callable
 from typing import Final
 
-from gpu_fractal.about import About, about_cuda, about_simulated
-from gpu_fractal.drawing import Backend, Unavailable
+from gpu_fractal.device_info import DeviceInfo, cuda_device_info, simulated_device_info
+from gpu_fractal.drawing import Backend, UnavailableError
 from gpu_fractal.on_cupy import cupy_backend
 from gpu_fractal.on_numba import numba_backend
 from gpu_fractal.on_numpy import numpy_backend
 from gpu_fractal.on_python import python_backend
-from gpu_fractal.on_simulation import Refused, SimulatedGpu, simulated_backend
-from gpu_fractal.settings import Settings, Unreadable
+from gpu_fractal.on_simulation import GpuError, SimulatedGpu, simulated_backend
+from gpu_fractal.settings import SettingError, Settings
 
 _CPU: Final[dict[str, Callable[[], Backend]]] = {"numpy": numpy_backend, "python": python_backend}
 _GPU: Final[dict[str, Callable[[], Backend]]] = {"cupy": cupy_backend, "numba": numba_backend}
 
 
-def choose(settings: Settings) -> tuple[Backend, About, SimulatedGpu | None]:
-    """The best way of drawing there is, or the one asked for; what it is; and the simulated GPU, to be closed.
+def choose_backend(settings: Settings) -> tuple[Backend, DeviceInfo, SimulatedGpu | None]:
+    """Return the requested or the best available backend, its device, and the simulated GPU, which must be closed.
 
-    Raises Unavailable if that one is not there, Unreadable if there is no such, Refused if the simulated GPU that was
-    given does not let the program in.
+    Raises UnavailableError if the requested backend is not available, SettingError if it does not exist, GpuError if
+    the simulated GPU rejects the program.
     """
-    known = {**_GPU, **_CPU}
+    backends = {**_GPU, **_CPU}
     name = settings.backend
-    if name not in ("", "simulated", *known):
-        raise Unreadable(f"BACKEND: wanted one of {', '.join((*known, 'simulated'))}, found {name!r}")
+    if name not in ("", "simulated", *backends):
+        raise SettingError(f"BACKEND: expected one of {', '.join((*backends, 'simulated'))}, found {name!r}")
     if name == "simulated" or (settings.gpu and not name and not settings.force_cpu):
         return _simulated(settings)
     if name:
-        return *_described(known[name]()), None
-    for make in (*(() if settings.force_cpu else _GPU.values()), *_CPU.values()):
+        return *_with_device_info(backends[name]()), None
+    for create in (*(() if settings.force_cpu else _GPU.values()), *_CPU.values()):
         try:
-            return *_described(make()), None
-        except Unavailable:
+            return *_with_device_info(create()), None
+        except UnavailableError:
             continue
-    raise AssertionError("Python is always there")
+    raise AssertionError("the Python backend is always available")
 
 
-def processor() -> Backend:
-    """The best way of drawing without a GPU."""
+def cpu_backend() -> Backend:
+    """Return the best available backend without a GPU."""
     try:
         return numpy_backend()
-    except Unavailable:
+    except UnavailableError:
         return python_backend()
 
 
-def _simulated(settings: Settings) -> tuple[Backend, About, SimulatedGpu]:
+def _simulated(settings: Settings) -> tuple[Backend, DeviceInfo, SimulatedGpu]:
     if not settings.gpu:
-        raise Unavailable("ALLOTMENT_GPU is not set: this container has no simulated GPU")
+        raise UnavailableError("ALLOTMENT_GPU is not set: this container has no simulated GPU")
     gpu = SimulatedGpu(settings.gpu, settings.threads)
     try:
-        gpu.ask({"allocate": settings.memory})
-    except Refused:
+        gpu.call({"allocate": settings.memory})
+    except GpuError:
         gpu.close()
         raise
-    backend = simulated_backend(gpu, processor(), settings.work, settings.breadth)
-    return backend, about_simulated(gpu.described), gpu
+    backend = simulated_backend(gpu, cpu_backend(), settings.work, settings.breadth)
+    return backend, simulated_device_info(gpu.description), gpu
 
 
-def _described(backend: Backend) -> tuple[Backend, About]:
+def _with_device_info(backend: Backend) -> tuple[Backend, DeviceInfo]:
     if backend.name in _CPU:
-        return backend, About(backend.device, strategy="no GPU")
-    return backend, about_cuda(backend.device, backend.multiprocessors, backend.memory, os.environ)
+        return backend, DeviceInfo(backend.device, strategy="no GPU")
+    return backend, cuda_device_info(backend.device, backend.multiprocessors, backend.memory, os.environ)

@@ -1,7 +1,7 @@
-"""What all ways of drawing have in common: the size of a picture, its colours, and how points are counted.
+"""The types that all backends share: the size of a picture, the mapping of counts to colours, and the backend.
 
-A point's *count* is after how many steps it escapes, with a fraction, so that colours change smoothly; it is negative
-for points that do not. Which counts get which colours is fitted to the picture: a few points are looked at first.
+The *count* of a point is the number of steps after which it escapes, with a fraction, so that colours change smoothly;
+it is negative for points that do not escape. The mapping to colours is fitted to a probe of a few points.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from gpu_fractal.places import View
+from gpu_fractal.locations import View
 from gpu_fractal.schemes import SHADES
 
-#: Points further than this from 0 have escaped. Larger than needed (2), so that the fraction is smooth.
+#: Points further than this from 0 have escaped. Larger than necessary (2), so that the fraction is smooth.
 RADIUS: Final = 64.0
 INSIDE: Final = -1.0
 
-#: What part of a probe may lie inside, and how many different shades it must have, for a picture to be worth drawing.
-_MOST_INSIDE: Final = 0.3
-_LEAST_SPREAD: Final = 0.25
+#: The maximum fraction of inside points in a probe, and its minimum spread of counts, for a picture worth drawing.
+_MAX_INSIDE: Final = 0.3
+_MIN_SPREAD: Final = 0.25
 
 
 class Size(NamedTuple):
@@ -31,24 +31,24 @@ class Size(NamedTuple):
 
 
 class Tones(NamedTuple):
-    """How counts become colours: from the logarithm of the count to a place on the palette, which is a circle."""
+    """Maps the logarithm of a count to a position on the palette, which is circular."""
 
     low: float
     scale: float
     phase: float
 
     def shade(self, count: float) -> int:
-        """The palette's entry for a count; the last one is the inside."""
+        """Return the palette index for a count; the last entry is for the inside."""
         if count < 0:
             return SHADES
         return int(((math.log(count + 1) - self.low) * self.scale + self.phase) * SHADES) % SHADES
 
 
 class Backend(NamedTuple):
-    """A way to draw. ``device``: what it draws on. Both functions may be called from any thread, one at a time.
+    """A drawing implementation and its device. Both functions can be called from any thread, one call at a time.
 
-    ``counts`` gives the counts of all points of a small picture, row by row; ``draw`` the pixels of a whole one. Of a
-    real GPU: its multiprocessors and its memory in bytes.
+    ``counts`` returns the counts of all points of a small picture, row by row; ``draw`` returns the pixels of a whole
+    picture. ``multiprocessors`` and ``memory`` (in bytes) describe a real GPU.
     """
 
     name: str
@@ -59,16 +59,16 @@ class Backend(NamedTuple):
     memory: int = 0
 
 
-class Unavailable(Exception):
-    """A way of drawing that cannot be used here; the text says what is missing."""
+class UnavailableError(Exception):
+    """Raised for a backend that is not available; the message says what is missing."""
 
 
-def tones(counts: Sequence[float], phase: float, rounds: float) -> Tones | None:
-    """Tones that spread the counts of a probe over so many rounds of the palette; None if there is little to see."""
+def fit_tones(counts: Sequence[float], phase: float, rounds: float) -> Tones | None:
+    """Return tones that spread a probe's counts over ``rounds`` cycles of the palette; None if the spread is small."""
     outside = sorted(math.log(count + 1) for count in counts if count >= 0)
-    if len(outside) < len(counts) * (1 - _MOST_INSIDE):
+    if len(outside) < len(counts) * (1 - _MAX_INSIDE):
         return None
     low, high = outside[len(outside) // 50], outside[-1 - len(outside) // 50]
-    if high - low < _LEAST_SPREAD:
+    if high - low < _MIN_SPREAD:
         return None
     return Tones(low, rounds / (high - low), phase)

@@ -1,18 +1,19 @@
-"""Letters as a pen draws them: the strokes of each character.
+"""The stroke font of the captions.
 
-A stroke is points of two digits, across and down, in base 36; capitals reach from 0 to ``c``, small letters from 4,
-and tails go down to ``g``. ``~`` before a stroke rounds its corners, ``@`` also closes it; one point twice is a dot.
+A stroke is a sequence of points with two base-36 digits, x and y; capitals have y from 0 to ``c``, small letters from
+4, and descenders end at ``g``. ``~`` before a stroke rounds its corners, ``@`` also closes it; a repeated point is a
+dot.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-#: What is drawn for characters that are not here.
+#: The glyph of unknown characters.
 UNKNOWN: Final = ("000c7c7000",)
 
-#: Characters that look like others.
-ALIKE: Final = {"–": "-", "—": "-", "’": "'", "“": '"', "”": '"'}
+#: Characters that are drawn like other characters.
+EQUIVALENTS: Final = {"–": "-", "—": "-", "’": "'", "“": '"', "”": '"'}
 
 STROKES: Final[dict[str, tuple[str, ...]]] = {
     " ": (),

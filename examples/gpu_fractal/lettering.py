@@ -1,4 +1,4 @@
-"""Writing on pictures: strokes of a round pen, with soft edges, at any size."""
+"""Draws text on pictures: antialiased strokes of a round pen, at any size."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from functools import cache
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from gpu_fractal.glyphs import ALIKE, STROKES, UNKNOWN
+from gpu_fractal.glyphs import EQUIVALENTS, STROKES, UNKNOWN
 from gpu_fractal.schemes import Rgb
 
-#: Units of a capital's height; between letters; of a space; of the pen's breadth.
+#: In glyph units: the height of a capital, the gap between letters, the width of a space, the width of the pen.
 _CAPITAL: Final = 12
 _GAP: Final = 3.4
 _SPACE: Final = 5.0
 _PEN: Final = 1.75
-#: How often corners are cut to make them round.
+#: The number of corner-cutting iterations for rounded strokes.
 _ROUNDINGS: Final = 3
 
 _Point = tuple[float, float]
 _Segment = tuple[float, float, float, float]
 
 
-class _Glyph(NamedTuple):
+class _RenderedGlyph(NamedTuple):
     """A drawn character: how much of each pixel is covered (0 to 255), as (across, down, covered) from the baseline."""
 
     advance: float
@@ -31,14 +31,14 @@ class _Glyph(NamedTuple):
 
 
 def text_width(text: str, height: float) -> int:
-    """How many pixels a text takes at a height of its capitals."""
+    """Return the width of a text in pixels; ``height`` is that of capitals."""
     return math.ceil(sum(_glyph(letter, height).advance for letter in text) - (_GAP - _PEN) * height / _CAPITAL)
 
 
-def write(
+def draw_text(
     pixels: bytearray, width: int, text: str, x: int, baseline: int, height: float, colour: Rgb = (255, 255, 255)
 ) -> None:
-    """Write on red, green and blue bytes, ``width`` to a row. What lies outside is left out.
+    """Draw text on RGB pixels with ``width`` pixels per row. Parts outside the picture are clipped.
 
     ``height`` is that of capitals; the pen's middle runs along the baseline.
     """
@@ -50,18 +50,18 @@ def write(
         for across, down, covered in glyph.pixels:
             column, row = left + across, baseline + down
             if 0 <= column < width and 0 <= row < rows:
-                at = 3 * (row * width + column)
-                for part in range(3):
-                    pixels[at + part] += (colour[part] - pixels[at + part]) * covered // 255
+                offset = 3 * (row * width + column)
+                for channel in range(3):
+                    pixels[offset + channel] += (colour[channel] - pixels[offset + channel]) * covered // 255
         pen += glyph.advance
 
 
 @cache
-def _glyph(letter: str, height: float) -> _Glyph:
+def _glyph(letter: str, height: float) -> _RenderedGlyph:
     unit = height / _CAPITAL
-    strokes = [_points(stroke) for stroke in STROKES.get(ALIKE.get(letter, letter), UNKNOWN)]
+    strokes = [_points(stroke) for stroke in STROKES.get(EQUIVALENTS.get(letter, letter), UNKNOWN)]
     if not strokes:
-        return _Glyph(_SPACE * unit, ())
+        return _RenderedGlyph(_SPACE * unit, ())
     right = max(x for stroke in strokes for x, _ in stroke)
     segments = [segment for stroke in strokes for segment in _segments(stroke, unit)]
     radius = max(_PEN * unit / 2, 0.55)
@@ -74,19 +74,19 @@ def _glyph(letter: str, height: float) -> _Glyph:
             covered = round(255 * min(max(radius + 0.5 - distance, 0.0), 1.0))
             if covered:
                 pixels.append((across, down, covered))
-    return _Glyph((right + _GAP) * unit, tuple(pixels))
+    return _RenderedGlyph((right + _GAP) * unit, tuple(pixels))
 
 
 def _points(stroke: str) -> list[_Point]:
-    """The points of a stroke, rounded as it says, in units from the left end of the baseline."""
-    way, digits = (stroke[0], stroke[1:]) if stroke[0] in "~@" else ("", stroke)
+    """Return the points of a stroke, rounded if specified, in units from the left end of the baseline."""
+    style, digits = (stroke[0], stroke[1:]) if stroke[0] in "~@" else ("", stroke)
     points = [(float(int(x, 36)), float(int(y, 36) - _CAPITAL)) for x, y in zip(digits[::2], digits[1::2], strict=True)]
-    for _ in range(_ROUNDINGS if way else 0):
-        points = list(_cut(points, closed=way == "@"))
-    return [*points, points[0]] if way == "@" else points
+    for _ in range(_ROUNDINGS if style else 0):
+        points = list(_cut_corners(points, closed=style == "@"))
+    return [*points, points[0]] if style == "@" else points
 
 
-def _cut(points: list[_Point], *, closed: bool) -> Iterator[_Point]:
+def _cut_corners(points: list[_Point], *, closed: bool) -> Iterator[_Point]:
     """Cut each corner at a quarter of its sides (Chaikin); the ends of an open stroke stay."""
     sides = list(zip(points, [*points[1:], points[0]] if closed else points[1:], strict=False))
     if not closed:

@@ -1,13 +1,13 @@
-"""Drawing on an NVIDIA GPU with CuPy: one kernel counts, CuPy's arrays do the colours."""
+"""The CuPy backend for NVIDIA GPUs: one kernel computes the counts, array operations the colours."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Final
 
-from gpu_fractal.drawing import RADIUS, Backend, Size, Tones, Unavailable
-from gpu_fractal.on_numpy import painted
-from gpu_fractal.places import View
+from gpu_fractal.drawing import RADIUS, Backend, Size, Tones, UnavailableError
+from gpu_fractal.locations import View
+from gpu_fractal.on_numpy import colourize
 
 _KERNEL: Final = """
     double cx = left + (i % across) * step, cy = top - (i / across) * step;
@@ -25,15 +25,15 @@ _KERNEL: Final = """
 
 
 def cupy_backend() -> Backend:
-    """CuPy on the first GPU that the container sees. Raises Unavailable."""
+    """Return the backend for the first GPU visible to the container. Raises UnavailableError."""
     try:
         import cupy
     except ImportError:
-        raise Unavailable("CuPy is not installed") from None
+        raise UnavailableError("CuPy is not installed") from None
     try:
         properties = cupy.cuda.runtime.getDeviceProperties(0)
     except cupy.cuda.runtime.CUDARuntimeError as error:
-        raise Unavailable(f"CuPy finds no GPU: {error}") from None
+        raise UnavailableError(f"CuPy finds no GPU: {error}") from None
     parameters = "float64 left, float64 top, float64 step, int64 across, int32 limit, float64 radius"
     kernel = cupy.ElementwiseKernel(parameters, "float32 count", _KERNEL, "count_steps")
 
@@ -46,11 +46,11 @@ def cupy_backend() -> Backend:
         return counts
 
     def counts(view: View, size: Size) -> Sequence[float]:
-        found: Sequence[float] = counts_of(view, size).get().tolist()
-        return found
+        values: Sequence[float] = counts_of(view, size).get().tolist()
+        return values
 
     def draw(view: View, size: Size, tones: Tones, palette: bytes) -> bytearray:
-        return bytearray(painted(cupy, counts_of(view, size), size, tones, palette).get().tobytes())
+        return bytearray(colourize(cupy, counts_of(view, size), size, tones, palette).get().tobytes())
 
     name, count, memory = (properties[key] for key in ("name", "multiProcessorCount", "totalGlobalMem"))
     return Backend("cupy", name.decode(), counts, draw, int(count), int(memory))

@@ -1,4 +1,4 @@
-"""Drawing on an NVIDIA GPU with Numba: a kernel in Python counts, NumPy does the colours."""
+"""The Numba backend for NVIDIA GPUs: a kernel in Python computes the counts, NumPy the colours."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from gpu_fractal.drawing import INSIDE, RADIUS, Backend, Size, Tones, Unavailable
-from gpu_fractal.on_numpy import painted
-from gpu_fractal.places import View
+from gpu_fractal.drawing import INSIDE, RADIUS, Backend, Size, Tones, UnavailableError
+from gpu_fractal.locations import View
+from gpu_fractal.on_numpy import colourize
 
 _BLOCK: Final = 256
 
 
 def numba_backend() -> Backend:
-    """Numba on the first GPU that the container sees. Raises Unavailable."""
+    """Return the backend for the first GPU visible to the container. Raises UnavailableError."""
     try:
         import numpy as np
         from numba import cuda
     except ImportError:
-        raise Unavailable("Numba is not installed") from None
+        raise UnavailableError("Numba is not installed") from None
     if not cuda.is_available():
-        raise Unavailable("Numba finds no GPU")
+        raise UnavailableError("Numba finds no GPU")
     kernel = cuda.jit(_kernel(cuda))
     device = cuda.get_current_device()
     name = device.name.decode() if isinstance(device.name, bytes) else str(device.name)
@@ -36,11 +36,11 @@ def numba_backend() -> Backend:
         return counts.copy_to_host()
 
     def counts(view: View, size: Size) -> Sequence[float]:
-        found: Sequence[float] = counts_of(view, size).tolist()
-        return found
+        values: Sequence[float] = counts_of(view, size).tolist()
+        return values
 
     def draw(view: View, size: Size, tones: Tones, palette: bytes) -> bytearray:
-        return bytearray(painted(np, counts_of(view, size), size, tones, palette).tobytes())
+        return bytearray(colourize(np, counts_of(view, size), size, tones, palette).tobytes())
 
     return Backend("numba", name, counts, draw, int(device.MULTIPROCESSOR_COUNT), memory)
 

@@ -1,4 +1,4 @@
-"""Drawing with nothing but Python, where there is no NumPy either: small pictures, and patience."""
+"""The pure Python backend, for environments without NumPy: limited resolution and step count."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gpu_fractal.drawing import INSIDE, RADIUS, Backend, Size, Tones
-from gpu_fractal.places import View
+from gpu_fractal.locations import View
 
-#: Points of a picture at most; those of a larger one are drawn as squares.
+#: The maximum number of points of a picture; larger pictures are drawn with square blocks.
 _POINTS: Final = 120 * 75
-#: Steps at most.
+#: The maximum number of steps.
 _LIMIT: Final = 400
 
 
 def python_backend() -> Backend:
-    """Python on this machine's processor; always there."""
+    """Return the backend for this machine's CPU; always available."""
     return Backend("python", "CPU, Python", _counts, _draw)
 
 

@@ -1,4 +1,4 @@
-"""The page: the newest picture as large as it fits, what drew it, and how fast."""
+"""The web page: the latest picture, its device, and the drawing speed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PAGE = """<!doctype html>
   <div><dt>Each takes</dt><dd id="seconds">&nbsp;</dd></div>
   <div><dt>Per minute</dt><dd id="per_minute">&nbsp;</dd></div>
 </dl>
-<p id="trouble" hidden>The application does not answer.</p>
+<p id="trouble" hidden>The application does not respond.</p>
 <script>
   const at = id => document.getElementById(id);
   let [front, back] = document.images, shown = 0;

@@ -1,4 +1,4 @@
-"""The eight colour schemes, as closed paths through a few colours; what does not escape has a colour of its own."""
+"""The eight colour schemes: closed paths through a few colours, and a separate colour for the inside."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final, NamedTuple
 
 Rgb = tuple[int, int, int]
 
-#: Entries of a palette; enough that no step between two is seen.
+#: Entries of a palette; enough for visually smooth transitions.
 SHADES: Final = 2048
 
 
 class Scheme(NamedTuple):
-    """A colour scheme. ``stops`` are passed at equal distances, and the last leads back to the first."""
+    """A colour scheme. ``stops`` are equidistant; the last one is followed by the first."""
 
     name: str
     inside: str
@@ -48,18 +48,18 @@ SCHEMES: Final = (
 
 @cache
 def palette(scheme: Scheme) -> bytes:
-    """The colours of a scheme as ``SHADES`` times red, green and blue, and then the colour of the inside."""
+    """Return ``SHADES`` RGB colours of a scheme, followed by the colour of the inside."""
     stops = [_linear(stop) for stop in scheme.stops]
     shades = bytearray()
     for shade in range(SHADES):
-        place, part = divmod(shade * len(stops) / SHADES, 1.0)
-        around = [stops[(int(place) + offset) % len(stops)] for offset in (-1, 0, 1, 2)]
-        shades += bytes(_byte(_between(part, *colours)) for colours in zip(*around, strict=True))
+        position, part = divmod(shade * len(stops) / SHADES, 1.0)
+        neighbours = [stops[(int(position) + offset) % len(stops)] for offset in (-1, 0, 1, 2)]
+        shades += bytes(_byte(_between(part, *colours)) for colours in zip(*neighbours, strict=True))
     return bytes(shades) + bytes(_byte(part) for part in _linear(scheme.inside))
 
 
 def _linear(colour: str) -> tuple[float, ...]:
-    """Colours are mixed by how much light they are, on a scale near to what eyes see (square root of light)."""
+    """Return a colour on a perceptual scale (square root of linear light), in which colours are interpolated."""
     return tuple(math.sqrt((int(colour[at : at + 2], 16) / 255) ** 2.2) for at in (1, 3, 5))
 
 
@@ -68,7 +68,7 @@ def _byte(value: float) -> int:
 
 
 def _between(part: float, before: float, left: float, right: float, after: float) -> float:
-    """A curve without kinks through four values (Catmull-Rom), between the middle two."""
+    """Interpolate between the middle two of four values with a Catmull-Rom spline."""
     a = 2 * left
     b = right - before
     c = 2 * before - 5 * left + 4 * right - after

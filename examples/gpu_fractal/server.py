@@ -1,4 +1,4 @@
-"""The application as a process: draws for ever, and serves what it drew."""
+"""The application as a process: draws pictures continuously and serves them over HTTP."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from types import FrameType
 from typing import Final
 
 from gpu_fractal.settings import Settings
-from gpu_fractal.site import TROUBLES, Site
+from gpu_fractal.site import ERRORS, Site
 
-#: A connection that says nothing is closed.
+#: The idle timeout of a connection.
 _IDLE_SECONDS: Final = 30
 
 
 def serve(environment: Mapping[str, str]) -> int:
-    """Draw and serve until SIGTERM or Ctrl-C; the exit code. What goes wrong is said on standard error."""
+    """Draw and serve until SIGTERM or Ctrl-C, and return the exit code. Errors are printed to standard error."""
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _end)
+        signal.signal(number, _exit)
     site = Site(environment, on_demand=False)
     try:
         settings = site.open()
@@ -30,35 +30,35 @@ def serve(environment: Mapping[str, str]) -> int:
             host, port = server.server_address[:2]
             stats = site.stats()
             drawn_by = ", ".join(str(stats[key]) for key in ("device", "strategy", "share") if stats[key])
-            _say(f"http://{_text(host)}:{port}/ {drawn_by}")
+            _log(f"http://{_text(host)}:{port}/ {drawn_by}")
             _draw(site, settings)
     except OSError as error:
         sys.stderr.write(f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}\n")
-    except TROUBLES as trouble:
-        sys.stderr.write(f"{trouble}\n")
+    except ERRORS as error:
+        sys.stderr.write(f"{error}\n")
     return 1
 
 
 def _draw(site: Site, settings: Settings) -> None:
-    """A picture every interval, counted from begin to begin; at once where drawing takes longer."""
+    """Start a picture every interval, or immediately if drawing takes longer."""
     while True:
-        due = time.monotonic() + settings.interval
+        next_start = time.monotonic() + settings.interval
         picture = site.refresh()
         if settings.interval:
-            _say(f"picture {picture.number}: {picture.view.place}, {picture.scheme.name}, {picture.seconds:.2f} s")
-        time.sleep(max(due - time.monotonic(), 0))
+            _log(f"picture {picture.number}: {picture.view.place}, {picture.scheme.name}, {picture.seconds:.2f} s")
+        time.sleep(max(next_start - time.monotonic(), 0))
 
 
 def _server(site: Site, settings: Settings) -> ThreadingHTTPServer:
     class Handler(BaseHTTPRequestHandler):
-        """Answers GET and HEAD from the site."""
+        """Responds to GET and HEAD from the site."""
 
         protocol_version = "HTTP/1.1"
         server_version = "allotment-fractal"
         timeout = _IDLE_SECONDS
 
         def do_GET(self) -> None:
-            """Answer."""
+            """Respond with headers and body."""
             status, content_type, body = site.respond(self.path)
             self.send_response(status)
             self.send_header("Content-Type", content_type)
@@ -69,16 +69,16 @@ def _server(site: Site, settings: Settings) -> ThreadingHTTPServer:
                 self.wfile.write(body)
 
         def do_HEAD(self) -> None:
-            """Answer without a body."""
+            """Respond without a body."""
             self.do_GET()
 
         def log_message(self, format: str, *args: object) -> None:
-            """Who looks on is nobody's concern."""
+            """Requests are not logged."""
 
     return ThreadingHTTPServer((settings.host, settings.port), Handler)
 
 
-def _end(number: int, frame: FrameType | None) -> None:
+def _exit(number: int, frame: FrameType | None) -> None:
     sys.exit(0)
 
 
@@ -86,6 +86,6 @@ def _text(host: str | bytes | bytearray) -> str:
     return host if isinstance(host, str) else host.decode()
 
 
-def _say(line: str) -> None:
+def _log(line: str) -> None:
     sys.stdout.write(line + "\n")
     sys.stdout.flush()

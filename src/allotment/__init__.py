@@ -1,4 +1,4 @@
-"""Dynamic Resource Allocation for GPUs: Kubernetes' own decisions, with the reasons."""
+"""Dynamic Resource Allocation for GPUs: allocates devices as Kubernetes does, and gives the reasons."""
 
 from __future__ import annotations
 

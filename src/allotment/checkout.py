@@ -1,4 +1,4 @@
-"""Locates the demo application, which is part of the source tree and not of the wheel."""
+"""The source checkout that Allotment runs from, if any, and imports from the demo application in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs of a context: gone with it, however it ends, and what they said is told when they fail."""
+"""Programs of a context end with it, in whatever way it ends, and their output is in the error when they fail."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.processes import Ended, processes
-from tests.waiting import wait_until
+from bench.processes import ProcessEnded, processes
+from tests.polling import wait_until
 
-#: Its program holds a connection for as long as it lives: whoever accepts it needs no process's number, and no clock.
+#: Its program keeps a connection open while it runs, so the test needs neither its process ID nor a clock.
 PARENT = """
 import signal, sys, time
 from bench.processes import processes
@@ -27,7 +27,7 @@ with processes("parent-") as running:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_whoever_started_them_dies_and_they_do(how: signal.Signals) -> None:
+def test_programs_end_when_the_process_that_started_them_dies(how: signal.Signals) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, subprocess.Popen(
         [sys.executable, "-c", PARENT, str(server.getsockname()[1])],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=Path(__file__).parents[2],
@@ -42,7 +42,7 @@ def test_whoever_started_them_dies_and_they_do(how: signal.Signals) -> None:
             with sleeper:
                 sleeper.settimeout(30)
                 assert sleeper.recv(1) == b"", "it ended"
-            wait_until(lambda: not folder.exists(), "the folder is gone")
+            wait_until(lambda: not folder.exists(), "the folder is removed")
         finally:
             parent.kill()
 
@@ -56,7 +56,7 @@ def test_they_end_with_the_context() -> None:
     assert not folder.exists()
 
 
-def test_a_port_is_nobody_elses_whether_its_program_runs_or_not() -> None:
+def test_a_port_stays_reserved_while_its_program_is_stopped() -> None:
     with processes("here-") as running:
         address = ("127.0.0.1", running.port())
         for _ in range(2):
@@ -68,17 +68,17 @@ def test_a_port_is_nobody_elses_whether_its_program_runs_or_not() -> None:
                 socket.create_connection(address)
 
 
-def test_one_that_fails_tells_why() -> None:
+def test_a_failed_program_is_reported_with_its_output() -> None:
     with processes("here-") as running:
         running.start("broken", ["sh", "-c", "echo no such flag; exit 3"])
-        with pytest.raises(Ended, match=r"(?s)broken ended with 3; it said:\nno such flag"):
+        with pytest.raises(ProcessEnded, match=r"(?s)broken ended with 3; output:\nno such flag"):
             running.await_("broken", lambda: False)
 
 
-def test_one_that_takes_too_long_is_told_of_and_can_be_stopped() -> None:
+def test_a_program_that_is_not_ready_in_time_is_reported_and_can_be_stopped() -> None:
     with processes("here-") as running:
         running.start("slow", ["sleep", "100"], environment={"A": "b"})
-        with pytest.raises(Ended, match=r"slow was not ready after 0\.1 s"):
+        with pytest.raises(ProcessEnded, match=r"slow was not ready after 0\.1 s"):
             running.await_("slow", lambda: False, 0.1)
         assert running.stop("slow") == -signal.SIGTERM
         assert running.log("slow").parent == running.folder

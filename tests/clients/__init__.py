@@ -1,1 +1,1 @@
-"""Unmodified clients against a running lab: kubectl, helm, the Python clients, a Go informer."""
+"""Unmodified clients with a running lab: kubectl, helm, the Python clients, a Go informer."""

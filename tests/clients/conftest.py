@@ -19,8 +19,8 @@ FLEET = "dgx-a100-40gb:1,t4-4x-pcie:1"
 _READY_SECONDS = 120
 
 
-class Ran(NamedTuple):
-    """What a command printed, and its exit code."""
+class CommandResult(NamedTuple):
+    """Output and exit code of a command."""
 
     code: int
     out: str
@@ -35,12 +35,12 @@ class Lab(NamedTuple):
     log: Path
 
 
-Run = Callable[..., Ran]
+Run = Callable[..., CommandResult]
 
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """``allot up`` on a free port, gone at the end."""
+    """``allot up`` on a free port; stopped at the end."""
     folder = tmp_path_factory.mktemp("lab")
     kubeconfig, log = folder / "kubeconfig", folder / "log"
     command = [
@@ -57,7 +57,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
                 raise RuntimeError(f"the lab did not start:\n{log.read_text(errors='replace')}")
             time.sleep(0.05)
         yield Lab(process, kubeconfig, log)
-        assert process.poll() is None, f"the lab ended by itself:\n{log.read_text(errors='replace')[-3000:]}"
+        assert process.poll() is None, f"the lab ended unexpectedly:\n{log.read_text(errors='replace')[-3000:]}"
     finally:
         process.terminate()
         try:
@@ -65,21 +65,21 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-    told = log.read_text(errors="replace")
-    assert "Traceback" not in told, told[-5000:]
+    output_text = log.read_text(errors="replace")
+    assert "Traceback" not in output_text, output_text[-5000:]
 
 
 def _client(name: str, lab: Lab, home: Path) -> Run:
     program = FOLDER / name
     found = str(program) if program.is_file() else shutil.which(name)
     if found is None or not program.is_file():
-        pytest.skip(f"{name} is not there: `python -m tests.clients.tools` fetches it")
+        pytest.skip(f"{name} not found: `python -m tests.clients.tools` downloads it")
     environment = {
         "PATH": os.environ["PATH"], "HOME": str(home), "KUBECONFIG": str(lab.kubeconfig), "KUBECACHEDIR": str(home),
         "EDITOR": "true",
     }  # fmt: skip
 
-    def run(*arguments: str, input: str = "", timeout: float = 240, fails: bool = False, **extra: str) -> Ran:
+    def run(*arguments: str, input: str = "", timeout: float = 240, fails: bool = False, **extra: str) -> CommandResult:
         done = subprocess.run(
             [found, *arguments],
             input=input.encode(),
@@ -88,7 +88,7 @@ def _client(name: str, lab: Lab, home: Path) -> Run:
             timeout=timeout,
             env={**environment, **extra},
         )
-        ran = Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+        ran = CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
         if not fails:
             assert ran.code == 0, f"{name} {' '.join(arguments)}: {ran.code}\n{ran.out}\n{ran.err}"
         return ran
@@ -98,19 +98,19 @@ def _client(name: str, lab: Lab, home: Path) -> Run:
 
 @pytest.fixture(scope="session")
 def kubectl(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """``kubectl(*arguments, input=, fails=)`` against the lab; a failure that is not wanted fails the test."""
+    """``kubectl(*arguments, input=, fails=)`` with the lab; an unexpected exit code fails the test."""
     return _client("kubectl", lab, tmp_path_factory.mktemp("home"))
 
 
 @pytest.fixture(scope="session")
 def helm(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """The same for helm."""
+    """``helm(*arguments, input=, fails=)`` with the lab."""
     return _client("helm", lab, tmp_path_factory.mktemp("helm"))
 
 
 @pytest.fixture
 def namespace(kubectl: Run, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A namespace of the test's own."""
+    """A namespace for one test."""
     name = request.node.name.removeprefix("test_").replace("_", "-")[:50].strip("-")
     kubectl("create", "namespace", name)
     yield name

@@ -1,4 +1,4 @@
-"""The articles' demo application, as its readers look at it: ``kubectl apply``, ``kubectl port-forward``, a picture."""
+"""The articles' demo application, as their readers use it: ``kubectl apply``, ``kubectl port-forward``, a picture."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from typing import NamedTuple
 import pytest
 
 from tests.clients.conftest import Lab, Run
-from tests.clients.forwarding import forwarded
+from tests.clients.port_forwarding import port_forward
 
 A100 = "NVIDIA A100-SXM4-40GB"
 
 
-class Shown(NamedTuple):
-    """What is asked, and what page and picture say of the device. ``labels`` select the pods that must be ready."""
+class ExpectedPage(NamedTuple):
+    """The service to query, and the device that page and picture show. ``labels`` select the pods that must be
+    ready."""
 
     namespace: str
     labels: str
@@ -29,20 +30,20 @@ class Shown(NamedTuple):
     share: str
 
 
-#: By the files that are applied.
-EXAMPLES: Mapping[tuple[str, ...], Shown] = {
-    ("seed001-rct-ampere-20gi", "seed001-deployment-single"): Shown(
+#: By the applied files.
+EXAMPLES: Mapping[tuple[str, ...], ExpectedPage] = {
+    ("seed001-rct-ampere-20gi", "seed001-deployment-single"): ExpectedPage(
         "gpu-demo", "app=gpu-demo-app", "svc/gpu-demo-service", 80, A100, "whole GPU", "108 multiprocessors, 40 GiB"
     ),
-    ("castai/01-basic",): Shown(
+    ("castai/01-basic",): ExpectedPage(
         "gpu-demo-basic", "app=gpu-demo-app", "svc/gpu-demo-service", 80, A100, "whole GPU",
         "108 multiprocessors, 40 GiB",
     ),
-    ("castai/02-timeslicing",): Shown(
+    ("castai/02-timeslicing",): ExpectedPage(
         "gpu-demo-timeslicing", "app=gpu-demo-app-ts", "deploy/gpu-demo-app-ts", 5000, A100,
-        "time-slicing, long turns", "108 multiprocessors, 40 GiB",
+        "time-slicing, long interval", "108 multiprocessors, 40 GiB",
     ),
-    ("castai/03-mps-Volta",): Shown(
+    ("castai/03-mps-Volta",): ExpectedPage(
         "gpu-demo-mps-volta", "app=gpu-demo-app-mps", "deploy/gpu-demo-app-mps", 5000, "Tesla T4",
         "MPS, side by side", "33 % of 40 multiprocessors, 1 GiB",
     ),
@@ -50,7 +51,7 @@ EXAMPLES: Mapping[tuple[str, ...], Shown] = {
 
 
 @pytest.mark.parametrize("files", EXAMPLES, ids=lambda files: files[-1])
-def test_port_forward_shows_a_fractal_that_says_what_drew_it(
+def test_port_forward_shows_a_fractal_with_its_device(
     lab: Lab, kubectl: Run, shared: Callable[[str], Path], files: tuple[str, ...]
 ) -> None:
     shown = EXAMPLES[files]
@@ -59,25 +60,25 @@ def test_port_forward_shows_a_fractal_that_says_what_drew_it(
         kubectl("create", "namespace", shown.namespace)
     kubectl("apply", *(f"--filename={path}" for path in manifests))
     kubectl("-n", shown.namespace, "wait", "--for=condition=Ready", "pod", "-l", shown.labels, "--timeout=200s")
-    with forwarded(lab, shown.namespace, shown.target, shown.port) as ask:
-        kind, page = ask("/")
+    with port_forward(lab, shown.namespace, shown.target, shown.port) as fetch:
+        kind, page = fetch("/")
         assert kind.startswith("text/html")
         assert b'src="image.png"' in page
-        kind, picture = ask("/image.png")
+        kind, picture = fetch("/image.png")
         assert kind == "image/png"
-        assert ask("/healthz")[1] == b"ok\n"
-        stats = json.loads(ask("/stats")[1])
+        assert fetch("/healthz")[1] == b"ok\n"
+        stats = json.loads(fetch("/stats")[1])
     assert (stats["device"], stats["strategy"], stats["share"]) == (shown.device, shown.strategy, shown.share)
-    width, height, pixels, texts = decoded(picture)
+    width, height, pixels, texts = decode_png(picture)
     assert (width, height) == (800, 500)
-    assert len({pixels[at : at + 3] for at in range(0, len(pixels), 3 * 97)}) > 200  # something is to be seen
+    assert len({pixels[at : at + 3] for at in range(0, len(pixels), 3 * 97)}) > 200  # the picture is not of one colour
     assert shown.device in texts["Software"]
     assert texts["Title"].startswith("Mandelbrot set")
     kubectl("delete", "namespace", shown.namespace, "--timeout=200s")
 
 
-def decoded(png: bytes) -> tuple[int, int, bytes, dict[str, str]]:
-    """Width, height, colours (with filters: only how varied they are counts) and texts of a picture."""
+def decode_png(png: bytes) -> tuple[int, int, bytes, dict[str, str]]:
+    """Width, height, rows (with their filters, which suffices to compare colours) and texts of a picture."""
     assert png.startswith(b"\x89PNG\r\n\x1a\n")
     place, data, texts = 8, b"", {}
     width = height = 0

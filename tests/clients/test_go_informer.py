@@ -1,4 +1,4 @@
-"""client-go's shared informer, the base of every controller written in Go, follows claims in a running lab."""
+"""client-go's shared informer, the basis of controllers written in Go, watches claims in a running lab."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.co
 
 @pytest.fixture(scope="session")
 def informer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program, built."""
+    """Builds the program."""
     go = shutil.which("go")
     if go is None:
-        pytest.skip("Go is not there: client-go cannot be tried")
+        pytest.skip("Go not found: client-go is not tested")
     program = tmp_path_factory.mktemp("informer") / "informer"
     built = subprocess.run(
         [go, "build", "-o", str(program), "."], cwd=Path(__file__).parent / "informer", capture_output=True, check=False
@@ -33,7 +33,7 @@ def informer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program
 
 
-def test_an_informer_lists_and_follows(informer: Path, lab: Lab, kubectl: Run, namespace: str) -> None:
+def test_an_informer_lists_and_watches(informer: Path, lab: Lab, kubectl: Run, namespace: str) -> None:
     ns = ("-n", namespace)
     kubectl(*ns, "apply", "-f", "-", input=CLAIM % "before")
     with subprocess.Popen(
@@ -47,8 +47,8 @@ def test_an_informer_lists_and_follows(informer: Path, lab: Lab, kubectl: Run, n
         kubectl(*ns, "delete", "resourceclaim", "before")
         rest = process.stdout.read().splitlines()
         assert process.wait(55) == 0, process.stderr.read()
-    told = [line.strip() for line in [*lines, *rest]]
-    assert "SYNCED" in told
-    assert [line for line in told if line != "SYNCED"] == [
+    events = [line.strip() for line in [*lines, *rest]]
+    assert "SYNCED" in events
+    assert [line for line in events if line != "SYNCED"] == [
         "ADDED before pending", "ADDED after pending", "MODIFIED after pending", "DELETED before pending",
     ]  # fmt: skip

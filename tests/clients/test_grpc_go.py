@@ -1,4 +1,4 @@
-"""grpc-go, with which cluster-autoscaler is built, calls all methods of our servers with the bytes that it sends."""
+"""grpc-go, which cluster-autoscaler uses, calls all methods of Allotment's servers with recorded requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RECORDED: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "unit/externalgrpc/messages.json").read_text("utf-8")
 )
 CLOUD = "/clusterautoscaler.cloudprovider.v1.externalgrpc.CloudProvider"
-#: Method, and which of the recorded messages is its request.
+#: Method, and the index of its request among the recorded messages.
 CALLS = (
     ("NodeGroups", "NodeGroupsRequest"),
     ("NodeGroupForNode", "NodeGroupForNodeRequest"),
@@ -42,10 +42,10 @@ CALLS = (
 
 @pytest.fixture(scope="session")
 def caller(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program, built."""
+    """Builds the program."""
     go = shutil.which("go")
     if go is None:
-        pytest.skip("Go is not there: grpc-go cannot be tried")
+        pytest.skip("Go not found: grpc-go is not tested")
     program = tmp_path_factory.mktemp("grpc_go") / "caller"
     built = subprocess.run(
         [go, "build", "-o", str(program), "."], cwd=Path(__file__).parent / "grpc_go", capture_output=True, check=False
@@ -61,11 +61,11 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Keys:
 
 
 def request(message: str) -> str:
-    """The first that was recorded of a kind, in hex."""
+    """The first recorded message of a kind, in hex."""
     return next(str(line["hex"]) for line in RECORDED if line["message"].endswith(f".{message}"))
 
 
-async def called(caller: Path, port: int, files: Sequence[Path], calls: Sequence[tuple[str, str]]) -> list[list[str]]:
+async def call(caller: Path, port: int, files: Sequence[Path], calls: Sequence[tuple[str, str]]) -> list[list[str]]:
     process = await asyncio.create_subprocess_exec(
         caller, f"127.0.0.1:{port}", *files, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -83,11 +83,11 @@ def test_every_call_of_a_cloud_provider(caller: Path, keys: Keys, secure: bool) 
         files = (keys.authority, keys.client.certificate, keys.client.key) if secure else ()
         calls = [(f"{CLOUD}/{method}", request(message)) for method, message in CALLS]
         async with serve("127.0.0.1:0", [cloud_provider_service(cloud)], tls) as port:
-            answers = await called(caller, port, files, calls)
+            answers = await call(caller, port, files, calls)
         by_method = dict(zip((method for method, _ in CALLS), answers, strict=True))
-        assert by_method.pop("PricingPodPrice") == ["Unimplemented", "pods have no price of their own"]
+        assert by_method.pop("PricingPodPrice") == ["Unimplemented", "prices of pods are not supported"]
         assert {status for status, *_ in answers} == {"OK", "Unimplemented"}
-        assert {words[0] for words in cloud.calls} == {
+        assert {arguments[0] for arguments in cloud.calls} == {
             name for name in dir(FakeCloudProvider) if not name.startswith("_")
         } - {"record"}
         assert ("increase_size", "aws/g5.xlarge/eu-central-1a/on-demand", 3) in cloud.calls
@@ -102,8 +102,8 @@ def test_every_call_of_a_cloud_provider(caller: Path, keys: Keys, secure: bool) 
 def test_the_call_of_an_expander(caller: Path, keys: Keys) -> None:
     async def test() -> None:
         async with serve("127.0.0.1:0", [expander_service(LastOptionExpander())], keys.tls) as port:
-            call = ("/grpcplugin.Expander/BestOptions", request("BestOptionsRequest"))
-            answers = await called(caller, port, (keys.authority,), [call])
+            best_options = ("/grpcplugin.Expander/BestOptions", request("BestOptionsRequest"))
+            answers = await call(caller, port, (keys.authority,), [best_options])
         recorded = next(line for line in RECORDED if line["message"].endswith("BestOptionsResponse") and line["hex"])
         assert answers == [["OK", recorded["hex"]]]
 

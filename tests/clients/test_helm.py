@@ -1,4 +1,4 @@
-"""helm against a running lab: a chart with a workload that claims a GPU, from install to uninstall."""
+"""helm with a running lab: a chart with a workload that claims a GPU, from install to uninstall."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def chart(tmp_path: Path) -> Path:
 
 def test_a_release_from_install_to_uninstall(helm: Run, kubectl: Run, namespace: str, chart: Path) -> None:
     ns = ("-n", namespace)
-    told = helm("install", "run", str(chart), *ns, "--wait", "--timeout", "30s", timeout=60).out
-    assert "STATUS: deployed" in told
+    output = helm("install", "run", str(chart), *ns, "--wait", "--timeout", "30s", timeout=60).out
+    assert "STATUS: deployed" in output
     assert kubectl(*ns, "get", "deployment", "run", "-o", "jsonpath={.status.availableReplicas}").out == "1"
     assert json.loads(helm("list", *ns, "-o", "json").out)[0]["status"] == "deployed"
     upgraded = helm("upgrade", "run", str(chart), *ns, "--set", "replicas=2", "--wait", "--timeout", "30s", timeout=60)
@@ -70,7 +70,7 @@ def test_a_release_from_install_to_uninstall(helm: Run, kubectl: Run, namespace:
     assert kubectl(*ns, "get", "deployments,services,resourceclaimtemplates", "-o", "name").out == ""
 
 
-def test_a_wrong_manifest_fails_the_install(helm: Run, namespace: str, chart: Path) -> None:
+def test_an_invalid_manifest_fails_the_install(helm: Run, namespace: str, chart: Path) -> None:
     templates = chart / "templates" / "all.yaml"
     templates.write_text(TEMPLATES.replace("exactly: {deviceClassName", "exactlyy: {deviceClassName"))
     refused = helm("install", "wrong", str(chart), "-n", namespace, fails=True)

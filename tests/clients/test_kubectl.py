@@ -1,4 +1,4 @@
-"""What users of kubectl do, against a running lab: every verb that a DRA user needs, with what it prints."""
+"""kubectl with a running lab: every verb that a DRA user needs, with its output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 
 from tests.clients.conftest import Lab, Run
 from tests.clients.tools import FOLDER
-from tests.waiting import wait_until
+from tests.polling import wait_until
 
 TEMPLATE = """
 apiVersion: resource.k8s.io/v1
@@ -75,7 +75,7 @@ def test_version_and_resources(kubectl: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "words"),
     [
         ("resourceclaim.spec.devices.requests", "deviceClassName"),
         ("pod.spec.containers.resources", "claims"),
@@ -83,8 +83,8 @@ def test_version_and_resources(kubectl: Run) -> None:
         ("resourceslice.spec", "devices"),
     ],
 )
-def test_explain_tells_the_fields(kubectl: Run, path: str, told: str) -> None:
-    assert told in kubectl("explain", path, "--recursive").out
+def test_explain_lists_the_fields(kubectl: Run, path: str, words: str) -> None:
+    assert words in kubectl("explain", path, "--recursive").out
 
 
 def test_a_pod_with_a_claim_runs(kubectl: Run, namespace: str) -> None:
@@ -104,7 +104,7 @@ def test_a_pod_with_a_claim_runs(kubectl: Run, namespace: str) -> None:
     assert "tick" in kubectl("-n", namespace, "logs", "train", "--tail=1").out
 
 
-def test_get_in_every_form(kubectl: Run, namespace: str) -> None:
+def test_get_in_every_format(kubectl: Run, namespace: str) -> None:
     apply(kubectl, namespace, CONFIG)
     get = ("-n", namespace, "get", "configmap", "settings")
     assert "NAME" in kubectl(*get).out
@@ -131,7 +131,7 @@ def test_get_watch_shows_changes(kubectl: Run, namespace: str, lab: Lab) -> None
         assert any("ADDED" in line and "settings" in line for line in lines)
 
 
-def test_describe_every_kind_of_dra(kubectl: Run, namespace: str) -> None:
+def test_describe_every_dra_kind(kubectl: Run, namespace: str) -> None:
     apply(kubectl, namespace, TEMPLATE)
     apply(kubectl, namespace, POD)
     kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod/train", "--timeout=200s")
@@ -145,18 +145,18 @@ def test_describe_every_kind_of_dra(kubectl: Run, namespace: str) -> None:
     assert "gpu.nvidia.com" in kubectl("describe", "deviceclass", "gpu.nvidia.com").out
     assert "Product Name" in kubectl("describe", "resourceslices").out
     node = kubectl("get", "nodes", "-o", "name").out.splitlines()[0]
-    told = kubectl("describe", node).out
-    assert "Ready" in told
-    assert "Allocatable" in told
+    output = kubectl("describe", node).out
+    assert "Ready" in output
+    assert "Allocatable" in output
 
 
-def test_describe_says_why_a_pod_is_pending(kubectl: Run, namespace: str) -> None:
+def test_describe_shows_why_a_pod_is_pending(kubectl: Run, namespace: str) -> None:
     apply(kubectl, namespace, TEMPLATE.replace("gpu.nvidia.com", "gpu.nvidia.con"))
     apply(kubectl, namespace, POD)
     wait_until(lambda: "FailedScheduling" in kubectl("-n", namespace, "describe", "pod", "train").out)
-    told = kubectl("-n", namespace, "describe", "pod", "train").out
-    assert "device class gpu.nvidia.con does not exist" in told
-    assert "gpu.nvidia.com" in told, "the class that was meant is named"
+    output = kubectl("-n", namespace, "describe", "pod", "train").out
+    assert "device class gpu.nvidia.con does not exist" in output
+    assert "gpu.nvidia.com" in output, "the similar class is named"
 
 
 def test_apply_on_the_client(kubectl: Run, namespace: str) -> None:
@@ -175,8 +175,8 @@ def test_apply_on_the_client(kubectl: Run, namespace: str) -> None:
 
 
 def test_apply_a_list(kubectl: Run, namespace: str) -> None:
-    one = "{apiVersion: v1, kind: ConfigMap, metadata: {name: one}%s}"
-    several = f"apiVersion: v1\nkind: List\nitems: [{one}]\n"
+    item = "{apiVersion: v1, kind: ConfigMap, metadata: {name: one}%s}"
+    several = f"apiVersion: v1\nkind: List\nitems: [{item}]\n"
     assert apply(kubectl, namespace, several % "") == "configmap/one created\n"
     wrong = kubectl("-n", namespace, "apply", "-f", "-", input=several % ", datum: {}", fails=True)
     assert 'ValidationError(ConfigMap): unknown field "datum"' in wrong.err
@@ -185,8 +185,8 @@ def test_apply_a_list(kubectl: Run, namespace: str) -> None:
 
 
 def test_apply_on_the_server_finds_conflicts(kubectl: Run, namespace: str) -> None:
-    told = apply(kubectl, namespace, CONFIG, "--server-side", "--field-manager=one")
-    assert told == "configmap/settings serverside-applied\n"
+    output = apply(kubectl, namespace, CONFIG, "--server-side", "--field-manager=one")
+    assert output == "configmap/settings serverside-applied\n"
     other = CONFIG.replace("blue", "red")
     refused = kubectl(
         "-n", namespace, "apply", "-f", "-", "--server-side", "--field-manager=two", input=other, fails=True
@@ -274,7 +274,7 @@ def test_port_forward_to_pod_and_service(kubectl: Run, namespace: str, lab: Lab)
                     assert b"web-" in answer.read()
 
 
-def test_delete_waits_until_it_is_gone(kubectl: Run, namespace: str) -> None:
+def test_delete_waits_for_the_deletion(kubectl: Run, namespace: str) -> None:
     ns = ("-n", namespace)
     apply(kubectl, namespace, TEMPLATE)
     apply(kubectl, namespace, POD)
@@ -316,7 +316,7 @@ def test_events(kubectl: Run, namespace: str) -> None:
     assert "ScalingReplicaSet" in kubectl("-n", namespace, "events", "--for", "deployment/web").out
 
 
-def test_top_says_that_there_are_no_metrics(kubectl: Run) -> None:
+def test_top_reports_missing_metrics(kubectl: Run) -> None:
     refused = kubectl("top", "nodes", fails=True)
     assert (refused.code, refused.err.strip()) == (1, "error: Metrics API not available")
 
@@ -363,18 +363,19 @@ spec:
     kubectl("delete", "crd", "queues.example.com")
 
 
-# --- beside the commands ---------------------------------------------------------------------------------------------
+# --- helpers
+# -----------------------------------------------------------------------------------------------------------
 
 
 def _local_port(lines: list[str]) -> str:
-    """Which one kubectl has chosen, once it says so."""
+    """The local port that kubectl has chosen, from its output."""
     found = re.search(r"Forwarding from 127\.0\.0\.1:(\d+)", "".join(lines))
     return found[1] if found else ""
 
 
 @contextmanager
 def _background(lab: Lab, *arguments: str) -> Iterator[list[str]]:
-    """kubectl in the background; its lines as they come."""
+    """Run kubectl in the background; return its process and its lines."""
     process = subprocess.Popen(
         [str(FOLDER / "kubectl"), "--kubeconfig", str(lab.kubeconfig), *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

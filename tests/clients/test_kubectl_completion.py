@@ -1,4 +1,4 @@
-"""The real kubectl completes the plugin's words: ``kubectl allot expl<TAB>`` asks ``kubectl_complete-allot``."""
+"""kubectl completes the plugin's words: ``kubectl allot expl<TAB>`` runs ``kubectl_complete-allot``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SCRIPTS = {"kubectl-allot": "main", "kubectl_complete-allot": "complete"}
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """A search path on which both programs are, as pip installs them."""
+    """A search path that contains both programs, as pip installs them."""
     for name, function in _SCRIPTS.items():
         script = tmp_path / name
         script.write_text(
@@ -45,9 +45,11 @@ def test_objects_of_the_current_context(kubectl: Run, path: str) -> None:
     try:
         kubectl("-n", "completion", "apply", "-f", "-", input=f"{TEMPLATE}---\n{POD}")
         deadline = time.monotonic() + 60
-        # A busy machine does not always answer within the second that completion has; people press TAB again.
-        while (told := kubectl("__complete", "allot", "explain", "-n", "completion", "pod/", PATH=path).out) == ":4\n":
+        # On a loaded machine the answer may miss the one-second limit of completion; users press TAB again.
+        while (
+            output := kubectl("__complete", "allot", "explain", "-n", "completion", "pod/", PATH=path).out
+        ) == ":4\n":
             assert time.monotonic() < deadline
-        assert told == "pod/train\tin completion\n:4\n"
+        assert output == "pod/train\tin completion\n:4\n"
     finally:
         kubectl("delete", "namespace", "completion", "--wait=false")

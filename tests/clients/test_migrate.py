@@ -1,4 +1,4 @@
-"""What ``allot migrate`` writes, as real kubectl and an API server take it: applied, in use, and taken back."""
+"""The output of ``allot migrate`` with real kubectl and an API server: applied, in use, and rolled back."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ AFTER = sorted((CORPUS / "after").glob("*.yaml"))
 
 @pytest.fixture(scope="module")
 def namespaces(kubectl: Run) -> Iterator[None]:
-    """Those that the corpus is for; where something watches GPUs, admin access is allowed, as the runbook says."""
+    """The namespaces of the corpus; where something monitors GPUs, admin access is enabled, as in the runbook."""
     loaded = load_paths(AFTER).documents
     names = {str(document.tree.get("metadata", {}).get("namespace", "default")) for document in loaded}
-    made = sorted(names - {"default", "kube-system"})
-    for name in made:
+    created = sorted(names - {"default", "kube-system"})
+    for name in created:
         kubectl("create", "namespace", name)
     kubectl("label", "namespace", "monitoring", "resource.kubernetes.io/admin-access=true")
     yield
-    for name in made:
+    for name in created:
         kubectl("delete", "namespace", name, "--wait=false")
 
 
-def test_the_api_server_takes_every_migrated_file(kubectl: Run, namespaces: None) -> None:
-    told = kubectl("apply", "--dry-run=server", "-f", str(CORPUS / "after"), timeout=120).out
+def test_the_api_server_accepts_every_migrated_file(kubectl: Run, namespaces: None) -> None:
+    output = kubectl("apply", "--dry-run=server", "-f", str(CORPUS / "after"), timeout=120).out
     documents = load_paths(AFTER).documents
     assert len(documents) > 30
-    assert len(told.splitlines()) == len(documents)
-    assert all(line.endswith(" (server dry run)") for line in told.splitlines())
+    assert len(output.splitlines()) == len(documents)
+    assert all(line.endswith(" (server dry run)") for line in output.splitlines())
 
 
 def migrate(*arguments: str) -> str:
@@ -50,26 +50,26 @@ def migrate(*arguments: str) -> str:
 
 
 def commands(page: str, heading: str) -> list[str]:
-    """The commands of a section of the runbook, those over several lines joined."""
+    """The commands of a section of the runbook; continued lines are joined."""
     section = page.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
     blocks = re.findall(r"^```sh\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     return "".join(blocks).replace("\\\n", "").splitlines()
 
 
-def follow(kubectl: Run, folder: Path, lines: list[str]) -> None:
+def run_commands(kubectl: Run, folder: Path, lines: list[str]) -> None:
     """Run the commands for workloads; nodes have no device plugin in the lab, and need not change."""
     for line in lines:
-        words = line.split()
-        if words[0] != "kubectl" or "NODE" in words or any("NODE" in word for word in words):
+        arguments = line.split()
+        if arguments[0] != "kubectl" or "NODE" in arguments or any("NODE" in word for word in arguments):
             continue
-        after_file = next((n for n, word in enumerate(words) if word == "-f"), None)
+        after_file = next((n for n, word in enumerate(arguments) if word == "-f"), None)
         if after_file is not None:
-            words[after_file + 1] = str(folder / words[after_file + 1])
-        kubectl(*words[1:], timeout=60)
+            arguments[after_file + 1] = str(folder / arguments[after_file + 1])
+        kubectl(*arguments[1:], timeout=60)
 
 
-def test_the_way_there_and_back_by_the_runbook(kubectl: Run, namespace: str, tmp_path: Path) -> None:
-    """The old manifest waits without a device plugin; the new one runs; then everything is as before."""
+def test_migration_and_rollback_by_the_runbook(kubectl: Run, namespace: str, tmp_path: Path) -> None:
+    """The old manifest is pending without a device plugin; the new one runs; then everything is as before."""
     source = tmp_path / "app.yaml"
     text = (CORPUS / "before" / "product-selector.yaml").read_text().replace("kind: ReplicaSet", "kind: Deployment")
     source.write_text(text)
@@ -78,8 +78,8 @@ def test_the_way_there_and_back_by_the_runbook(kubectl: Run, namespace: str, tmp
     page = (folder / "README.md").read_text()
     kubectl("-n", namespace, "apply", "-f", str(source))
 
-    follow(kubectl, folder, commands(page, "2. Server-side dry run"))
-    follow(kubectl, folder, commands(page, "4. Workloads"))
+    run_commands(kubectl, folder, commands(page, "2. Server-side dry run"))
+    run_commands(kubectl, folder, commands(page, "4. Workloads"))
     pods = json.loads(kubectl("-n", namespace, "get", "pods", "-o", "json").out)["items"]
     running = [pod for pod in pods if pod["status"]["phase"] == "Running"]
     assert len(running) == 2
@@ -89,7 +89,7 @@ def test_the_way_there_and_back_by_the_runbook(kubectl: Run, namespace: str, tmp
     assert sorted(map(len, results)) == [2, 2]
 
     lines = [line for line in commands(page, "Roll-back") if "rollout status" not in line]
-    follow(kubectl, folder, lines)
+    run_commands(kubectl, folder, lines)
     deployment = json.loads(kubectl("-n", namespace, "get", "deployment", "render", "-o", "json").out)
     spec = deployment["spec"]["template"]["spec"]
     assert "resourceClaims" not in spec

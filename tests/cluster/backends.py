@@ -1,4 +1,4 @@
-"""Clusters behind one face: what these tests hold of :class:`~allotment.cluster.client.Client` must hold of each."""
+"""Clusters behind one interface: these tests check :class:`~allotment.cluster.client.Client` on each."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from allotment.model.features import Features
 from allotment.model.trees import Tree
 
 Query: TypeAlias = Sequence[tuple[str, str]]
-_PATIENCE_SECONDS = 240.0
+_TIMEOUT_SECONDS = 240.0
 _numbers = itertools.count()
 
 
-class Here(NamedTuple):
-    """What a story is given: a client, and a namespace that is its own."""
+class ScenarioInput(NamedTuple):
+    """The input of a scenario: a client, and a namespace of its own."""
 
     client: ApiClient
     namespace: str
-    #: Another connection of somebody else, who is the administrator, too; ``manager``: the owner of its fields.
-    other: Callable[[str], ApiClient]
-    #: Make the cluster forget all that happened until now; objects stay.
+    #: A connection of another client, an administrator, too; ``manager``: the manager of its fields.
+    other_client: Callable[[str], ApiClient]
+    #: Makes the cluster forget its history of changes; objects stay.
     forget: Callable[[], Awaitable[None]]
 
 
-Story: TypeAlias = Callable[[Here], Awaitable[None]]
+Scenario: TypeAlias = Callable[[ScenarioInput], Awaitable[None]]
 
 
 class Backend:
-    """One kind of cluster. ``run`` tells a story on it."""
+    """One kind of cluster. ``run`` runs a scenario on it."""
 
     def __init__(
         self, name: str, runner: asyncio.Runner,
@@ -55,11 +55,11 @@ class Backend:
         self._connected = connected
         self._forget = forget
 
-    def run(self, story: Story) -> None:
-        """Tell a story in a namespace of its own."""
+    def run(self, scenario: Scenario) -> None:
+        """Run a scenario in a namespace of its own."""
 
-        async def tell() -> None:
-            async with asyncio.timeout(_PATIENCE_SECONDS), AsyncExitStack() as stack:
+        async def run_scenario() -> None:
+            async with asyncio.timeout(_TIMEOUT_SECONDS), AsyncExitStack() as stack:
                 client = await stack.enter_async_context(self._connected("suite"))
                 others: dict[str, ApiClient] = {}
                 for manager in ("other",):
@@ -67,11 +67,11 @@ class Backend:
                 namespace = f"suite-{os.getpid()}-{next(_numbers)}"
                 await client.create(NAMESPACES, {"metadata": {"name": namespace}})
                 try:
-                    await story(Here(client, namespace, others.__getitem__, lambda: self._forget(client)))
+                    await scenario(ScenarioInput(client, namespace, others.__getitem__, lambda: self._forget(client)))
                 finally:
                     await client.delete(NAMESPACES, namespace)
 
-        self._runner.run(tell())
+        self._runner.run(run_scenario())
 
 
 class LocalApi(LocalClient):
@@ -83,9 +83,9 @@ class LocalApi(LocalClient):
 
     async def read(self, path: str, query: Query = (), accept: str = "application/json") -> Tree:
         """The tree at a path."""
-        words = "&".join(f"{key}={value}" for key, value in query)
+        arguments = "&".join(f"{key}={value}" for key, value in query)
         peer = Peer(ADMINISTRATOR.name, tuple(ADMINISTRATOR.groups))
-        answer = await self._plane.api(Request("GET", path, words, {"accept": accept}, peer=peer))
+        answer = await self._plane.api(Request("GET", path, arguments, {"accept": accept}, peer=peer))
         assert isinstance(answer, Response)
         tree: Tree = json.loads(answer.body) if answer.body.startswith(b"{") else {}
         if answer.code >= 400:
@@ -95,7 +95,7 @@ class LocalApi(LocalClient):
 
 @contextmanager
 def labs() -> Iterator[dict[str, Backend]]:
-    """A lab without machines, seen from its own process and over HTTPS."""
+    """A lab without machines, accessed in its own process and over HTTPS."""
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
         settings = Settings(fleet=(), tls=True, features=Features(RELEASE))
@@ -123,7 +123,7 @@ def labs() -> Iterator[dict[str, Backend]]:
 
 
 @asynccontextmanager
-async def watching(client: Client, resource: Resource, namespace: str = "", **more: Any) -> Any:
+async def watch_events(client: Client, resource: Resource, namespace: str = "", **more: Any) -> Any:
     """The events of a watch, in a list that grows."""
     seen: list[Event] = []
 
@@ -140,8 +140,8 @@ async def watching(client: Client, resource: Resource, namespace: str = "", **mo
         await asyncio.wait([task])
 
 
-async def gone(client: Client, resource: Resource, name: str, namespace: str) -> None:
-    """Wait until an object is not there any more."""
+async def wait_deleted(client: Client, resource: Resource, name: str, namespace: str) -> None:
+    """Wait until an object is deleted."""
     while True:
         try:
             await client.get(resource, name, namespace)

@@ -1,4 +1,4 @@
-"""The suite on what needs nothing: a lab's own process, and the same lab over HTTPS. Kubernetes itself: tests/kube."""
+"""Runs the suite on a lab in its own process, and on the same lab over HTTPS. For Kubernetes itself see tests/kube."""
 
 from __future__ import annotations
 

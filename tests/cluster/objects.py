@@ -6,13 +6,13 @@ from allotment.model.trees import Tree
 
 
 def config_map(name: str, *, labels: dict[str, str] | None = None, **data: str) -> Tree:
-    """A ConfigMap: an object that nobody else does anything with."""
+    """A ConfigMap, which no controller changes."""
     return {"metadata": {"name": name, "labels": labels or {}}, "data": data}
 
 
 def pod(name: str, **labels: str) -> Tree:
-    """A pod that no scheduler takes."""
-    spec = {"schedulerName": "nobody", "containers": [{"name": "main", "image": "busybox"}]}
+    """A pod that no scheduler binds."""
+    spec = {"schedulerName": "none", "containers": [{"name": "main", "image": "busybox"}]}
     return {"metadata": {"name": name, "labels": labels}, "spec": spec}
 
 
@@ -23,13 +23,12 @@ def claim(name: str) -> Tree:
 
 
 def owned(name: str, owner: Tree, kind: str, *, blocks: bool = False) -> Tree:
-    """A ConfigMap that goes with its owner."""
+    """A ConfigMap that is deleted with its owner."""
     reference = {"apiVersion": "v1", "kind": kind, "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}
     metadata = {"name": name, "ownerReferences": [{**reference, "blockOwnerDeletion": blocks}]}
     return {"metadata": metadata}
 
 
 def names(trees: object) -> list[str]:
-    """Names of objects, in their order."""
     assert isinstance(trees, list | tuple)
     return [tree["metadata"]["name"] for tree in trees]

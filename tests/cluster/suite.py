@@ -1,4 +1,4 @@
-"""The suite as functions, for another place that has another backend."""
+"""The suite as functions, for another test module with another backend."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ for _name in _MODULES:
 
 
 def tests() -> dict[str, Callable[..., Any]]:
-    """Every test by its name; they ask for a fixture ``backend``."""
+    """Every test by its name; they use a fixture ``backend``."""
     found: dict[str, Callable[..., Any]] = {}
     for name in _MODULES:
         module = importlib.import_module(f"tests.cluster.{name}")
-        mine = {key: value for key, value in vars(module).items() if key.startswith("test_")}
-        assert not found.keys() & mine.keys(), "two tests of one name: only one would run"
-        found |= mine
+        functions = {key: value for key, value in vars(module).items() if key.startswith("test_")}
+        assert not found.keys() & functions.keys(), "two tests with one name: only one would run"
+        found |= functions
     return found

@@ -1,4 +1,4 @@
-"""What programs are built of: leader election, events, snapshots, discovery."""
+"""Building blocks of programs: leader election, events, snapshots, discovery."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from allotment.cluster.leader_election import LeaderElection, LeaseLost, LeaseTi
 from allotment.cluster.recorder import Events
 from allotment.cluster.remote.version_negotiation import NegotiatingClient
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, EVENTS, LEASES, PODS
-from tests.cluster.backends import Backend, Here
+from tests.cluster.backends import Backend, ScenarioInput
 from tests.cluster.objects import claim, pod
-from tests.waiting import until
+from tests.polling import until
 
-#: Renewed each half second, and not lost where nothing gets to run for a while.
+#: Renewed every half second, with a lease duration that survives a loaded machine.
 TERMS = LeaseTimings(lease=3000, renew=2000, retry=0.5)
 
 
-def test_one_leads_and_another_takes_over(backend: Backend) -> None:
-    async def story(here: Here) -> None:
+def test_another_candidate_takes_over_the_lease(backend: Backend) -> None:
+    async def scenario(given: ScenarioInput) -> None:
         leading: list[str] = []
 
-        def stands(identity: str) -> LeaderElection:
-            client = here.client if identity == "first" else here.other("other")
+        def candidate(identity: str) -> LeaderElection:
+            client = given.client if identity == "first" else given.other_client("other")
             return LeaderElection(
-                client, "it", identity, clock=Clock(4), random=Random(), namespace=here.namespace, terms=TERMS
+                client, "it", identity, clock=Clock(4), random=Random(), namespace=given.namespace, terms=TERMS
             )
 
         def lead(identity: str) -> asyncio.Task[None]:
@@ -43,7 +43,7 @@ def test_one_leads_and_another_takes_over(backend: Backend) -> None:
 
             return asyncio.create_task(elections[identity].run(leads))
 
-        elections = {identity: stands(identity) for identity in ("first", "second")}
+        elections = {identity: candidate(identity) for identity in ("first", "second")}
         first = lead("first")
         await until(lambda: leading == ["first"])
         second = lead("second")
@@ -53,18 +53,18 @@ def test_one_leads_and_another_takes_over(backend: Backend) -> None:
         await asyncio.wait([first])
         await elections["first"].release()
         await until(lambda: leading == ["second"])
-        lease = await here.client.get(LEASES, "it", here.namespace)
+        lease = await given.client.get(LEASES, "it", given.namespace)
         assert (lease["spec"]["holderIdentity"], lease["spec"]["leaseTransitions"]) == ("second", 1)
         second.cancel()
         await asyncio.wait([second])
 
-    backend.run(story)
+    backend.run(scenario)
 
 
-def test_a_leader_whose_lease_another_has_stops(backend: Backend) -> None:
-    async def story(here: Here) -> None:
+def test_a_leader_that_lost_its_lease_stops(backend: Backend) -> None:
+    async def scenario(given: ScenarioInput) -> None:
         election = LeaderElection(
-            here.client, "it", "first", clock=Clock(4), random=Random(), namespace=here.namespace, terms=TERMS
+            given.client, "it", "first", clock=Clock(4), random=Random(), namespace=given.namespace, terms=TERMS
         )
         leads = asyncio.Event()
 
@@ -74,17 +74,17 @@ def test_a_leader_whose_lease_another_has_stops(backend: Backend) -> None:
 
         task = asyncio.create_task(election.lead(lead))
         await leads.wait()
-        await here.client.patch(LEASES, "it", {"spec": {"holderIdentity": "second"}}, here.namespace)
+        await given.client.patch(LEASES, "it", {"spec": {"holderIdentity": "second"}}, given.namespace)
         with pytest.raises(LeaseLost, match="second holds the Lease"):
             await task
 
-    backend.run(story)
+    backend.run(scenario)
 
 
 def test_events_are_written_and_counted(backend: Backend) -> None:
-    async def story(here: Here) -> None:
-        about = await here.client.create(PODS, pod("a"), here.namespace)
-        events = Events(here.client, clock=Clock())
+    async def scenario(given: ScenarioInput) -> None:
+        about = await given.client.create(PODS, pod("a"), given.namespace)
+        events = Events(given.client, clock=Clock())
         running = asyncio.create_task(events.run())
         for _ in range(3):
             events.recorder("suite").event(about, "Warning", "Told", "something")
@@ -92,32 +92,32 @@ def test_events_are_written_and_counted(backend: Backend) -> None:
         running.cancel()
         await asyncio.wait([running])
         fields = "involvedObject.name=a,reason=Told"
-        (event,) = (await here.client.list(EVENTS, here.namespace, fields=fields)).items
+        (event,) = (await given.client.list(EVENTS, given.namespace, fields=fields)).items
         assert (event["count"], event["message"], event["type"]) == (3, "something", "Warning")
         assert event["involvedObject"]["uid"] == about["metadata"]["uid"]
 
-    backend.run(story)
+    backend.run(scenario)
 
 
-def test_a_snapshot_has_all_that_was_wanted(backend: Backend) -> None:
-    async def story(here: Here) -> None:
-        await here.client.create(PODS, pod("a"), here.namespace)
-        await here.client.create(CLAIMS, claim("a"), here.namespace)
-        found = await discover(here.client)
-        taken = await snapshot.take_snapshot(here.client, found, (*snapshot.DEVICES, *snapshot.PODS), here.namespace)
+def test_a_snapshot_has_all_requested_kinds(backend: Backend) -> None:
+    async def scenario(given: ScenarioInput) -> None:
+        await given.client.create(PODS, pod("a"), given.namespace)
+        await given.client.create(CLAIMS, claim("a"), given.namespace)
+        found = await discover(given.client)
+        taken = await snapshot.take_snapshot(given.client, found, (*snapshot.DEVICES, *snapshot.PODS), given.namespace)
         assert taken.refused == {}
-        mine = [tree for tree in taken.objects if tree["metadata"].get("namespace") == here.namespace]
-        assert sorted((tree["kind"], tree["apiVersion"]) for tree in mine) == [
+        own_objects = [tree for tree in taken.objects if tree["metadata"].get("namespace") == given.namespace]
+        assert sorted((tree["kind"], tree["apiVersion"]) for tree in own_objects) == [
             ("Pod", "v1"), ("ResourceClaim", "resource.k8s.io/v1"),
         ]  # fmt: skip
         assert all("managedFields" not in tree["metadata"] for tree in taken.objects)
 
-    backend.run(story)
+    backend.run(scenario)
 
 
-def test_words_mean_what_they_mean_to_kubectl(backend: Backend) -> None:
-    async def story(here: Here) -> None:
-        found = await discover(here.client)
+def test_resource_names_mean_the_same_as_in_kubectl(backend: Backend) -> None:
+    async def scenario(given: ScenarioInput) -> None:
+        found = await discover(given.client)
         for word, resource in {
             "po": PODS, "pods": PODS, "Pod": PODS, "resourceclaims.v1.resource.k8s.io": CLAIMS,
             "deviceclass": DEVICE_CLASSES, "lease": LEASES, "ev": EVENTS,
@@ -128,25 +128,25 @@ def test_words_mean_what_they_mean_to_kubectl(backend: Backend) -> None:
         assert found.by_word("unicorn") is None
         assert {"list", "watch", "create"} <= set(next(iter(found.versions_of("", "pods"))).verbs)
 
-    backend.run(story)
+    backend.run(scenario)
 
 
-def test_programs_that_speak_v1_are_understood(backend: Backend) -> None:
-    async def story(here: Here) -> None:
-        client = NegotiatingClient(here.client)
+def test_programs_that_use_v1_are_served_on_older_versions(backend: Backend) -> None:
+    async def scenario(given: ScenarioInput) -> None:
+        client = NegotiatingClient(given.client)
         await client.versions.check_device_api()
-        made = await client.create(CLAIMS, claim("a"), here.namespace)
-        stored = await here.client.get(CLAIMS, "a", here.namespace)
+        created = await client.create(CLAIMS, claim("a"), given.namespace)
+        stored = await given.client.get(CLAIMS, "a", given.namespace)
         owners = stored["metadata"]["managedFields"]
-        assert made == {**stored, "metadata": made["metadata"]}
-        assert stored["metadata"] == {**made["metadata"], "managedFields": owners}
-        await client.update(CLAIMS, {**made, "metadata": {**made["metadata"], "annotations": {"a": "b"}}})
-        stored = await here.client.get(CLAIMS, "a", here.namespace)
-        assert len(stored["metadata"]["managedFields"]) == len(owners), "a write without them forgets nobody"
+        assert created == {**stored, "metadata": created["metadata"]}
+        assert stored["metadata"] == {**created["metadata"], "managedFields": owners}
+        await client.update(CLAIMS, {**created, "metadata": {**created["metadata"], "annotations": {"a": "b"}}})
+        stored = await given.client.get(CLAIMS, "a", given.namespace)
+        assert len(stored["metadata"]["managedFields"]) == len(owners), "a write without them keeps them"
         older = CLAIMS._replace(version="v1beta1")
-        served = (await discover(here.client)).by_type("resource.k8s.io/v1beta1", "ResourceClaim")
+        served = (await discover(given.client)).by_type("resource.k8s.io/v1beta1", "ResourceClaim")
         if served is not None:
-            (request,) = (await client.get(older, "a", here.namespace))["spec"]["devices"]["requests"]
+            (request,) = (await client.get(older, "a", given.namespace))["spec"]["devices"]["requests"]
             assert request["deviceClassName"] == "gpu.example.com"
 
-    backend.run(story)
+    backend.run(scenario)

@@ -1,4 +1,4 @@
-"""What is asked of a scheduler in these tests."""
+"""The manifests that a scheduler gets in these tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nv
 
 
 def pod(name: str, scheduler: str = "allotment-scheduler") -> str:
-    """A pod that wants a GPU of its own."""
+    """A pod that requests a GPU of its own."""
     return f"""
 apiVersion: v1
 kind: Pod

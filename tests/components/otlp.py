@@ -1,4 +1,4 @@
-"""A real OTLP/HTTP endpoint for traces, which keeps what it is sent."""
+"""An OTLP/HTTP endpoint for traces, which keeps the spans that it receives."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 class Receiver(HTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Request)
-        self.asked: list[tuple[str, ExportTraceServiceRequest]] = []
+        self.requests: list[tuple[str, ExportTraceServiceRequest]] = []
 
     @property
     def spans(self) -> list[Span]:
         return [
             span
-            for _, request in self.asked
+            for _, request in self.requests
             for resource in request.resource_spans
             for scope in resource.scope_spans
             for span in scope.spans
@@ -35,7 +35,7 @@ class _Request(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if self.headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
-        self.server.asked.append((self.path, ExportTraceServiceRequest.FromString(body)))
+        self.server.requests.append((self.path, ExportTraceServiceRequest.FromString(body)))
         self.send_response(200)
         self.end_headers()
 

@@ -1,4 +1,4 @@
-"""``allot run`` as processes of their own, as a cluster runs them."""
+"""``allot run`` as processes of their own, as in a cluster."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
-from tests.waiting import wait_until
+from tests.polling import wait_until
 
-#: Terms of the Lease that a test can wait for, and that a machine which stands still for a moment keeps.
-LED: Final = ("--leader-elect", "--lease-duration=12s", "--renew-deadline=8s", "--retry-period=300ms")
-_PATIENCE_SECONDS: Final = 120.0
+#: Lease settings that are short enough for a test, and survive a machine that pauses for a moment.
+LEASE_FLAGS: Final = ("--leader-elect", "--lease-duration=12s", "--renew-deadline=8s", "--retry-period=300ms")
+_TIMEOUT_SECONDS: Final = 120.0
 
 
 class Component:
-    """A process. ``said``: the lines of its log so far."""
+    """A process of a component. ``lines``: the lines of its log so far."""
 
-    def __init__(self, *words: str) -> None:
+    def __init__(self, *arguments: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "allotment.cli.main", "run", *words, "--health-bind-address=127.0.0.1:0"],
+            [sys.executable, "-m", "allotment.cli.main", "run", *arguments, "--health-bind-address=127.0.0.1:0"],
             stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
         )  # fmt: skip
-        self.said: list[str] = []
+        self.lines: list[str] = []
         self._reading = threading.Thread(target=self._read)
         self._reading.start()
 
@@ -36,57 +36,57 @@ class Component:
         assert self.process.stderr is not None
         with self.process.stderr as lines:
             for line in lines:
-                self.said.append(line.rstrip("\n"))
+                self.lines.append(line.rstrip("\n"))
 
     @property
     def log(self) -> str:
-        return "\n".join(self.said)
+        return "\n".join(self.lines)
 
-    def says(self, pattern: str, seconds: float = _PATIENCE_SECONDS) -> re.Match[str]:
+    def wait_for_log(self, pattern: str, seconds: float = _TIMEOUT_SECONDS) -> re.Match[str]:
         """Wait for a line of the log."""
         found: list[re.Match[str]] = []
 
         def look() -> bool:
-            found[:] = [match for line in self.said if (match := re.search(pattern, line))]
+            found[:] = [match for line in self.lines if (match := re.search(pattern, line))]
             return bool(found)
 
         wait_until(look, lambda: f"{pattern!r} is not in its log:\n{self.log}", seconds)
         return found[0]
 
-    def leads(self) -> None:
+    def wait_for_lease(self) -> None:
         """Wait until it leads."""
-        self.says(r" is the leader$")
+        self.wait_for_log(r" is the leader$")
 
     def health(self, path: str) -> tuple[int, str]:
-        """What a probe gets."""
-        return get(self.says(r"health: (\S+)/livez")[1] + path)
+        """The answer to a health probe."""
+        return get(self.wait_for_log(r"health: (\S+)/livez")[1] + path)
 
     def metrics(self) -> str:
-        """What Prometheus gets."""
-        return get(self.says(r'metrics: ([^\s"]+)')[1])[1]
+        """The metrics as Prometheus gets them."""
+        return get(self.wait_for_log(r'metrics: ([^\s"]+)')[1])[1]
 
-    def ends(self, seconds: float = _PATIENCE_SECONDS) -> int:
-        """Wait until it has ended; its exit code."""
+    def wait_exit(self, seconds: float = _TIMEOUT_SECONDS) -> int:
+        """Wait until it has ended; return its exit code."""
         code = self.process.wait(seconds)
         self._reading.join()
         return code
 
     def stop(self) -> int:
-        """As a kubelet stops it."""
+        """Stop it as a kubelet does."""
         self.process.terminate()
-        return self.ends()
+        return self.wait_exit()
 
     def kill(self) -> None:
-        """As nobody should."""
+        """Kill it with SIGKILL."""
         self.process.kill()
-        self.ends()
+        self.wait_exit()
 
 
 @contextmanager
-def running(*words: str) -> Iterator[Component]:
-    """``allot run WORDS``, gone at the end."""
+def running(*arguments: str) -> Iterator[Component]:
+    """``allot run WORDS``, stopped at the end of the context."""
     with ExitStack() as stack:
-        component = Component(*words)
+        component = Component(*arguments)
         stack.callback(component.kill)
         yield component
 
@@ -103,7 +103,7 @@ def get(url: str, token: str = "", context: ssl.SSLContext | None = None) -> tup
 
 
 def value(metrics: str, series: str) -> float:
-    """A value of an exposition."""
+    """The value of a series."""
     found = re.search(rf"^{re.escape(series)} (\S+)$", metrics, re.MULTILINE)
-    assert found is not None, f"there is no {series} in:\n{metrics}"
+    assert found is not None, f"not found: {series} in:\n{metrics}"
     return float(found[1])

@@ -1,10 +1,10 @@
-"""Every cause of refusal has a scenario: manifests in, expected code and text out.
+"""Every cause of refusal has a scenario: manifests as input, expected code and text as output.
 
 A scenario is ``<cause>.yaml`` with the expected code in its leading comment, and ``<cause>.txt`` with the text that
-``explain`` gives for it. The code must be the same when unrelated devices are busy and when all devices are, unless the
-comment's ``busy:`` names another one (``-``: the scenario is about what is in use, so the variant makes no sense).
+``explain`` prints for it. The code must be the same when unrelated devices are in use and when all devices are, unless
+the comment's ``busy:`` names another one (``-``: the scenario is about devices in use, so the variant makes no sense).
 
-``ALLOTMENT_UPDATE_CORPUS=1`` writes the texts anew; read the difference before you commit it.
+``ALLOTMENT_UPDATE_CORPUS=1`` regenerates the texts; review the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from allotment.model.resource import (
     ResourceSliceSpec,
 )
 from allotment.tools.explain import Explanation, explain, lines
-from tests.changing import changed
+from tests.manifest_changes import apply_change
 
 HERE = Path(__file__).parent
 SCENARIOS = sorted(path.stem for path in HERE.glob("*.yaml"))
 UPDATE = bool(os.environ.get("ALLOTMENT_UPDATE_CORPUS"))
 
-#: What the issue lists, by the scenario that stands for it.
-PROMISED = (
+#: The causes that the project's requirements list, by their scenario.
+REQUIRED = (
     "selector-matches-nothing", "not-enough-capacity", "too-few-devices", "devices-tainted", "pool-incomplete",
     "pool-superseded", "constraint-values-differ", "constraint-attribute-unpublished", "class-matches-nothing",
     "driver-missing", "counters-exhausted", "no-alternative-fits", "devices-in-use", "type-mismatch",
@@ -53,13 +53,13 @@ PROMISED = (
 )  # fmt: skip
 
 
-#: Where no change of an object that somebody writes could be shown to help.
-SILENT = {
-    "claim-missing", "extended-resource-missing", "group-missing",  # nothing of a like name is there
-    "claim-not-owned",  # the claim is to be deleted, nothing written
-    "all-pool-invalid", "driver-missing", "pool-invalid", "pool-superseded",  # not the
-    "node-selector-unusable", "without-slices",  # manifests'
-    "search-given-up",  # nothing is known to be in the way
+#: Scenarios for which no change of a manifest could be shown to help.
+WITHOUT_CHANGE = {
+    "claim-missing", "extended-resource-missing", "group-missing",  # no similar name exists
+    "claim-not-owned",  # the claim must be deleted, nothing written
+    "all-pool-invalid", "driver-missing", "pool-invalid", "pool-superseded",  # not in
+    "node-selector-unusable", "without-slices",  # the manifests
+    "search-given-up",  # no cause is known
 }  # fmt: skip
 
 
@@ -69,7 +69,7 @@ def head(name: str) -> dict[str, str]:
 
 
 class Scenario:
-    """A scenario file: its objects, and what its comment expects."""
+    """A scenario file: its objects, and the expectations in its comment."""
 
     def __init__(self, name: str, text: bytes | None = None) -> None:
         expected = head(name)
@@ -89,7 +89,7 @@ class Scenario:
 
 @cache
 def explained(name: str) -> Explanation:
-    """What is explained of a scenario as it is."""
+    """The explanation of a scenario as it is."""
     return Scenario(name).explain()
 
 
@@ -100,13 +100,13 @@ def code(explanation: Explanation) -> str:
 
 
 def busy(name: str, devices: Iterator[tuple[str, str, str]]) -> ResourceClaim:
-    """A claim of somebody else that holds these devices."""
+    """A claim of another user to which these devices are allocated."""
     results = tuple(
         DeviceRequestAllocationResult(request="gpu", driver=driver, pool=pool, device=device)
         for driver, pool, device in devices
     )
     return ResourceClaim(
-        metadata=ObjectMeta(name=name, namespace="somebody"),
+        metadata=ObjectMeta(name=name, namespace="other"),
         status=ResourceClaimStatus(
             allocation=AllocationResult(devices=DeviceAllocationResult(results=results)),
             reserved_for=(ResourceClaimConsumerReference(resource="pods", name="else", uid="else"),),
@@ -144,8 +144,8 @@ def test_code_and_text(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_same_code_while_unrelated_devices_are_busy(name: str) -> None:
-    """A network card on the first node, held by somebody."""
+def test_same_code_while_unrelated_devices_are_in_use(name: str) -> None:
+    """A network card on the first node, allocated to another claim."""
     scenario = Scenario(name)
     named = [v.metadata.name for v in scenario.values if isinstance(v, Node)]
     named += [v.spec.node_name for v in scenario.values if isinstance(v, ResourceSlice) and v.spec.node_name]
@@ -165,41 +165,41 @@ def test_same_code_while_unrelated_devices_are_busy(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in SCENARIOS if head(n).get("busy") != "-"])
-def test_same_code_while_all_devices_are_busy(name: str) -> None:
+def test_same_code_while_all_devices_are_in_use(name: str) -> None:
     scenario = Scenario(name)
     explanation = scenario.explain(busy("everything", all_devices(scenario)))
     assert code(explanation) == scenario.busy, "\n".join(lines(explanation))
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_changes_told_make_it_fit(name: str) -> None:
-    """Applied to the manifests by hand, read again, explained again."""
+def test_the_suggested_changes_make_it_fit(name: str) -> None:
+    """Applied to the manifests, decoded again, explained again."""
     scenario = Scenario(name)
     for answer in explained(name).answers:
         if answer.reasons is None:
             continue
         for refused in (answer.reasons.headline, *(row.refused for row in answer.reasons.nodes)):
             trees = [json.loads(json.dumps(document.tree)) for document in scenario.documents]
-            if not refused.changes or not all(changed(trees, change) for change in refused.changes):
+            if not refused.changes or not all(apply_change(trees, change) for change in refused.changes):
                 continue
             text = "---\n".join(json.dumps(tree) + "\n" for tree in trees)
             again = Scenario(name, text.encode()).explain()
             assert next(a for a in again.answers if a.name == answer.name).fits, "\n".join(lines(again))
 
 
-def test_refusals_tell_a_change() -> None:
-    """Else the test above would prove nothing."""
+def test_refusals_suggest_a_change() -> None:
+    """Otherwise the test above would prove nothing."""
     silent = set()
     for name in SCENARIOS:
         reasons = next((a.reasons for a in explained(name).answers if a.reasons is not None), None)
         if reasons is not None and not reasons.headline.changes:
             silent.add(name)
-    assert silent == SILENT
+    assert silent == WITHOUT_CHANGE
 
 
-def test_every_promised_cause_has_its_scenario() -> None:
-    assert set(PROMISED) <= {head(name)["code"] for name in SCENARIOS}
+def test_every_required_cause_has_a_scenario() -> None:
+    assert set(REQUIRED) <= {head(name)["code"] for name in SCENARIOS}
 
 
-def test_no_text_without_its_scenario() -> None:
+def test_every_text_has_a_scenario() -> None:
     assert sorted(path.stem for path in HERE.glob("*.txt")) == SCENARIOS

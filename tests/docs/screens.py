@@ -1,15 +1,15 @@
-"""Keeps the screens that the documentation shows true: ``python -m tests.docs.screens [PAGE]`` writes them anew.
+"""Updates the command output in the documentation: ``python -m tests.docs.screens [PAGE]``.
 
-In a page, a fenced ``console`` block holds commands (``$ allot …``) with their output. A ``yaml``, ``python`` or
+In a page, a fenced ``console`` block contains commands (``$ allot …``) with their output. A ``yaml``, ``python`` or
 ``csv`` block whose first line is ``# name.yaml`` (or ``.py``, ``.csv``) is a file of that name for the commands after
-it. A line ``…`` stands for lines left out; as many lines as stand around it in the page are kept when it is written
-anew, and between two of them as many from the same first line on. ``allot``, ``make demo`` (which is ``allot demo``),
-``kubectl``, ``helm``, ``pytest`` and ``python`` are run, in a folder and a home of the page's own; labs that a page
-starts end with it. Other commands are left as they stand. ``reasons.md`` is generated from the table of codes,
-``rules/`` from the rules of ``allot check``, the end of ``doctor.md`` from the checks of ``allot doctor``, that of
-``permissions.md`` from the table of permissions, that of ``metrics.md`` from the metrics and alerts.
+it. A line ``…`` stands for omitted lines; the update keeps as many lines around it as the page has, and between two of
+them as many from the same first line on. ``allot``, ``make demo`` (which is ``allot demo``), ``kubectl``, ``helm``,
+``pytest`` and ``python`` are run, in a folder and a home directory of the page's own; labs that a page starts are
+stopped with it. Other commands are left unchanged. ``reasons.md`` is generated from the table of codes, ``rules/`` from
+the rules of ``allot check``, the end of ``doctor.md`` from the checks of ``allot doctor``, that of ``permissions.md``
+from the table of permissions, that of ``metrics.md`` from the metrics and alerts.
 
-Ages, ports, times and generated names are never the same twice. Where nothing else differs, the page stays as it is.
+Ages, ports, times and generated names differ each time. Where nothing else differs, the page is left unchanged.
 """
 
 from __future__ import annotations
@@ -55,24 +55,24 @@ _ANCHOR = re.compile(r"\]\(([^)#\s]*)#([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 LEFT_OUT = "…"
 
-#: What is run, and how.
+#: The programs that are run, and how.
 _PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "allot": (sys.executable, "-m", "allotment.cli.main"),
     "python": (sys.executable,),
     "pytest": (sys.executable, "-m", "pytest", "-p", "no:cacheprovider"),
     **{name: (str(FOLDER / name),) for name in PROGRAMS},
 }
-#: What pages show instead of the home that they were made in.
+#: The home directory that pages show instead of the real one.
 _HOME = "/home/you"
-#: What no page is to show.
+#: Text that no page may show.
 _DEFECT = "this is a defect of Allotment"
-_CHANCE = re.compile(
+_VARIABLE = re.compile(
     r"""
     \d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*(\ \+0000\ UTC)?
     | [A-Z][a-z]{2},?\ +([A-Z][a-z]{2}\ +)?\d+\ ([A-Z][a-z]{2}\ \d{4}\ )?\d\d:\d\d:\d\d(\ \d{4}|\ \+0000)
     | 127\.0\.0\.1:\d+
     | \b\d+(\.\d+)?\ ?s\b | \b(\d+[dhm])+(\d+s)?\b   # durations and ages
-    | \ \(x\d+\ over\ [^)]*\)                        # how often an event came
+    | \ \(x\d+\ over\ [^)]*\)                        # the count of an event
     | \b[0-9a-f]{64}\b
     | (?<=-)[bcdfghjklmnpqrstvwxz2456789]{5}\b       # the end of a generated name
     | (?<=-)[0-9a-f]{8}\b                            # and of a machine's
@@ -84,19 +84,20 @@ _CHANCE = re.compile(
 
 
 def run(command: str) -> list[str]:
-    """What a command prints, errors included, as lines of a screen of 80 columns. Raises RuntimeError for a defect."""
+    """The output of a command with its errors, as lines of a terminal of 80 columns. Raises RuntimeError for a
+    defect."""
     if command == "make demo":
         command = "allot demo"
     program, *arguments = shlex.split(command)
-    # A lab outlives the command that starts it: that is a process of its own.
+    # A lab outlives the command that starts it, so that command runs in a process of its own.
     here = program == "allot" and arguments[:1] != ["up"]
-    text = _ours(arguments) if here else _theirs([*_PROGRAMS[program], *arguments])
+    text = _run_allot(arguments) if here else _run_program([*_PROGRAMS[program], *arguments])
     if _DEFECT in text:
         raise RuntimeError(f"{command}: {text}")
     return [line.rstrip() for line in text.replace(str(Path.home()), _HOME).splitlines()]
 
 
-def _ours(arguments: list[str]) -> str:
+def _run_allot(arguments: list[str]) -> str:
     out = io.StringIO()
     # A plan must depend on the steps of its search only, not on the speed of this machine.
     with pytest.MonkeyPatch.context() as patched:
@@ -106,7 +107,7 @@ def _ours(arguments: list[str]) -> str:
     return out.getvalue()
 
 
-def _theirs(command: list[str]) -> str:
+def _run_program(command: list[str]) -> str:
     done = subprocess.run(
         command, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=240
     )
@@ -118,7 +119,7 @@ def _is_run(command: str) -> bool:
 
 
 def clients_of(text: str) -> set[str]:
-    """The clients of others that a page uses and that are not there (``make clients`` brings them)."""
+    """Third-party clients that a page uses and that are missing (``make clients`` installs them)."""
     used = {name for name in PROGRAMS if f"\n$ {name} " in text or (name == "kubectl" and "\n$ make demo\n" in text)}
     return {name for name in used if not (FOLDER / name).is_file()}
 
@@ -130,24 +131,29 @@ def _commands(block: str) -> Iterator[tuple[str, list[str]]]:
         yield command, shown
 
 
-def _anew(command: str, shown: list[str]) -> list[str]:
+def _updated(command: str, shown: list[str]) -> list[str]:
     if not _is_run(command):
         return shown
     found = run(command)
     if LEFT_OUT in shown:
         found = _excerpt(found, shown)
-    return shown if _without_chance(shown) == _without_chance(found) else found
+    return shown if _without_variable_parts(shown) == _without_variable_parts(found) else found
 
 
 def _excerpt(found: list[str], shown: list[str]) -> list[str]:
-    """As many lines of each piece as the page shows: from the beginning, the end, and, between, from its first line."""
+    """As many lines of each piece as the page shows: from the start, the end, and in between from its first line."""
     first, *between, last = _pieces(shown)
     kept, at = found[: len(first)], len(first)
     for piece in between:
         begin = next(
-            (n for n in range(at, len(found)) if _without_chance([found[n]]) == _without_chance(piece[:1])), None
+            (
+                n
+                for n in range(at, len(found))
+                if _without_variable_parts([found[n]]) == _without_variable_parts(piece[:1])
+            ),
+            None,
         )
-        if begin is None:  # it is not printed any more: somebody must look
+        if begin is None:  # it is not printed any more: the page needs a review
             return found
         at = begin + len(piece)
         kept += [LEFT_OUT, *found[begin:at]]
@@ -164,14 +170,14 @@ def _pieces(shown: list[str]) -> list[list[str]]:
     return pieces
 
 
-def _without_chance(lines: list[str]) -> list[str]:
-    """Lines without what differs from run to run, and without the blanks that align it."""
-    return [re.sub(r" +", " ", _CHANCE.sub("*", line)) for line in lines]
+def _without_variable_parts(lines: list[str]) -> list[str]:
+    """Lines without the parts that differ from run to run, and without the spaces that align them."""
+    return [re.sub(r" +", " ", _VARIABLE.sub("*", line)) for line in lines]
 
 
 @contextlib.contextmanager
-def _place(kubeconfig: Path | None) -> Iterator[None]:
-    """A folder and a home for one page; what it leaves running is stopped."""
+def _page_folder(kubeconfig: Path | None) -> Iterator[None]:
+    """A folder and a home directory for one page; labs that it leaves running are stopped."""
     before = dict(os.environ)
     with tempfile.TemporaryDirectory() as temporary:
         home = Path(temporary)
@@ -183,22 +189,23 @@ def _place(kubeconfig: Path | None) -> Iterator[None]:
         for name in ("KUBECONFIG", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
             os.environ.pop(name, None)
         os.environ["HOME"] = str(home)
-        os.environ["PATH"] = f"{FOLDER}{os.pathsep}{os.environ['PATH']}"  # ours before any other kubectl
+        # the project's programs before any other kubectl
+        os.environ["PATH"] = f"{FOLDER}{os.pathsep}{os.environ['PATH']}"
         try:
             with contextlib.chdir(folder):
                 yield
         finally:
-            _ours(["down", "--all"])
+            _run_allot(["down", "--all"])
             os.environ.clear()
             os.environ.update(before)
 
 
-def page_anew(
+def updated_page(
     text: str, *, kubeconfig: Path | None = None, before: Mapping[str, Callable[[], None]] | None = None
 ) -> str:
-    """A page with every screen as the command prints it now.
+    """The page with the current output of every command.
 
-    ``kubeconfig``: of a cluster that its commands are for. ``before``: what to do before a command that begins so.
+    ``kubeconfig``: the cluster for its commands. ``before``: actions before a command with such a beginning.
     """
 
     def ready(command: str) -> str:
@@ -207,19 +214,19 @@ def page_anew(
                 act()
         return command
 
-    def block_anew(match: re.Match[str]) -> str:
+    def updated_block(match: re.Match[str]) -> str:
         kind, block = match.groups()
         if kind != "console":
             if file := _FILE.match(block):
                 Path(file[1]).write_text(block, encoding="utf-8")
             return match[0]
         lines = [
-            line for command, shown in _commands(block) for line in (f"$ {command}", *_anew(ready(command), shown))
+            line for command, shown in _commands(block) for line in (f"$ {command}", *_updated(ready(command), shown))
         ]
         return "\n".join(["```console", *lines, "```"])
 
-    with _place(kubeconfig):
-        return _BLOCK.sub(block_anew, text)
+    with _page_folder(kubeconfig):
+        return _BLOCK.sub(updated_block, text)
 
 
 def links(text: str) -> list[str]:
@@ -234,18 +241,18 @@ def anchors(text: str) -> list[tuple[str, str]]:
 
 
 def headings(text: str) -> set[str]:
-    """What a page's headings are called in links, as GitHub makes it."""
+    """The anchors of a page's headings, as GitHub generates them."""
     found = _HEADING.findall(_FENCED.sub("", text))
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in found}
 
 
 def write(names: Sequence[str] = ()) -> None:
-    """Bring pages up to date: those of these names (``lab.md``), or all."""
+    """Update pages: those with these names (``lab.md``), or all."""
     os.environ["COLUMNS"] = "80"
     for page in PAGES:
         if names and page.name not in names:
             continue
-        page.write_text(page_anew(page.read_text(encoding="utf-8")), encoding="utf-8")
+        page.write_text(updated_page(page.read_text(encoding="utf-8")), encoding="utf-8")
     METRICS.write_text(metrics.page(METRICS.read_text(encoding="utf-8")), encoding="utf-8")
     DOCTOR.write_text(doctor.page(DOCTOR.read_text(encoding="utf-8")), encoding="utf-8")
     PERMISSIONS.write_text(permissions.page(PERMISSIONS.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,1 +1,1 @@
-"""Everything that is tried on Kubernetes' own programs: ``make test-kube``."""
+"""Tests that run Kubernetes' own programs: ``make test-kube``."""

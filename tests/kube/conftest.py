@@ -1,4 +1,5 @@
-"""Kubernetes' own programs for the tests. That they are missing is a failure here: ``make test-kube`` brings them."""
+"""Fixtures that provide Kubernetes' own programs. If they are missing the tests fail: ``make test-kube`` builds
+them."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import pytest
 from bench.kube_programs import missing, programs
 from bench.real_kube import ApiServer, plane
 
-#: What never ends is ended. A machine that does much else takes minutes to start a control plane.
+#: Time limit per test. On a loaded machine a control plane takes minutes to start.
 _SECONDS: Final = 900
 
 
@@ -23,7 +24,7 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def paths() -> dict[str, str]:
-    """Where etcd, kube-apiserver, kube-controller-manager and kube-scheduler are."""
+    """The paths of etcd, kube-apiserver, kube-controller-manager and kube-scheduler."""
     found = programs()
     if found is None:
         pytest.fail(f"{', '.join(missing())} not found; `python -m tests.kube.binaries` builds them", pytrace=False)
@@ -32,14 +33,14 @@ def paths() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def kube(paths: dict[str, str]) -> Iterator[ApiServer]:
-    """The whole control plane as it comes, but for the controller that calls nodes without a kubelet dead."""
+    """A complete control plane without the node lifecycle controller, which would taint nodes that have no kubelet."""
     with plane(paths) as running:
         yield running
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Any:
-    """A test that fails shows what the programs said last."""
+    """Add the last log lines of the programs to the report of a failed test."""
     report: pytest.TestReport = yield
     if report.failed:
         values = getattr(item, "funcargs", {}).values()

@@ -1,9 +1,10 @@
-"""``python -m tests.kube.flows [--theirs] [FILE…] [FLOW…]``: recorded flows on kube-apiserver, with our programs.
+"""``python -m tests.kube.flows [--kubernetes-only] [FILE…] [FLOW…]``: replays recorded flows on kube-apiserver.
 
-Our claim controller, taint eviction and scheduler work in place of Kubernetes' own, as clients over HTTPS; all other
-controllers are Kubernetes'. What becomes of the objects is compared as on a lab (:mod:`tests.vectors.apiserver.flows`).
-One flow after the other on one plane, which is cleared in between; whatever cannot be cleared is told, too.
-``--theirs``: with Kubernetes' programs alone, which shows that flows are played as they were recorded.
+Allotment's claim controller, taint eviction and scheduler replace Kubernetes' own, as clients over HTTPS; all other
+controllers are Kubernetes'. The resulting objects are compared as on a lab (:mod:`tests.vectors.apiserver.flows`). The
+flows run one after the other on one control plane, which is cleared in between; objects that cannot be deleted are
+reported, too. ``--kubernetes-only`` runs without Allotment's, which shows that flows are replayed
+as they were recorded.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ from allotment.model.trees import Tree
 from allotment.scheduler.program import SchedulerOptions, scheduler
 from bench.kube_programs import missing, programs
 from bench.real_kube import ApiServer, plane
-from tests.kube.ours import at_work
-from tests.vectors.apiserver.doings import Doing
-from tests.vectors.apiserver.flows import asked_of, played
+from tests.kube.allotment_programs import running_programs
+from tests.vectors.apiserver.flows import replay_flow, send
 from tests.vectors.apiserver.recording import DATA, FIXTURES, Row, rows
+from tests.vectors.apiserver.step_requests import StepRequest
 from tests.vectors.result import Result
 
 FLOWS: Final = DATA / "apiserver" / "60-scheduler-flows.jsonl.gz"
 RELEASE: Final = "1.36"
-#: The controllers of Kubernetes whose work is ours here.
-OURS: Final = ("resourceclaim-controller", "device-taint-eviction-controller")
+#: The Kubernetes controllers that Allotment's programs replace.
+REPLACED_CONTROLLERS: Final = ("resourceclaim-controller", "device-taint-eviction-controller")
 FEATURES: Final = Features(RELEASE, {gate: True for gate, releases in GATES.items() if RELEASE in releases})
-#: Every gate of the recordings that is off by default.
+#: Every feature gate of the recordings that is off by default.
 _GATES: Final = {
     "GenericWorkload": True,
     **{gate: True for gate, releases in GATES.items() if not releases.get(RELEASE, ("", True))[1]},
@@ -49,36 +50,37 @@ _SERVED: Final = ",".join(
                     "scheduling.k8s.io/v1alpha2")
 )  # fmt: skip
 _RESOURCE: Final = "/apis/resource.k8s.io/v1"
-#: What flows leave behind beside their namespace; rules are of another version.
-_CLUSTER: Final = (
+#: Cluster-scoped objects that flows leave behind; rules are of another version.
+_CLUSTER_PATHS: Final = (
     f"{_RESOURCE}/resourceslices", f"{_RESOURCE}/deviceclasses", "/apis/resource.k8s.io/v1beta2/devicetaintrules",
     "/api/v1/nodes", "/apis/scheduling.k8s.io/v1/priorityclasses",
 )  # fmt: skip
-_PATIENCE_SECONDS: Final = 30.0
-#: Who is served first of several is drawn by lot, by Kubernetes' own programs as by ours; so what a later step is about
-#: may have come to another.
-_MOST_TRIES: Final = 3
+_TIMEOUT_SECONDS: Final = 30.0
+#: Kubernetes' programs and Allotment's choose at random which of several pods is served first, so the object that a
+#: later step is about may not be the recorded one. Such a flow is retried.
+_MAX_ATTEMPTS: Final = 3
 
 
-class RealPlace:
-    """kube-apiserver, asked over HTTPS."""
+class RealControlPlane:
+    """kube-apiserver, reached over HTTPS."""
 
-    patience_seconds = _PATIENCE_SECONDS
-    draws_lots = True
+    timeout_seconds = _TIMEOUT_SECONDS
+    random_order = True
 
     def __init__(self, running: ApiServer, http: aiohttp.ClientSession) -> None:
         self._running = running
         self._http = http
         self._kept: set[str] = set()
 
-    async def ask(self, request: Request) -> Response:
-        """One request, answered."""
+    async def request(self, request: Request) -> Response:
         url = f"{request.path}?{request.query}" if request.query else request.path
-        async with self._http.request(request.method, url, headers=dict(request.headers), data=request.body) as told:
-            return Response(told.status, tuple(told.headers.items()), await told.read())
+        async with self._http.request(
+            request.method, url, headers=dict(request.headers), data=request.body
+        ) as response:
+            return Response(response.status, tuple(response.headers.items()), await response.read())
 
-    async def settled(self, rest: float = 0.15) -> None:
-        """Wait until nothing has been written for so long; a namespace has its service account."""
+    async def settle(self, rest: float = 0.15) -> None:
+        """Wait until nothing has been written for ``rest`` seconds; by then the namespace has its service account."""
         loop = asyncio.get_running_loop()
         latest = loop.time() + 5
         revision, since = await self._revision(), loop.time()
@@ -88,37 +90,38 @@ class RealPlace:
             if now != revision:
                 revision, since = now, loop.time()
 
-    async def begin(self) -> None:
-        """Classes, nodes and slices of the recordings, which stay."""
+    async def create_fixtures(self) -> None:
+        """Create the classes, nodes and slices of the recordings, which stay for all flows."""
         for row in rows(FIXTURES):
-            asked = row["request"]
-            told = await asked_of(self, Doing(asked["method"], asked["path"], asked["body"]))
-            assert told == "", told
-        for path in _CLUSTER:
+            recorded = row["request"]
+            refusal = await send(self, StepRequest(recorded["method"], recorded["path"], recorded["body"]))
+            assert refusal == "", refusal
+        for path in _CLUSTER_PATHS:
             self._kept |= {f"{path}/{tree['metadata']['name']}" for tree in await self._items(path)}
 
     async def clear(self, namespace: str) -> str:
-        """Delete what a flow made; what is still there after a while, or nothing."""
+        """Delete the objects of a flow; return those that still exist after the timeout, as text."""
         for owners in ("batch/v1/namespaces/{}/jobs", "apps/v1/namespaces/{}/deployments"):
             await self._delete(f"/apis/{owners.format(namespace)}?propagationPolicy=Background")
         everywhere = (
-            f"/api/v1/namespaces/{namespace}/pods", f"{_RESOURCE}/namespaces/{namespace}/resourceclaims", *_CLUSTER,
+            f"/api/v1/namespaces/{namespace}/pods", f"{_RESOURCE}/namespaces/{namespace}/resourceclaims",
+            *_CLUSTER_PATHS,
         )  # fmt: skip
-        latest = time.monotonic() + _PATIENCE_SECONDS
+        latest = time.monotonic() + _TIMEOUT_SECONDS
         while True:
-            there = [f"{path}/{tree['metadata']['name']}" for path in everywhere for tree in await self._items(path)]
-            left = [path for path in there if path not in self._kept]
-            if not left:
+            existing = [f"{path}/{tree['metadata']['name']}" for path in everywhere for tree in await self._items(path)]
+            remaining = [path for path in existing if path not in self._kept]
+            if not remaining:
                 break
             if time.monotonic() > latest:
-                return f"left behind: {', '.join(left)}"
-            for path in left:
+                return f"not deleted: {', '.join(remaining)}"
+            for path in remaining:
                 await self._delete(f"{path}?gracePeriodSeconds=0" if "/pods/" in path else path)
             await asyncio.sleep(0.1)
         await self._delete(f"/api/v1/namespaces/{namespace}")
         return ""
 
-    async def gone(self, namespace: str) -> None:
+    async def wait_deleted(self, namespace: str) -> None:
         """Wait until a namespace is deleted."""
         while any(tree["metadata"]["name"] == namespace for tree in await self._items("/api/v1/namespaces")):
             await asyncio.sleep(0.1)
@@ -137,82 +140,90 @@ class RealPlace:
             return read
 
     async def _delete(self, path: str) -> None:
-        """Delete; what is gone already is no matter."""
+        """Delete an object; it need not exist."""
         (await self._http.delete(path)).release()
 
 
 @contextmanager
-def prepared(
-    paths: dict[str, str], *, theirs: bool = False, without: Sequence[str] | None = None
+def control_plane(
+    paths: dict[str, str], *, kubernetes_only: bool = False, without: Sequence[str] | None = None
 ) -> Iterator[ApiServer]:  # fmt: skip
-    """Kubernetes, with every gate of the recordings; without those whose work is ours, or with ``theirs``.
+    """Run Kubernetes with every gate of the recordings, without the controllers and the scheduler that Allotment
+    replaces unless ``kubernetes_only``.
 
-    ``without``: controllers that do not run, if not these.
+    ``without``: the controllers to disable instead of these.
     """
-    off = (() if theirs else OURS) if without is None else without
+    off = (() if kubernetes_only else REPLACED_CONTROLLERS) if without is None else without
     controllers = ",".join(("*", *(f"-{name}" for name in off)))
-    with plane(paths, controllers=controllers, scheduler=theirs, runtime_config=_SERVED, gates=_GATES) as running:
+    with plane(
+        paths, controllers=controllers, scheduler=kubernetes_only, runtime_config=_SERVED, gates=_GATES
+    ) as running:
         yield running
 
 
-def ours() -> dict[str, Program]:
-    """What works in place of Kubernetes' own."""
+def allotment_programs() -> dict[str, Program]:
+    """The programs that replace Kubernetes' own."""
     return {
         "resource-claims": resource_claims(FEATURES),
         "device-taints": device_taints(FEATURES),
-        # Nobody else schedules, though a flow that allocates by hand looks like it.
+        # No other scheduler runs, though a flow that allocates by hand looks like one.
         "scheduler": scheduler(SchedulerOptions(FEATURES, settle=0.0)),
     }
 
 
-async def replayed(
-    running: ApiServer, flows: Sequence[Row], *, theirs: bool = False, look: Callable[[str], None] = lambda _: None
+async def replay(
+    running: ApiServer,
+    flows: Sequence[Row],
+    *,
+    kubernetes_only: bool = False,
+    look: Callable[[str], None] = lambda _: None,
 ) -> AsyncIterator[Result]:
-    """Every flow, one after the other; with our programs, or with ``theirs``, which run.
+    """Replay the flows one after the other, with Allotment's programs or, if ``kubernetes_only``, with the
+    running ones.
 
-    ``look`` is called with the namespace of each, at its end and before it is cleared.
+    ``look`` is called with the namespace of each flow, at its end and before it is cleared.
     """
     headers = {"Authorization": f"Bearer {running.server.token}"}
     connector = aiohttp.TCPConnector(ssl=running.verified())
     async with (
         aiohttp.ClientSession(running.server.url, headers=headers, connector=connector) as http,
-        at_work(running, {} if theirs else ours()),
+        running_programs(running, {} if kubernetes_only else allotment_programs()),
     ):
-        place = RealPlace(running, http)
-        await place.begin()
+        plane = RealControlPlane(running, http)
+        await plane.create_fixtures()
         for flow in flows:
-            for _ in range(1 if flow.get("upstream_bug") else _MOST_TRIES):
-                found = await played(place, flow)
+            for _ in range(1 if flow.get("upstream_bug") else _MAX_ATTEMPTS):
+                found = await replay_flow(plane, flow)
                 await asyncio.to_thread(look, flow["namespace"])
-                left = await place.clear(flow["namespace"])
-                if left or not found:
+                remaining = await plane.clear(flow["namespace"])
+                if remaining or not found:
                     break
-                await place.gone(flow["namespace"])
-            yield Result(flow["flow"], not (found or left), "; ".join(filter(None, (found, left))))
+                await plane.wait_deleted(flow["namespace"])
+            yield Result(flow["flow"], not (found or remaining), "; ".join(filter(None, (found, remaining))))
 
 
-async def _told(running: ApiServer, flows: Sequence[Row], *, theirs: bool) -> int:
-    wrong, began = 0, time.monotonic()
-    async for result in replayed(running, flows, theirs=theirs):
+async def _run(running: ApiServer, flows: Sequence[Row], *, kubernetes_only: bool) -> int:
+    wrong, start = 0, time.monotonic()
+    async for result in replay(running, flows, kubernetes_only=kubernetes_only):
         wrong += not result.passed
-        took, began = time.monotonic() - began, time.monotonic()
-        print(f"{'ok' if result.passed else 'FAILED'} {took:5.1f} s  {result.name}", result.detail, flush=True)
+        elapsed, start = time.monotonic() - start, time.monotonic()
+        print(f"{'ok' if result.passed else 'FAILED'} {elapsed:5.1f} s  {result.name}", result.detail, flush=True)
     print(f"passed {len(flows) - wrong} of {len(flows)}")
     return 1 if wrong else 0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run; 1 if a flow came to something else, 2 if the programs are not there."""
+    """Run the command line; return 1 if a flow had another result, 2 if the programs are missing."""
     paths = programs()
     if paths is None:
         print(f"{', '.join(missing())} not found: `python -m tests.kube.binaries` builds them", file=sys.stderr)
         return 2
-    theirs = "--theirs" in arguments
-    words = [word for word in arguments if not word.endswith(".gz") and word != "--theirs"]
+    kubernetes_only = "--kubernetes-only" in arguments
+    words = [word for word in arguments if not word.endswith(".gz") and word != "--kubernetes-only"]
     files = [Path(word) for word in arguments if word.endswith(".gz")] or [FLOWS]
     flows = [flow for file in files for flow in rows(file) if not words or flow["flow"] in words]
-    with prepared(paths, theirs=theirs) as running:
-        return asyncio.run(_told(running, flows, theirs=theirs))
+    with control_plane(paths, kubernetes_only=kubernetes_only) as running:
+        return asyncio.run(_run(running, flows, kubernetes_only=kubernetes_only))
 
 
 if __name__ == "__main__":

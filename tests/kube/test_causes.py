@@ -1,8 +1,8 @@
-"""Every cause of refusal, of pods that Kubernetes' own scheduler is to place: our annotator tells it in an event.
+"""For every cause of refusal, the annotator writes an event for the pods of Kubernetes' own scheduler.
 
-The cluster is kube-apiserver, kube-controller-manager and kube-scheduler; of ours only the annotator runs. The
-scenarios are those of ``tests/corpus``, and what the annotator says first is what ``allot explain`` says of the same
-manifests.
+The cluster is kube-apiserver, kube-controller-manager and kube-scheduler; of Allotment only the annotator runs. The
+scenarios are those of ``tests/corpus``. The annotator's first event has the message that ``allot explain`` prints for
+the same manifests.
 """
 
 from __future__ import annotations
@@ -33,64 +33,65 @@ from allotment.model import pod_groups
 from allotment.model.features import Features
 from allotment.model.trees import Tree
 from bench.real_kube import ApiServer, plane
-from tests.acting import Acting, condition
+from tests.cluster_actions import ClusterActions, scheduled_condition
 from tests.corpus.test_corpus import Scenario, code
-from tests.kube.ours import at_work
-from tests.lab.test_causes import POD, WAITING, headline, namespace_of, same_names, trees_of
+from tests.kube.allotment_programs import running_programs
+from tests.lab.test_causes import POD, WAITING, headline, namespace_of, trees_of, without_generated_names
 
-#: Scenarios that need gates which are off as Kubernetes comes.
+#: Scenarios that need feature gates which are off by default.
 GATED: Final = tuple(name for name in WAITING if Scenario(name).features.gates)
+SCHEDULER_MESSAGE: Final = "Last message of the scheduler: "
 SILENCE: Final = "The scheduler has not reported a reason."
-#: Kinds without a namespace that scenarios bring.
-OF_CLUSTERS: Final = (SLICES, DEVICE_CLASSES, TAINT_RULES, NODES)
-PATIENCE: Final = 300.0
+#: Cluster-scoped kinds that scenarios create.
+CLUSTER_SCOPED: Final = (SLICES, DEVICE_CLASSES, TAINT_RULES, NODES)
+TIMEOUT_SECONDS: Final = 300.0
 
 
-class OnKubernetes(Acting):
-    """A cluster that is used by one scenario after the other."""
+class ClusterScenarios(ClusterActions):
+    """A cluster that the scenarios use one after the other."""
 
     def __init__(self, client: Any, discovery: Discovery) -> None:
         super().__init__(client, lambda version, kind: _resource(discovery, version, kind))
         self.discovery = discovery
 
     async def create(self, tree: Tree) -> Tree:
-        """One object; pods of a new namespace wait for its account."""
+        """Create an object; a pod of a new namespace first waits for its service account."""
         if tree["kind"] == "Pod":
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 while not await self._account(tree["metadata"].get("namespace") or "default"):
                     await asyncio.sleep(0.02)
         return await super().create(tree)
 
     async def _account(self, namespace: str) -> bool:
-        await self.have(Resource("", "v1", "namespaces", "Namespace", False), {"metadata": {"name": namespace}})
+        await self.ensure(Resource("", "v1", "namespaces", "Namespace", False), {"metadata": {"name": namespace}})
         with suppress(StatusError):
             await self.client.get(SERVICE_ACCOUNTS, "default", namespace)
             return True
         return False
 
     async def clear(self) -> None:
-        """Take away what a scenario has brought, pods first; what the namespaces are labelled with stays."""
-        for kind in (PODS, CLAIMS, CLAIM_TEMPLATES, *OF_CLUSTERS):
-            await asyncio.gather(*(self._gone(kind, tree) for tree in await self._all(kind)))
+        """Delete the objects of a scenario, pods first; the labels of namespaces stay."""
+        for kind in (PODS, CLAIMS, CLAIM_TEMPLATES, *CLUSTER_SCOPED):
+            await asyncio.gather(*(self._delete(kind, tree) for tree in await self._all(kind)))
 
-    async def _gone(self, kind: Resource, tree: Tree) -> None:
+    async def _delete(self, kind: Resource, tree: Tree) -> None:
         metadata = tree["metadata"]
         namespace = metadata.get("namespace", "")
         with suppress(StatusError):
             await self.client.delete(kind, metadata["name"], namespace, grace_seconds=0)
-            if metadata.get("finalizers"):  # whoever would free it may think that it is in use
+            if metadata.get("finalizers"):  # its protection controller may believe that it is in use
                 await self.client.patch(kind, metadata["name"], {"metadata": {"finalizers": None}}, namespace)
 
     async def _all(self, kind: Resource) -> Sequence[Tree]:
         try:
             return (await self.client.list(kind)).items
         except StatusError as error:
-            if error.code == 404:  # a gate is off
+            if error.code == 404:  # the feature gate is off
                 return ()
             raise
 
-    async def told(self, pod: Tree) -> list[str]:
-        """What the annotator said of a pod, oldest first."""
+    async def annotator_messages(self, pod: Tree) -> list[str]:
+        """The annotator's events for a pod, oldest first."""
         fields = f"involvedObject.uid={pod['metadata']['uid']},reportingComponent={NAME}"
         items = (await self.client.list(EVENTS, pod["metadata"]["namespace"], fields=fields)).items
         return [item["message"] for item in sorted(items, key=lambda item: int(item["metadata"]["resourceVersion"]))]
@@ -103,63 +104,64 @@ def _resource(discovery: Discovery, version: str, kind: str) -> Resource:
 
 
 @asynccontextmanager
-async def annotated(kube: ApiServer, features: Features) -> AsyncIterator[OnKubernetes]:
-    """The cluster with the annotator, empty at the end."""
-    program = annotator(Options(features, patience=0.5, every=0.2))
-    async with at_work(kube, {NAME: program}) as client:
-        on = OnKubernetes(client, await discover(client))
-        await on.clear()
+async def annotated_cluster(kube: ApiServer, features: Features) -> AsyncIterator[ClusterScenarios]:
+    """The cluster with the annotator; it is cleared at the end."""
+    program = annotator(Options(features, delay=0.5, every=0.2))
+    async with running_programs(kube, {NAME: program}) as client:
+        cluster = ClusterScenarios(client, await discover(client))
+        await cluster.clear()
         try:
-            yield on
+            yield cluster
         finally:
-            await on.clear()
+            await cluster.clear()
 
 
 def check(name: str, kube: ApiServer) -> None:
-    """A scenario's pod is told its cause, and what its scheduler said last."""
+    """The annotator reports the cause of a scenario's pod, and the last message of its scheduler."""
     scenario = Scenario(name)
     explained = scenario.explain()
     assert code(explained) == scenario.code
 
-    async def story() -> list[str]:
-        async with annotated(kube, scenario.features) as on:
+    async def scenario_run() -> list[str]:
+        async with annotated_cluster(kube, scenario.features) as cluster:
             trees = trees_of(scenario)
-            await on.set_up(trees)
-            told: list[str] = []
-            said = ""
+            await cluster.set_up(trees)
+            messages: list[str] = []
+            last_message = ""
             try:
-                async with asyncio.timeout(PATIENCE):
-                    while not told or f"({scenario.code})" not in told[-1] or said not in told[-1]:
+                async with asyncio.timeout(TIMEOUT_SECONDS):
+                    while not messages or f"({scenario.code})" not in messages[-1] or last_message not in messages[-1]:
                         await asyncio.sleep(0.05)
-                        pod = await on.pod(POD, namespace_of(trees))
+                        pod = await cluster.pod(POD, namespace_of(trees))
                         assert not pod["spec"].get("nodeName"), "kube-scheduler has placed it"
-                        # It may count nodes differently a moment later.
-                        said = "The scheduler says: " if condition(pod).get("message") else SILENCE
-                        told = await on.told(pod)
+                        # kube-scheduler may count nodes differently a moment later.
+                        last_message = SCHEDULER_MESSAGE if scheduled_condition(pod).get("message") else SILENCE
+                        messages = await cluster.annotator_messages(pod)
             except TimeoutError:
-                raise AssertionError(f"wanted ({scenario.code}) and {said!r}, found {told}") from None
-            return told[-1].splitlines()
+                raise AssertionError(f"expected ({scenario.code}) and {last_message!r}, found {messages}") from None
+            return messages[-1].splitlines()
 
-    first, *_, last = asyncio.run(story())
-    assert same_names(first) == same_names(headline(explained))
-    assert last.startswith("The scheduler ")
+    first, *_, last = asyncio.run(scenario_run())
+    assert without_generated_names(first) == without_generated_names(headline(explained))
+    assert last.startswith((SCHEDULER_MESSAGE, SILENCE))
 
 
 @pytest.mark.parametrize("name", [name for name in WAITING if name not in GATED])
-def test_a_pod_of_kube_scheduler_is_told_the_cause(name: str, kube: ApiServer) -> None:
+def test_the_annotator_reports_the_cause_of_a_pod_of_kube_scheduler(name: str, kube: ApiServer) -> None:
     check(name, kube)
 
 
 @pytest.fixture(scope="module")
 def gated(paths: dict[str, str]) -> Iterator[ApiServer]:
-    """A control plane with the gates that some scenarios need."""
-    gates = {gate: on for name in GATED for gate, on in Scenario(name).features.gates.items()}
+    """A control plane with the feature gates that some scenarios need."""
+    gates = {gate: cluster for name in GATED for gate, cluster in Scenario(name).features.gates.items()}
     if pod_groups.GATE in gates:
-        gates["GenericWorkload"] = True  # we take it to be on with the other, Kubernetes wants it said
+        # Allotment enables it together with the other gate; Kubernetes requires it explicitly
+        gates["GenericWorkload"] = True
     with plane(paths, gates=gates, runtime_config="api/all=true") as running:
         yield running
 
 
 @pytest.mark.parametrize("name", GATED)
-def test_a_cause_that_needs_a_gate_is_told_where_it_is_on(name: str, gated: ApiServer) -> None:
+def test_the_annotator_reports_a_cause_that_needs_a_feature_gate(name: str, gated: ApiServer) -> None:
     check(name, gated)

@@ -1,4 +1,4 @@
-"""The chart and the kustomize folders on Kubernetes' own control plane, under the pod security that they promise."""
+"""The chart and the kustomize folders on Kubernetes' own control plane, under their documented pod security level."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from bench.real_kube import ApiServer
 from tests.packaging import helm as program
 from tests.packaging.helm import CHART, ROOT, everything, only, settings
-from tests.packaging.living import Cluster, defined
+from tests.packaging.installed_chart import Cluster, install_kinds
 from tests.packaging.made_files import PIECES
-from tests.waiting import wait_until
+from tests.polling import wait_until
 
 NAMESPACE, DRIVERS_HOME = "allotment", "allotment-drivers"
 #: A warning, such as of pod security, is a failure.
@@ -25,7 +25,7 @@ OVERLAYS = sorted(path.name for path in (ROOT / "deploy" / "kustomize" / "overla
 @pytest.fixture(scope="module")
 def cluster(kube: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
     home = tmp_path_factory.mktemp("home")
-    return Cluster(program.wanted("helm"), program.wanted("kubectl"), kube.kubeconfig, home)
+    return Cluster(program.required_program("helm"), program.required_program("kubectl"), kube.kubeconfig, home)
 
 
 def namespace_of(cluster: Cluster, name: str, level: str) -> None:
@@ -40,14 +40,14 @@ def namespace_of(cluster: Cluster, name: str, level: str) -> None:
 
 @pytest.fixture(scope="module")
 def restricted(cluster: Cluster) -> str:
-    """A namespace that lets only restricted pods in."""
+    """A namespace that enforces the pod security level "restricted"."""
     namespace_of(cluster, NAMESPACE, "restricted")
     return NAMESPACE
 
 
 @pytest.fixture(scope="module")
 def privileged(cluster: Cluster) -> str:
-    """A namespace for drivers, and two nodes with the hardware."""
+    """A namespace for drivers, and two nodes with the hardware labels."""
     namespace_of(cluster, DRIVERS_HOME, "privileged")
     for name in ("one", "two"):
         labels = {f"feature.node.kubernetes.io/pci-{vendor}.present": "true" for vendor in ("10de", "1002")}
@@ -61,59 +61,59 @@ def privileged(cluster: Cluster) -> str:
 
 
 @pytest.mark.parametrize("piece", PIECES)
-def test_each_component_is_valid_to_the_server(cluster: Cluster, restricted: str, privileged: str, piece: str) -> None:
+def test_the_server_accepts_each_component(cluster: Cluster, restricted: str, privileged: str, piece: str) -> None:
     home = privileged if piece in DRIVERS else restricted
     more = settings(**{"reader.create": True, "deviceClasses.nvidia": True, "deviceClasses.amd": True})
     text = program.run(cluster.helm, "template", "allotment", CHART, "-n", home, *only(piece), *more)
-    told = cluster.run("kubectl", "apply", *STRICT, "-f", "-", input=text)
-    assert f"allotment-{piece.replace('.', '-')} created" in told
+    output = cluster.run("kubectl", "apply", *STRICT, "-f", "-", input=text)
+    assert f"allotment-{piece.replace('.', '-')} created" in output
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_each_overlay_is_valid_to_the_server(
+def test_the_server_accepts_each_overlay(
     cluster: Cluster, restricted: str, privileged: str, overlay: str
 ) -> None:  # fmt: skip
     built = cluster.run("kubectl", "kustomize", ROOT / "deploy" / "kustomize" / "overlays" / overlay)
-    told = cluster.run("kubectl", "apply", *STRICT, "-f", "-", input=built)
-    # The simulated driver is the driver, on other nodes.
-    assert f"allotment-{overlay.removesuffix('-simulated')} created" in told
+    output = cluster.run("kubectl", "apply", *STRICT, "-f", "-", input=built)
+    # The simulated driver replaces the driver, on other nodes.
+    assert f"allotment-{overlay.removesuffix('-simulated')} created" in output
 
 
-def test_all_that_is_deployed_comes_and_goes_restricted(cluster: Cluster, restricted: str) -> None:
+def test_install_and_uninstall_under_restricted_pod_security(cluster: Cluster, restricted: str) -> None:
     before = cluster.objects()
     release = ("allotment", CHART, "-n", NAMESPACE)
     assert "STATUS: deployed" in cluster.run("helm", "install", *release, *only(*DEPLOYED))
-    # No kubelets run here: that pods are there at all, is the admission's word.
+    # No kubelet runs here: that the pods exist shows that admission accepted them.
     pods = ("kubectl", "-n", NAMESPACE, "get", "pods", "-o", "name")
-    wait_until(lambda: len(cluster.run(*pods).split()) == 1 + 5 * 2, "not all pods were let in")
+    wait_until(lambda: len(cluster.run(*pods).split()) == 1 + 5 * 2, "not all pods were admitted")
     assert "REVISION: 2" in cluster.run("helm", "upgrade", *release, *only("annotator"))
-    wait_until(lambda: len(cluster.run(*pods).split()) == 2, "not all pods have gone")
+    wait_until(lambda: len(cluster.run(*pods).split()) == 2, "not all pods were deleted")
     assert "Rollback was a success" in cluster.run("helm", "rollback", "allotment", "1", "-n", NAMESPACE)
     cluster.run("helm", "uninstall", "allotment", "-n", NAMESPACE, "--wait", "--timeout", "200s")
-    wait_until(lambda: cluster.objects() <= before, f"there is still {cluster.objects() - before}")
+    wait_until(lambda: cluster.objects() <= before, f"not deleted: {cluster.objects() - before}")
 
 
-def test_kinds_of_others_are_as_these_define_them(cluster: Cluster, privileged: str) -> None:
-    defined(cluster)
+def test_third_party_kinds_match_their_definitions(cluster: Cluster, privileged: str) -> None:
+    install_kinds(cluster)
     before = cluster.objects()
     text = program.run(cluster.helm, "template", "whole", CHART, "-n", privileged, *everything())
-    told = cluster.run("kubectl", "apply", *STRICT, "-f", "-", input=text)
+    output = cluster.run("kubectl", "apply", *STRICT, "-f", "-", input=text)
     for kind in ("servicemonitor", "prometheusrule"):
-        assert f"{kind}.monitoring.coreos.com/whole-allotment created" in told
-    assert "certificate.cert-manager.io/whole-allotment-metrics-tls created" in told
+        assert f"{kind}.monitoring.coreos.com/whole-allotment created" in output
+    assert "certificate.cert-manager.io/whole-allotment-metrics-tls created" in output
     wrong = cluster.run("kubectl", "apply", *STRICT, "-f", "-", input=text.replace("jobLabel", "jobLable"), fails=True)
     assert 'unknown field "spec.jobLable"' in wrong
     release: list[str | Path] = ["whole", CHART, "-n", privileged, *everything()]
     assert "STATUS: deployed" in cluster.run("helm", "install", *release)
     interval = "monitoring.serviceMonitor.interval"
     assert "REVISION: 2" in cluster.run("helm", "upgrade", *release, *settings(**{interval: "15s"}))
-    told = cluster.run(
+    output = cluster.run(
         "kubectl", "-n", privileged, "get", "servicemonitors", "-o", "jsonpath={.items[*].spec.endpoints}"
     )
-    assert json.loads(told)[0]["interval"] == "15s"
+    assert json.loads(output)[0]["interval"] == "15s"
     cluster.run("helm", "uninstall", "whole", "-n", privileged)
     cluster.run("kubectl", "delete", "pods", "--all", "-n", privileged, "--force")  # their nodes have no kubelets
-    wait_until(lambda: cluster.objects() <= before, f"there is still {cluster.objects() - before}")
+    wait_until(lambda: cluster.objects() <= before, f"not deleted: {cluster.objects() - before}")
 
 
 def test_a_driver_publishes_for_its_own_node_only(cluster: Cluster, privileged: str, kube: ApiServer) -> None:
@@ -123,10 +123,10 @@ def test_a_driver_publishes_for_its_own_node_only(cluster: Cluster, privileged: 
     nvidia = "app.kubernetes.io/component=driver-nvidia"
 
     def pods() -> dict[str, str]:
-        """Of NVIDIA's driver, by node."""
-        told = cluster.run("kubectl", "-n", privileged, "get", "pods", "-l", nvidia, "-o", placed)
-        words = (line.split() for line in told.splitlines())
-        return {found[1]: found[0] for found in words if len(found) == 2}
+        """The pods of NVIDIA's driver, by node."""
+        answer = cluster.run("kubectl", "-n", privileged, "get", "pods", "-l", nvidia, "-o", placed)
+        arguments = (line.split() for line in answer.splitlines())
+        return {found[1]: found[0] for found in arguments if len(found) == 2}
 
     wait_until(lambda: pods().keys() == {"one", "two"}, "the driver is not on each node")
     bound = ("--bound-object-kind=Pod", f"--bound-object-name={pods()['one']}")
@@ -137,10 +137,10 @@ def test_a_driver_publishes_for_its_own_node_only(cluster: Cluster, privileged: 
         spec = {"driver": "gpu.nvidia.com", "nodeName": node, "pool": pool, "devices": [{"name": "gpu-0"}]}
         path = "/apis/resource.k8s.io/v1/resourceslices"
         body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": node}, "spec": spec}
-        code, told = kube.ask("POST", path, body, token=token)
-        return code, told.get("message", "")
+        code, answer = kube.send_request("POST", path, body, token=token)
+        return code, answer.get("message", "")
 
-    # A policy is heard of a moment after it was made.
+    # A new admission policy takes effect with a short delay.
     wait_until(lambda: publish("two", token)[0] == 422, "a slice of another node is not refused")
     assert "the driver on node one may write only slices of that node, not of node two" in publish("two", token)[1]
     assert publish("one", token)[0] == 201
@@ -149,4 +149,4 @@ def test_a_driver_publishes_for_its_own_node_only(cluster: Cluster, privileged: 
     cluster.run("kubectl", "delete", "resourceslice", "--all")
     cluster.run("helm", "uninstall", "allotment", "-n", privileged)
     cluster.run("kubectl", "delete", "pods", "--all", "-n", privileged, "--force")
-    wait_until(lambda: cluster.objects() <= before, f"there is still {cluster.objects() - before}")
+    wait_until(lambda: cluster.objects() <= before, f"not deleted: {cluster.objects() - before}")

@@ -1,4 +1,4 @@
-"""What only a real API server does to a client: fair queueing, a kill -9 under open watches, tokens that end."""
+"""Client behaviour against a real API server: priority and fairness, kill -9 under open watches, expired tokens."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "C
 
 @pytest.fixture(scope="module")
 def kube(paths: dict[str, str]) -> Iterator[ApiServer]:
-    """An API server, and nobody else who asks it."""
+    """An API server without other clients."""
     with api_server(paths, durable=False) as running:
         yield running
 
 
 async def account(client: HttpClient, name: str) -> None:
-    """A service account that has all with config maps."""
+    """Create a service account with all permissions on config maps."""
     await client.create(SERVICE_ACCOUNTS, {"metadata": {"name": name}}, "default")
     rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}
     await client.create(ROLES, {"metadata": {"name": name}, "rules": [rule]})
@@ -44,10 +44,11 @@ async def account(client: HttpClient, name: str) -> None:
     })  # fmt: skip
 
 
-def test_priority_and_fairness_is_obeyed(kube: ApiServer) -> None:
-    """A level with no seats lets one request through at a time and refuses the others: they come later, and all do."""
+def test_requests_rejected_by_priority_and_fairness_are_retried(kube: ApiServer) -> None:
+    """A priority level with no seats admits one request at a time and rejects the others: they are retried, and all
+    succeed."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with kube.client() as admin:
             await account(admin, "crowd")
             limited = {"nominalConcurrencyShares": 0, "lendablePercent": 0, "borrowingLimitPercent": 0,
@@ -63,17 +64,17 @@ def test_priority_and_fairness_is_obeyed(kube: ApiServer) -> None:
                 },
             })  # fmt: skip
             codes: list[int] = []
-            asked = kube.client(
+            requester = kube.client(
                 token=kube.token_of("crowd"), on_answer=lambda _, code, __: codes.append(code), retry_seconds=600
             )
-            async with asked as crowd:
-                # Its own configuration reaches the server by a watch; and they may happen to come one by one.
+            async with requester as clients:
+                # The server reads its own configuration through a watch; and the requests may arrive one at a time.
                 for again in itertools.count(1):
                     trees = [
                         {"metadata": {"name": f"crowd-{again}-{number}"}, "data": {"x": "x" * 200_000}}
                         for number in range(16)
                     ]
-                    await asyncio.gather(*(crowd.create(CONFIG_MAPS, tree, "default") for tree in trees))
+                    await asyncio.gather(*(clients.create(CONFIG_MAPS, tree, "default") for tree in trees))
                     assert codes.count(201) == 16 * again
                     if 429 in codes:
                         break
@@ -81,11 +82,11 @@ def test_priority_and_fairness_is_obeyed(kube: ApiServer) -> None:
             await admin.delete(SCHEMAS, "crowd")
             await admin.delete(LEVELS, "crowd")
 
-    asyncio.run(asyncio.wait_for(story(), 600))
+    asyncio.run(asyncio.wait_for(scenario(), 600))
 
 
-def test_a_token_that_ends_is_told_and_a_fresh_one_goes_on(kube: ApiServer) -> None:
-    async def story() -> None:
+def test_an_expired_token_is_an_error_until_it_is_replaced(kube: ApiServer) -> None:
+    async def scenario() -> None:
         async with kube.client() as admin:
             await account(admin, "passer")
         path = kube.folder / "token"
@@ -98,13 +99,13 @@ def test_a_token_that_ends_is_told_and_a_fresh_one_goes_on(kube: ApiServer) -> N
             path.write_text(kube.token_of("passer"))
             assert (await client.list(CONFIG_MAPS, "default")).revision
 
-    asyncio.run(asyncio.wait_for(story(), 600))
+    asyncio.run(asyncio.wait_for(scenario(), 600))
 
 
-def test_a_server_that_is_killed_is_waited_for_and_nothing_is_missed(kube: ApiServer) -> None:
-    """kill -9 of kube-apiserver under caches and writers; it comes back with the same etcd."""
+def test_clients_wait_for_a_killed_server_and_miss_no_change(kube: ApiServer) -> None:
+    """kill -9 of kube-apiserver under caches and writers; it restarts with the same etcd."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with kube.client("followed") as client, kube.client("writer", retry_seconds=600) as writer:
             cache: Cache[Tree] = Cache(
                 client, CONFIG_MAPS, clock=Clock(), random=Random(), namespace="default", labels="of=us"
@@ -132,12 +133,12 @@ def test_a_server_that_is_killed_is_waited_for_and_nothing_is_missed(kube: ApiSe
             await writing
             for number in (2, 3):
                 await write(number)
-            wanted = {f"kept-{number}" for number in range(4)}
-            while {item.name for item in cache.items()} != wanted:
+            expected = {f"kept-{number}" for number in range(4)}
+            while {item.name for item in cache.items()} != expected:
                 await asyncio.sleep(0.02)
             following.cancel()
             await asyncio.wait([following])
             assert "gone" not in changes
-            assert sorted(changes) == sorted(wanted)  # each once: neither lost nor told twice
+            assert sorted(changes) == sorted(expected)  # each exactly once: none lost, none repeated
 
-    asyncio.run(asyncio.wait_for(story(), 600))
+    asyncio.run(asyncio.wait_for(scenario(), 600))

@@ -1,4 +1,4 @@
-"""tests/cluster, as it stands, on Kubernetes' own API server and controllers."""
+"""Runs tests/cluster on Kubernetes' own API server and controllers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.real_kube import plane
 from tests.cluster import suite
 from tests.cluster.backends import Backend
 
-#: Kinds whose history is etcd's alone: what the server keeps of others besides cannot be forgotten at will.
+#: Kinds without a watch cache in the server, so that compacting etcd removes their history.
 _UNCACHED = "--watch-cache-sizes=configmaps#0,pods#0"
 
 

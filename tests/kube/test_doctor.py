@@ -1,4 +1,4 @@
-"""``allot doctor`` on Kubernetes' own control plane: what is broken is found, on the cluster and on its snapshot."""
+"""``allot doctor`` finds what is broken on Kubernetes' own control plane, and the same on its snapshot."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from allotment.cli.live.examined import examined_live
+from allotment.cli.live.doctor_input import examined_live
 from allotment.cli.main import main
 from allotment.model.serialization import to_yaml
 from allotment.model.trees import Tree
 from allotment.tools.doctor.examination import run_checks
 from allotment.tools.doctor.finding import ClusterFinding
 from bench.real_kube import ApiServer
-from tests.waiting import wait_until
+from tests.polling import wait_until
 
-#: Namespaces first: a pod needs the account that the controller manager makes there.
-GROUND = """\
+#: Namespaces first: a pod needs the service account that the controller manager creates there.
+NAMESPACES = """\
 {apiVersion: v1, kind: Namespace, metadata: {name: ml}}
 ---
 {apiVersion: v1, kind: Namespace, metadata: {name: tight}}
@@ -34,34 +34,34 @@ kind: ResourceQuota
 metadata: {name: team, namespace: tight}
 spec: {hard: {gpu.nvidia.com.deviceclass.resource.k8s.io/devices: "1"}}
 """
-PATIENCE = 120
+TIMEOUT_SECONDS = 120
 
 
-class Ran(NamedTuple):
-    """Exit code and what was written."""
+class CommandResult(NamedTuple):
+    """Exit code and output."""
 
     code: int
     out: str
 
 
-Allot = Callable[..., Ran]
+Allot = Callable[..., CommandResult]
 
 
 @pytest.fixture(scope="module")
 def allot(kube: ApiServer) -> Allot:
-    """``allot`` on this cluster."""
+    """Runs ``allot`` on this cluster."""
 
-    def run(*words: str) -> Ran:
+    def run(*words: str) -> CommandResult:
         output = io.StringIO()
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
             code = main([words[0], "--kubeconfig", str(kube.kubeconfig), *words[1:]])
-        return Ran(code, output.getvalue())
+        return CommandResult(code, output.getvalue())
 
     return run
 
 
 def template(namespace: str, name: str, device_class: str) -> Tree:
-    """For one device."""
+    """A claim template for one device."""
     spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": device_class}}]}}
     return {
         "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
@@ -96,23 +96,23 @@ BROKEN = (
 
 @pytest.fixture(scope="module")
 def broken(allot: Allot, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Two nodes with a T4 each, and everything that people do to them."""
+    """Two nodes with a T4 each, and the mistakes that users make."""
     folder = tmp_path_factory.mktemp("broken")
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         main(["fleet", "slices", "t4:2", "--all"])
-    for name, text in {"fleet": output.getvalue(), "ground": GROUND, "broken": to_yaml(BROKEN)}.items():
+    for name, text in {"fleet": output.getvalue(), "namespaces": NAMESPACES, "broken": to_yaml(BROKEN)}.items():
         (folder / f"{name}.yaml").write_text(text)
         if name == "broken":
             for namespace in ("ml", "tight"):
-                words = ("-n", namespace, "--for", "create", "--timeout", f"{PATIENCE}s")
-                assert allot("wait", "serviceaccount/default", *words).code == 0
+                arguments = ("-n", namespace, "--for", "create", "--timeout", f"{TIMEOUT_SECONDS}s")
+                assert allot("wait", "serviceaccount/default", *arguments).code == 0
         ran = allot("apply", "-f", str(folder / f"{name}.yaml"))
         assert ran.code == 0, ran.out
 
 
-def found(kube: ApiServer) -> dict[str, ClusterFinding]:
-    """What is found three minutes from now, when nobody can say that it has only just begun."""
+def find(kube: ApiServer) -> dict[str, ClusterFinding]:
+    """The findings with a clock three minutes ahead, when no problem counts as recent any more."""
     arguments = Namespace(
         kubeconfig=str(kube.kubeconfig), context=None, kube_version=None, feature_gates=[], cluster=[]
     )  # fmt: skip
@@ -123,29 +123,29 @@ def found(kube: ApiServer) -> dict[str, ClusterFinding]:
     return {finding.code: finding for finding in run_checks(replace(seen, now=seen.now + timedelta(minutes=3)))}
 
 
-def until(kube: ApiServer, wanted: set[str], **said: str) -> dict[str, ClusterFinding]:
-    """The findings, once these are among them, and say so: schedulers and controllers take their time."""
+def wait_for_findings(kube: ApiServer, wanted: set[str], **texts: str) -> dict[str, ClusterFinding]:
+    """Wait until the findings include these with these texts: schedulers and controllers need time."""
     now: dict[str, ClusterFinding] = {}
 
     def there() -> bool:
         now.clear()
-        now.update(found(kube))
-        return wanted | said.keys() <= now.keys() and all(text in now[code].evidence for code, text in said.items())
+        now.update(find(kube))
+        return wanted | texts.keys() <= now.keys() and all(text in now[code].evidence for code, text in texts.items())
 
-    wait_until(there, lambda: f"wanted {sorted(wanted)} and {said}, found {now}")
+    wait_until(there, lambda: f"expected {sorted(wanted)} and {texts}, found {now}")
     return now
 
 
 @pytest.mark.usefixtures("broken")
-def test_what_people_break_is_found(kube: ApiServer) -> None:
-    told = until(
+def test_mistakes_of_users_are_found(kube: ApiServer) -> None:
+    findings = wait_for_findings(
         kube, {"D204", "D405", "D512", "D601", "D604", "D605"}, D606="exceeded quota: team",
         D603='ResourceClaimTemplate "onne" does not exist', D602="node-not-eligible",
     )  # fmt: skip
-    assert told["D204"].subject == "2 nodes"  # no kubelet ever came
-    assert told["D405"].subject == "class/gpu.nvidia.con"
-    assert told["D601"].objects == ("ml/pinned",)
-    assert told["D605"].objects == ("ml/odd",)
+    assert findings["D204"].subject == "2 nodes"  # no kubelet ever ran
+    assert findings["D405"].subject == "class/gpu.nvidia.con"
+    assert findings["D601"].objects == ("ml/pinned",)
+    assert findings["D605"].objects == ("ml/odd",)
 
 
 @pytest.mark.usefixtures("broken")
@@ -164,12 +164,12 @@ def test_gates_and_versions_are_those_of_the_server(kube: ApiServer) -> None:
 
 
 @pytest.mark.usefixtures("broken")
-def test_a_snapshot_is_answered_as_the_cluster(kube: ApiServer, allot: Allot, tmp_path: Path) -> None:
-    until(kube, {"D512", "D603"})
+def test_a_snapshot_has_the_findings_of_the_cluster(kube: ApiServer, allot: Allot, tmp_path: Path) -> None:
+    wait_for_findings(kube, {"D512", "D603"})
     redacted = tmp_path / "redacted.yaml"
 
     def looked() -> Any:
-        """What is found, where nothing has changed meanwhile."""
+        """The output, provided that nothing changed meanwhile."""
         before = json.loads(allot("doctor", "-o", "json").out)
         assert allot("snapshot", "-o", str(tmp_path / "snapshot.yaml")).code == 0
         assert allot("snapshot", "--redact", "-o", str(redacted)).code == 0
@@ -184,5 +184,7 @@ def test_a_snapshot_is_answered_as_the_cluster(kube: ApiServer, allot: Allot, tm
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         assert main(["doctor", "--cluster", str(redacted), "-o", "json"]) == 1
-    codes = [(one["code"], one["severity"]) for one in after["findings"]]
-    assert sorted((one["code"], one["severity"]) for one in json.loads(output.getvalue())["findings"]) == sorted(codes)
+    codes = [(finding["code"], finding["severity"]) for finding in after["findings"]]
+    assert sorted(
+        (finding["code"], finding["severity"]) for finding in json.loads(output.getvalue())["findings"]
+    ) == sorted(codes)

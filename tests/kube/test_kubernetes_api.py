@@ -1,4 +1,4 @@
-"""Our scheduler, claim controller, kubelets and drivers on Kubernetes' own API server, as clients over HTTP.
+"""Allotment's scheduler, claim controller, kubelets and drivers on Kubernetes' own API server, as clients over HTTP.
 
 None of Kubernetes' own controllers run.
 """
@@ -23,14 +23,14 @@ from allotment.cluster.remote.kubeconfig import target
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, PODS, SERVICE_ACCOUNTS
 from allotment.lab import fleet
 from allotment.lab.driver_environment import DriverEnvironment
-from allotment.lab.drivers import Drivers
+from allotment.lab.node_drivers import NodeDrivers
 from allotment.lab.programs import programs
 from allotment.model.features import Features
 from allotment.model.trees import Tree
 from allotment.node.kubelet import Kubelets
 from allotment.node.node_config import Machine
 from bench import real_kube
-from tests.acting import condition
+from tests.cluster_actions import scheduled_condition
 
 FEATURES = Features(kube="1.36")
 TEMPLATE: Tree = {
@@ -51,8 +51,8 @@ def kubernetes(paths: dict[str, str]) -> Iterator[real_kube.ApiServer]:
         yield running
 
 
-async def _on(server: real_kube.ApiServer, told: Callable[[Client], Awaitable[None]]) -> None:
-    """Run our programs on a server for as long as a story takes."""
+async def _run_programs(server: real_kube.ApiServer, scenario: Callable[[Client], Awaitable[None]]) -> None:
+    """Run Allotment's programs on a server while the scenario runs."""
     where = target([server.kubeconfig])
     async with contextlib.AsyncExitStack() as stack:
         clients: dict[str, HttpClient] = {}
@@ -63,30 +63,30 @@ async def _on(server: real_kube.ApiServer, told: Callable[[Client], Awaitable[No
                 stack.push_async_callback(clients[name].close)
             return clients[name]
 
-        clock, random, mine = Clock(10), Random(), client_for("allotment")
-        with contextlib.suppress(StatusError):  # Kubernetes has a controller for that, which does not run here
-            await mine.create(SERVICE_ACCOUNTS, {"metadata": {"name": "default"}}, "default")
-        await fleet.publish(mine, ("t4-4x-pcie",), kube="1.36", version="test", now=clock.now())
-        caches = Caches(mine, clock=clock, random=random)
-        context = program.ProgramContext(client_for, caches, clock, Events(mine, clock=clock), random)
+        clock, random, identity = Clock(10), Random(), client_for("allotment")
+        with contextlib.suppress(StatusError):  # Kubernetes' controller for that does not run here
+            await identity.create(SERVICE_ACCOUNTS, {"metadata": {"name": "default"}}, "default")
+        await fleet.publish(identity, ("t4-4x-pcie",), kube="1.36", version="test", now=clock.now())
+        caches = Caches(identity, clock=clock, random=random)
+        context = program.ProgramContext(client_for, caches, clock, Events(identity, clock=clock), random)
         machines: dict[str, Machine] = {}
-        ground = DriverEnvironment(Kubelets(machines=machines), machines, FEATURES, boot="test")
+        environment = DriverEnvironment(Kubelets(machines=machines), machines, FEATURES, boot="test")
         chosen = {
-            name: one
-            for name, one in programs(ground, Drivers(ground)).items()
+            name: program_
+            for name, program_ in programs(environment, NodeDrivers("drivers", environment)).items()
             if name in ("drivers", "kubelets", "resource-claims", "scheduler")
         }
         running = asyncio.create_task(program.run(chosen, context))
         try:
             async with asyncio.timeout(300):
-                await told(mine)
+                await scenario(identity)
         finally:
             running.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await running
 
 
-async def _becomes(client: Client, name: str, true: Callable[[Tree], bool]) -> Tree:
+async def _wait_for_pod(client: Client, name: str, true: Callable[[Tree], bool]) -> Tree:
     while True:
         found = await client.get(PODS, name, "default")
         if true(found):
@@ -95,10 +95,10 @@ async def _becomes(client: Client, name: str, true: Callable[[Tree], bool]) -> T
 
 
 def test_a_pod_runs_with_its_claim(kubernetes: real_kube.ApiServer) -> None:
-    async def told(client: Client) -> None:
+    async def scenario(client: Client) -> None:
         await client.create(CLAIM_TEMPLATES, TEMPLATE, "default")
         await client.create(PODS, pod("train", "gpus"), "default")
-        running = await _becomes(client, "train", lambda tree: tree["status"].get("phase") == "Running")
+        running = await _wait_for_pod(client, "train", lambda tree: tree["status"].get("phase") == "Running")
         (named,) = running["status"]["resourceClaimStatuses"]
         claim = await client.get(CLAIMS, named["resourceClaimName"], "default")
         assert claim["status"]["reservedFor"] == [
@@ -106,25 +106,25 @@ def test_a_pod_runs_with_its_claim(kubernetes: real_kube.ApiServer) -> None:
         ]
         (result,) = claim["status"]["allocation"]["devices"]["results"]
         assert (running["spec"]["nodeName"], result["driver"]) == ("t4-4x-pcie-1", "gpu.nvidia.com")
-        while not (devices := claim["status"].get("devices")):  # told by the driver, a moment later
+        while not (devices := claim["status"].get("devices")):  # the driver reports it a moment later
             await asyncio.sleep(0.05)
             claim = await client.get(CLAIMS, claim["metadata"]["name"], "default")
         assert (devices[0]["device"], devices[0]["data"]["type"]) == (result["device"], "gpu")
 
-    asyncio.run(_on(kubernetes, told))
+    asyncio.run(_run_programs(kubernetes, scenario))
 
 
-def test_a_pod_that_does_not_fit_is_told_why(kubernetes: real_kube.ApiServer) -> None:
-    async def story(client: Client) -> None:
-        asked = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 9}}
-        many = {"metadata": {"name": "many"}, "spec": {"spec": {"devices": {"requests": [asked]}}}}
+def test_a_pod_that_does_not_fit_gets_the_reason(kubernetes: real_kube.ApiServer) -> None:
+    async def scenario(client: Client) -> None:
+        device_request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 9}}
+        many = {"metadata": {"name": "many"}, "spec": {"spec": {"devices": {"requests": [device_request]}}}}
         await client.create(CLAIM_TEMPLATES, many, "default")
         await client.create(PODS, pod("greedy", "many"), "default")
 
-        def told(tree: Tree) -> bool:  # the node's devices may be published after the pod was looked at
-            return "9 devices requested; the node has 4" in condition(tree).get("message", "")
+        def is_reported(tree: Tree) -> bool:  # the node's devices may be published after the pod was tried
+            return "9 devices requested; the node has 4" in scheduled_condition(tree).get("message", "")
 
-        waiting = condition(await _becomes(client, "greedy", told))
+        waiting = scheduled_condition(await _wait_for_pod(client, "greedy", is_reported))
         assert (waiting["type"], waiting["reason"]) == ("PodScheduled", "Unschedulable")
 
-    asyncio.run(_on(kubernetes, story))
+    asyncio.run(_run_programs(kubernetes, scenario))

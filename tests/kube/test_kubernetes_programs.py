@@ -1,6 +1,6 @@
-"""Kubernetes' own kube-scheduler and kube-controller-manager, unmodified, do their work in a lab that has neither.
+"""Kubernetes' unmodified kube-scheduler and kube-controller-manager run against a lab that has neither.
 
-They speak protobuf, as they do unless told otherwise.
+They use protobuf, their default.
 """
 
 from __future__ import annotations
@@ -16,14 +16,22 @@ import pytest
 
 from allotment import Lab
 from allotment.apiserver.api import Api
-from allotment.apiserver.http_messages import Answer, Request, Upgrade
+from allotment.apiserver.http_messages import AnyResponse, Request, Upgrade
 from allotment.model.trees import Tree
-from tests.waiting import wait_until
+from tests.polling import wait_until
 
-PATIENCE = 300.0
+TIMEOUT_SECONDS = 300.0
 PROTOBUF = "application/vnd.kubernetes.protobuf"
-#: What a program that cannot follow a kind, or read an answer, writes in its log.
-COMPLAINTS = ("Failed to watch", "failed to list", "unable to decode", "Failed to decode", "no kind", "panic", "fatal")
+#: Log messages of a program that cannot watch a kind or decode an answer.
+ERROR_MESSAGES = (
+    "Failed to watch",
+    "failed to list",
+    "unable to decode",
+    "Failed to decode",
+    "no kind",
+    "panic",
+    "fatal",
+)
 TEMPLATE = """
 apiVersion: resource.k8s.io/v1
 kind: ResourceClaimTemplate
@@ -63,8 +71,8 @@ spec:
 """
 
 
-class Asked(NamedTuple):
-    """One request of a program, and how it was answered."""
+class RecordedRequest(NamedTuple):
+    """One request of a program, and the answer's code and media type."""
 
     program: str
     method: str
@@ -77,17 +85,19 @@ class Cluster(NamedTuple):
     """A lab whose programs are Kubernetes' own."""
 
     lab: Lab
-    asked: list[Asked]
+    requests: list[RecordedRequest]
     logs: dict[str, Path]
 
 
-def _recording(asked: list[Asked], answer_of: Callable[[Api, Request], Any]) -> Callable[[Api, Request], Any]:
-    async def recorded(api: Api, request: Request) -> Answer:
-        answer: Answer = await answer_of(api, request)
+def _record(requests: list[RecordedRequest], answer_of: Callable[[Api, Request], Any]) -> Callable[[Api, Request], Any]:
+    async def recorded(api: Api, request: Request) -> AnyResponse:
+        answer: AnyResponse = await answer_of(api, request)
         if not isinstance(answer, Upgrade):
             program = request.headers.get("user-agent", "").partition("/")[0]
             media = dict(answer.headers).get("content-type", "")
-            asked.append(Asked(program, request.method, f"{request.path}?{request.query}", answer.code, media))
+            requests.append(
+                RecordedRequest(program, request.method, f"{request.path}?{request.query}", answer.code, media)
+            )
         return answer
 
     return recorded
@@ -95,38 +105,38 @@ def _recording(asked: list[Asked], answer_of: Callable[[Api, Request], Any]) -> 
 
 @pytest.fixture(scope="module")
 def cluster(paths: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A lab without a scheduler and controllers of its own, and the real ones; their logs are read at the end."""
-    # Who could not renew for ten seconds would end.
+    """A lab without a scheduler and controllers of its own, with Kubernetes'; the last test reads their logs."""
+    # A program that cannot renew its lease for ten seconds would end.
     leading = ("--leader-elect-lease-duration=600s", "--leader-elect-renew-deadline=500s",
                "--leader-elect-retry-period=1s")  # fmt: skip
     commands = {name: [paths[name], *leading] for name in ("kube-controller-manager", "kube-scheduler")}
     folder = tmp_path_factory.mktemp("kubernetes")
-    asked: list[Asked] = []
+    requests: list[RecordedRequest] = []
     with ExitStack() as stack:
         patched = stack.enter_context(pytest.MonkeyPatch.context())
-        patched.setattr(Api, "__call__", _recording(asked, Api.__call__))
+        patched.setattr(Api, "__call__", _record(requests, Api.__call__))
         lab = Lab(fleet="dgx-a100-40gb:1,t4-4x-pcie:1", tls=True, speed=10, without=("scheduler", "controllers"))
         stack.enter_context(lab)
-        lab.apply(WIDGETS)  # later, the garbage collector would look for new kinds but every 30 seconds
+        lab.apply(WIDGETS)  # by default, the garbage collector discovers new kinds only every 30 seconds
         logs = {name: folder / name for name in commands}
         for name, command in commands.items():
             output = stack.enter_context(logs[name].open("wb"))
             flags = (f"--kubeconfig={lab.kubeconfig}", "--secure-port=0")
             process = subprocess.Popen([*command, *flags], stdout=output, stderr=output, cwd=folder)
             stack.callback(_stop, process)
-        yield Cluster(lab, asked, logs)
+        yield Cluster(lab, requests, logs)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.kill()  # kindly asked, they let go of their leases first, which nobody waits for
+    process.kill()  # on SIGTERM they would release their leases first, for which the tests need not wait
     process.wait()
 
 
-def test_a_pod_gets_its_claim_from_the_real_scheduler(cluster: Cluster) -> None:
+def test_kube_scheduler_allocates_the_claim_of_a_pod(cluster: Cluster) -> None:
     lab = cluster.lab
     lab.apply(TEMPLATE)
     lab.apply(POD % "train")
-    (pod,) = lab.wait("pod/train", timeout=PATIENCE)
+    (pod,) = lab.wait("pod/train", timeout=TIMEOUT_SECONDS)
     (named,) = pod["status"]["resourceClaimStatuses"]
     claim = lab.get("resourceclaim", named["resourceClaimName"])
     assert claim["metadata"]["annotations"]["resource.kubernetes.io/pod-claim-name"] == "gpu"
@@ -135,17 +145,17 @@ def test_a_pod_gets_its_claim_from_the_real_scheduler(cluster: Cluster) -> None:
     assert claim["status"]["reservedFor"] == [{"resource": "pods", "name": "train", "uid": pod["metadata"]["uid"]}]
     assert pod["spec"]["nodeName"] == result["pool"]
     managers = {entry["manager"] for entry in claim["metadata"]["managedFields"]}
-    # The device's driver tells of it, too, now or a moment later.
+    # The device's driver writes the status, too, now or a moment later.
     assert managers - {"gpu.nvidia.com"} == {"kube-scheduler", "kube-controller-manager"}
     wait_until(lambda: any(event["reason"] == "Scheduled" for event in lab.list("event", namespace="default")))
     (event,) = (event for event in lab.list("event", namespace="default") if event["reason"] == "Scheduled")
     assert event["reportingComponent"] == "default-scheduler"
 
 
-def test_a_deployment_comes_and_goes_with_all_that_it_owns(cluster: Cluster) -> None:
+def test_deleting_a_deployment_deletes_its_dependents(cluster: Cluster) -> None:
     lab = cluster.lab
     lab.apply([TEMPLATE, DEPLOYMENT])
-    lab.wait("deployment/serving", timeout=PATIENCE)
+    lab.wait("deployment/serving", timeout=TIMEOUT_SECONDS)
     owned = {tree["metadata"]["name"] for tree in lab.list("pod", labels="app=serving")}
     assert len(owned) == 2
     claims = [tree for tree in lab.list("resourceclaim") if _owner(tree) in owned]
@@ -157,7 +167,7 @@ def test_a_deployment_comes_and_goes_with_all_that_it_owns(cluster: Cluster) -> 
     lab.delete("deployment", "serving")
     wait_until(lambda: not lab.list("replicaset") and not lab.list("pod", labels="app=serving"))
     wait_until(lambda: not any(_owner(tree) in owned for tree in lab.list("resourceclaim")))
-    # The garbage collector knows users' kinds by their metadata alone, which comes in protobuf too.
+    # The garbage collector reads custom resources as metadata only, in protobuf as well.
     wait_until(lambda: not lab.list("widget"))
 
 
@@ -166,37 +176,39 @@ def _owner(tree: Tree) -> str:
     return str(reference["name"])
 
 
-def test_the_real_scheduler_says_why_a_pod_waits(cluster: Cluster) -> None:
+def test_kube_scheduler_reports_why_a_pod_is_pending(cluster: Cluster) -> None:
     lab = cluster.lab
     lab.apply(TEMPLATE.replace("one-gpu", "all-of-them").replace("gpu.nvidia.com}", "gpu.nvidia.com, count: 9}"))
     lab.apply((POD % "greedy").replace("one-gpu", "all-of-them"))
 
-    def told(tree: Tree) -> bool:
+    def is_reported(tree: Tree) -> bool:
         return any(condition["status"] == "False" for condition in tree["status"].get("conditions", ()))
 
-    (pod,) = lab.wait("pod/greedy", until=told, timeout=PATIENCE)
+    (pod,) = lab.wait("pod/greedy", until=is_reported, timeout=TIMEOUT_SECONDS)
     (condition,) = (item for item in pod["status"]["conditions"] if item["type"] == "PodScheduled")
     assert condition["reason"] == "Unschedulable"
     assert "cannot allocate all claims" in condition["message"]
     lab.delete("pod", "greedy")
 
 
-def test_the_programs_had_nothing_to_complain_of(cluster: Cluster) -> None:
+def test_the_programs_logged_no_errors(cluster: Cluster) -> None:
     for name, log in cluster.logs.items():
         complaints = [
-            line for line in log.read_text(errors="replace").splitlines() if any(x in line for x in COMPLAINTS)
+            line for line in log.read_text(errors="replace").splitlines() if any(x in line for x in ERROR_MESSAGES)
         ]
         assert complaints == [], name
     programs = {"kube-scheduler", "kube-controller-manager"}
-    mine = [asked for asked in cluster.asked if asked.program in programs]
-    assert {asked.program for asked in mine} == programs
-    # Objects that are not there yet or any more, and writes that came second, are everyday; nothing else is refused.
+    requests = [request for request in cluster.requests if request.program in programs]
+    assert {request.program for request in requests} == programs
+    # Missing objects and conflicting writes are expected; no other request is rejected.
     refused = Counter(
-        (asked.code, asked.method, asked.path) for asked in mine if asked.code not in (200, 201, 404, 409)
+        (request.code, request.method, request.path) for request in requests if request.code not in (200, 201, 404, 409)
     )
     assert refused == {}
-    read = [asked for asked in mine if asked.method == "GET" and asked.code == 200 and "/api" in asked.path]
-    plain = {asked.path for asked in read if not asked.media.startswith(PROTOBUF)}
-    # Documents about the API are JSON for everybody, as are whole objects of users' kinds.
+    read = [
+        request for request in requests if request.method == "GET" and request.code == 200 and "/api" in request.path
+    ]
+    plain = {request.path for request in read if not request.media.startswith(PROTOBUF)}
+    # OpenAPI documents and whole custom resources are always JSON.
     assert {path for path in plain if "watch=" in path or "limit=" in path} == set()
-    assert sum(asked.media == f"{PROTOBUF};stream=watch" for asked in read) > 50
+    assert sum(request.media == f"{PROTOBUF};stream=watch" for request in read) > 50

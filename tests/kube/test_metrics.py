@@ -1,4 +1,4 @@
-"""Metrics of Kubernetes' own cluster: those of a snapshot of it, and those that a running exporter serves."""
+"""The metrics of a snapshot of Kubernetes' own cluster equal those that a running exporter serves."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import urllib.request
 from pathlib import Path
 
 from bench.real_kube import ApiServer
-from tests.kube.test_reading import allot, snapshot, used, way
+from tests.kube.test_reading import allot, connection_options, snapshot, used
 
 __all__ = ["snapshot", "used"]  # fixtures
 
 SECONDS = 300.0
-#: What an exporter says of itself, and what it counts from its own start.
+#: Metrics of the exporter itself, and counters that start with it.
 OWN = (
     "allotment_exporter_",
     "allotment_claim_allocation_seconds",
@@ -32,12 +32,12 @@ def of_the_cluster(text: str) -> list[str]:
 def test_metrics_are_those_of_a_snapshot_and_of_a_running_exporter(
     used: ApiServer, snapshot: Path, tmp_path: Path
 ) -> None:
-    live = allot("metrics", *way(used)).out
+    live = allot("metrics", *connection_options(used)).out
     assert 'allotment_pending_pods{cause="too-few-devices",namespace="default"} 1.0' in live
     assert 'allotment_pending_pods{cause="template-missing",namespace="default"} 1.0' in live
     assert live == allot("metrics", "--cluster", str(snapshot)).out
     log = tmp_path / "exporter.log"
-    command = ["run", "exporter", *way(used), "--metrics-bind-address", "127.0.0.1:0"]
+    command = ["run", "exporter", *connection_options(used), "--metrics-bind-address", "127.0.0.1:0"]
     with log.open("wb") as output:
         process = subprocess.Popen([sys.executable, "-m", "allotment.cli.main", *command], stderr=output, stdout=output)
     try:
@@ -51,7 +51,7 @@ def test_metrics_are_those_of_a_snapshot_and_of_a_running_exporter(
 
 
 def _scraped(log: Path) -> str:
-    """What is served, once the log says where."""
+    """The metrics served at the address in the log."""
     for line in log.read_text().splitlines():
         if "metrics: " in line:
             with urllib.request.urlopen(line.partition("metrics: ")[2], timeout=60) as answer:

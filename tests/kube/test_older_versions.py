@@ -1,6 +1,7 @@
-"""Our programs on API servers that serve only what Kubernetes 1.32 and 1.33 had: v1beta1, or v1beta2 with it.
+"""Allotment's programs on API servers that serve only the versions of Kubernetes 1.32 and 1.33: v1beta1, or v1beta2 as
+well.
 
-The programs speak v1; what the server has is found out, and converted to.
+The programs use v1; the client discovers the served version and converts.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ from allotment.model.trees import Tree
 from allotment.scheduler.program import SchedulerOptions, scheduler
 from bench.real_kube import ApiServer, api_server
 
-#: What is served, and which gates that needs.
-OLD = {
+#: The served versions, and the feature gates that these need.
+OLD_VERSIONS = {
     "v1beta2": "resource.k8s.io/v1=false,resource.k8s.io/v1beta2=true,resource.k8s.io/v1alpha3=true",
     "v1beta1": "resource.k8s.io/v1=false,resource.k8s.io/v1beta1=true,resource.k8s.io/v1alpha3=true",
 }
@@ -55,16 +56,16 @@ REQUEST: Tree = {
 }
 
 
-@pytest.fixture(scope="module", params=OLD)
+@pytest.fixture(scope="module", params=OLD_VERSIONS)
 def old(request: pytest.FixtureRequest, paths: dict[str, str]) -> Iterator[tuple[ApiServer, str]]:
-    # Who judges nodes reads slices in v1, and is not ready without.
-    config = OLD[request.param]
+    # kube-controller-manager's taint eviction reads slices in v1 and would not become ready without it.
+    config = OLD_VERSIONS[request.param]
     with api_server(paths, runtime_config=config, gates=GATES, durable=False, authorization="RBAC") as running:
         yield running, request.param
 
 
-def on(server: ApiServer, told: Callable[[NegotiatingClient], Awaitable[None]]) -> None:
-    """Run our programs on a server for as long as a story takes."""
+def run_programs(server: ApiServer, scenario: Callable[[NegotiatingClient], Awaitable[None]]) -> None:
+    """Run Allotment's programs on a server while the scenario runs."""
 
     async def main() -> None:
         async with contextlib.AsyncExitStack() as stack:
@@ -84,7 +85,7 @@ def on(server: ApiServer, told: Callable[[NegotiatingClient], Awaitable[None]]) 
             }  # fmt: skip
             running = asyncio.create_task(program.run(programs, context))
             try:
-                await told(client)
+                await scenario(client)
             finally:
                 running.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
@@ -93,7 +94,7 @@ def on(server: ApiServer, told: Callable[[NegotiatingClient], Awaitable[None]]) 
     asyncio.run(main())
 
 
-async def _prepared(client: ApiClient) -> None:
+async def _create_objects(client: ApiClient) -> None:
     with contextlib.suppress(StatusError):
         await client.create(SERVICE_ACCOUNTS, {"metadata": {"name": "default"}}, "default")
     await fleet.publish(client, ("t4-4x-pcie",), kube="1.36", version="test", now=Clock().now())
@@ -121,8 +122,8 @@ async def _bound(client: ApiClient, name: str) -> Tree:
 def test_a_pod_gets_its_device_and_is_evicted_from_it(old: tuple[ApiServer, str]) -> None:
     server, version = old
 
-    async def told(client: NegotiatingClient) -> None:
-        await _prepared(client)
+    async def scenario(client: NegotiatingClient) -> None:
+        await _create_objects(client)
         await client.create(PODS, _pod("train"), "default")
         pod = await _bound(client, "train")
         (named,) = pod["status"]["resourceClaimStatuses"]
@@ -134,9 +135,9 @@ def test_a_pod_gets_its_device_and_is_evicted_from_it(old: tuple[ApiServer, str]
         assert result["driver"] == "gpu.nvidia.com"
         assert claim["status"]["reservedFor"][0]["uid"] == pod["metadata"]["uid"]
 
-        # As the server has it: programs never knew.
-        there = CLAIMS._replace(version=version)
-        (raw,) = (await client.get(there, claim["metadata"]["name"], "default"))["spec"]["devices"]["requests"]
+        # As the server stores it; the programs only see v1.
+        existing = CLAIMS._replace(version=version)
+        (raw,) = (await client.get(existing, claim["metadata"]["name"], "default"))["spec"]["devices"]["requests"]
         assert ("exactly" in raw) == (version == "v1beta2")
 
         taint = {"key": "example.com/broken", "effect": "NoExecute"}
@@ -145,27 +146,27 @@ def test_a_pod_gets_its_device_and_is_evicted_from_it(old: tuple[ApiServer, str]
             TAINT_RULES, {"metadata": {"name": "broken"}, "spec": {"deviceSelector": selector, "taint": taint}}
         )
         assert rule["apiVersion"] == TAINT_RULES.api_version
-        # It was bound, and no kubelet ends it: it only asks to go.
+        # It was bound, and no kubelet completes its deletion: it only has a deletion timestamp.
         while "deletionTimestamp" not in (await client.get(PODS, "train", "default"))["metadata"]:
             await asyncio.sleep(0.05)
 
-    on(server, told)
+    run_programs(server, scenario)
 
 
-def test_every_verb_speaks_v1(old: tuple[ApiServer, str]) -> None:
+def test_every_verb_uses_v1(old: tuple[ApiServer, str]) -> None:
     server, _ = old
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with server.client("tests") as plain:
             client = NegotiatingClient(plain)
             await client.versions.check_device_api()
             listing = await client.list(CLAIMS, "default")
             claim = {"metadata": {"name": "one"}, "spec": {"devices": {"requests": [REQUEST]}}}
-            made = await client.create(CLAIMS, claim, "default")
-            assert made["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == "gpu.nvidia.com"
-            labelled = {**made, "metadata": {**made["metadata"], "labels": {"a": "b"}}}
+            created = await client.create(CLAIMS, claim, "default")
+            assert created["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == "gpu.nvidia.com"
+            labelled = {**created, "metadata": {**created["metadata"], "labels": {"a": "b"}}}
             updated = await client.update(CLAIMS, labelled)
-            assert updated["spec"] == made["spec"]
+            assert updated["spec"] == created["spec"]
             patched = await client.patch(CLAIMS, "one", {"metadata": {"labels": {"c": "d"}}}, "default")
             assert patched["metadata"]["labels"] == {"a": "b", "c": "d"}
             test = {"op": "test", "path": "/spec/devices/requests/0/exactly/deviceClassName", "value": "gpu.nvidia.com"}
@@ -174,14 +175,14 @@ def test_every_verb_speaks_v1(old: tuple[ApiServer, str]) -> None:
             assert tested["metadata"]["labels"]["e"] == "f"
             applied = {**claim, "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
             again = await client.patch(CLAIMS, "one", applied, "default", kind="apply", force=True)
-            assert again["spec"] == made["spec"]
-            gone = await client.delete(CLAIMS, "one", "default", uid=made["metadata"]["uid"])
+            assert again["spec"] == created["spec"]
+            gone = await client.delete(CLAIMS, "one", "default", uid=created["metadata"]["uid"])
             assert gone["apiVersion"] == "resource.k8s.io/v1"
             seen = []
             async for event in client.watch(CLAIMS, "default", revision=listing.revision):
                 if event.object["metadata"]["name"] == "one":
                     seen.append(event.type)
-                    assert event.object["spec"] == made["spec"]
+                    assert event.object["spec"] == created["spec"]
                 if event.type == "DELETED":
                     break
             assert seen == ["ADDED", *["MODIFIED"] * 4, "DELETED"]
@@ -198,21 +199,21 @@ def test_every_verb_speaks_v1(old: tuple[ApiServer, str]) -> None:
             assert changed["spec"]["devices"][0]["attributes"]["type"] == {"string": "x"}
             assert (await client.list(DEVICE_CLASSES)).revision
 
-    asyncio.run(asyncio.wait_for(story(), 300))
+    asyncio.run(asyncio.wait_for(scenario(), 300))
 
 
-def test_a_cluster_without_devices_is_told_so(paths: dict[str, str]) -> None:
-    async def story(server: ApiServer) -> None:
+def test_a_cluster_without_the_resource_api_is_an_error(paths: dict[str, str]) -> None:
+    async def scenario(server: ApiServer) -> None:
         async with server.client("tests") as plain:
             with pytest.raises(
                 DeviceApiNotServed,
                 match=r"does not serve resource\.k8s\.io: expected v1, v1beta2 or v1beta1, found none",
             ):
                 await ServedVersions(plain).check_device_api()
-            # Programs that ask later are told the same.
+            # Programs that connect later get the same error.
             with pytest.raises(StatusError) as raised:
                 await NegotiatingClient(plain).list(CLAIMS)
             assert raised.value.code == 404
 
     with api_server(paths, runtime_config="resource.k8s.io/v1=false", durable=False, authorization="RBAC") as server:
-        asyncio.run(asyncio.wait_for(story(server), 300))
+        asyncio.run(asyncio.wait_for(scenario(server), 300))

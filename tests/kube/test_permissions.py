@@ -1,8 +1,8 @@
-"""Each part's permissions suffice for all that it does, and without any one of them something fails.
+"""Each component's permissions suffice for all that it does, and each single one is required.
 
-Every part plays its story with the token of an account that has exactly its roles; what was asked, and refused, is told
-by the API server's audit log. Then an account that may nothing plays it, and is given one verb on one resource (of one
-name) at a time, each only when the server has refused it.
+Every component runs its scenario with the token of an account that has exactly its roles; the API server's audit log
+shows its requests and the refused ones. Then an account without permissions runs the scenario and is granted one verb
+on one resource (of one name) at a time, each only after the server has refused it.
 """
 
 from __future__ import annotations
@@ -18,92 +18,99 @@ import pytest
 from allotment.tools.permissions.access_reviews import AccessRequest, access_requests
 from allotment.tools.permissions.components import COMPONENTS
 from allotment.tools.permissions.rule import ComponentPermissions
-from tests.kube.permitted import (
-    annotating,
-    claiming,
-    driving,
-    enlarging,
-    exporting,
-    reading,
-    scaling,
-    scheduling,
-    tainting,
+from tests.kube.permissions import (
+    annotator,
+    autoscaler,
+    claim_controller,
+    cluster_autoscaler,
+    driver,
+    exporter,
+    scheduler,
+    taint_controller,
+    tools,
 )
-from tests.kube.permitted.ground import Account, Ground, ground
-from tests.kube.permitted.needing import never_refused
-from tests.waiting import wait_until
+from tests.kube.permissions.environment import Account, ScenarioCluster, running_cluster
+from tests.kube.permissions.required import unneeded_permissions
+from tests.polling import wait_until
 
-PLAYS: Final[dict[str, Any]] = {
-    "reader": reading, "scheduler": scheduling, "claims": claiming, "taints": tainting, "autoscaler": scaling,
-    "cluster-autoscaler": enlarging, "driver": driving, "exporter": exporting, "annotator": annotating,
+SCENARIOS: Final[dict[str, Any]] = {
+    "reader": tools, "scheduler": scheduler, "claims": claim_controller, "taints": taint_controller,
+    "autoscaler": autoscaler, "cluster-autoscaler": cluster_autoscaler, "driver": driver, "exporter": exporter,
+    "annotator": annotator,
 }  # fmt: skip
-#: Longer than any story takes, on a machine that does other things.
+#: Longer than any scenario takes on a loaded machine.
 _SECONDS: Final = 600
-#: Permissions that the server looks up while it handles another request, which is what the audit log shows.
+#: Permissions that the server checks while it handles another request, which is the one in the audit log.
 _LOOKED_UP: Final = {("update", "resourceclaims/binding"), ("associated-node:patch", "resourceclaims/driver")}
 
 
 @pytest.fixture(scope="module")
-def here(paths: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
-    with ground(paths, Path(tmp_path_factory.mktemp("audit"))) as found:
-        asyncio.run(scaling.prepare(found))
+def cluster(paths: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScenarioCluster]:
+    with running_cluster(paths, Path(tmp_path_factory.mktemp("audit"))) as found:
+        asyncio.run(autoscaler.prepare(found))
         yield found
 
 
 @pytest.fixture(autouse=True)
 def _quiet(caplog: pytest.LogCaptureFixture) -> None:
-    """Programs complain of what they lacks a few hundred times."""
+    """Silence the programs, which log every refused request."""
     caplog.set_level(logging.CRITICAL, "allotment")
 
 
-def test_every_part_has_a_story() -> None:
-    assert list(PLAYS) == list(COMPONENTS)
+def test_every_component_has_a_scenario() -> None:
+    assert list(SCENARIOS) == list(COMPONENTS)
 
 
 @pytest.mark.parametrize("name", COMPONENTS)
-def test_what_a_part_has_is_enough_and_is_used(here: Ground, name: str) -> None:
+def test_the_permissions_of_a_component_suffice_and_are_used(cluster: ScenarioCluster, name: str) -> None:
     async def run() -> Account:
-        account = await _account(here, name, COMPONENTS[name])
+        account = await _account(cluster, name, COMPONENTS[name])
         async with asyncio.timeout(_SECONDS):
-            await PLAYS[name].play(here, account)
+            await SCENARIOS[name].run(cluster, account)
         return account
 
     account = asyncio.run(run())
-    assert here.refused(account) == []
+    assert cluster.forbidden_requests(account) == []
 
     def unused() -> list[str]:
-        asked = [one for one in here.asked_by(account) if one.code != 0]
-        wanted = [ask for ask in access_requests(COMPONENTS[name]) if not _is_looked_up(ask)]
-        return [f"{ask.verb} {ask}" for ask in wanted if not any(one.uses(ask) for one in asked)]
+        requests = [item for item in cluster.requests_of(account) if item.code != 0]
+        expected = [permission for permission in access_requests(COMPONENTS[name]) if not _is_looked_up(permission)]
+        return [
+            f"{permission.verb} {permission}"
+            for permission in expected
+            if not any(request.requires(permission) for request in requests)
+        ]
 
-    wait_until(lambda: not unused(), lambda: f"not used: {unused()}")  # the log is written a moment after it was seen
+    wait_until(lambda: not unused(), lambda: f"not used: {unused()}")  # the audit log is written with a short delay
 
 
 @pytest.mark.parametrize("name", COMPONENTS)
-def test_without_any_one_of_them_something_fails(here: Ground, name: str) -> None:
+def test_each_permission_is_required(cluster: ScenarioCluster, name: str) -> None:
     async def run() -> list[str]:
-        account = await _account(here, name, COMPONENTS[name]._replace(cluster_wide=(), in_namespace=()))
+        account = await _account(cluster, name, COMPONENTS[name]._replace(cluster_wide=(), in_namespace=()))
         try:
             async with asyncio.timeout(_SECONDS):
-                left = await never_refused(here, account, COMPONENTS[name], PLAYS[name].play)
+                remaining = await unneeded_permissions(cluster, account, COMPONENTS[name], SCENARIOS[name].run)
         except TimeoutError:
-            asked = "\n".join(map(str, here.asked_by(account)[-20:]))
-            pytest.fail(f"the story stops, and nothing is refused; asked last:\n{asked}")
-        return [f"{ask.verb} {ask} {ask.name}" for ask in left]
+            requests = "\n".join(map(str, cluster.requests_of(account)[-20:]))
+            pytest.fail(f"the scenario fails, but no request was refused; the last requests:\n{requests}")
+        return [f"{permission.verb} {permission} {permission.name}" for permission in remaining]
 
-    assert asyncio.run(run()) == [], "nothing asked for these: they are more than the part needs"
+    assert asyncio.run(run()) == [], "no request used these permissions: the component does not need them"
 
 
-async def _account(here: Ground, name: str, part: ComponentPermissions) -> Account:
-    """Whose story begins now."""
-    await here.clear()
-    story = PLAYS[name]
-    if hasattr(story, "account"):
-        found: Account = await story.account(here, part)
+async def _account(cluster: ScenarioCluster, name: str, component: ComponentPermissions) -> Account:
+    """The account for a scenario, which starts now."""
+    await cluster.clear()
+    module = SCENARIOS[name]
+    if hasattr(module, "account"):
+        found: Account = await module.account(cluster, component)
         return found
-    return await here.account(part)
+    return await cluster.account(component)
 
 
-def _is_looked_up(ask: AccessRequest) -> bool:
-    # Server-side apply of what is not there yet looks up create, too.
-    return (ask.verb, f"{ask.resource}/{ask.subresource}") in _LOOKED_UP or (ask.verb == "create" and bool(ask.name))
+def _is_looked_up(permission: AccessRequest) -> bool:
+    # Server-side apply of a new object also checks the create permission.
+    return (permission.verb, f"{permission.resource}/{permission.subresource}") in _LOOKED_UP or (
+        permission.verb == "create" and bool(permission.name)
+    )

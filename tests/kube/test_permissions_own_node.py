@@ -1,4 +1,4 @@
-"""A driver writes slices of its own node only: what its role allows for all nodes, its policy refuses for others."""
+"""A driver writes slices of its own node only: its role allows those of all nodes, and its policy denies the others."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from allotment.model.trees import Tree
 from allotment.tools.permissions.admission_policy import own_node_policy
 from allotment.tools.permissions.components import COMPONENTS
 from allotment.tools.permissions.roles import name_of
-from tests.kube.permitted.ground import NODE, Ground, ground
-from tests.kube.permitted.playing import until
+from tests.kube.permissions.environment import NODE, ScenarioCluster, running_cluster
+from tests.kube.permissions.runner import wait_until
 
 _GROUP = "admissionregistration.k8s.io"
 _POLICIES = Resource(_GROUP, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", False)
@@ -25,8 +25,8 @@ _BINDINGS = Resource(_GROUP, "v1", "validatingadmissionpolicybindings", "Validat
 
 
 @pytest.fixture(scope="module")
-def here(paths: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
-    with ground(paths, Path(tmp_path_factory.mktemp("audit"))) as found:
+def cluster(paths: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScenarioCluster]:
+    with running_cluster(paths, Path(tmp_path_factory.mktemp("audit"))) as found:
         yield found
 
 
@@ -38,7 +38,7 @@ def slice_of(name: str, node: str = "") -> Tree:
 
 
 async def refusal(client: HttpClient, tree: Tree) -> str:
-    """What the server says against a slice; empty if nothing."""
+    """The server's message when it denies a slice; empty if it accepts it."""
     try:
         await client.create(SLICES, tree, dry_run=True)
     except StatusError as error:
@@ -46,50 +46,51 @@ async def refusal(client: HttpClient, tree: Tree) -> str:
     return ""
 
 
-def test_a_driver_writes_slices_of_its_own_node_and_of_no_other(here: Ground) -> None:
+def test_a_driver_writes_only_slices_of_its_own_node(cluster: ScenarioCluster) -> None:
     async def run() -> None:
-        account = await here.account(COMPONENTS["driver"], "mine")
-        async with here.client() as admin, HttpClient(account.target) as driver:
-            assert await refusal(driver, slice_of("all", "theirs")) == "", "the role cannot tell nodes apart"
+        account = await cluster.account(COMPONENTS["driver"], "own")
+        async with cluster.client() as admin, HttpClient(account.target) as driver:
+            assert await refusal(driver, slice_of("all", "other")) == "", "the role does not distinguish nodes"
             policy, binding = own_node_policy(COMPONENTS["driver"], account=account.name)
             await admin.create(_POLICIES, policy)
             await admin.create(_BINDINGS, binding)
 
-            async def heeded() -> str:
-                return await refusal(driver, slice_of("others", "theirs"))
+            async def denied() -> str:
+                return await refusal(driver, slice_of("others", "other"))
 
             async with asyncio.timeout(300):
-                said = await until(heeded)
-            assert said.endswith("the driver on node mine may write only slices of that node, not of node theirs")
+                message = await wait_until(denied)
+            assert message.endswith("the driver on node own may write only slices of that node, not of node other")
             assert "not of all nodes" in await refusal(driver, slice_of("network"))
-            mine = await driver.create(SLICES, slice_of("own", "mine"))
-            mine["spec"]["devices"].append({"name": "gpu-1"})
-            await driver.update(SLICES, mine)
+            own_slice = await driver.create(SLICES, slice_of("own", "own"))
+            own_slice["spec"]["devices"].append({"name": "gpu-1"})
+            await driver.update(SLICES, own_slice)
             await driver.delete(SLICES, "own")
-            (theirs,) = (await admin.list(SLICES, fields=f"spec.nodeName={NODE}")).items
+            (other_slice,) = (await admin.list(SLICES, fields=f"spec.nodeName={NODE}")).items
             with pytest.raises(StatusError, match="not of node"):
-                await driver.delete(SLICES, theirs["metadata"]["name"])
+                await driver.delete(SLICES, other_slice["metadata"]["name"])
             with pytest.raises(StatusError, match="not of node"):
-                await driver.update(SLICES, theirs)
-            assert await refusal(admin, slice_of("by-others", "theirs")) == "", "nobody else is held to it"
+                await driver.update(SLICES, other_slice)
+            allowed = await refusal(admin, slice_of("by-others", "other"))
+            assert allowed == "", "the policy must not apply to other users"
 
     asyncio.run(run())
 
 
-def test_a_token_that_is_of_no_pod_publishes_nothing(here: Ground) -> None:
+def test_a_token_without_a_pod_cannot_publish(cluster: ScenarioCluster) -> None:
     async def run() -> None:
-        account = await here.account(COMPONENTS["driver"])
-        async with here.client() as admin, HttpClient(account.target) as driver:
-            part = COMPONENTS["driver"]._replace(name="driver-elsewhere")
-            policy, binding = own_node_policy(part, account=account.name)
-            assert policy["metadata"]["name"] == f"{name_of(part)}-own-node"
+        account = await cluster.account(COMPONENTS["driver"])
+        async with cluster.client() as admin, HttpClient(account.target) as driver:
+            component = COMPONENTS["driver"]._replace(name="driver-elsewhere")
+            policy, binding = own_node_policy(component, account=account.name)
+            assert policy["metadata"]["name"] == f"{name_of(component)}-own-node"
             await admin.create(_POLICIES, policy)
             await admin.create(_BINDINGS, binding)
 
-            async def heeded() -> str:
-                return await refusal(driver, slice_of("any", "mine"))
+            async def denied() -> str:
+                return await refusal(driver, slice_of("any", "own"))
 
             async with asyncio.timeout(300):
-                assert "the token does not belong to a pod on a node" in await until(heeded)
+                assert "the token does not belong to a pod on a node" in await wait_until(denied)
 
     asyncio.run(run())

@@ -1,4 +1,4 @@
-"""The control plane that the other tests stand on."""
+"""The control plane that the other tests use."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from bench.real_kube import ApiServer
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 
 
-def test_it_is_the_release_that_is_compared_with(kube: ApiServer) -> None:
-    code, version = kube.ask("GET", "/version")
+def test_the_server_has_the_expected_release(kube: ApiServer) -> None:
+    code, version = kube.send_request("GET", "/version")
     assert (code, version["gitVersion"]) == (200, KUBERNETES)
 
 
-def test_its_certificate_is_verified_and_a_pod_is_bound(kube: ApiServer) -> None:
+def test_the_certificate_is_verified_and_a_pod_is_bound(kube: ApiServer) -> None:
     node = {"metadata": {"name": "one"}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}}
-    assert kube.ask("POST", "/api/v1/nodes", node)[0] == 201
-    assert kube.ask("PATCH", "/api/v1/nodes/one", {"spec": {"taints": []}})[0] == 200
+    assert kube.send_request("POST", "/api/v1/nodes", node)[0] == 201
+    assert kube.send_request("PATCH", "/api/v1/nodes/one", {"spec": {"taints": []}})[0] == 200
 
     async def bound() -> str:
         async with kube.client() as client:
@@ -34,14 +34,14 @@ def test_its_certificate_is_verified_and_a_pod_is_bound(kube: ApiServer) -> None
     assert asyncio.run(asyncio.wait_for(bound(), 300)) == "one"
 
 
-def test_a_service_account_may_do_what_it_was_given(kube: ApiServer) -> None:
-    assert kube.ask("POST", ACCOUNTS, {"metadata": {"name": "reader"}})[0] == 201
+def test_a_service_account_has_its_granted_permissions(kube: ApiServer) -> None:
+    assert kube.send_request("POST", ACCOUNTS, {"metadata": {"name": "reader"}})[0] == 201
     token = kube.token_of("reader")
-    assert kube.ask("GET", "/api/v1/nodes", token=token)[0] == 403
+    assert kube.send_request("GET", "/api/v1/nodes", token=token)[0] == 403
     role = {"metadata": {"name": "reader"}, "rules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}]}
     subject = {"kind": "ServiceAccount", "name": "reader", "namespace": "default"}
     given = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"}
     binding = {"metadata": {"name": "reader"}, "roleRef": given, "subjects": [subject]}
     for kind, tree in (("clusterroles", role), ("clusterrolebindings", binding)):
-        assert kube.ask("POST", f"/apis/rbac.authorization.k8s.io/v1/{kind}", tree)[0] == 201
-    kube.await_("kube-apiserver", lambda: kube.ask("GET", "/api/v1/nodes", token=token)[0] == 200)
+        assert kube.send_request("POST", f"/apis/rbac.authorization.k8s.io/v1/{kind}", tree)[0] == 201
+    kube.await_("kube-apiserver", lambda: kube.send_request("GET", "/api/v1/nodes", token=token)[0] == 200)

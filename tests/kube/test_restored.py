@@ -1,7 +1,7 @@
-"""etcd restored from a backup under a component: revisions go back, and come again for other changes.
+"""etcd restored from a backup under a running component: revisions go back and are reused for other changes.
 
-A watch from a revision that is still to come is not refused: it is told nothing until that is reached, and then only
-the rest. Kubernetes' own programs are to be started again after this; none runs here.
+A watch from a future revision is not rejected: it gets no events until that revision is reached, and then only later
+ones. Kubernetes documents that its own components must be restarted after a restore; none runs here.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import pytest
 
 from bench.real_kube import ApiServer, plane
 from tests.components.process import running
-from tests.kube.world import CLAIMS, NAMESPACE, PODS, account, create, items, pod, template
-from tests.waiting import wait_until
+from tests.kube.objects import CLAIMS, NAMESPACE, PODS, account, create, items, pod, template
+from tests.polling import wait_until
 
-#: More than there will be again before a test would have given up.
-LOST = 40
+#: More revisions than the test writes again before it would time out.
+REVISIONS = 40
 
 
 @pytest.fixture(scope="module")
 def kube(paths: dict[str, str]) -> Iterator[ApiServer]:
-    """A server and nothing else."""
+    """An API server and no other component."""
     with plane(paths, "--disable-admission-plugins=ServiceAccount", controllers="", scheduler=False) as running:
         account(running, "claims")
         template(running)
@@ -33,18 +33,18 @@ def owners(kube: ApiServer) -> list[str]:
     return sorted(claim["metadata"]["ownerReferences"][0]["name"] for claim in items(kube, CLAIMS))
 
 
-def test_what_comes_after_a_backup_was_restored_is_seen(kube: ApiServer) -> None:
+def test_changes_after_a_restored_backup_are_seen(kube: ApiServer) -> None:
     kubeconfig = kube.kubeconfig_of("claims", kube.token_of("allotment-claims", NAMESPACE))
     create(kube, pod("kept"))
     with running("claims", f"--kubeconfig={kubeconfig}") as claims:
-        wait_until(lambda: owners(kube) == ["kept"], told=lambda: claims.log)
+        wait_until(lambda: owners(kube) == ["kept"], state=lambda: claims.log)
         restore = kube.backup()
-        for number in range(LOST):
+        for number in range(REVISIONS):
             create(kube, pod(f"lost-{number}"))
-        wait_until(lambda: len(owners(kube)) == 1 + LOST, told=lambda: claims.log)
+        wait_until(lambda: len(owners(kube)) == 1 + REVISIONS, state=lambda: claims.log)
         restore()
-        assert [one["metadata"]["name"] for one in items(kube, PODS)] == ["kept"]
+        assert [item["metadata"]["name"] for item in items(kube, PODS)] == ["kept"]
         create(kube, pod("next"))
-        wait_until(lambda: owners(kube) == ["kept", "next"], told=lambda: claims.log)
-        assert "it was restored from a backup; listing again" in claims.log
+        wait_until(lambda: owners(kube) == ["kept", "next"], state=lambda: claims.log)
+        assert "the cluster was restored from a backup; listing again" in claims.log
         assert claims.stop() == 0

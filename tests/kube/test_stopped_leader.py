@@ -1,4 +1,4 @@
-"""A leader that stood still for longer than its Lease: when it wakes, it ends before it has written anything."""
+"""A leader that was stopped for longer than its Lease ends when it continues, without writing anything."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pytest
 
 from allotment.model.trees import Tree
 from bench.real_kube import ApiServer, plane
-from tests.components.process import LED, running
-from tests.kube.world import CLAIMS, NAMESPACE, PODS, account, create, items, pod, template
-from tests.waiting import wait_until
+from tests.components.process import LEASE_FLAGS, running
+from tests.kube.objects import CLAIMS, NAMESPACE, PODS, account, create, items, pod, template
+from tests.polling import wait_until
 
-#: As many pods as keep a copy busy for a moment.
-MANY = 40
+#: Enough pods to keep a copy busy for a moment.
+POD_COUNT = 40
 _POLICY = {
     "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived", "ResponseStarted"],
     "rules": [
@@ -30,7 +30,7 @@ _POLICY = {
 
 @pytest.fixture(scope="module")
 def audit(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Who wrote what, but for Leases."""
+    """The audit log: all writes except those of Leases."""
     folder = tmp_path_factory.mktemp("audit")
     (folder / "policy.yaml").write_text(json.dumps(_POLICY))
     return folder / "log"
@@ -38,7 +38,7 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def kube(paths: dict[str, str], audit: Path) -> Iterator[ApiServer]:
-    """A plane whose claims are ours."""
+    """A control plane whose claim controller is Allotment's."""
     flags = (f"--audit-policy-file={audit.parent / 'policy.yaml'}", f"--audit-log-path={audit}")
     with plane(paths, *flags, controllers="*,-resourceclaim-controller", scheduler=False) as running:
         account(running, "claims")
@@ -47,15 +47,15 @@ def kube(paths: dict[str, str], audit: Path) -> Iterator[ApiServer]:
 
 
 def copy_of(kube: ApiServer, name: str) -> tuple[str, str]:
-    """The words that start a copy, and what its token is called where the server tells who wrote."""
+    """The arguments that start a copy, and the audit log's name for its token."""
     token = kube.token_of("allotment-claims", NAMESPACE)
     claims = token.split(".")[1]
-    told: Tree = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
-    return f"--kubeconfig={kube.kubeconfig_of(name, token)}", f"JTI={told['jti']}"
+    payload: Tree = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
+    return f"--kubeconfig={kube.kubeconfig_of(name, token)}", f"JTI={payload['jti']}"
 
 
-def written(audit: Path, token: str) -> list[str]:
-    """What the owner of a token wrote, in short; a line that is being written is not there yet."""
+def writes_of(audit: Path, token: str) -> list[str]:
+    """The writes of a token, in short; an incomplete last line is ignored."""
     events = (json.loads(line) for line in audit.read_text().rpartition("\n")[0].splitlines())
     return [
         f"{event['verb']} {event['requestURI']} at {event['stageTimestamp']}"
@@ -64,30 +64,30 @@ def written(audit: Path, token: str) -> list[str]:
     ]
 
 
-def waiting(kube: ApiServer) -> list[str]:
-    """Pods whose claim nobody has made."""
-    return [one["metadata"]["name"] for one in items(kube, PODS) if not one["status"].get("resourceClaimStatuses")]
+def pods_without_claim(kube: ApiServer) -> list[str]:
+    """Pods without a claim."""
+    return [item["metadata"]["name"] for item in items(kube, PODS) if not item["status"].get("resourceClaimStatuses")]
 
 
-def test_a_leader_that_stood_still_writes_nothing_when_it_wakes(kube: ApiServer, audit: Path) -> None:
-    (one, token), (other, _) = copy_of(kube, "first"), copy_of(kube, "second")
-    words = ("claims", f"--lease-namespace={NAMESPACE}", *LED)
-    with running(*words, one) as first:
-        first.leads()
+def test_a_leader_that_was_paused_writes_nothing_when_it_continues(kube: ApiServer, audit: Path) -> None:
+    (first_arguments, token), (second_arguments, _) = copy_of(kube, "first"), copy_of(kube, "second")
+    arguments = ("claims", f"--lease-namespace={NAMESPACE}", *LEASE_FLAGS)
+    with running(*arguments, first_arguments) as first:
+        first.wait_for_lease()
         create(kube, pod("before"))
-        # The last that is to be written, which is told of a moment after it can be seen.
-        wait_until(lambda: any("/pods/before/status" in line for line in written(audit, token)))
+        # The last object to be written; its audit entry follows with a short delay.
+        wait_until(lambda: any("/pods/before/status" in line for line in writes_of(audit, token)))
         first.process.send_signal(signal.SIGSTOP)
-        before = written(audit, token)
-        # All of this lies in its sockets when it wakes.
-        for number in range(MANY):
+        before = writes_of(audit, token)
+        # All of this is in its sockets when it continues.
+        for number in range(POD_COUNT):
             create(kube, pod(f"pod-{number}"))
-        with running(*words, other) as second:
-            second.leads()
+        with running(*arguments, second_arguments) as second:
+            second.wait_for_lease()
             first.process.send_signal(signal.SIGCONT)
-            assert first.ends() == 1
-            assert "is no longer the leader" in first.said[-1]
-            assert written(audit, token) == before
-            wait_until(lambda: not waiting(kube))
-            assert len(items(kube, CLAIMS)) == 1 + MANY
+            assert first.wait_exit() == 1
+            assert "is no longer the leader" in first.lines[-1]
+            assert writes_of(audit, token) == before
+            wait_until(lambda: not pods_without_claim(kube))
+            assert len(items(kube, CLAIMS)) == 1 + POD_COUNT
             assert second.stop() == 0

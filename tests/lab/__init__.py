@@ -1,1 +1,1 @@
-"""The whole lab, in process, against the articles' manifests and the causes of refusal."""
+"""A whole lab in one process: the articles' manifests, and the causes of refusal."""

@@ -1,4 +1,4 @@
-"""Karpenter as far as a provider sees it: a controller that launches NodeClaims."""
+"""Karpenter as a cloud provider sees it: a controller that launches NodeClaims."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ _NOW: Final = "2026-01-01T00:00:00Z"
 
 
 class Karpenter:
-    """A controller that launches NodeClaims as simulated nodes. ``none_of``: instance types that are out of stock.
+    """A controller that launches NodeClaims as simulated nodes. ``unavailable``: instance types that are out of stock.
 
-    ``held``: NodeClaims that get no further than this condition.
+    ``held``: NodeClaims that do not progress beyond this condition.
     """
 
     def __init__(self, client: Client, node_class: str = "EC2NodeClass") -> None:
         self._client = client
         self._node_class = node_class
-        self.none_of: set[str] = set()
+        self.unavailable: set[str] = set()
         self.held = ""
         self.launched: list[str] = []
 
     async def run(self) -> None:
-        """For ever."""
+        """Reconcile all NodeClaims until cancelled."""
         while True:
             for tree in (await self._client.list(NODE_CLAIMS)).items:
                 try:
-                    await self._look(tree)
+                    await self._reconcile(tree)
                 except StatusError as error:
                     if error.code not in (404, 409):
                         raise
             await asyncio.sleep(0.01)
 
-    async def _look(self, tree: Tree) -> None:
+    async def _reconcile(self, tree: Tree) -> None:
         name = tree["metadata"]["name"]
         if tree["spec"]["nodeClassRef"]["kind"] != self._node_class:
-            return  # another provider's
+            return  # a NodeClaim of another provider
         if "deletionTimestamp" in tree["metadata"]:
             await self._end(tree)
             return
@@ -53,10 +53,10 @@ class Karpenter:
             await self._client.patch(NODE_CLAIMS, name, {"metadata": {"finalizers": [_FINALIZER]}})
             return
         conditions = {c["type"] for c in (tree.get("status") or {}).get("conditions") or () if c["status"] == "True"}
-        chosen = {one["key"]: one["values"][0] for one in tree["spec"]["requirements"]}
+        chosen = {requirement["key"]: requirement["values"][0] for requirement in tree["spec"]["requirements"]}
         instance = chosen["node.kubernetes.io/instance-type"]
         if "Launched" not in conditions:
-            if instance in self.none_of:
+            if instance in self.unavailable:
                 await self._out_of_stock(tree, f"all requested instance types were unavailable: {instance}")
                 return
             await self._condition(tree, "Launched", providerID=f"fake:///{name}")
@@ -71,9 +71,9 @@ class Karpenter:
             await self._condition(tree, "Initialized")
 
     async def _register(self, tree: Tree, instance: str, chosen: Mapping[str, str]) -> None:
-        """The node comes, with the labels, annotations and taints of its NodeClaim."""
+        """Create the node, with the labels, annotations and taints of its NodeClaim."""
         metadata = tree["metadata"]
-        kind = next(one for one in catalog() if one.name == instance)
+        kind = next(item for item in catalog() if item.name == instance)
         mode = metadata["annotations"].get(FORM, "").partition("/")[2]
         template = template_of(kind, mode, f"ip-{metadata['name']}", zone=chosen.get("topology.kubernetes.io/zone", ""))
         node = to_tree(template.node, "v1", "Node")
@@ -81,7 +81,7 @@ class Karpenter:
         node["metadata"]["labels"]["karpenter.sh/capacity-type"] = chosen["karpenter.sh/capacity-type"]
         node["metadata"]["annotations"] |= metadata["annotations"]
         node["spec"] = {"taints": tree["spec"].get("taints") or []}
-        await self._client.create(NODES, node)  # the lab's kubelets make it ready
+        await self._client.create(NODES, node)  # the lab's kubelets set the Ready condition
         self.launched.append(instance)
 
     async def _condition(self, tree: Tree, type_: str, **status: str) -> None:

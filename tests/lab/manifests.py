@@ -1,4 +1,4 @@
-"""The shared manifests, and labs with the hardware that they were tried on."""
+"""The shared manifests, and labs with the hardware on which they were recorded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import yaml
 from allotment.cluster.resources import SLICES
 from allotment.model.features import GATES, Features
 from allotment.model.trees import Tree
-from tests.lab.stage import Stage, stage
+from tests.lab.harness import LabHarness, lab_harness
 
 Shared = Callable[[str], Path]
 
@@ -21,21 +21,21 @@ ALL_GATES = Features("1.36", {gate: True for gate, releases in GATES.items() if 
 
 
 class Manifests:
-    """The shared manifests, by file."""
+    """The shared manifests by file."""
 
     def __init__(self, shared: Shared) -> None:
         self._root = shared("manifests")
 
     def __call__(self, *files: str) -> list[Tree]:
-        """The objects of some files, to be changed at will."""
+        """Copies of the objects in some files, which the caller may change."""
         found = []
         for file in files:
             path = self._root / (file if file.endswith(".yaml") else f"{file}.yaml")
             found += [tree for tree in yaml.safe_load_all(path.read_text()) if tree]
         return found
 
-    def one(self, file: str, kind: str = "") -> Tree:
-        """The object of a file, or the first one of a kind."""
+    def read_one(self, file: str, kind: str = "") -> Tree:
+        """The object of a file, or its first object of a kind."""
         return next(tree for tree in self(file) if kind in ("", tree["kind"]))
 
 
@@ -51,41 +51,41 @@ CLUSTERS: Mapping[str, tuple[str, ...]] = {
 
 
 @asynccontextmanager
-async def cluster(manifests: Manifests, name: str, features: Features | None = None) -> AsyncIterator[Stage]:
+async def cluster(manifests: Manifests, name: str, features: Features | None = None) -> AsyncIterator[LabHarness]:
     """A lab with hardware from the shared slices and the vendor's classes."""
-    async with stage(features) as on:
-        await on.set_up(manifests(*CLUSTERS[name]), kubelets=True)
-        yield on
+    async with lab_harness(features) as lab:
+        await lab.set_up(manifests(*CLUSTERS[name]), kubelets=True)
+        yield lab
 
 
-async def accepted(on: Stage, trees: Sequence[Tree]) -> None:
-    """All of them are created, strictly."""
+async def create_accepted(lab: LabHarness, trees: Sequence[Tree]) -> None:
+    """Create all objects with strict field validation; each must be accepted."""
     for tree in trees:
-        code, message = await on.post(tree)
-        assert code in (201, 409), message  # several examples bring their namespace
+        code, message = await lab.post(tree)
+        assert code in (201, 409), message  # several examples contain their namespace
         assert code == 201 or tree["kind"] == "Namespace", message
 
 
-async def parents(on: Stage, names: Sequence[str], attribute: str = "parentUUID") -> set[str]:
-    """The GPUs that partitions are of."""
-    devices = [d for one in (await on.client.list(SLICES)).items for d in one["spec"].get("devices") or ()]
+async def parents(lab: LabHarness, names: Sequence[str], attribute: str = "parentUUID") -> set[str]:
+    """The parent GPUs of partitions."""
+    devices = [d for slice_ in (await lab.client.list(SLICES)).items for d in slice_["spec"].get("devices") or ()]
     known = {device["name"]: device.get("attributes") or {} for device in devices}
     return {known[name][attribute]["string"] for name in names}
 
 
-def story(tell: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(tell())
+def run_scenario(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(scenario())
 
 
 def pod_with(claim: str, name: str = "user", namespace: str = "default", *, template: bool = False) -> Tree:
-    """A pod for a manifest that comes without one."""
+    """A pod for a manifest that has none."""
     field = "resourceClaimTemplateName" if template else "resourceClaimName"
     container = {"name": "c", "image": "ubuntu:22.04", "resources": {"claims": [{"name": "gpu"}]}}
     spec = {"containers": [container], "resourceClaims": [{"name": "gpu", field: claim}]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
 
 
-def exactly(request: Tree) -> Tree:
-    """The flat request of v1beta1 in the form of v1."""
+def to_exactly(request: Tree) -> Tree:
+    """Convert a flat request of v1beta1 to the form of v1."""
     name, *_ = (request.pop(key) for key in ("name",))
     return {"name": name, "exactly": request}

@@ -1,8 +1,8 @@
-"""Every cause of refusal, in a running lab: what ``kubectl describe pod`` shows is enough to fix the manifest.
+"""For every cause of refusal in a running lab, ``kubectl describe pod`` shows enough to fix the manifest.
 
-Describe prints the messages of events and no more of conditions than their status, so everything must be in the
-FailedScheduling event. That it is enough is proven: the test reads the change off the event, as a person would, makes
-it in the manifests, and the pod then runs.
+Describe prints the messages of events, and only the status of conditions, so everything must be in the FailedScheduling
+event. The test proves that it is enough: it reads the change from the event, as a user would, applies it to the
+manifests, and the pod then runs.
 """
 
 from __future__ import annotations
@@ -25,39 +25,40 @@ from allotment.model.features import Features
 from allotment.model.trees import Tree
 from allotment.tools.explain import Explanation, lines
 from allotment.tools.explain.messages import EVENT_BYTES
-from tests.changing import changed
+from tests.cluster_actions import scheduled_condition
 from tests.corpus.test_corpus import SCENARIOS, Scenario, code, head
-from tests.lab.stage import Stage, condition, stage
+from tests.lab.harness import LabHarness, lab_harness
+from tests.manifest_changes import apply_change
 
 POD, NAMESPACE = "trainer", "ml"
 
-#: What an API server refuses, so that no pod ever waits for it; and with which words.
+#: Scenarios that an API server rejects, so that no pod waits for them, and the message.
 REFUSED = {
     "admin-access-not-allowed": "admin access to devices requires the `resource.kubernetes.io/admin-access: true` "
     "label on the containing namespace",
     "invalid-manifest": "exactly one of `exactly` or `firstAvailable` is required",
     "selector-invalid": "found no matching overload for '_>=_'",
-    "node-selector-unusable": "not a valid selector operator",  # stored ones are below
+    "node-selector-unusable": "not a valid selector operator",  # stored ones are tested below
 }
-#: Scenarios that stand for something else in a live cluster, each with its own test below.
-OTHERWISE = {
-    "claim-not-owned": "a pod's status is its own business: it must be written after the pod is made",
-    "replicas-take-devices": "the pods of a Deployment are made by its controller",
-    "without-slices": "a cluster without any node",
+#: Scenarios that differ in a live cluster, each with its own test below.
+DIFFERENT_LIVE = {
+    "claim-not-owned": "the pod's status must be written after the pod is created",
+    "replicas-take-devices": "the pods of a Deployment are created by its controller",
+    "without-slices": "a cluster without nodes",
 }
-WAITING = [name for name in SCENARIOS if head(name)["code"] != "fits" and name not in {*REFUSED, *OTHERWISE}]
+WAITING = [name for name in SCENARIOS if head(name)["code"] != "fits" and name not in {*REFUSED, *DIFFERENT_LIVE}]
 FITTING = [name for name in SCENARIOS if head(name)["code"] == "fits" and name != "fits-claim-alone"]
-#: The scheduler knows the nodes better than the devices where the pod keeps itself away from them.
-OWN_WORDS = {
+#: Where a pod excludes nodes, the scheduler's message is about the nodes and not about the devices.
+SCHEDULER_MESSAGES = {
     "node-not-eligible": "nodeSelector zone=b matches none of node-a; node-a has zone=a (node-not-eligible)",
     "node-taint-not-tolerated": "taint nvidia.com/gpu=present:NoSchedule on node-a is not tolerated "
     "(node-not-eligible)",
 }
-#: Codes without a scenario that a live cluster can show.
-IMPOSSIBLE = {"not-explained": "by definition there is no known way to it"}
+#: Codes that no scenario in a live cluster can show.
+IMPOSSIBLE = {"not-explained": "by definition no known state leads to it"}
 
 
-# --- what is shown ---------------------------------------------------------------------------------------------------
+# --- helpers ----------------------------------------------------------------------------------------------------------
 
 
 def trees_of(scenario: Scenario) -> list[Tree]:
@@ -69,27 +70,27 @@ def namespace_of(trees: Sequence[Tree]) -> str:
 
 
 def headline(explanation: Explanation) -> str:
-    """The first line of ``allot explain``, less the name of the pod."""
-    told = (re.search(" (does not fit|is undecided): ", line) for line in lines(explanation, width=1_000_000))
-    found = next(found for found in told if found is not None)
+    """The first line of ``allot explain`` without the name of the pod."""
+    message = (re.search(" (does not fit|may or may not fit): ", line) for line in lines(explanation, width=1_000_000))
+    found = next(found for found in message if found is not None)
     return found.string[found.end() :]
 
 
-def same_names(text: str) -> str:
-    """Generated names end in five characters by chance; explain counts instead."""
+def without_generated_names(text: str) -> str:
+    """Replace the random suffix of generated names; explain numbers its generated names instead."""
     return re.sub(rf"({POD}-[a-z-]+)-([a-z0-9]{{5}}|\d)\b", r"\1-*", text)
 
 
-def read_off(message: str) -> list[SuggestedChange]:
-    """The changes that a message tells: objects, places and values under "to make it fit"."""
+def changes_in(message: str) -> list[SuggestedChange]:
+    """The changes in a message: objects, fields and values under "to make it fit"."""
     return list(_changes(message.splitlines()))
 
 
-def _changes(told: list[str]) -> Iterator[SuggestedChange]:
+def _changes(message: list[str]) -> Iterator[SuggestedChange]:
     signs = ("  to make it fit", "  what to do: ")
-    start = next((n for n, line in enumerate(told) if line.startswith(signs)), len(told))
+    start = next((n for n, line in enumerate(message) if line.startswith(signs)), len(message))
     block = []
-    for line in told[start + 1 :]:
+    for line in message[start + 1 :]:
         if not line.startswith("    "):
             break
         block.append(line)
@@ -108,28 +109,31 @@ def _changes(told: list[str]) -> Iterator[SuggestedChange]:
 
 
 @pytest.mark.parametrize("name", WAITING)
-def test_describe_says_the_cause_and_enough_to_fix_the_manifest(name: str) -> None:
+def test_describe_shows_the_cause_and_enough_to_fix_the_manifest(name: str) -> None:
     scenario = Scenario(name)
     explained = scenario.explain()
     assert code(explained) == scenario.code
     reasons = next(a.reasons for a in explained.answers if a.reasons is not None)
 
     async def shown() -> tuple[str, Tree]:
-        async with stage(scenario.features) as on:
+        async with lab_harness(scenario.features) as lab:
             trees = trees_of(scenario)
-            await on.set_up(trees)
+            await lab.set_up(trees)
             namespace = namespace_of(trees)
-            told = await on.told(POD, namespace, f"({scenario.code})")
+            event = await lab.failed_scheduling(POD, namespace, f"({scenario.code})")
 
             def same(pod: Tree) -> bool:
-                """What the pod has heard before, while its claim was being made, is another matter."""
-                return not condition(pod) or condition(pod)["message"].splitlines()[0] == told.splitlines()[0]
+                """Earlier events, from while the claim was being created, are not compared."""
+                return (
+                    not scheduled_condition(pod)
+                    or scheduled_condition(pod)["message"].splitlines()[0] == event.splitlines()[0]
+                )
 
-            return told, await on.until(same, POD, namespace)
+            return event, await lab.wait_for_pod(same, POD, namespace)
 
     message, pod = asyncio.run(shown())
     first, *more = message.splitlines()
-    assert same_names(first) == OWN_WORDS.get(name, same_names(headline(explained)))
+    assert without_generated_names(first) == SCHEDULER_MESSAGES.get(name, without_generated_names(headline(explained)))
     assert first.endswith(f"({scenario.code})")
     assert len(message.encode()) <= EVENT_BYTES
     refused = reasons.headline
@@ -141,39 +145,39 @@ def test_describe_says_the_cause_and_enough_to_fix_the_manifest(name: str) -> No
         assert change.text.partition(" ml/")[0] in message
     if not refused.changes:
         assert any(line.startswith("  what to do: ") for line in more)
-    if condition(pod):  # Kubernetes writes none for pods that it does not even try
-        assert condition(pod)["message"].splitlines()[0] == first
-        assert more[-1] == condition(pod)["message"].splitlines()[-1]
+    if scheduled_condition(pod):  # Kubernetes writes none for pods that it does not try to schedule
+        assert scheduled_condition(pod)["message"].splitlines()[0] == first
+        assert more[-1] == scheduled_condition(pod)["message"].splitlines()[-1]
 
-    changes = read_off(message)
+    changes = changes_in(message)
     trees = trees_of(scenario)
     if not changes:
         assert all(not change.object or change.path.startswith("status.") for change in refused.changes)
         return
     for change in changes:
-        assert changed(trees, change), change
+        assert apply_change(trees, change), change
 
     async def fixed() -> Tree:
-        async with stage(scenario.features) as on:
-            await on.set_up(trees)
-            return await on.until(lambda pod: pod["spec"].get("nodeName"), POD, namespace_of(trees))
+        async with lab_harness(scenario.features) as lab:
+            await lab.set_up(trees)
+            return await lab.wait_for_pod(lambda pod: pod["spec"].get("nodeName"), POD, namespace_of(trees))
 
     assert asyncio.run(fixed())
 
 
 @pytest.mark.parametrize("name", FITTING)
-def test_what_explain_says_fits_gets_the_same_node_and_devices(name: str) -> None:
+def test_a_pod_that_explain_calls_fitting_gets_the_same_node_and_devices(name: str) -> None:
     scenario = Scenario(name)
     answers = {answer.name: answer for answer in scenario.explain().answers if answer.kind == "Pod"}
 
     async def placed() -> list[tuple[str, str, list[str]]]:
-        async with stage(scenario.features) as on:
-            await on.set_up(trees_of(scenario))
+        async with lab_harness(scenario.features) as lab:
+            await lab.set_up(trees_of(scenario))
             found = []
             for full in answers:
                 namespace, _, pod_name = full.partition("/")
-                pod = await on.until(lambda pod: pod["spec"].get("nodeName"), pod_name, namespace)
-                found.append((full, pod["spec"]["nodeName"], await on.devices(pod)))
+                pod = await lab.wait_for_pod(lambda pod: pod["spec"].get("nodeName"), pod_name, namespace)
+                found.append((full, pod["spec"]["nodeName"], await lab.devices(pod)))
             return found
 
     for full, node, given in asyncio.run(placed()):
@@ -183,22 +187,22 @@ def test_what_explain_says_fits_gets_the_same_node_and_devices(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_work_is_refused_with_its_own_words(name: str) -> None:
+def test_invalid_objects_are_rejected_with_the_recorded_message(name: str) -> None:
     async def tried() -> str:
-        async with stage(Scenario(name).features) as on:
+        async with lab_harness(Scenario(name).features) as lab:
             with pytest.raises(StatusError) as refusal:
-                await on.set_up(trees_of(Scenario(name)))
+                await lab.set_up(trees_of(Scenario(name)))
             assert refusal.value.code == 422
             return str(refusal.value)
 
     assert REFUSED[name] in asyncio.run(tried())
 
 
-# --- what needs more than manifests ----------------------------------------------------------------------------------
+# --- scenarios that need more than manifests --------------------------------------------------------------------------
 
 
-def test_a_claim_that_was_made_for_another_pod(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The controller would mend it at once; so it must be down, as it is when people get to see this."""
+def test_a_claim_that_was_created_for_another_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The controller would fix it immediately, so it must be stopped, as it is when users see this state."""
     scenario = Scenario("claim-not-owned")
 
     def all_but_one(*arguments: Any) -> dict[str, Any]:
@@ -207,17 +211,17 @@ def test_a_claim_that_was_made_for_another_pod(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("allotment.lab.control_plane.programs", all_but_one)
 
     async def shown() -> str:
-        async with stage(scenario.features) as on:
+        async with lab_harness(scenario.features) as lab:
             trees = trees_of(scenario)
             pod = next(tree for tree in trees if tree["kind"] == "Pod")
-            # The earlier pod is still there: else its claim would be garbage.
+            # The earlier pod still exists; otherwise its claim would be deleted.
             earlier = {**pod, "metadata": {**pod["metadata"], "name": "earlier"}}
-            owner = (await on.create({key: value for key, value in earlier.items() if key != "status"}))["metadata"]
+            owner = (await lab.create({key: value for key, value in earlier.items() if key != "status"}))["metadata"]
             foreign = next(tree for tree in trees if tree["kind"] == "ResourceClaim")
             foreign["metadata"]["ownerReferences"][0] |= {"name": owner["name"], "uid": owner["uid"]}
-            await on.set_up(trees)
-            await on.client.patch(PODS, POD, {"status": pod["status"]}, NAMESPACE, subresource="status")
-            return await on.told(POD, NAMESPACE, "(claim-not-owned)")
+            await lab.set_up(trees)
+            await lab.client.patch(PODS, POD, {"status": pod["status"]}, NAMESPACE, subresource="status")
+            return await lab.failed_scheduling(POD, NAMESPACE, "(claim-not-owned)")
 
     first, *more = asyncio.run(shown()).splitlines()
     assert first.startswith("ResourceClaim ml/trainer-gpu-x7x2z was not created for Pod ml/trainer")
@@ -229,59 +233,61 @@ def test_the_third_replica_of_two_devices() -> None:
     scenario = Scenario("replicas-take-devices")
 
     async def shown() -> str:
-        async with stage(scenario.features) as on:
-            await on.set_up(trees_of(scenario))
+        async with lab_harness(scenario.features) as lab:
+            await lab.set_up(trees_of(scenario))
             async with asyncio.timeout(120):
                 while True:
                     await asyncio.sleep(0.01)
-                    pods = (await on.client.list(PODS, NAMESPACE)).items
-                    left = [pod["metadata"]["name"] for pod in pods if condition(pod).get("status") == "False"]
-                    if len(pods) == 3 and len(left) == 1:
-                        return await on.told(left[0], NAMESPACE, "(devices-in-use)")
+                    pods = (await lab.client.list(PODS, NAMESPACE)).items
+                    remaining = [
+                        pod["metadata"]["name"] for pod in pods if scheduled_condition(pod).get("status") == "False"
+                    ]
+                    if len(pods) == 3 and len(remaining) == 1:
+                        return await lab.failed_scheduling(remaining[0], NAMESPACE, "(devices-in-use)")
 
     first = asyncio.run(shown()).splitlines()[0]
     assert first.startswith("every matching device is in use by claim ml/server-")
     assert first.endswith("(devices-in-use)")
 
 
-def test_a_cluster_without_nodes_has_kubernetes_words_only() -> None:
+def test_a_cluster_without_nodes_gets_only_kubernetes_message() -> None:
     scenario = Scenario("without-slices")
 
     async def shown() -> str:
-        async with stage(scenario.features) as on:
-            await on.set_up(trees_of(scenario))
-            return await on.told(POD, NAMESPACE, "no nodes")
+        async with lab_harness(scenario.features) as lab:
+            await lab.set_up(trees_of(scenario))
+            return await lab.failed_scheduling(POD, NAMESPACE, "no nodes")
 
     assert asyncio.run(shown()) == "no nodes available to schedule pods"
 
 
-def test_a_slice_that_was_let_in_once() -> None:
-    """Validation of node selectors in slices is newer than slices: what is stored stays."""
+def test_a_stored_slice_that_is_no_longer_valid() -> None:
+    """Validation of node selectors in slices was added later: stored slices stay as they are."""
     scenario = Scenario("node-selector-unusable")
 
     async def shown() -> str:
-        async with stage(scenario.features) as on:
+        async with lab_harness(scenario.features) as lab:
             trees = trees_of(scenario)
             pod = next(tree for tree in trees if tree["kind"] == "Pod")
             wrong = next(tree for tree in trees if tree["kind"] == "ResourceSlice")
             expression = wrong["spec"]["devices"][1]["nodeSelector"]["nodeSelectorTerms"][0]["matchExpressions"][0]
             operator, expression["operator"] = expression["operator"], "In"
-            await on.set_up(tree for tree in trees if tree is not pod)
-            change_stored(on, "resourceslices.resource.k8s.io", "", "racks", f'"operator":"{operator}"')
-            await on.create(pod)
-            return await on.told(POD, NAMESPACE, "(node-selector-unusable)")
+            await lab.set_up(tree for tree in trees if tree is not pod)
+            change_stored(lab, "resourceslices.resource.k8s.io", "", "racks", f'"operator":"{operator}"')
+            await lab.create(pod)
+            return await lab.failed_scheduling(POD, NAMESPACE, "(node-selector-unusable)")
 
     first = asyncio.run(shown()).splitlines()[0]
     assert first == headline(scenario.explain())
     assert first.endswith("(node-selector-unusable)")
 
 
-def change_stored(on: Stage, bucket: str, namespace: str, name: str, operator: str) -> None:
-    """Write past the API, as an earlier release would have let it through."""
-    entry = on.plane.store.get(bucket, namespace, name)
+def change_stored(lab: LabHarness, bucket: str, namespace: str, name: str, operator: str) -> None:
+    """Write to the store directly, as an earlier release would have accepted it."""
+    entry = lab.plane.store.get(bucket, namespace, name)
     assert entry is not None
     text = entry.json.decode().replace('"operator":"In"', operator)
-    on.plane.store.put(bucket, namespace, name, json.loads(text))
+    lab.plane.store.put(bucket, namespace, name, json.loads(text))
 
 
 CLAIM = """
@@ -300,51 +306,51 @@ spec:
 """
 
 
-def test_a_claim_with_all_the_users_that_it_may_have() -> None:
+def test_a_claim_with_the_maximum_number_of_consumers() -> None:
     scenario = Scenario("fits-single")
     claim, pod = yaml.safe_load_all(CLAIM)
 
     async def shown() -> str:
-        async with stage(scenario.features) as on:
-            await on.set_up([tree for tree in trees_of(scenario) if not tree["metadata"].get("namespace")])
-            await on.create(claim)
-            await on.create(pod)
-            await on.until(lambda pod: pod["spec"].get("nodeName"), POD, NAMESPACE)
-            made = await on.client.get(CLAIMS, "gpu", NAMESPACE)
-            node = (await on.pod(POD, NAMESPACE))["spec"]["nodeName"]
-            # Room for all of them, or the node's number of pods would be a cause, too.
-            await on.client.patch(NODES, node, {"status": {"allocatable": {"pods": "500"}}}, subresource="status")
-            users = list(made["status"]["reservedFor"])
+        async with lab_harness(scenario.features) as lab:
+            await lab.set_up([tree for tree in trees_of(scenario) if not tree["metadata"].get("namespace")])
+            await lab.create(claim)
+            await lab.create(pod)
+            await lab.wait_for_pod(lambda pod: pod["spec"].get("nodeName"), POD, NAMESPACE)
+            created = await lab.client.get(CLAIMS, "gpu", NAMESPACE)
+            node = (await lab.pod(POD, NAMESPACE))["spec"]["nodeName"]
+            # Enough resources for all of them, or the node's pod limit would be a cause, too.
+            await lab.client.patch(NODES, node, {"status": {"allocatable": {"pods": "500"}}}, subresource="status")
+            users = list(created["status"]["reservedFor"])
             for number in range(256 - len(users)):
-                user = await on.user(f"user-{number}", NAMESPACE, "gpu", node)
+                user = await lab.create_user(f"user-{number}", NAMESPACE, "gpu", node)
                 users.append({"resource": "pods", "name": f"user-{number}", "uid": user["metadata"]["uid"]})
-            # A patch, for the controller that reserves claims for bound pods may write between reading and writing.
-            await on.client.patch(CLAIMS, "gpu", {"status": {"reservedFor": users}}, NAMESPACE, subresource="status")
-            await on.create({**pod, "metadata": {"name": "one-more", "namespace": NAMESPACE}})
-            return await on.told("one-more", NAMESPACE, "(claim-in-use)")
+            # A patch, because the controller that reserves claims for bound pods may write between reading and writing.
+            await lab.client.patch(CLAIMS, "gpu", {"status": {"reservedFor": users}}, NAMESPACE, subresource="status")
+            await lab.create({**pod, "metadata": {"name": "one-more", "namespace": NAMESPACE}})
+            return await lab.failed_scheduling("one-more", NAMESPACE, "(claim-in-use)")
 
-    told = asyncio.run(shown()).splitlines()
-    assert told[0] == "claim ml/gpu is reserved for 256 consumers, the maximum (claim-in-use)"
-    assert told[1] == f"  what to do: {CODES['claim-in-use'].advice}"
-    assert told[-1].startswith("0/1 nodes are available: resourceclaim in use.")
+    message = asyncio.run(shown()).splitlines()
+    assert message[0] == "claim ml/gpu is reserved for 256 consumers, the maximum (claim-in-use)"
+    assert message[1] == f"  what to do: {CODES['claim-in-use'].advice}"
+    assert message[-1].startswith("0/1 nodes are available: resourceclaim in use.")
 
 
-def test_a_claim_from_when_a_feature_was_on() -> None:
+def test_a_claim_that_was_created_with_a_feature_enabled() -> None:
     scenario = Scenario("fits-single")
     claim, pod = yaml.safe_load_all(CLAIM)
 
     async def shown() -> str:
-        async with stage(Features("1.36", {"DRAConsumableCapacity": False})) as on:
-            await on.set_up([tree for tree in trees_of(scenario) if not tree["metadata"].get("namespace")])
-            made = copy.deepcopy(await on.create(claim))
-            made["spec"]["devices"]["requests"][0]["exactly"]["capacity"] = {"requests": {"memory": "10Gi"}}
-            on.plane.store.put("resourceclaims.resource.k8s.io", NAMESPACE, "gpu", made)
-            await on.create(pod)
-            return await on.told(POD, NAMESPACE, "(feature-off)")
+        async with lab_harness(Features("1.36", {"DRAConsumableCapacity": False})) as lab:
+            await lab.set_up([tree for tree in trees_of(scenario) if not tree["metadata"].get("namespace")])
+            created = copy.deepcopy(await lab.create(claim))
+            created["spec"]["devices"]["requests"][0]["exactly"]["capacity"] = {"requests": {"memory": "10Gi"}}
+            lab.plane.store.put("resourceclaims.resource.k8s.io", NAMESPACE, "gpu", created)
+            await lab.create(pod)
+            return await lab.failed_scheduling(POD, NAMESPACE, "(feature-off)")
 
-    told = asyncio.run(shown()).splitlines()
-    assert told[0].endswith("the DRAConsumableCapacity feature is disabled (feature-off)")
-    assert told[1] == f"  what to do: {CODES['feature-off'].advice}"
+    message = asyncio.run(shown()).splitlines()
+    assert message[0].endswith("the DRAConsumableCapacity feature is disabled (feature-off)")
+    assert message[1] == f"  what to do: {CODES['feature-off'].advice}"
 
 
 def test_every_code_is_shown_or_known_to_be_impossible() -> None:

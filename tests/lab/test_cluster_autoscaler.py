@@ -1,6 +1,6 @@
-"""``allot cluster-autoscaler`` beside a lab, asked as Kubernetes' autoscaler asks: from a claim to a Running pod.
+"""``allot cluster-autoscaler`` with a lab, called as Kubernetes' autoscaler calls it: from a claim to a Running pod.
 
-The autoscaler's part is played here in a few lines: groups, their templates, which group, more of it, and back again.
+The test plays the autoscaler in a few lines: node groups, their templates, the best group, scaling up and down.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from allotment.externalgrpc.wire import cloud_provider_pb2 as wire
 from allotment.externalgrpc.wire import expander_pb2 as expander_wire
 from allotment.lab.lab import Lab
 from allotment.model.trees import Tree
+from tests.polling import wait_until
 from tests.unit.externalgrpc import autoscaler
-from tests.waiting import wait_until
 
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
@@ -50,13 +50,13 @@ POD = {
 
 
 class Servers:
-    """The servers, and calls of both over TLS with the certificates that they made."""
+    """The servers, and calls to both over TLS with the certificates that they created."""
 
     def __init__(self, process: subprocess.Popen[str], config: dict[str, str], flags: str) -> None:
         self.process = process
         authority = Path(config["cacert"]).read_bytes()
-        mine = (Path(config["key"]).read_bytes(), Path(config["cert"]).read_bytes())
-        self._cloud = grpc.secure_channel(config["address"], grpc.ssl_channel_credentials(authority, *mine))
+        client_keys = (Path(config["key"]).read_bytes(), Path(config["cert"]).read_bytes())
+        self._cloud = grpc.secure_channel(config["address"], grpc.ssl_channel_credentials(authority, *client_keys))
         found = re.search(r"--grpc-expander-url=(\S+) --grpc-expander-cert=(\S+)", flags)
         assert found is not None
         trusted = Path(found[2]).read_bytes()
@@ -81,7 +81,7 @@ class Servers:
 
 @contextmanager
 def servers(lab: Lab, folder: Path, *options: str) -> Iterator[Servers]:
-    """As a user starts them, on free ports; ended as a user ends them."""
+    """Start the servers with a command line on free ports, and interrupt them at the end."""
     command = [
         sys.executable, "-m", "allotment.cli.main", "cluster-autoscaler", "--kubeconfig", str(lab.kubeconfig),
         "--provider", "simulated", "--provisioning-delay", "100ms", "--cert-dir", str(folder / "pki"),
@@ -98,9 +98,9 @@ def servers(lab: Lab, folder: Path, *options: str) -> Iterator[Servers]:
             assert line, (folder / "log").read_text()
             lines.append(line)
         config = dict(re.findall(r'^(\w+): "(.*)"$', "".join(lines), re.MULTILINE))
-        made = Servers(process, config, "".join(lines))
-        yield made
-        made.close()
+        created = Servers(process, config, "".join(lines))
+        yield created
+        created.close()
         process.send_signal(signal.SIGTERM)
         assert process.wait(120) == 0, (folder / "log").read_text()
     finally:
@@ -118,83 +118,92 @@ def unschedulable(lab: Lab) -> Sequence[Tree]:
     ]
 
 
-def groups(asked: Servers) -> list[str]:
-    asked.cloud("Refresh", wire.RefreshRequest(), wire.RefreshResponse)
-    answer = asked.cloud("NodeGroups", wire.NodeGroupsRequest(), wire.NodeGroupsResponse)
+def groups(servers_: Servers) -> list[str]:
+    servers_.cloud("Refresh", wire.RefreshRequest(), wire.RefreshResponse)
+    answer = servers_.cloud("NodeGroups", wire.NodeGroupsRequest(), wire.NodeGroupsResponse)
     return [group.id for group in answer.nodeGroups]
 
 
-def template(asked: Servers, group: str) -> Tree:
+def template(servers_: Servers, group: str) -> Tree:
     request = wire.NodeGroupTemplateNodeInfoRequest(id=group)
-    answer = asked.cloud("NodeGroupTemplateNodeInfo", request, wire.NodeGroupTemplateNodeInfoResponse)
+    answer = servers_.cloud("NodeGroupTemplateNodeInfo", request, wire.NodeGroupTemplateNodeInfoResponse)
     return objects.from_bytes(objects.NODE, answer.nodeBytes)
 
 
-def size(asked: Servers, group: str) -> int:
+def size(servers_: Servers, group: str) -> int:
     request = wire.NodeGroupTargetSizeRequest(id=group)
-    return asked.cloud("NodeGroupTargetSize", request, wire.NodeGroupTargetSizeResponse).targetSize
+    return servers_.cloud("NodeGroupTargetSize", request, wire.NodeGroupTargetSizeResponse).targetSize
 
 
 @pytest.fixture
 def lab() -> Iterator[Lab]:
-    # One node with a T4, so that there are the vendor's classes; a T4 has too little memory for the claim.
+    # One node with a T4, so that the vendor's classes exist; a T4 has too little memory for the claim.
     with Lab(fleet="t4", speed=20.0) as running:
         yield running
 
 
 def test_from_a_claim_to_a_running_pod_and_back(lab: Lab, tmp_path: Path) -> None:
     wanted = ("--nodes", "0:3:aws/g4dn.xlarge", "--nodes", "0:3:aws/g5.xlarge", "--nodes", "0:3:aws/g6.xlarge")
-    with servers(lab, tmp_path, *wanted) as asked:
-        g4dn, g5, g6 = groups(asked)
+    with servers(lab, tmp_path, *wanted) as running_servers:
+        g4dn, g5, g6 = groups(running_servers)
         lab.apply([CLAIM, POD])
         (pod,) = wait_until(lambda: unschedulable(lab))
         options = [ExpansionOption(group, 1, "", (pod,)) for group in (g4dn, g5, g6)]
         question = autoscaler.encode_expander_request(
-            options, {group: template(asked, group) for group in (g4dn, g5, g6)}
+            options, {group: template(running_servers, group) for group in (g4dn, g5, g6)}
         )
-        # The cheapest of them has no GPU that the claim could have.
-        assert asked.best(question) == [g6]
-        asked.cloud(
+        # The cheapest of them has no GPU that matches the claim.
+        assert running_servers.best(question) == [g6]
+        running_servers.cloud(
             "NodeGroupIncreaseSize", wire.NodeGroupIncreaseSizeRequest(id=g6, delta=1),
             wire.NodeGroupIncreaseSizeResponse,
         )  # fmt: skip
-        assert size(asked, g6) == 1
+        assert size(running_servers, g6) == 1
         wait_until(lambda: lab.get("pod", "train")["status"]["phase"] == "Running" or None)
         node = lab.get("node", lab.get("pod", "train")["spec"]["nodeName"])
         assert node["metadata"]["labels"]["node.kubernetes.io/instance-type"] == "g6.xlarge"
-        # What was promised by the template is what came.
-        promised = template(asked, g6)
-        assert node["status"]["allocatable"] == promised["status"]["allocatable"]
-        del promised["metadata"]["labels"]["kubernetes.io/hostname"]
-        assert promised["metadata"]["labels"].items() <= node["metadata"]["labels"].items()
+        # The new node matches the template.
+        expected = template(running_servers, g6)
+        assert node["status"]["allocatable"] == expected["status"]["allocatable"]
+        del expected["metadata"]["labels"]["kubernetes.io/hostname"]
+        assert expected["metadata"]["labels"].items() <= node["metadata"]["labels"].items()
 
     shown = wire.ExternalGrpcNode(
         providerID=node["spec"]["providerID"], name=node["metadata"]["name"], labels=node["metadata"]["labels"]
     )
-    with servers(lab, tmp_path, *wanted) as asked:  # others, that know only what the cluster knows
-        groups(asked)
-        found = asked.cloud("NodeGroupForNode", wire.NodeGroupForNodeRequest(node=shown), wire.NodeGroupForNodeResponse)
+    # another instance of the servers, which knows only the cluster's state
+    with servers(lab, tmp_path, *wanted) as running_servers:
+        groups(running_servers)
+        found = running_servers.cloud(
+            "NodeGroupForNode", wire.NodeGroupForNodeRequest(node=shown), wire.NodeGroupForNodeResponse
+        )
         assert found.nodeGroup.id == g6
-        instances = asked.cloud("NodeGroupNodes", wire.NodeGroupNodesRequest(id=g6), wire.NodeGroupNodesResponse)
-        assert [(one.id, one.status.instanceState) for one in instances.instances] == [(shown.providerID, 1)]
+        instances = running_servers.cloud(
+            "NodeGroupNodes", wire.NodeGroupNodesRequest(id=g6), wire.NodeGroupNodesResponse
+        )
+        assert [(instance.id, instance.status.instanceState) for instance in instances.instances] == [
+            (shown.providerID, 1)
+        ]
         lab.delete("pod", "train")
-        asked.cloud(
+        running_servers.cloud(
             "NodeGroupDeleteNodes", wire.NodeGroupDeleteNodesRequest(id=g6, nodes=[shown]),
             wire.NodeGroupDeleteNodesResponse,
         )  # fmt: skip
-        assert size(asked, g6) == 0
+        assert size(running_servers, g6) == 0
         wait_until(lambda: len(lab.list("nodes")) == 1 or None)
 
 
-def test_what_is_out_of_stock_is_told_and_nothing_is_left_of_it(lab: Lab, tmp_path: Path) -> None:
-    with servers(lab, tmp_path, "--nodes", "0:3:aws/g6.xlarge", "--cloud-fault", "aws/g6.xlarge=no-capacity") as asked:
-        (g6,) = groups(asked)
-        with pytest.raises(grpc.RpcError) as told:
-            asked.cloud(
+def test_an_order_that_is_out_of_stock_is_reported_and_leaves_nothing(lab: Lab, tmp_path: Path) -> None:
+    with servers(
+        lab, tmp_path, "--nodes", "0:3:aws/g6.xlarge", "--cloud-fault", "aws/g6.xlarge=no-capacity"
+    ) as running_servers:
+        (g6,) = groups(running_servers)
+        with pytest.raises(grpc.RpcError) as messages:
+            running_servers.cloud(
                 "NodeGroupIncreaseSize", wire.NodeGroupIncreaseSizeRequest(id=g6, delta=2),
                 wire.NodeGroupIncreaseSizeResponse,
             )  # fmt: skip
-        error: Any = told.value
+        error: Any = messages.value
         assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert "no capacity for aws/g6.xlarge" in error.details()
-        assert size(asked, g6) == 0
+        assert size(running_servers, g6) == 0

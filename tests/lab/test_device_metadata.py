@@ -1,4 +1,4 @@
-"""Programs in a lab's containers read what their devices are."""
+"""Programs in a lab's containers read the metadata of their devices."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from allotment.lab.control_plane import running
 from allotment.lab.settings import Settings
 from allotment.model.trees import Tree
-from tests.lab.driven import run, statuses
-from tests.lab.manifests import story
-from tests.lab.stage import Stage
+from tests.lab.driver_nodes import device_statuses, exec_in_pod
+from tests.lab.harness import LabHarness
+from tests.lab.manifests import run_scenario
 
 
 def template(name: str, device_class: str, selector: str = "", **more: Any) -> Tree:
@@ -36,27 +36,27 @@ def pod(name: str, claim: str, *command: str) -> Tree:
     }
 
 
-def test_a_program_reads_the_uuid_of_a_mig_device_that_was_made_for_it(tmp_path: Path) -> None:
+def test_a_program_reads_the_uuid_of_a_mig_device_created_for_it(tmp_path: Path) -> None:
     images = tmp_path / "images.toml"
     images.write_text('[[image]]\npattern = "busybox"\ncommands = "run"\n')
 
-    async def tell() -> None:
+    async def scenario() -> None:
         fleet = ("a100=1xa100-40gb/dynamic-mig",)
         settings = Settings(fleet=fleet, tls=False, runtime="process", images=images)
         async with running(settings) as plane:
-            on = Stage(plane)
+            lab = LabHarness(plane)
             selector = "device.attributes['gpu.nvidia.com'].profile == '1g.5gb'"
-            await on.create(template("slice", "mig.nvidia.com", selector))
-            await on.create(pod("reader", "slice", "sleep", "60"))
-            (running_pod,) = await on.running("default", 1)
+            await lab.create(template("slice", "mig.nvidia.com", selector))
+            await lab.create(pod("reader", "slice", "sleep", "60"))
+            (running_pod,) = await lab.running("default", 1)
             folder = "/var/run/kubernetes.io/dra-device-attributes/resourceclaimtemplates/mine/gpu"
-            told = json.loads(await run(on, running_pod, "cat", f"{folder}/gpu.nvidia.com-metadata.json"))
-            assert told["podClaimName"] == "mine"
-            (device,) = told["requests"][0]["devices"]
-            (entry,) = await statuses(on, running_pod)
+            output = json.loads(await exec_in_pod(lab, running_pod, "cat", f"{folder}/gpu.nvidia.com-metadata.json"))
+            assert output["podClaimName"] == "mine"
+            (device,) = output["requests"][0]["devices"]
+            (entry,) = await device_statuses(lab, running_pod)
             assert device["name"] == entry["device"]
-            # In no slice: the device was not there before the claim.
+            # In no slice, because the device did not exist before the claim.
             assert device["attributes"]["uuid"] == {"string": entry["data"]["uuid"]}
             assert device["attributes"]["profile"] == {"string": "1g.5gb"}
 
-    story(tell)
+    run_scenario(scenario)

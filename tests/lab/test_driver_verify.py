@@ -1,4 +1,4 @@
-"""``allot driver verify`` as a user runs it: a driver that is really killed, a lab over HTTP, the screen."""
+"""``allot driver verify`` from the command line: a driver that is killed, a lab over HTTP, the output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from allotment.cli.main import main
 from allotment.drivers.verify import driver_session
 from allotment.drivers.verify.suite import CHECKS
 from allotment.lab.lab import Lab
-from tests.waiting import wait_until
+from tests.polling import wait_until
 
 NODE = "t4-4x-pcie-1"
 
@@ -35,7 +35,7 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture(autouse=True)
-def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver_session, "DEFAULT_TIMEOUTS", driver_session.Timeouts(stable=0.5, interrupt_at=(0.5,)))
     monkeypatch.setenv("COLUMNS", "80")
 
@@ -44,18 +44,20 @@ def command(lab: Lab, folder: Path, *how: str) -> list[str]:
     return [sys.executable, "-m", "tests.lab.verified_driver", str(folder), lab.url, NODE, *how]
 
 
-def verify(lab: Lab, folder: Path, *words: str, socket: str = "plugins_registry/gpu.example.com-reg.sock") -> int:
-    given = ("--kubeconfig", str(lab.kubeconfig), "--cdi-root", str(folder / "cdi"), *words)
+def verify(lab: Lab, folder: Path, *arguments: str, socket: str = "plugins_registry/gpu.example.com-reg.sock") -> int:
+    given = ("--kubeconfig", str(lab.kubeconfig), "--cdi-root", str(folder / "cdi"), *arguments)
     return main(["driver", "verify", str(folder / socket), *given])
 
 
-def nothing_left(lab: Lab, folder: Path) -> bool:
+def check_nothing_left(lab: Lab, folder: Path) -> bool:
     names = {tree["metadata"]["name"] for tree in lab.list("namespace")}
     files = list((folder / "cdi").iterdir()) if (folder / "cdi").exists() else []
     return not lab.list("resourceclaim") and not any("verify" in name for name in names) and not files
 
 
-def test_a_driver_that_is_started_ended_and_killed(lab: Lab, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_driver_that_is_started_stopped_and_killed(
+    lab: Lab, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert verify(lab, folder, "--command", " ".join(command(lab, folder))) == 0
     out = capsys.readouterr().out
     assert out.endswith(f"\n\n{len(CHECKS)} passed, 0 failed\n")
@@ -63,15 +65,15 @@ def test_a_driver_that_is_started_ended_and_killed(lab: Lab, folder: Path, capsy
     assert [line.split()[0] for line in out.splitlines()[4:-2] if not line.startswith(" ")] == [
         check.name for check in CHECKS
     ]
-    wait_until(lambda: nothing_left(lab, folder))
+    wait_until(lambda: check_nothing_left(lab, folder))
 
 
-def test_a_driver_that_runs_and_is_broken(lab: Lab, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_running_driver_with_defects(lab: Lab, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     process = subprocess.Popen(command(lab, folder, "breaks"))
     try:
         registration = folder / "plugins_registry" / "gpu.example.com-reg.sock"
         wait_until(registration.exists)
-        # The other socket leads to the same driver.
+        # The other socket belongs to the same driver.
         assert verify(lab, folder, "-o", "json", socket="plugins/gpu.example.com/dra.sock") == 1
         report = json.loads(capsys.readouterr().out)
         assert verify(lab, folder, "--command", "true") == 2
@@ -91,12 +93,12 @@ def test_a_driver_that_runs_and_is_broken(lab: Lab, folder: Path, capsys: pytest
     assert sum(report["summary"].values()) == len(CHECKS)
 
 
-def test_what_cannot_be_checked_is_bad_input(lab: Lab, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unusable_driver_is_an_input_error(lab: Lab, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert verify(lab, folder) == 2
     assert "gpu.example.com-reg.sock does not exist" in " ".join(capsys.readouterr().err.split())
     assert verify(lab, folder, "--command", "/nowhere/driver") == 2
     assert "--command '/nowhere/driver'" in capsys.readouterr().err
     assert verify(lab, folder, "--command", "sh -c 'echo no hardware; exit 3'") == 2
-    told = capsys.readouterr().err
-    assert "ended with exit code 3" in told
-    assert "no hardware" in told
+    error = capsys.readouterr().err
+    assert "ended with exit code 3" in error
+    assert "no hardware" in error

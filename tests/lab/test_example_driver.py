@@ -1,4 +1,5 @@
-"""Kubernetes' example driver in a lab: its demonstrations run, and their containers are told what they were given."""
+"""Kubernetes' example driver in a lab: its demonstrations run, and the containers' environment describes their
+devices."""
 
 from __future__ import annotations
 
@@ -8,11 +9,12 @@ from collections.abc import Mapping
 import pytest
 
 from allotment.cluster.resources import CLAIMS, NODES, PODS
-from tests.lab.driven import logs
-from tests.lab.manifests import ALL_GATES, Manifests, Shared, accepted, story
-from tests.lab.stage import Stage, runs, stage
+from tests.cluster_actions import is_running
+from tests.lab.driver_nodes import logs
+from tests.lab.harness import LabHarness, lab_harness
+from tests.lab.manifests import ALL_GATES, Manifests, Shared, create_accepted, run_scenario
 
-#: How the driver is installed: by namespace (and file) of a demonstration, a line of the log of each of its pods.
+#: Installations of the driver: by namespace (and file) of a demonstration, a line in the log of each of its pods.
 DEMONSTRATIONS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "16xexample/nics=1+numa=2": {
         "basic-resourceclaimtemplate": {"pod0": 'GPU_DEVICE_0="gpu-0"', "pod1": 'GPU_DEVICE_1="gpu-1"'},
@@ -45,63 +47,63 @@ def manifests(shared: Shared) -> Manifests:
     return Manifests(shared)
 
 
-async def log(on: Stage, namespace: str, pod: str, container: str = "ctr0") -> str:
-    return await logs(on, await on.pod(pod, namespace), container)
+async def log(lab: LabHarness, namespace: str, pod: str, container: str = "ctr0") -> str:
+    return await logs(lab, await lab.pod(pod, namespace), container)
 
 
 @pytest.mark.parametrize("installed", DEMONSTRATIONS)
 def test_a_demonstration_runs_and_its_containers_see_their_devices(manifests: Manifests, installed: str) -> None:
-    async def tell() -> None:
-        async with stage(ALL_GATES, fleet=[f"n1={installed}"]) as on:
-            for name, wanted in DEMONSTRATIONS[installed].items():
+    async def scenario() -> None:
+        async with lab_harness(ALL_GATES, fleet=[f"n1={installed}"]) as lab:
+            for name, expected in DEMONSTRATIONS[installed].items():
                 for tree in manifests(f"example/{name}"):
-                    # One pod after the other, so that devices are given in that order.
-                    await accepted(on, [tree])
+                    # One pod after the other, so that devices are allocated in that order.
+                    await create_accepted(lab, [tree])
                     if tree["kind"] == "Pod":
                         pod = tree["metadata"]["name"]
-                        while not runs(await on.pod(pod, name)):
+                        while not is_running(await lab.pod(pod, name)):
                             await asyncio.sleep(0.005)
-                        assert wanted[pod] in await log(on, name, pod)
+                        assert expected[pod] in await log(lab, name, pod)
 
-    story(tell)
+    run_scenario(scenario)
 
 
 def test_each_container_sees_the_devices_of_its_own_request_with_their_settings(manifests: Manifests) -> None:
-    async def tell() -> None:
-        async with stage(ALL_GATES, fleet=["n1=2xexample/status"]) as on:
+    async def scenario() -> None:
+        async with lab_harness(ALL_GATES, fleet=["n1=2xexample/status"]) as lab:
             name = "basic-resourceclaim-opaque-config"
-            await accepted(on, manifests(f"example/{name}"))
-            (pod,) = await on.running(name, 1)
+            await create_accepted(lab, manifests(f"example/{name}"))
+            (pod,) = await lab.running(name, 1)
             for container, here, elsewhere in (
                 ("ts-ctr1", 'GPU_DEVICE_0_TIMESLICE_INTERVAL="Long"', "GPU_DEVICE_1"),
                 ("sp-ctr0", 'GPU_DEVICE_1_PARTITION_COUNT="10"', "GPU_DEVICE_0"),
             ):
-                told = await log(on, name, "pod0", container)
-                assert here in told
-                assert elsewhere not in told
-            (claim,) = await on.claims(pod)
+                output = await log(lab, name, "pod0", container)
+                assert here in output
+                assert elsewhere not in output
+            (claim,) = await lab.claims(pod)
             while not claim["status"].get("devices"):
                 await asyncio.sleep(0.005)
-                (claim,) = await on.claims(pod)
+                (claim,) = await lab.claims(pod)
             assert {d["device"]: d["data"]["model"]["string"] for d in claim["status"]["devices"]} == {
                 "gpu-0": "LATEST-GPU-MODEL", "gpu-1": "LATEST-GPU-MODEL"
             }  # fmt: skip
-            await on.client.delete(PODS, "pod0", name)
-            while (await on.client.list(CLAIMS, name)).items:
+            await lab.client.delete(PODS, "pod0", name)
+            while (await lab.client.list(CLAIMS, name)).items:
                 await asyncio.sleep(0.005)
 
-    story(tell)
+    run_scenario(scenario)
 
 
-def test_a_gpu_that_breaks_evicts_its_pod_and_is_given_to_nobody_until_it_is_mended(manifests: Manifests) -> None:
-    async def tell() -> None:
-        async with stage(ALL_GATES, fleet=["n1=2xexample"]) as on:
+def test_a_gpu_that_fails_evicts_its_pod_and_is_not_allocated_until_it_is_repaired(manifests: Manifests) -> None:
+    async def scenario() -> None:
+        async with lab_harness(ALL_GATES, fleet=["n1=2xexample"]) as lab:
             name = "basic-resourceclaimtemplate"
-            await accepted(on, manifests(f"example/{name}"))
-            await on.running(name, 2)
+            await create_accepted(lab, manifests(f"example/{name}"))
+            await lab.running(name, 2)
             faults = {"metadata": {"annotations": {"allotment.dev/faults": "gpu-0=NoExecute"}}}
-            await on.client.patch(NODES, "n1", faults)
-            (left,) = await on.pods(name, lambda pods: len(pods) == 1)
-            assert await on.devices(left) == ["gpu-1"]
+            await lab.client.patch(NODES, "n1", faults)
+            (remaining,) = await lab.pods(name, lambda pods: len(pods) == 1)
+            assert await lab.devices(remaining) == ["gpu-1"]
 
-    story(tell)
+    run_scenario(scenario)

@@ -11,10 +11,10 @@ from allotment.model.core import Node
 from allotment.tools.migrate.report import Migration
 from allotment.tools.migrate.simulation.environment import environment_of
 from tests.corpus.migrate.test_round_trip import on_its_fleet
-from tests.lab.stage import Stage, stage
+from tests.lab.harness import LabHarness, lab_harness
 
-#: Workload of the corpus -> namespace, pods, devices of each, and of how many GPUs in all.
-RUN = {
+#: Workload of the corpus -> namespace, pods, devices of each, and the number of GPUs in all.
+EXPECTED = {
     "single-gpu": ("speech", 2, 1, 2),
     "product-selector": ("default", 2, 2, 4),
     "any-of-two": ("default", 1, 1, 1),
@@ -28,25 +28,25 @@ RUN = {
 }
 
 
-def given(name: str) -> Migration:
+def migration_of(name: str) -> Migration:
     migration = on_its_fleet(name)
     assert migration is not None
     return migration
 
 
-async def label(lab: Stage, nodes: list[Node]) -> None:
-    """What feature discovery says of the nodes, which goes on without a device plugin."""
+async def label(lab: LabHarness, nodes: list[Node]) -> None:
+    """The node labels of feature discovery, which keeps running without a device plugin."""
     for node in nodes:
         await lab.client.patch(NODES, node.metadata.name, {"metadata": {"labels": dict(node.metadata.labels)}})
 
 
-@pytest.mark.parametrize("name", sorted(RUN))
-def test_it_runs_with_its_devices(name: str) -> None:
-    migration = given(name)
-    namespace, count, each, gpus = RUN[name]
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_a_migrated_workload_runs_with_its_devices(name: str) -> None:
+    migration = migration_of(name)
+    namespace, count, each, gpus = EXPECTED[name]
 
     async def play() -> None:
-        async with stage(fleet=migration.target.fleet) as lab:
+        async with lab_harness(fleet=migration.target.fleet) as lab:
             await label(lab, environment_of(migration).without_plugin())
             for document in migration.after:
                 await lab.create(document.tree)

@@ -1,4 +1,4 @@
-"""What ``migrate`` makes of the corpus, an API server takes by server-side apply: kubectl's way, lists and all."""
+"""An API server accepts the output of ``migrate`` for the corpus by server-side apply, as kubectl sends it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def lab() -> Iterator[Lab]:
 
 
 @pytest.mark.parametrize("file", AFTER, ids=lambda file: file.stem)
-def test_an_api_server_takes_it(file: Path, lab: Lab) -> None:
+def test_an_api_server_accepts_migrated_files(file: Path, lab: Lab) -> None:
     documents = load_paths([file]).documents
     admin = "labels: {resource.kubernetes.io/admin-access: 'true'}"
     for name in {d.tree["metadata"].get("namespace", "default") for d in documents} - {"default", "kube-system"}:

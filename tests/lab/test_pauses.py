@@ -1,4 +1,4 @@
-"""A whole lab that stands still, and one that starts on the data that a pause left behind."""
+"""A whole lab that is paused, and one that starts on the data that a pause left behind."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pathlib import Path
 import allotment
 from allotment.cluster.resources import LEASES, NODES, PODS
 from allotment.model.trees import Tree
-from tests.waiting import wait_until
+from tests.polling import wait_until
 
 NODE = "t4-4x-pcie-1"
 UNREACHABLE = "node.kubernetes.io/unreachable"
-#: A lab that gives nodes up soon; it runs until its input ends.
+#: A lab with a short grace period of nodes; it runs until its input ends.
 LAB = """
 import sys
 import allotment
@@ -35,7 +35,7 @@ PAUSE = 6.0
 
 
 def pod(name: str, seconds: int) -> Tree:
-    """One that tolerates a lost node for so long."""
+    """A pod that tolerates an unreachable node for this long."""
     toleration = {"key": UNREACHABLE, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
     container = {"name": "main", "image": "busybox", "command": ["sleep", "infinity"]}
     return {
@@ -46,14 +46,14 @@ def pod(name: str, seconds: int) -> Tree:
 
 def ready(tree: Tree) -> str:
     conditions = (tree.get("status") or {}).get("conditions") or ()
-    return next((str(one["status"]) for one in conditions if one["type"] == "Ready"), "")
+    return next((str(condition["status"]) for condition in conditions if condition["type"] == "Ready"), "")
 
 
 def renew_time(lab: allotment.Lab) -> str:
     return str(lab.client.get(LEASES, NODE, "kube-node-lease")["spec"]["renewTime"])
 
 
-def test_a_lab_that_is_stopped_for_a_while_goes_on_as_before() -> None:
+def test_a_paused_lab_continues_as_before() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", LAB], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -93,7 +93,7 @@ def test_a_lab_that_is_stopped_for_a_while_goes_on_as_before() -> None:
     assert process.returncode == 0
 
 
-def test_a_lab_on_the_data_of_one_that_lost_its_nodes_has_them_back(tmp_path: Path) -> None:
+def test_a_lab_on_the_data_of_one_with_lost_nodes_recovers_them(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with allotment.Lab("t4-4x-pcie", data=data) as lab:
         lab.apply(pod("p", 300))
@@ -103,7 +103,7 @@ def test_a_lab_on_the_data_of_one_that_lost_its_nodes_has_them_back(tmp_path: Pa
     with allotment.Lab(data=data, without=["kubelets", "node-lifecycle"]) as lab:
         node = lab.get("node", NODE)
         lost = {"status": "Unknown", "reason": "NodeStatusUnknown"}
-        conditions = [{**one, **lost} for one in node["status"]["conditions"]]
+        conditions = [{**condition, **lost} for condition in node["status"]["conditions"]]
         node = lab.client.update(
             NODES, {**node, "status": {**node["status"], "conditions": conditions}}, subresource="status"
         )
@@ -111,8 +111,8 @@ def test_a_lab_on_the_data_of_one_that_lost_its_nodes_has_them_back(tmp_path: Pa
         lab.client.update(NODES, {**node, "spec": {**node["spec"], "taints": taints}})
         tree = lab.get("pod", "p")
         conditions = [
-            {**one, "status": "False", "reason": "NodeNotReady"} if one["type"] == "Ready" else one
-            for one in tree["status"]["conditions"]
+            {**condition, "status": "False", "reason": "NodeNotReady"} if condition["type"] == "Ready" else condition
+            for condition in tree["status"]["conditions"]
         ]
         lab.client.update(PODS, {**tree, "status": {**tree["status"], "conditions": conditions}}, subresource="status")
     with allotment.Lab(data=data, speed=20) as lab:  # five minutes are fifteen seconds

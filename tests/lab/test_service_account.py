@@ -1,4 +1,4 @@
-"""Programs in a lab's containers are who their pod's account is, without being told how."""
+"""Programs in a lab's containers use their pod's service account without configuration."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pytest
 from allotment.lab.control_plane import running
 from allotment.lab.settings import Settings
 from allotment.model.trees import Tree
-from tests.lab.driven import run
-from tests.lab.manifests import story
-from tests.lab.stage import Stage
+from tests.lab.driver_nodes import exec_in_pod
+from tests.lab.harness import LabHarness
+from tests.lab.manifests import run_scenario
 
 FOLDER: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
-#: Asks who it is, by what every client of ours looks for.
+#: Queries its user, with the standard in-cluster configuration.
 WHO: Final = """
 import asyncio, json
 from allotment.cluster.client import Resource
@@ -29,8 +29,8 @@ REVIEWS = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSub
 async def main():
     way = target()
     async with HttpClient(way, "test") as client:
-        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {}}
-        print(json.dumps([way.namespace, (await client.create(REVIEWS, asked))["status"]["userInfo"]]))
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {}}
+        print(json.dumps([way.namespace, (await client.create(REVIEWS, review))["status"]["userInfo"]]))
 
 asyncio.run(main())
 """
@@ -45,27 +45,27 @@ def pod(name: str, **more: Any) -> Tree:
 
 
 @pytest.mark.parametrize("tls", [True, False], ids=["https", "http"])
-def test_a_program_finds_its_cluster_and_is_its_account(tls: bool, tmp_path: Path) -> None:
+def test_a_program_connects_to_its_cluster_as_its_service_account(tls: bool, tmp_path: Path) -> None:
     images = tmp_path / "images.toml"
     images.write_text('[[image]]\npattern = "python"\ncommands = "run"\n')
 
-    async def tell() -> None:
+    async def scenario() -> None:
         settings = Settings(fleet=("a=1xt4",), tls=tls, runtime="process", images=images)
         async with running(settings) as plane:
-            on = Stage(plane)
+            lab = LabHarness(plane)
             account = {"apiVersion": "v1", "kind": "ServiceAccount"}
-            await on.create({**account, "metadata": {"name": "worker", "namespace": "default"}})
-            await on.create(pod("p", serviceAccountName="worker"))
-            (found,) = await on.running("default", 1)
-            assert await run(on, found, "cat", f"{FOLDER}/namespace") == "default"
-            namespace, user = json.loads(await run(on, found, sys.executable, "-c", WHO))
+            await lab.create({**account, "metadata": {"name": "worker", "namespace": "default"}})
+            await lab.create(pod("p", serviceAccountName="worker"))
+            (found,) = await lab.running("default", 1)
+            assert await exec_in_pod(lab, found, "cat", f"{FOLDER}/namespace") == "default"
+            namespace, user = json.loads(await exec_in_pod(lab, found, sys.executable, "-c", WHO))
             assert namespace == "default"
             assert user["username"] == "system:serviceaccount:default:worker"
             assert user["extra"]["authentication.kubernetes.io/pod-name"] == ["p"]
-            # Who does not want a token has none, and no way to the cluster.
-            await on.create(pod("q", automountServiceAccountToken=False))
-            other = next(one for one in await on.running("default", 2) if one["metadata"]["name"] == "q")
-            assert "KUBECONFIG" in await run(on, found, "env")
-            assert "KUBECONFIG" not in await run(on, other, "env")
+            # A pod that opts out of the token has none, and cannot connect to the cluster.
+            await lab.create(pod("q", automountServiceAccountToken=False))
+            other = next(item for item in await lab.running("default", 2) if item["metadata"]["name"] == "q")
+            assert "KUBECONFIG" in await exec_in_pod(lab, found, "env")
+            assert "KUBECONFIG" not in await exec_in_pod(lab, other, "env")
 
-    story(tell)
+    run_scenario(scenario)

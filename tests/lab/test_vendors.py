@@ -1,4 +1,4 @@
-"""The vendors' examples come to what they came to on a real cluster, as far as no driver is needed."""
+"""The vendors' examples have the same results as on a real cluster, as far as no driver is needed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from allotment.model.trees import Tree
-from tests.lab.manifests import ALL_GATES, Manifests, Shared, accepted, cluster, story
-from tests.lab.stage import condition, runs, stage, waits
+from tests.cluster_actions import is_running, is_unschedulable, scheduled_condition
+from tests.lab.harness import lab_harness
+from tests.lab.manifests import ALL_GATES, Manifests, Shared, cluster, create_accepted, run_scenario
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +20,7 @@ def manifests(shared: Shared) -> Manifests:
 
 # --- the vendors' examples -------------------------------------------------------------------------------------------
 
-#: file: cluster, namespace, devices by pod (owner's name where it has one), in any order of the pods.
+#: file: cluster, namespace, devices by pod (the owner's name where it has one), in any order of the pods.
 RUNNING: Mapping[str, tuple[str, str, Sequence[Sequence[str]]]] = {
     "nvidia/quickstart/v1/gpu-test1": ("a100", "gpu-test1", [["gpu-0"], ["gpu-1"]]),
     "nvidia/quickstart/v1/gpu-test3": ("a100", "gpu-test3", [["gpu-0"], ["gpu-0"]]),
@@ -39,43 +40,45 @@ RUNNING: Mapping[str, tuple[str, str, Sequence[Sequence[str]]]] = {
 
 
 @pytest.mark.parametrize("file", RUNNING)
-def test_a_vendor_s_example_runs_on_the_same_devices(manifests: Manifests, file: str) -> None:
-    where, namespace, wanted = RUNNING[file]
+def test_a_vendors_example_runs_on_the_same_devices(manifests: Manifests, file: str) -> None:
+    where, namespace, expected = RUNNING[file]
 
-    async def tell() -> None:
-        async with cluster(manifests, where) as on:
-            await accepted(on, manifests(file))
-            pods = await on.running(namespace, len(wanted))
-            assert sorted([sorted(await on.devices(pod)) for pod in pods]) == sorted(map(list, wanted))
+    async def scenario() -> None:
+        async with cluster(manifests, where) as lab:
+            await create_accepted(lab, manifests(file))
+            pods = await lab.running(namespace, len(expected))
+            assert sorted([sorted(await lab.devices(pod)) for pod in pods]) == sorted(map(list, expected))
 
-    story(tell)
+    run_scenario(scenario)
 
 
-def test_seven_slices_in_the_vendor_s_own_words(manifests: Manifests) -> None:
-    async def tell() -> None:
-        async with cluster(manifests, "a100-mig") as on:
-            await accepted(on, manifests("castai/04-mig"))
+def test_the_vendors_example_of_seven_mig_devices(manifests: Manifests) -> None:
+    async def scenario() -> None:
+        async with cluster(manifests, "a100-mig") as lab:
+            await create_accepted(lab, manifests("castai/04-mig"))
             (namespace,) = {
                 tree["metadata"]["namespace"] for tree in manifests("castai/04-mig") if tree["kind"] == "Deployment"
             }
-            pods = await on.running(namespace, 7)
-            given = [name for pod in pods for name in await on.devices(pod)]
+            pods = await lab.running(namespace, 7)
+            given = [name for pod in pods for name in await lab.devices(pod)]
             assert len(set(given)) == 7
             assert all("1g5gb" in name for name in given)
 
-    story(tell)
+    run_scenario(scenario)
 
 
-def test_cel_s_string_functions_choose_by_product(manifests: Manifests) -> None:
-    async def tell() -> None:
-        async with stage(fleet=("a100=dgx-a100-40gb", "t4=t4-4x-pcie")) as on:
-            await accepted(on, manifests("castai/03-mps-Volta", "castai/03-mps-preVolta"))
-            pods = await on.running("gpu-demo-mps-volta", 3)
+def test_cel_string_functions_select_by_product(manifests: Manifests) -> None:
+    async def scenario() -> None:
+        async with lab_harness(fleet=("a100=dgx-a100-40gb", "t4=t4-4x-pcie")) as lab:
+            await create_accepted(lab, manifests("castai/03-mps-Volta", "castai/03-mps-preVolta"))
+            pods = await lab.running("gpu-demo-mps-volta", 3)
             assert {pod["spec"]["nodeName"] for pod in pods} == {"t4"}
-            pods = await on.pods("gpu-demo-mps-pre-volta", lambda pods: len(pods) == 3 and all(map(waits, pods)))
-            assert "lowerAscii().matches('^.*(p4).*$')" in condition(pods[0])["message"]
+            pods = await lab.pods(
+                "gpu-demo-mps-pre-volta", lambda pods: len(pods) == 3 and all(map(is_unschedulable, pods))
+            )
+            assert "lowerAscii().matches('^.*(p4).*$')" in scheduled_condition(pods[0])["message"]
 
-    story(tell)
+    run_scenario(scenario)
 
 
 WAITING: Mapping[str, tuple[str, str, int, str]] = {
@@ -86,19 +89,19 @@ WAITING: Mapping[str, tuple[str, str, int, str]] = {
 
 
 @pytest.mark.parametrize("file", WAITING)
-def test_a_vendor_s_example_waits_with_the_reason(manifests: Manifests, file: str) -> None:
-    where, namespace, count, words = WAITING[file]
+def test_a_vendors_example_is_pending_with_the_reason(manifests: Manifests, file: str) -> None:
+    where, namespace, count, arguments = WAITING[file]
 
-    async def tell() -> None:
-        async with cluster(manifests, where) as on:
-            await accepted(on, manifests(file))
-            pods = await on.pods(namespace, lambda pods: len(pods) == count and all(map(waits, pods)))
-            assert all(words in condition(pod)["message"] for pod in pods)
+    async def scenario() -> None:
+        async with cluster(manifests, where) as lab:
+            await create_accepted(lab, manifests(file))
+            pods = await lab.pods(namespace, lambda pods: len(pods) == count and all(map(is_unschedulable, pods)))
+            assert all(arguments in scheduled_condition(pod)["message"] for pod in pods)
 
-    story(tell)
+    run_scenario(scenario)
 
 
-#: file: the first object that is refused, the code and words of it.
+#: file: the first object that is rejected, the code and message.
 REFUSED: Mapping[str, tuple[str, int, str]] = {
     "nvidia/quickstart/v1beta1/gpu-test-vfiopci": (
         "ResourceClaimTemplate",
@@ -116,23 +119,23 @@ REFUSED: Mapping[str, tuple[str, int, str]] = {
 
 
 @pytest.mark.parametrize("file", REFUSED)
-def test_what_the_api_does_not_know_is_refused(manifests: Manifests, file: str) -> None:
-    kind, wanted, words = REFUSED[file]
+def test_unknown_kinds_and_fields_are_rejected(manifests: Manifests, file: str) -> None:
+    kind, expected, arguments = REFUSED[file]
 
-    async def tell() -> None:
-        async with cluster(manifests, "a100", ALL_GATES) as on:
-            code, message = await on.post(manifests.one(file, kind))
-            assert code == wanted, message
-            assert words in message
+    async def scenario() -> None:
+        async with cluster(manifests, "a100", ALL_GATES) as lab:
+            code, message = await lab.post(manifests.read_one(file, kind))
+            assert code == expected, message
+            assert arguments in message
 
-    story(tell)
+    run_scenario(scenario)
 
 
 # --- the example driver ----------------------------------------------------------------------------------------------
 
 
 def example_devices(count: int = 8, **more: Any) -> list[Tree]:
-    """What the example driver publishes on a node, and its class."""
+    """The devices and the class that the example driver publishes on a node."""
     devices = [
         {
             "name": f"gpu-{n}",
@@ -180,33 +183,33 @@ EXAMPLES: Mapping[str, Sequence[int]] = {
 
 @pytest.mark.parametrize("file", EXAMPLES)
 def test_an_example_of_the_example_driver_runs(manifests: Manifests, file: str) -> None:
-    async def tell() -> None:
-        async with stage(ALL_GATES) as on:
-            await on.set_up(example_devices(), kubelets=True)
-            await accepted(on, manifests(f"example/{file}"))
-            pods = await on.running(file, len(EXAMPLES[file]))
-            given = [await on.devices(pod) for pod in pods]
+    async def scenario() -> None:
+        async with lab_harness(ALL_GATES) as lab:
+            await lab.set_up(example_devices(), kubelets=True)
+            await create_accepted(lab, manifests(f"example/{file}"))
+            pods = await lab.running(file, len(EXAMPLES[file]))
+            given = [await lab.devices(pod) for pod in pods]
             assert [len(set(devices)) for devices in given] == list(EXAMPLES[file])
             if "shared" not in file:
                 everything = [device for devices in given for device in devices]
                 assert len(set(everything)) == len(everything)
 
-    story(tell)
+    run_scenario(scenario)
 
 
-def test_the_better_of_two_alternatives_is_taken(manifests: Manifests) -> None:
-    async def tell() -> None:
-        async with stage() as on:
-            await on.set_up(example_devices(), kubelets=True)
-            await accepted(on, manifests("example/prioritized-alternatives"))
-            first, second = await on.running("prioritized-alternatives", 2)
+def test_the_preferred_alternative_is_allocated(manifests: Manifests) -> None:
+    async def scenario() -> None:
+        async with lab_harness() as lab:
+            await lab.set_up(example_devices(), kubelets=True)
+            await create_accepted(lab, manifests("example/prioritized-alternatives"))
+            first, second = await lab.running("prioritized-alternatives", 2)
             requests = [
-                (await on.claims(p))[0]["status"]["allocation"]["devices"]["results"][0]["request"]
+                (await lab.claims(p))[0]["status"]["allocation"]["devices"]["results"][0]["request"]
                 for p in (first, second)
             ]
             assert requests == ["gpu/older-gpu", "gpu/latest-gpu"]
 
-    story(tell)
+    run_scenario(scenario)
 
 
 SHARED: Mapping[str, tuple[str, Tree]] = {
@@ -221,104 +224,110 @@ SHARED: Mapping[str, tuple[str, Tree]] = {
 def test_examples_of_shared_capacity_share_one_device(manifests: Manifests, file: str) -> None:
     kind, capacity = SHARED[file]
 
-    async def tell() -> None:
+    async def scenario() -> None:
         device = {"name": "one", "allowMultipleAllocations": True, "capacity": capacity}
-        async with stage(ALL_GATES) as on:
-            await on.set_up([driver_class(f"{kind}.example.com"), driver_slice(kind, [device])], kubelets=True)
-            await accepted(on, manifests(f"example/{file}"))
-            wanted = sum(tree["kind"] == "Pod" for tree in manifests(f"example/{file}"))
-            pods = await on.running(file, wanted)
+        async with lab_harness(ALL_GATES) as lab:
+            await lab.set_up([driver_class(f"{kind}.example.com"), driver_slice(kind, [device])], kubelets=True)
+            await create_accepted(lab, manifests(f"example/{file}"))
+            expected = sum(tree["kind"] == "Pod" for tree in manifests(f"example/{file}"))
+            pods = await lab.running(file, expected)
             given = [
-                r for p in pods for c in await on.claims(p) for r in c["status"]["allocation"]["devices"]["results"]
+                r for p in pods for c in await lab.claims(p) for r in c["status"]["allocation"]["devices"]["results"]
             ]
             assert {result["device"] for result in given} == {"one"}
             assert len(given) == 2
             assert len({result["shareID"] for result in given}) == 2
             assert all(result["consumedCapacity"] for result in given)
 
-    story(tell)
+    run_scenario(scenario)
 
 
-def test_a_whole_gpu_by_the_partition_that_the_driver_makes(manifests: Manifests) -> None:
-    async def tell() -> None:
+def test_a_whole_gpu_as_a_partition_of_the_driver(manifests: Manifests) -> None:
+    async def scenario() -> None:
         device = {
             "name": "gpu-0-spx-nps1",
             "allowMultipleAllocations": True,
             "attributes": {"computePartition": {"string": "spx"}, "memoryPartition": {"string": "nps1"}},
             "capacity": {"partitions": {"value": "1"}},
         }
-        one = driver_slice("gpu", [device])
-        one["spec"]["driver"] = "gpu.amd.com"
-        async with stage(ALL_GATES) as on:
-            await on.set_up([*manifests("classes/amd"), one], kubelets=True)
-            await accepted(on, manifests("amd/auto-partition-spx"))
-            (pod,) = await on.running("gpu-test", 1)
-            assert await on.devices(pod) == ["gpu-0-spx-nps1"]
+        amd_slice = driver_slice("gpu", [device])
+        amd_slice["spec"]["driver"] = "gpu.amd.com"
+        async with lab_harness(ALL_GATES) as lab:
+            await lab.set_up([*manifests("classes/amd"), amd_slice], kubelets=True)
+            await create_accepted(lab, manifests("amd/auto-partition-spx"))
+            (pod,) = await lab.running("gpu-test", 1)
+            assert await lab.devices(pod) == ["gpu-0-spx-nps1"]
 
-    story(tell)
+    run_scenario(scenario)
 
 
-def test_taints_evict_hold_back_and_are_tolerated(manifests: Manifests) -> None:
+def test_taints_evict_and_block_pods_unless_tolerated(manifests: Manifests) -> None:
     namespace = "basic-resourceclaimtemplate"
 
-    async def tell() -> None:
-        async with stage(ALL_GATES) as on:
-            await on.set_up(example_devices(), kubelets=True)
+    async def scenario() -> None:
+        async with lab_harness(ALL_GATES) as lab:
+            await lab.set_up(example_devices(), kubelets=True)
             folder = "example/device-taint-pod-noexecute"
-            await accepted(on, manifests(f"{folder}/1-basic-resourceclaimtemplate", f"{folder}/2-pod-to-be-evicted"))
-            await on.running(namespace, 1)
-            await accepted(on, manifests(f"{folder}/3-device-taint-rule"))
-            await on.pods(namespace, lambda pods: not pods)
-            await accepted(on, manifests(f"{folder}/4-pod-no-execute"))
-            told = await on.told("pod-no-execute", namespace, "(devices-tainted)")
-            assert "gpu.example.com/unhealthy=true:NoExecute" in told
+            await create_accepted(
+                lab, manifests(f"{folder}/1-basic-resourceclaimtemplate", f"{folder}/2-pod-to-be-evicted")
+            )
+            await lab.running(namespace, 1)
+            await create_accepted(lab, manifests(f"{folder}/3-device-taint-rule"))
+            await lab.pods(namespace, lambda pods: not pods)
+            await create_accepted(lab, manifests(f"{folder}/4-pod-no-execute"))
+            message = await lab.failed_scheduling("pod-no-execute", namespace, "(devices-tainted)")
+            assert "gpu.example.com/unhealthy=true:NoExecute" in message
 
-    story(tell)
+    run_scenario(scenario)
 
 
-def test_a_taint_that_only_holds_new_pods_back(manifests: Manifests) -> None:
+def test_a_noschedule_taint_blocks_only_new_pods(manifests: Manifests) -> None:
     namespace, folder = "basic-resourceclaimtemplate", "example/device-taint-pod-noschedule"
 
-    async def tell() -> None:
-        async with stage(ALL_GATES) as on:
-            await on.set_up(example_devices(), kubelets=True)
-            await accepted(on, manifests(f"{folder}/1-basic-resourceclaimtemplate", f"{folder}/2-pod-keeps-running"))
-            await on.running(namespace, 1)
-            await accepted(on, manifests(f"{folder}/3-device-taint-rule"))
-            late = manifests.one(f"{folder}/4-pod-not-scheduled")
-            assert "apiVersion" not in late  # kubectl refuses the file
-            await accepted(on, [{"apiVersion": "v1", **late}])
-            await on.told("pod-no-schedule", namespace, "(devices-tainted)")
-            assert runs(await on.pod("pod-keeps-running", namespace))
+    async def scenario() -> None:
+        async with lab_harness(ALL_GATES) as lab:
+            await lab.set_up(example_devices(), kubelets=True)
+            await create_accepted(
+                lab, manifests(f"{folder}/1-basic-resourceclaimtemplate", f"{folder}/2-pod-keeps-running")
+            )
+            await lab.running(namespace, 1)
+            await create_accepted(lab, manifests(f"{folder}/3-device-taint-rule"))
+            late = manifests.read_one(f"{folder}/4-pod-not-scheduled")
+            assert "apiVersion" not in late  # kubectl rejects the file
+            await create_accepted(lab, [{"apiVersion": "v1", **late}])
+            await lab.failed_scheduling("pod-no-schedule", namespace, "(devices-tainted)")
+            assert is_running(await lab.pod("pod-keeps-running", namespace))
 
-    story(tell)
+    run_scenario(scenario)
 
 
-def test_pods_that_tolerate_a_taint_run_the_others_wait(manifests: Manifests) -> None:
+def test_only_pods_that_tolerate_a_taint_run(manifests: Manifests) -> None:
     namespace, folder = "basic-resourceclaimtemplate", "example/device-taint-pod-toleration"
 
-    async def tell() -> None:
-        async with stage(ALL_GATES) as on:
-            await on.set_up(example_devices(), kubelets=True)
-            await accepted(on, manifests(f"{folder}/1-device-taint-rule", f"{folder}/2-basic-resourceclaimtemplate"))
-            await on.until(runs, "pod-with-toleration", namespace)
-            await on.told("pod-without-toleration", namespace, "(devices-tainted)")
+    async def scenario() -> None:
+        async with lab_harness(ALL_GATES) as lab:
+            await lab.set_up(example_devices(), kubelets=True)
+            await create_accepted(
+                lab, manifests(f"{folder}/1-device-taint-rule", f"{folder}/2-basic-resourceclaimtemplate")
+            )
+            await lab.wait_for_pod(is_running, "pod-with-toleration", namespace)
+            await lab.failed_scheduling("pod-without-toleration", namespace, "(devices-tainted)")
 
-    story(tell)
+    run_scenario(scenario)
 
 
-def test_who_tolerates_a_taint_for_some_time_goes_later(manifests: Manifests) -> None:
+def test_a_pod_is_evicted_after_the_tolerated_time(manifests: Manifests) -> None:
     namespace, folder = "basic-resourceclaimtemplate", "example/device-taint-configurable-pod-eviction-time"
 
-    async def tell() -> None:
-        async with stage(ALL_GATES, speed=200) as on:
-            await on.set_up(example_devices(), kubelets=True)
-            await accepted(on, manifests(f"{folder}/1-basic-resourceclaimtemplate"))
-            await on.running(namespace, 3)
-            await accepted(on, manifests(f"{folder}/2-device-taint-rule"))
-            left = await on.pods(namespace, lambda pods: len(pods) == 2)
-            assert [pod["metadata"]["name"] for pod in left] == ["pod-with-300s-toleration", "pod-with-toleration"]
-            (left,) = [await on.pods(namespace, lambda pods: len(pods) == 1)]
-            assert left[0]["metadata"]["name"] == "pod-with-toleration"
+    async def scenario() -> None:
+        async with lab_harness(ALL_GATES, speed=200) as lab:
+            await lab.set_up(example_devices(), kubelets=True)
+            await create_accepted(lab, manifests(f"{folder}/1-basic-resourceclaimtemplate"))
+            await lab.running(namespace, 3)
+            await create_accepted(lab, manifests(f"{folder}/2-device-taint-rule"))
+            remaining = await lab.pods(namespace, lambda pods: len(pods) == 2)
+            assert [pod["metadata"]["name"] for pod in remaining] == ["pod-with-300s-toleration", "pod-with-toleration"]
+            (remaining,) = [await lab.pods(namespace, lambda pods: len(pods) == 1)]
+            assert remaining[0]["metadata"]["name"] == "pod-with-toleration"
 
-    story(tell)
+    run_scenario(scenario)

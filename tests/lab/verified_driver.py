@@ -1,4 +1,4 @@
-"""The example driver in a process of its own, to be ended and killed: ``… FOLDER SERVER NODE [breaks]``.
+"""The example driver as a program to be interrupted and killed: ``… FOLDER SERVER NODE [breaks]``.
 
 With ``breaks`` it answers every claim with an error.
 """
@@ -12,11 +12,11 @@ from pathlib import Path
 
 from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.drivers.driver import AllocatedClaim, ClaimError, Tree
-from allotment.drivers.example import ExampleGpus
+from allotment.drivers.example.driver import ExampleGpus
 from allotment.drivers.program import DriverOptions, serve_in_cluster
 
 
-class Broken(ExampleGpus):
+class FailingDriver(ExampleGpus):
     def plan(self, claim: AllocatedClaim) -> Tree:
         raise ClaimError("out of order")
 
@@ -24,7 +24,7 @@ class Broken(ExampleGpus):
 async def main(folder: Path, server: str, node: str, how: str = "") -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    driver = (Broken if how else ExampleGpus)(node, 4)
+    driver = (FailingDriver if how else ExampleGpus)(node, 4)
     place = DriverOptions(node, "", folder / "plugins", folder / "plugins_registry", folder / "cdi")
     await serve_in_cluster(driver, place, ClusterTarget(server), stop)
 

@@ -1,4 +1,4 @@
-"""Prometheus' own tool, or a clear skip."""
+"""promtool, Prometheus' own checker; tests that need it are skipped if it is missing."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Promtool = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture(scope="session")
 def promtool() -> Promtool:
-    """Run promtool with these words."""
+    """Runs promtool with these arguments."""
     path = program("promtool")
     if path is None:
-        pytest.skip("promtool is not there (python -m tests.monitoring.programs): output and rules are not checked")
+        pytest.skip("promtool not found (python -m tests.monitoring.programs): output and rules are not checked")
 
     def run(*words: str, text: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run([path, *words], input=text, capture_output=True, text=True, check=False)

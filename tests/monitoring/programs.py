@@ -1,7 +1,7 @@
-"""Brings Prometheus and its promtool into the virtual environment: ``python -m tests.monitoring.programs``.
+"""Installs Prometheus and its promtool into the virtual environment: ``python -m tests.monitoring.programs``.
 
-They are what Debian packages as ``prometheus``; apt checks its digest. Its daemon is not installed, only unpacked. What
-is on the PATH, or there already, is taken.
+They come from Debian's package ``prometheus``; apt checks its digest. The package is not installed, only unpacked.
+Programs on the PATH, or unpacked before, are used as they are.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ PROGRAMS: Final = ("promtool", "prometheus")
 
 
 def program(name: str) -> str | None:
-    """Where one of them is."""
+    """The path of a program, if it exists."""
     own = FOLDER / name
     return str(own) if own.is_file() else shutil.which(name)
 
 
 def fetch() -> None:
-    """Download and unpack, unless both are there. Raises SystemExit, which says why they cannot be had."""
+    """Download and unpack, unless both programs exist. Raises SystemExit with the reason when that is impossible."""
     if all(program(name) for name in PROGRAMS):
         return
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-        raise SystemExit("promtool is not on the PATH, and this machine is not Debian's")
+        raise SystemExit("promtool is not on the PATH, and this machine does not run Debian")
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         if not _downloaded(folder) and not (os.geteuid() == 0 and _updated() and _downloaded(folder)):
@@ -45,14 +45,14 @@ def fetch() -> None:
 
 
 def _downloaded(folder: str) -> bool:
-    return _ran(["apt-get", "download", "-qq", "prometheus"], folder) and any(Path(folder).glob("*.deb"))
+    return _run(["apt-get", "download", "-qq", "prometheus"], folder) and any(Path(folder).glob("*.deb"))
 
 
 def _updated() -> bool:
-    return _ran(["apt-get", "update", "-qq"], "/")
+    return _run(["apt-get", "update", "-qq"], "/")
 
 
-def _ran(command: list[str], folder: str) -> bool:
+def _run(command: list[str], folder: str) -> bool:
     return subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode == 0
 
 

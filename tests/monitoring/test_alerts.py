@@ -1,4 +1,4 @@
-"""Each alert fires when it should and is silent when it should not, as Prometheus evaluates it."""
+"""Each alert fires for its condition and no other, as Prometheus evaluates it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RULES = SHIPPED / "allotment.rules.yaml"
 
 
 class Case(NamedTuple):
-    """Series as promtool takes them (a value each minute), one set with which the alert fires and one without."""
+    """Series in promtool's notation (one value per minute), one set with which the alert fires and one without."""
 
     fires: Mapping[str, str]
     silent: Mapping[str, str]
@@ -109,7 +109,7 @@ def test_every_alert_has_a_case() -> None:
     assert {alert.name for alerts in ALERTS.values() for alert in alerts} == set(CASES)
 
 
-def test_alerts_fire_when_they_should(promtool: Promtool, tmp_path: Path) -> None:
+def test_alerts_fire_only_for_their_condition(promtool: Promtool, tmp_path: Path) -> None:
     severities = {alert.name: alert.severity for alerts in ALERTS.values() for alert in alerts}
     tests = []
     for name, case in CASES.items():
@@ -121,7 +121,9 @@ def test_alerts_fire_when_they_should(promtool: Promtool, tmp_path: Path) -> Non
                 {
                     "name": name,
                     "interval": "1m",
-                    "input_series": [{"series": one, "values": values} for one, values in series.items()],
+                    "input_series": [
+                        {"series": series_name, "values": values} for series_name, values in series.items()
+                    ],
                     "promql_expr_test": [{"expr": expression, "eval_time": "59m", "exp_samples": samples}],
                 }
             )

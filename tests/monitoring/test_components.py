@@ -1,4 +1,4 @@
-"""Every component as a process: Prometheus' own tool has nothing to say about its metrics, and it ends well."""
+"""Every component as a process: promtool accepts its metrics, and it shuts down gracefully."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from allotment import Lab
 from tests.components.manifests import TEMPLATE, pod
 from tests.components.process import running, value
 from tests.monitoring.conftest import Promtool
-from tests.waiting import wait_until
+from tests.polling import wait_until
 
 NODE = "t4-4x-pcie-1"
 PLAIN = """
@@ -32,7 +32,7 @@ def lab() -> Iterator[Lab]:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "metric"),
     [
         (("scheduler",), 'allotment_work_duration_seconds_count{result="scheduled",work="schedule"}'),
         (("claims",), 'allotment_work_duration_seconds_count{result="done",work="sync_pod"}'),
@@ -43,40 +43,42 @@ def lab() -> Iterator[Lab]:
          'allotment_client_requests_total{code="200",method="GET"}'),
     ],
 )  # fmt: skip
-def test_promtool_has_nothing_to_say(lab: Lab, promtool: Promtool, words: tuple[str, ...], told: str) -> None:
+def test_promtool_accepts_the_metrics_of_a_component(
+    lab: Lab, promtool: Promtool, words: tuple[str, ...], metric: str
+) -> None:
     with running(*words, f"--kubeconfig={lab.kubeconfig}", "--metrics-bind-address=127.0.0.1:0") as component:
-        wait_until(lambda: told in component.metrics(), told=component.metrics)
+        wait_until(lambda: metric in component.metrics(), state=component.metrics)
         wait_until(lambda: component.health("/readyz") == (200, "ok"))
-        _judged(promtool, component.metrics())
+        _promtool_output(promtool, component.metrics())
         assert component.stop() == 0, component.log
         assert "Traceback" not in component.log
 
 
 @pytest.fixture
 def folder() -> Iterator[str]:
-    """Short enough for sockets."""
+    """A path short enough for Unix sockets."""
     with tempfile.TemporaryDirectory(prefix="k-") as folder:
         yield folder
 
 
 def test_a_driver_is_ready_when_its_kubelet_has_registered_it(lab: Lab, promtool: Promtool, folder: str) -> None:
-    words = ("driver", "amd", f"--node={NODE}", f"--driver-root={folder}", f"--kubelet-root={folder}/kubelet",
+    arguments = ("driver", "amd", f"--node={NODE}", f"--driver-root={folder}", f"--kubelet-root={folder}/kubelet",
              f"--cdi-root={folder}/cdi")  # fmt: skip
-    with running(*words, f"--kubeconfig={lab.kubeconfig}", "--metrics-bind-address=127.0.0.1:0") as driver:
-        driver.says("waiting for its kubelet")
+    with running(*arguments, f"--kubeconfig={lab.kubeconfig}", "--metrics-bind-address=127.0.0.1:0") as driver:
+        driver.wait_for_log("waiting for its kubelet")
         code, text = driver.health("/readyz")
         assert code == 500
         assert "[-]driver failed: the kubelet has not registered the driver yet\n" in text
         assert driver.health("/livez") == (200, "ok")
         metrics = driver.metrics()
-        _judged(promtool, metrics)
+        _promtool_output(promtool, metrics)
         assert value(metrics, 'allotment_queue_depth{queue="publishing"}') >= 0
-        with running(*words, f"--kubeconfig={lab.kubeconfig}") as second:
-            assert second.ends() == 1
+        with running(*arguments, f"--kubeconfig={lab.kubeconfig}") as second:
+            assert second.wait_exit() == 1
             assert "Traceback" not in second.log
         assert driver.stop() == 0, driver.log
 
 
-def _judged(promtool: Promtool, metrics: str) -> None:
+def _promtool_output(promtool: Promtool, metrics: str) -> None:
     checked = promtool("check", "metrics", text=metrics)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")

@@ -1,4 +1,4 @@
-"""The shipped dashboards: made from the definitions, of queries that Prometheus parses, as Grafana reads them."""
+"""The shipped dashboards are generated from the definitions, their queries parse, and Grafana knows their fields."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ SHIPPED = ROOT / "deploy" / "dashboards"
 ALERTS = ROOT / "deploy" / "alerts"
 
 
-def test_what_is_shipped_is_what_is_made() -> None:
-    """`allot metrics dashboards -d deploy/dashboards` and `allot metrics alerts -d deploy/alerts` write them anew."""
+def test_shipped_files_equal_the_generated_ones() -> None:
+    """`allot metrics dashboards -d deploy/dashboards` and `allot metrics alerts -d deploy/alerts` regenerate them."""
     assert {path.name: path.read_text() for path in SHIPPED.iterdir()} == dashboard_files()
     assert {path.name: path.read_text() for path in ALERTS.iterdir()} == alert_files()
 
 
 def test_prometheus_parses_every_query(promtool: Promtool, tmp_path: Path) -> None:
-    queries = [query.expression for one in DASHBOARDS.values() for query in one.queries()]
+    queries = [query.expression for dashboard in DASHBOARDS.values() for query in dashboard.queries()]
     for placeholder, value in (("$__rate_interval", "5m"), ("$namespace", ".*"), ("$node", ".*")):
         queries = [text.replace(placeholder, value) for text in queries]
     assert not [text for text in queries if "$" in text]
@@ -36,7 +36,7 @@ def test_prometheus_parses_every_query(promtool: Promtool, tmp_path: Path) -> No
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-def test_names_of_dashboards_and_places_of_panels_are_one_each() -> None:
+def test_dashboard_names_and_panel_positions_are_unique() -> None:
     for text in dashboard_files().values():
         panels = json.loads(text)["panels"]
         assert len({panel["id"] for panel in panels}) == len(panels)
@@ -47,21 +47,21 @@ def test_names_of_dashboards_and_places_of_panels_are_one_each() -> None:
             assert not place & taken, panel["title"]
             assert max(x for x, _ in place) < 24
             taken |= place
-    assert len({one.uid for one in DASHBOARDS.values()}) == len(DASHBOARDS)
+    assert len({dashboard.uid for dashboard in DASHBOARDS.values()}) == len(DASHBOARDS)
 
 
 @pytest.fixture(scope="module")
 def schema(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A program that reads dashboards with Grafana's types, built."""
+    """Builds a program that reads dashboards with Grafana's types."""
     go = shutil.which("go")
     if go is None:
-        pytest.skip("Go is not there: Grafana's types cannot be built, and dashboards are not checked against them")
+        pytest.skip("Go not found: Grafana's types cannot be built, and dashboards are not checked against them")
     built = tmp_path_factory.mktemp("grafana") / "grafana"
-    made = subprocess.run(
+    created = subprocess.run(
         [go, "build", "-o", str(built), "."], cwd=Path(__file__).parent / "grafana", capture_output=True, check=False
     )
-    if made.returncode:
-        pytest.skip(f"Grafana's types cannot be built: {made.stderr.decode()[-500:]}")
+    if created.returncode:
+        pytest.skip(f"Grafana's types cannot be built: {created.stderr.decode()[-500:]}")
     return built
 
 
@@ -79,7 +79,7 @@ def test_grafana_knows_every_field(schema: Path) -> None:
         (("templates",), []),
     ],
 )
-def test_grafana_would_not_know_others(
+def test_grafana_rejects_unknown_fields(
     schema: Path, tmp_path: Path, path: tuple[str | int, ...], value: object
 ) -> None:
     tree = json.loads((SHIPPED / "allotment-overview.json").read_text())

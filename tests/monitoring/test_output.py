@@ -1,4 +1,4 @@
-"""What the exporter serves, as Prometheus' own tool judges it."""
+"""The exporter's output, checked by promtool."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.monitoring.conftest import Promtool
 from tests.unit.exporter.clusters import FEATURES, claim, fleet, pod, template
 
 
-def test_promtool_has_nothing_to_say_about_it(promtool: Promtool) -> None:
+def test_promtool_accepts_the_output(promtool: Promtool) -> None:
     cluster = (
         *fleet("a=2xt4", "b=1xh100/shared", "c=1xa100-40gb/dynamic-mig"), template("many", count=3),
         claim("one", "gpu-0", allocated="2026-01-01T00:00:07Z"), pod("waits", template="many"),
@@ -21,6 +21,6 @@ def test_promtool_has_nothing_to_say_about_it(promtool: Promtool) -> None:
     assert (checked.returncode, checked.stderr) == (0, "")
 
 
-def test_promtool_would_have_something_to_say(promtool: Promtool) -> None:
+def test_promtool_rejects_invalid_output(promtool: Promtool) -> None:
     checked = promtool("check", "metrics", text="# TYPE allotment_wrong_total gauge\nallotment_wrong_total 1\n")
     assert checked.returncode != 0

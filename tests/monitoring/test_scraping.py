@@ -1,4 +1,4 @@
-"""A real Prometheus scrapes our exporter and scheduler: what dashboards ask is there, and alerts are quiet."""
+"""A real Prometheus scrapes the exporter and the scheduler: dashboards have data, and no alert fires."""
 
 from __future__ import annotations
 
@@ -24,8 +24,14 @@ from tests.monitoring.programs import program
 from tests.monitoring.test_dashboards import ALERTS
 
 SECONDS = 200.0
-#: Panels of what is wrong, or of what this cluster has not, have nothing to show.
-NOTHING = ("allotment_tainted_devices", 'state!="usable"', 'generation="old"', "allotment_series_dropped", "[1d:1m]")
+#: Panels about errors, or about features that this cluster does not use, have no data.
+EMPTY_PANELS = (
+    "allotment_tainted_devices",
+    'state!="usable"',
+    'generation="old"',
+    "allotment_series_dropped",
+    "[1d:1m]",
+)
 WORK = """
 apiVersion: resource.k8s.io/v1
 kind: ResourceClaimTemplate
@@ -54,7 +60,7 @@ spec:
 
 
 class Prometheus:
-    """Asks a running one."""
+    """Queries a running Prometheus."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -73,7 +79,7 @@ class Prometheus:
 
 @contextmanager
 def running(command: list[str], log: Path, says: str) -> Iterator[str]:
-    """A program from when its log says something; what the line says after it."""
+    """A program, from when its log contains a text; yields the rest of that line."""
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, env={**os.environ, "PYTHONUNBUFFERED": "1"})
     try:
@@ -88,10 +94,10 @@ def running(command: list[str], log: Path, says: str) -> Iterator[str]:
         process.wait(120)
 
 
-def component(name: str, *words: str, kubeconfig: Path) -> list[str]:
+def component(name: str, *arguments: str, kubeconfig: Path) -> list[str]:
     return [
         sys.executable, "-m", "allotment.cli.main", "run", name, "--kubeconfig", str(kubeconfig),
-        "--metrics-bind-address", "127.0.0.1:0", *words,
+        "--metrics-bind-address", "127.0.0.1:0", *arguments,
     ]  # fmt: skip
 
 
@@ -109,19 +115,19 @@ def configuration(targets: dict[str, str]) -> str:
     )
 
 
-def test_every_panel_that_should_shows_something(tmp_path: Path) -> None:
+def test_every_panel_except_the_expected_ones_has_data(tmp_path: Path) -> None:
     prometheus = program("prometheus")
     if prometheus is None:
-        pytest.skip("prometheus is not there (python -m tests.monitoring.programs): nothing scrapes our exporter")
+        pytest.skip("prometheus not found (python -m tests.monitoring.programs): scraping is not tested")
     with ExitStack() as stack:
         lab = stack.enter_context(Lab(fleet="a=4xt4,b=1xh100/shared,c=1xa100-40gb/dynamic-mig", without=("scheduler",)))
-        for node, type in (("a", "g4dn.12xlarge"), ("b", "p5.4xlarge")):
-            labels = {"node.kubernetes.io/instance-type": type}
+        for node, type_name in (("a", "g4dn.12xlarge"), ("b", "p5.4xlarge")):
+            labels = {"node.kubernetes.io/instance-type": type_name}
             lab.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node, "labels": labels}})
         targets = {}
-        for name, words in (("scheduler", ("--leader-elect", "--scheduler-name", "default-scheduler")),
+        for name, arguments in (("scheduler", ("--leader-elect", "--scheduler-name", "default-scheduler")),
                             ("exporter", ("--catalog", "aws"))):  # fmt: skip
-            command = component(name, *words, kubeconfig=lab.kubeconfig)
+            command = component(name, *arguments, kubeconfig=lab.kubeconfig)
             url = stack.enter_context(running(command, tmp_path / f"{name}.log", "metrics: http://"))
             targets[name] = url.partition("/")[0]
         (tmp_path / "prometheus.json").write_text(configuration(targets))
@@ -131,31 +137,31 @@ def test_every_panel_that_should_shows_something(tmp_path: Path) -> None:
             f"--web.listen-address=127.0.0.1:{port}",
         ]  # fmt: skip
         stack.enter_context(running(command, tmp_path / "prometheus.log", "Server is ready to receive web requests"))
-        asked = Prometheus(f"127.0.0.1:{port}")
+        prometheus_ = Prometheus(f"127.0.0.1:{port}")
         until = time.monotonic() + SECONDS
         for number in range(3):
             lab.apply(WORK % {"number": number})
             time.sleep(1)
         waiting = 'sum(allotment_pending_pods{cause="too-few-devices"}) == 3'
-        while (empty := _empty(asked)) or not asked.values(waiting):
+        while (empty := _empty(prometheus_)) or not prometheus_.values(waiting):
             assert time.monotonic() < until, empty
             time.sleep(1)
-        assert asked.values("allotment_leader")[0]["value"][1] == "1"
-        assert not [one for one in asked.get("alerts")["alerts"] if one["state"] == "firing"]
-        assert all(target["health"] == "up" for target in asked.get("targets")["activeTargets"])
-        assert all(rule["health"] == "ok" for group in asked.get("rules")["groups"] for rule in group["rules"])
+        assert prometheus_.values("allotment_leader")[0]["value"][1] == "1"
+        assert not [alert for alert in prometheus_.get("alerts")["alerts"] if alert["state"] == "firing"]
+        assert all(target["health"] == "up" for target in prometheus_.get("targets")["activeTargets"])
+        assert all(rule["health"] == "ok" for group in prometheus_.get("rules")["groups"] for rule in group["rules"])
 
 
-def _empty(asked: Prometheus) -> list[str]:
-    """What dashboards ask in vain."""
-    queries = [query.expression for one in DASHBOARDS.values() for query in one.queries()]
-    shown = [text for text in queries if not any(part in text for part in NOTHING)]
-    return [text for text in shown if not asked.values(text)]
+def _empty(prometheus_: Prometheus) -> list[str]:
+    """The dashboards' queries without data."""
+    queries = [query.expression for dashboard in DASHBOARDS.values() for query in dashboard.queries()]
+    shown = [text for text in queries if not any(part in text for part in EMPTY_PANELS)]
+    return [text for text in shown if not prometheus_.values(text)]
 
 
 @contextmanager
 def _port() -> Iterator[int]:
-    """One to listen at; nobody else is given it meanwhile."""
+    """A port to listen on, which stays reserved meanwhile."""
     with socket.socket() as kept:
         kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         kept.bind(("127.0.0.1", 0))

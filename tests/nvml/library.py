@@ -77,7 +77,7 @@ class Fake:
         """Report a critical event."""
         self._library.fake_xid(c_uint(gpu), c_ulonglong(number))
 
-    def lose(self, gpu: int) -> None:
+    def fall_off_bus(self, gpu: int) -> None:
         """Let a GPU fall off the bus."""
         self._library.fake_lose(c_uint(gpu))
 

@@ -1,4 +1,4 @@
-"""What the tests of the chart share."""
+"""Fixtures of the packaging tests."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tests.packaging import helm as program
 
 @pytest.fixture(scope="session")
 def helm() -> str:
-    """Where helm is."""
-    return program.wanted("helm")
+    """The path of helm."""
+    return program.required_program("helm")
 
 
 @pytest.fixture(scope="session")
 def kubectl() -> str:
-    """Where kubectl is."""
-    return program.wanted("kubectl")
+    """The path of kubectl."""
+    return program.required_program("kubectl")

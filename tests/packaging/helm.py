@@ -1,4 +1,4 @@
-"""helm as a function: the real program, on our chart."""
+"""Runs helm on Allotment's chart."""
 
 from __future__ import annotations
 
@@ -27,65 +27,65 @@ _EVERYTHING: Final = {
 }  # fmt: skip
 
 
-class Failed(Exception):
-    """helm refused; the text is what it said."""
+class HelmError(Exception):
+    """Raised when helm fails; the text is its error output."""
 
 
 def program(name: str) -> str | None:
-    """Where a client is that ``make clients`` fetches, else one of the PATH."""
+    """The path of a client that ``make clients`` installs, else one on the PATH."""
     own = FOLDER / name
     return str(own) if own.is_file() else shutil.which(name)
 
 
-def wanted(name: str) -> str:
-    """The same, and the test is skipped where it is not."""
+def required_program(name: str) -> str:
+    """The path of a client; the test is skipped if it is missing."""
     found = program(name)
     if found is None:
-        pytest.skip(f"{name} is not there: `make clients` fetches it")
+        pytest.skip(f"{name} not found: `make clients` installs it")
     return found
 
 
 def run(helm: str, *arguments: str | Path, timeout: float = 240) -> str:
-    """What it printed. Raises Failed."""
-    with tempfile.TemporaryDirectory() as home:  # nobody's repositories, plugins and caches
+    """The output of helm. Raises Failed."""
+    with tempfile.TemporaryDirectory() as home:  # without the user's repositories, plugins and caches
         environment = {"PATH": os.environ["PATH"], "HOME": home}
         done = subprocess.run(
             [helm, *map(str, arguments)], env=environment, capture_output=True, text=True, check=False, timeout=timeout
         )
     if done.returncode:
-        raise Failed(done.stderr or done.stdout)
+        raise HelmError(done.stderr or done.stdout)
     return done.stdout
 
 
 def settings(**values: Any) -> list[str]:
-    """Values as words: ``settings(**{"components.claims.enabled": True})``."""
-    words = []
+    """Values as arguments: ``settings(**{"components.claims.enabled": True})``."""
+    arguments = []
     for name, value in values.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        words += ["--set", f"{name}={text}"]
-    return words
+        arguments += ["--set", f"{name}={text}"]
+    return arguments
 
 
 def only(*components: str) -> list[str]:
-    """Values with which these components are on and no others: ``only("scheduler", "driver.nvidia")``."""
+    """Values that enable only these components: ``only("scheduler", "driver.nvidia")``."""
     every = ("exporter", "annotator", "scheduler", "claims", "taints", "autoscaler", "driver.nvidia", "driver.amd")
     return settings(**{f"components.{name}.enabled": name in components for name in every})
 
 
 def everything() -> list[str]:
-    """Values with which all is on that the chart has, kinds of others included."""
+    """Values that enable everything in the chart, third-party kinds included."""
     every = ("exporter", "annotator", "scheduler", "claims", "taints", "autoscaler", "driver.nvidia", "driver.amd")
     return [*only(*every), *settings(**_EVERYTHING)]
 
 
-def template(helm: str, *words: str, release: str = "allotment", namespace: str = "allotment") -> list[Tree]:
+def template(helm: str, *arguments: str, release: str = "allotment", namespace: str = "allotment") -> list[Tree]:
     """The objects of the chart. Raises Failed."""
-    text = run(helm, "template", release, CHART, "--namespace", namespace, *words)
+    text = run(helm, "template", release, CHART, "--namespace", namespace, *arguments)
     return objects(text)
 
 
 def objects(text: str) -> list[Tree]:
-    """The objects of a stream of YAML."""
+    """The objects of a YAML stream."""
     return [tree for tree in yaml.safe_load_all(text) if tree]
 
 

@@ -1,7 +1,7 @@
-"""Stands for the image's ``allot`` where a lab runs containers as processes of this machine.
+"""Replaces the image's ``allot`` where a lab runs containers as processes of this machine.
 
-Such a process has ports of its own, ``PORT_8081`` for 8081, and must listen there; a real container listens where its
-command line says.
+Such a process has ports of its own, ``PORT_8081`` for 8081, and must listen there; a real container listens on the
+ports of its command line.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import sys
 from allotment.cli.main import main
 
 
-def own(word: str) -> str:
-    """A word of the command line, with the port that is this process's."""
+def with_own_port(word: str) -> str:
+    """An argument of the command line, with this process's own port."""
     flag, _, address = word.partition("=")
     if not flag.endswith("-bind-address"):
         return word
@@ -22,4 +22,4 @@ def own(word: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main([own(word) for word in sys.argv[1:]]))
+    sys.exit(main([with_own_port(word) for word in sys.argv[1:]]))

@@ -1,4 +1,4 @@
-"""What the pod security standard "restricted" asks of a pod that an object makes, as sentences about what it lacks."""
+"""Violations of the pod security standard "restricted" by the pods of an object."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _VOLUMES = {
 
 
 def pod_of(tree: Tree) -> Tree:
-    """The spec of the pods that an object makes; empty where it makes none."""
+    """The spec of an object's pods; empty if it has none."""
     if tree["kind"] == "Pod":
         return dict(tree["spec"])
     spec = tree.get("spec", {}).get("template", {}).get("spec") if tree["kind"] in ("Deployment", "DaemonSet") else {}
     return dict(spec)
 
 
-def lacking(pod: Tree) -> Iterator[str]:
-    """What keeps a pod out of a namespace that enforces the standard."""
+def violations(pod: Tree) -> Iterator[str]:
+    """The reasons why a namespace that enforces the standard rejects the pod."""
     for field in ("hostNetwork", "hostPID", "hostIPC"):
         if pod.get(field):
             yield field

@@ -1,4 +1,4 @@
-"""The chart in a lab: installed, upgraded and taken away without a trace; its pods really run our program."""
+"""The chart in a lab: installed, upgraded and uninstalled without leftovers; its pods run Allotment's program."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from tests.packaging.helm import CHART, ROOT, everything, only, settings
-from tests.packaging.living import Cluster, defined, lab
+from tests.packaging.installed_chart import Cluster, install_kinds, lab
 from tests.packaging.made_files import PIECES
-from tests.waiting import wait_until
+from tests.polling import wait_until
 
 NAMESPACE = "allotment"
 IMAGES = """
@@ -34,8 +34,8 @@ def living(helm: str, kubectl: str, tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("living")
     images = folder / "images.toml"
     images.write_text(IMAGES.format(directory=json.dumps(str(ROOT))))
-    words = ("--fleet", "t4-4x-pcie:2", "--runtime", "process", "--images", str(images))
-    with lab(folder, *words) as kubeconfig:
+    arguments = ("--fleet", "t4-4x-pcie:2", "--runtime", "process", "--images", str(images))
+    with lab(folder, *arguments) as kubeconfig:
         cluster = Cluster(helm, kubectl, kubeconfig, folder)
         cluster.run("kubectl", "create", "namespace", NAMESPACE)
         yield cluster
@@ -48,33 +48,33 @@ def simulated(helm: str, kubectl: str, tmp_path_factory: pytest.TempPathFactory)
         yield Cluster(helm, kubectl, kubeconfig, folder)
 
 
-def test_all_of_it_comes_and_goes(simulated: Cluster) -> None:
+def test_install_upgrade_and_uninstall_leave_nothing(simulated: Cluster) -> None:
     simulated.run("kubectl", "create", "namespace", NAMESPACE)
     simulated.run("kubectl", "label", "node", "--all", "feature.node.kubernetes.io/pci-10de.present=true")
     simulated.run("kubectl", "label", "node", "--all", "feature.node.kubernetes.io/pci-1002.present=true")
     before = simulated.objects()
     release = ("allotment", CHART, "-n", NAMESPACE, "--wait", "--timeout", "200s")
-    told = simulated.run("helm", "install", *release, *only(*PIECES), *settings(**{"reader.create": True}))
-    assert "STATUS: deployed" in told
-    assert "--controllers=*,-resourceclaim-controller" in told
+    output = simulated.run("helm", "install", *release, *only(*PIECES), *settings(**{"reader.create": True}))
+    assert "STATUS: deployed" in output
+    assert "--controllers=*,-resourceclaim-controller" in output
     pods = json.loads(simulated.run("kubectl", "-n", NAMESPACE, "get", "pods", "-o", "json"))["items"]
     assert len(pods) == 1 + 5 * 2 + 2 * 2
     assert {pod["status"]["phase"] for pod in pods} == {"Running"}
     secret = ("kubectl", "-n", NAMESPACE, "get", "secret", "allotment-metrics-tls", "-o", "jsonpath={.data}")
-    made = simulated.run(*secret)
+    created = simulated.run(*secret)
     upgraded = simulated.run("helm", "upgrade", *release, *only("exporter", "scheduler"))
     assert "REVISION: 2" in upgraded
-    assert simulated.run(*secret) == made, "an upgrade keeps the certificate"
+    assert simulated.run(*secret) == created, "an upgrade keeps the certificate"
     names = simulated.run("kubectl", "-n", NAMESPACE, "get", "deployments", "-o", "name").split()
     assert names == ["deployment.apps/allotment-exporter", "deployment.apps/allotment-scheduler"]
     simulated.run("helm", "uninstall", "allotment", "-n", NAMESPACE, "--wait", "--timeout", "200s")
-    wait_until(lambda: simulated.objects() <= before, f"there is still {simulated.objects() - before}")
+    wait_until(lambda: simulated.objects() <= before, f"not deleted: {simulated.objects() - before}")
     simulated.run("kubectl", "delete", "namespace", NAMESPACE, "--wait=false")
 
 
-def test_kinds_of_others_are_as_these_define_them(simulated: Cluster) -> None:
+def test_third_party_kinds_match_their_definitions(simulated: Cluster) -> None:
     simulated.run("kubectl", "create", "namespace", "whole")
-    defined(simulated)
+    install_kinds(simulated)
     before = simulated.objects()
     classes = settings(**{"deviceClasses.nvidia": False, "deviceClasses.amd": False})  # the lab has them
     release: list[str | Path] = ["whole", CHART, "-n", "whole", *everything(), *classes]
@@ -91,12 +91,12 @@ def test_kinds_of_others_are_as_these_define_them(simulated: Cluster) -> None:
     ]  # fmt: skip
     assert "REVISION: 2" in simulated.run("helm", "upgrade", *release)
     simulated.run("helm", "uninstall", "whole", "-n", "whole", "--wait", "--timeout", "200s")
-    wait_until(lambda: simulated.objects() <= before, f"there is still {simulated.objects() - before}")
+    wait_until(lambda: simulated.objects() <= before, f"not deleted: {simulated.objects() - before}")
 
 
 @contextmanager
 def forwarded(living: Cluster, what: str, port: int) -> Iterator[int]:
-    """A port of a pod, here."""
+    """Forward a port of a pod."""
     command = [living.kubectl, "-n", NAMESPACE, "port-forward", what, f":{port}"]
     environment = {"HOME": str(living.home), "KUBECONFIG": str(living.kubeconfig), "PATH": "/usr/bin"}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -112,7 +112,7 @@ def forwarded(living: Cluster, what: str, port: int) -> Iterator[int]:
         output.close()
 
 
-def test_its_pods_run_our_program_as_their_own_account(living: Cluster) -> None:
+def test_pods_run_allotment_with_their_own_service_account(living: Cluster) -> None:
     before = living.objects()
     running = ("annotator", "exporter", "scheduler")
     living.run("helm", "install", "allotment", CHART, "-n", NAMESPACE, *only(*running))
@@ -125,19 +125,19 @@ def test_its_pods_run_our_program_as_their_own_account(living: Cluster) -> None:
 
     claim_that_nothing_fits(living)
     events = ("kubectl", "get", "events", "-o", "jsonpath={.items[*].reportingComponent}")
-    wait_until(lambda: "allotment-annotator" in living.run(*events), "the annotator has told nothing")
+    wait_until(lambda: "allotment-annotator" in living.run(*events), "the annotator has written no event")
     events = ("kubectl", "get", "events", "-o", "jsonpath={.items[*].message}")
-    assert "nobody-has-this" in living.run(*events)
+    assert "missing-class" in living.run(*events)
 
     scraped(living, "exporter", wanted="allotment_device")
     living.run("helm", "uninstall", "allotment", "-n", NAMESPACE, "--wait", "--timeout", "200s")
     living.run("kubectl", "delete", "pod", "waits", "--force")
     living.run("kubectl", "delete", "resourceclaim", "waits")
-    wait_until(lambda: living.objects() <= before, f"there is still {living.objects() - before}")
+    wait_until(lambda: living.objects() <= before, f"not deleted: {living.objects() - before}")
 
 
 def claim_that_nothing_fits(living: Cluster) -> None:
-    requests = [{"name": "gpu", "exactly": {"deviceClassName": "nobody-has-this"}}]
+    requests = [{"name": "gpu", "exactly": {"deviceClassName": "missing-class"}}]
     claim = {
         "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "waits"},
         "spec": {"devices": {"requests": requests}},
@@ -153,18 +153,18 @@ def claim_that_nothing_fits(living: Cluster) -> None:
 
 
 def scraped(living: Cluster, name: str, wanted: str) -> None:
-    """Metrics, as Prometheus gets them: the certificate is checked, and whose the token is."""
+    """Metrics as Prometheus gets them: the certificate and the token's user are checked."""
     data = living.run("kubectl", "-n", NAMESPACE, "get", "secret", "allotment-metrics-tls", "-o", "jsonpath={.data}")
     authority = base64.b64decode(json.loads(data)["ca.crt"]).decode()
     context = ssl.create_default_context(cadata=authority)
     living.run("kubectl", "create", "clusterrole", "scrapes", "--verb=get", "--non-resource-url=/metrics")
     living.run("kubectl", "create", "clusterrolebinding", "scrapes", "--clusterrole=scrapes",
                "--serviceaccount=default:default")  # fmt: skip
-    nobody = living.token(f"allotment-{name}", NAMESPACE)
-    somebody = living.token("default", "default")
+    anonymous = living.token(f"allotment-{name}", NAMESPACE)
+    authorized = living.token("default", "default")
     with forwarded(living, f"deployment/allotment-{name}", 8443) as port:
-        for token, code in ((nobody, 403), (somebody, 200)):
-            # Its name is checked as Prometheus checks it, though the way there is a forwarded port.
+        for token, code in ((anonymous, 403), (authorized, 200)):
+            # Its name is verified as Prometheus does, though the connection uses a forwarded port.
             plain = socket.create_connection(("127.0.0.1", port), timeout=120)
             secure = context.wrap_socket(plain, server_hostname=f"allotment-{name}.{NAMESPACE}.svc")
             connection = HTTPSConnection("127.0.0.1", port)

@@ -1,4 +1,4 @@
-"""What kustomize builds: the chart's objects, in overlays that can be combined."""
+"""The output of kustomize: the chart's objects, in overlays that can be combined."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ FOLDER = ROOT / "deploy" / "kustomize"
 OVERLAYS = sorted(path.name for path in (FOLDER / "overlays").iterdir())
 
 
-def test_there_is_an_overlay_of_each_component() -> None:
+def test_each_component_has_an_overlay() -> None:
     pieces = {piece.replace(".", "-") for piece in made_files.PIECES}
     pieces |= {f"{piece.replace('.', '-')}-simulated" for piece in made_files.SIMULATED}
     assert {*OVERLAYS, "exporter", "annotator"} == pieces
 
 
-def test_the_base_reads_only(kubectl: str) -> None:
+def test_the_base_is_read_only(kubectl: str) -> None:
     trees = objects(run(kubectl, "kustomize", FOLDER / "base"))
     assert {tree["metadata"]["name"] for tree in trees if tree["kind"] == "Deployment"} == {
         "allotment-annotator", "allotment-exporter"
@@ -28,14 +28,14 @@ def test_the_base_reads_only(kubectl: str) -> None:
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_each_overlay_has_a_namespace_that_lets_it_in(kubectl: str, overlay: str) -> None:
+def test_each_overlays_namespace_admits_its_pods(kubectl: str, overlay: str) -> None:
     trees = objects(run(kubectl, "kustomize", FOLDER / "overlays" / overlay))
     (namespace,) = (tree for tree in trees if tree["kind"] == "Namespace")
     level = namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
     pods = [pod for tree in trees if (pod := restricted.pod_of(tree))]
     assert pods
     if level == "restricted":
-        assert not [lack for pod in pods for lack in restricted.lacking(pod)]
+        assert not [lack for pod in pods for lack in restricted.violations(pod)]
     else:
         assert overlay.startswith("driver-")
     for tree in trees:
@@ -43,8 +43,8 @@ def test_each_overlay_has_a_namespace_that_lets_it_in(kubectl: str, overlay: str
         assert "Helm" not in str(tree["metadata"].get("labels"))
 
 
-def test_overlays_of_ones_own_can_combine_them(kubectl: str, tmp_path: Path) -> None:
-    """In another namespace: nothing of a component's command line knows the old one."""
+def test_custom_overlays_can_combine_components(kubectl: str, tmp_path: Path) -> None:
+    """In another namespace: no command line of a component contains the old one."""
     tree = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "namespace": "elsewhere",
         "resources": ["deploy/kustomize/base"],

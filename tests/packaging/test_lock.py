@@ -1,4 +1,4 @@
-"""The lock file that `make test` installs: all that pyproject.toml requires, in exact releases with hashes."""
+"""The lock file that `make test` installs: all requirements of pyproject.toml, in exact releases with hashes."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ EXTRAS: Final = ("dev", "all")
 
 
 def required(*extras: str) -> Iterator[Requirement]:
-    """The requirements of the project and of extras, without those on other extras of its own."""
+    """The requirements of the project and of its extras, without references to other extras of its own."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    left, seen = [*project["dependencies"], *(f"allotment[{extra}]" for extra in extras)], set[str]()
-    while left:
-        requirement = Requirement(left.pop())
+    remaining, seen = [*project["dependencies"], *(f"allotment[{extra}]" for extra in extras)], set[str]()
+    while remaining:
+        requirement = Requirement(remaining.pop())
         if requirement.name != "allotment":
             yield requirement
             continue
         for extra in requirement.extras - seen:
             seen.add(extra)
-            left += project["optional-dependencies"][extra]
+            remaining += project["optional-dependencies"][extra]
 
 
 def locked() -> Iterator[tuple[Requirement, list[str]]]:
-    """Each entry of the lock with its hashes."""
+    """Each entry of the lock file with its hashes."""
     text = re.sub(r"(?m)^\s*#.*\n", "", LOCK.read_text())
     for entry in re.split(r"\n(?=\S)", text.strip()):
         requirement, *hashes = re.split(r"\s*\\?\s+--hash=", entry.strip())
         yield Requirement(requirement), hashes
 
 
-def test_all_that_is_required_is_in_it() -> None:
+def test_every_requirement_is_locked() -> None:
     releases: dict[str, list[str]] = {}
     for entry, _ in locked():
         (pin,) = entry.specifier
@@ -58,10 +58,10 @@ def test_each_entry_is_one_release_with_its_hashes() -> None:
         (pin,) = entry.specifier
         assert pin.operator == "==", entry
         assert hashes, entry
-        assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", one) for one in hashes), entry
+        assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", hashe) for hashe in hashes), entry
 
 
-def test_pip_takes_its_own_index() -> None:
+def test_the_lock_file_names_no_index() -> None:
     text = LOCK.read_text()
     for word in ("://", "--index-url", "--extra-index-url", "--find-links", "--trusted-host"):
         assert word not in text, word

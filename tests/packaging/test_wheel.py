@@ -1,4 +1,4 @@
-"""The wheel holds everything and runs where nothing of the source tree is."""
+"""The wheel contains every file and runs without the source tree."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-#: A plan for which the solver is needed.
+#: A plan that requires the solver.
 PLAN = ("plan", Path(__file__).with_name("mixed-pods.yaml"), "--catalog", "aws", "--time-limit", "1")
 
 
@@ -40,15 +40,15 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_file_of_the_package_is_in_the_wheel(wheel: Path) -> None:
     source = ROOT / "src"
-    wanted = {
+    expected = {
         str(path.relative_to(source))
         for path in (source / "allotment").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert "allotment/py.typed" in wanted
-    assert packed == wanted
+    assert "allotment/py.typed" in expected
+    assert packed == expected
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +59,8 @@ def allot(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     python = home / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
     run(*pip, "install", "--quiet", "--no-index", "--no-deps", wheel, cwd=home)
-    # The requirements come from the environment of the tests; a path in a .pth file does not bring that environment's
-    # own .pth files with it, hence not its editable allotment either.
+    # The requirements come from the environment of the tests; a path in a .pth file does not include that environment's
+    # own .pth files, hence not its editable allotment either.
     (site,) = home.glob("lib/python*/site-packages")
     (site / "requirements.pth").write_text(sysconfig.get_path("purelib") + "\n")
     where = run(python, "-c", "import allotment; print(allotment.__file__)", cwd=home)
@@ -68,14 +68,14 @@ def allot(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "bin" / "allot"
 
 
-def test_help_answers(allot: Path, tmp_path: Path, record_score: Callable[[str], None]) -> None:
+def test_help_runs(allot: Path, tmp_path: Path, record_score: Callable[[str], None]) -> None:
     run(allot, "--help", cwd=tmp_path)
     begin = time.perf_counter()
     assert "explain" in run(allot, "--help", cwd=tmp_path)
     record_score(f"allot --help answered in {(time.perf_counter() - begin) * 1000:.0f} ms")
 
 
-def test_every_extra_that_pages_name_is_there(wheel: Path) -> None:
+def test_every_extra_named_in_pages_exists(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         metadata = email.message_from_bytes(archive.read(name))
@@ -87,7 +87,7 @@ def test_every_extra_that_pages_name_is_there(wheel: Path) -> None:
             assert set(listed.split(",")) <= extras, f"{page}: allotment[{listed}]"
 
 
-def test_all_is_what_users_need_and_nothing_else(wheel: Path) -> None:
+def test_the_extra_all_contains_the_extras_for_users(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         metadata = email.message_from_bytes(archive.read(name))
@@ -101,13 +101,13 @@ def test_all_is_what_users_need_and_nothing_else(wheel: Path) -> None:
     assert of["all"].isdisjoint(of["dev"] - of["lab"] - of["drivers"])
 
 
-def test_the_command_is_there(wheel: Path) -> None:
+def test_the_commands_are_installed(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/entry_points.txt"))
-        told = archive.read(name).decode()
-    assert "\nallot = allotment.cli.main:main\n" in told
-    assert "\nkubectl-allot = allotment.cli.main:main\n" in told, "kubectl allot"
-    assert "\nkubectl_complete-allot = allotment.cli.main:complete\n" in told, "its completion"
+        entry_points = archive.read(name).decode()
+    assert "\nallot = allotment.cli.main:main\n" in entry_points
+    assert "\nkubectl-allot = allotment.cli.main:main\n" in entry_points, "kubectl allot"
+    assert "\nkubectl_complete-allot = allotment.cli.main:complete\n" in entry_points, "its completion"
 
 
 def test_packaged_data_is_found(allot: Path, tmp_path: Path) -> None:
@@ -118,15 +118,15 @@ def test_packaged_data_is_found(allot: Path, tmp_path: Path) -> None:
     assert "sharedCounters" in slices
 
 
-def test_a_plan_as_json_is_json(allot: Path, tmp_path: Path) -> None:
-    """Whatever the installed solver and charts library write: a release of HiGHS printed a banner."""
+def test_a_json_plan_is_valid_json(allot: Path, tmp_path: Path) -> None:
+    """Even if the installed solver or charts library prints something: a release of HiGHS printed a banner."""
     plan = json.loads(run(allot, *PLAN, "-o", "json", cwd=tmp_path))
     assert plan["machines"]
     assert float(plan["bound"]) > 0
 
 
-def test_a_picture_is_drawn_without_a_word_of_the_charts_library(allot: Path, tmp_path: Path) -> None:
-    """matplotlib warns where its folder cannot be written to, as in a container."""
+def test_a_picture_is_drawn_without_output_of_the_charts_library(allot: Path, tmp_path: Path) -> None:
+    """matplotlib warns if its folder is not writable, as in a container."""
     (tmp_path / "file").touch()
     environment = {**os.environ, "MPLCONFIGDIR": str(tmp_path / "file")}
     done = subprocess.run(
@@ -138,11 +138,11 @@ def test_a_picture_is_drawn_without_a_word_of_the_charts_library(allot: Path, tm
     assert done.stderr == "Drew plan.svg.\n"
 
 
-def test_the_demonstration_that_is_not_installed_says_where_it_is(allot: Path, tmp_path: Path) -> None:
+def test_a_demonstration_that_is_not_installed_reports_where_it_is(allot: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [allot, "demo", "sharing"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=280
     )
     assert (done.returncode, done.stdout) == (2, "")
-    said = " ".join(done.stderr.split())
-    assert said.startswith("allot: error: allot demo sharing requires Allotment's source tree: ")
-    assert said.endswith("in a checkout: make demo, then .venv/bin/allot demo sharing")
+    error = " ".join(done.stderr.split())
+    assert error.startswith("allot: error: allot demo sharing requires Allotment's source tree: ")
+    assert error.endswith("in a checkout: make demo, then .venv/bin/allot demo sharing")

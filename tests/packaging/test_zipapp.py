@@ -1,4 +1,4 @@
-"""Allotment as one file, run by a Python that has nothing installed."""
+"""Allotment as one file, run by a Python without installed packages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXAMPLE = ROOT / "src" / "allotment" / "examples" / "01-one-ampere-gpu.yaml"
 
 @pytest.fixture(scope="module")
 def zipapp(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As `make zipapp` makes it, but for this Python alone."""
+    """Built as by `make zipapp`, but for this Python only."""
     file = tmp_path_factory.mktemp("zipapp") / "allot.pyz"
     release = f"{sys.version_info.major}.{sys.version_info.minor}"
     environment = {**os.environ, "PYTHON": sys.executable, "RELEASES": release}
@@ -28,27 +28,27 @@ def zipapp(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [ROOT / "scripts" / "zipapp", file], env=environment, capture_output=True, text=True, check=False, timeout=280
     )
     if done.returncode and "No matching distribution" in done.stderr:
-        pytest.skip(f"what it needs cannot be downloaded: {done.stderr.strip().splitlines()[-1]}")
+        pytest.skip(f"the requirements cannot be downloaded: {done.stderr.strip().splitlines()[-1]}")
     assert done.returncode == 0, done.stderr
     return file
 
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python without anything."""
+    """A Python without packages."""
     home = tmp_path_factory.mktemp("bare") / "venv"
     venv.create(home, with_pip=False)
     return home / "bin" / "python"
 
 
-def run(python: Path, *words: str | Path, home: Path) -> subprocess.CompletedProcess[str]:
+def run(python: Path, *arguments: str | Path, home: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [python, *words], env={"HOME": str(home), "PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=False,
-        timeout=240, cwd=home,
+        [python, *arguments], env={"HOME": str(home), "PATH": "/usr/bin:/bin"}, capture_output=True, text=True,
+        check=False, timeout=240, cwd=home,
     )  # fmt: skip
 
 
-def test_it_explains(zipapp: Path, bare: Path, tmp_path: Path, record_score: Callable[[str], None]) -> None:
+def test_the_zipapp_explains(zipapp: Path, bare: Path, tmp_path: Path, record_score: Callable[[str], None]) -> None:
     explain = (zipapp, "explain", "-f", EXAMPLE, "--fleet", "8xa100-40gb")
     first = run(bare, *explain, home=tmp_path)
     assert first.returncode == 0, first.stderr
@@ -59,7 +59,7 @@ def test_it_explains(zipapp: Path, bare: Path, tmp_path: Path, record_score: Cal
     record_score(f"allot.pyz: {size:.1f} MB, explained in {(time.perf_counter() - begin) * 1000:.0f} ms")
 
 
-def test_a_python_that_it_is_not_for_is_told_so(zipapp: Path, bare: Path, tmp_path: Path) -> None:
+def test_an_unsupported_python_is_reported(zipapp: Path, bare: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(zipapp) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith("/preamble.py"))
         preamble = archive.read(name).decode()
@@ -70,8 +70,8 @@ def test_a_python_that_it_is_not_for_is_told_so(zipapp: Path, bare: Path, tmp_pa
     assert run(bare, "-c", preamble, home=tmp_path).returncode == 0
 
 
-def test_it_speaks_to_clusters(zipapp: Path, bare: Path, tmp_path: Path) -> None:
-    """As far as there is one: that the way there is missing is said by the client, not by Python."""
+def test_it_connects_to_clusters(zipapp: Path, bare: Path, tmp_path: Path) -> None:
+    """The client reports that the connection failed; no import fails."""
     (tmp_path / "config").write_text(
         "apiVersion: v1\nkind: Config\ncurrent-context: it\n"
         "clusters: [{name: it, cluster: {server: 'https://127.0.0.1:1'}}]\nusers: []\n"

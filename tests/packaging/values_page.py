@@ -1,6 +1,6 @@
 """The table of the chart's values in ``docs/install.md``, generated from the comments in ``values.yaml``.
 
-Values that all components have are listed once, as ``components.*``; the first component has their comments.
+Values that all components have are listed once, as ``components.*``; their comments are those of the first component.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Value(NamedTuple):
 
     path: str
     default: str
-    says: str
+    comment: str
 
 
 def values() -> Iterator[Value]:
-    """Yields all values in the order of the file. A default that is a list or a mapping is one value."""
+    """Yield all values in the order of the file. A default that is a list or a mapping is one value."""
     path: list[tuple[int, str]] = []
     comment: list[str] = []
     above: dict[str, str] = {}
@@ -52,20 +52,20 @@ def values() -> Iterator[Value]:
 
 
 def table() -> str:
-    """As Markdown."""
+    """The table as Markdown."""
     rows = ["| value | default | |", "| --- | --- | --- |"]
     for value in values():
         path = value.path
         if path.startswith(_FIRST) and path.removeprefix(_FIRST) not in _OWN:
             path = path.replace(_FIRST, "components.*.")
-        elif path.startswith("components.") and not value.says:
-            continue  # told already
-        rows.append(f"| `{path}` | {f'`{value.default}`'} | {value.says.replace('|', chr(92) + '|')} |")
+        elif path.startswith("components.") and not value.comment:
+            continue  # listed already
+        rows.append(f"| `{path}` | {f'`{value.default}`'} | {value.comment.replace('|', chr(92) + '|')} |")
     return "\n".join(rows) + "\n"
 
 
 def page() -> str:
-    """The page, with the table as it is to be."""
+    """The page with the current table."""
     text = PAGE.read_text()
     head, rest = text.split(_BEGIN)
     return f"{head}{_BEGIN}{table()}{_END}{rest.split(_END)[1]}"

@@ -1,4 +1,4 @@
-"""Kills a lab again and again while clients write to it, and looks whether it kept its word.
+"""Kills a lab repeatedly while clients write to it, and checks that no acknowledged write is lost.
 
-``python -m tests.storm --cycles 500``; a short form of it is among the tests.
+``python -m tests.storm --cycles 500``; the tests include a short run.
 """

@@ -1,4 +1,4 @@
-"""What must hold of a lab's objects at any moment, and what must come to hold when nobody writes any more."""
+"""Invariants of a lab's objects, and conditions that must hold once no client writes any more."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from tests.storm.ledger import Key
 from tests.storm.load import PATHS
 
 
-class World(NamedTuple):
-    """All objects of the load's kinds."""
+class LabObjects(NamedTuple):
+    """All objects of the kinds that the load writes."""
 
     pods: dict[str, Tree]
     claims: dict[str, Tree]
     counters: dict[str, Tree]
 
     def found(self) -> dict[Key, tuple[str, int]]:
-        """By key: uid and counter. What is being deleted counts as gone: it may wait for a finalizer only."""
+        """By key: uid and counter. An object that is being deleted counts as deleted: it may only wait for a
+        finalizer."""
         counts = {name: int(tree["data"]["count"]) for name, tree in self.counters.items() if "count" in tree["data"]}
         buckets = {"pods": self.pods, "resourceclaims": self.claims, "configmaps": self.counters}
         return {
@@ -32,11 +33,11 @@ class World(NamedTuple):
         }
 
 
-async def look(url: str) -> World:
-    """Read everything."""
+async def read_objects(url: str) -> LabObjects:
+    """Read all objects."""
     async with ClientSession(url, timeout=ClientTimeout(total=60)) as client:
         worlds = [await _listed(client, PATHS[bucket]) for bucket in ("pods", "resourceclaims", "configmaps")]
-    return World(*worlds)
+    return LabObjects(*worlds)
 
 
 async def _listed(client: ClientSession, path: str) -> dict[str, Tree]:
@@ -45,10 +46,10 @@ async def _listed(client: ClientSession, path: str) -> dict[str, Tree]:
         return {tree["metadata"]["name"]: tree for tree in (await answer.json())["items"]}
 
 
-def doubly_allocated(world: World) -> Iterator[str]:
-    """Devices that more than one claim was given."""
+def doubly_allocated(objects: LabObjects) -> Iterator[str]:
+    """Devices that are allocated to more than one claim."""
     holders = defaultdict(list)
-    for name, claim in world.claims.items():
+    for name, claim in objects.claims.items():
         allocation = (claim.get("status") or {}).get("allocation") or {}
         for result in (allocation.get("devices") or {}).get("results") or ():
             if not result.get("adminAccess"):
@@ -58,17 +59,17 @@ def doubly_allocated(world: World) -> Iterator[str]:
             yield f"device {'/'.join(device)} is allocated to {', '.join(sorted(claims))}"
 
 
-def unsettled(world: World) -> Iterator[str]:
-    """What still has to happen: pods that nobody has judged, claims that outlive their pods."""
-    uids = {tree["metadata"]["uid"] for tree in world.pods.values()}
-    for name, pod in world.pods.items():
+def pending_work(objects: LabObjects) -> Iterator[str]:
+    """Work that is still pending: pods without a node or a reason, claims that outlive their pods."""
+    uids = {tree["metadata"]["uid"] for tree in objects.pods.values()}
+    for name, pod in objects.pods.items():
         if "deletionTimestamp" in pod["metadata"]:
             yield f"pod {name} is being deleted"
         elif not pod["spec"].get("nodeName") and not _reason(pod):
             yield f"pod {name} has neither a node nor a reason"
         elif pod["spec"].get("nodeName") and (pod.get("status") or {}).get("phase") == "Pending":
             yield f"pod {name} has a node and does not run"
-    for name, claim in world.claims.items():
+    for name, claim in objects.claims.items():
         if "deletionTimestamp" in claim["metadata"]:
             yield f"claim {name} is being deleted"
         owners = [owner["uid"] for owner in claim["metadata"].get("ownerReferences") or ()]
@@ -79,7 +80,7 @@ def unsettled(world: World) -> Iterator[str]:
         if any(uid not in uids for uid in reserved):
             yield f"claim {name} is reserved for a pod that is gone"
         if status.get("allocation") and not reserved:
-            yield f"claim {name} is allocated for nobody"
+            yield f"claim {name} is allocated without a consumer"
 
 
 def _reason(pod: Tree) -> str:

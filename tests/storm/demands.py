@@ -1,7 +1,7 @@
-"""Demands at random, such as a cluster could have waiting: near the borders where plans go wrong.
+"""Random demands of pending pods, near the limits where plans go wrong.
 
 Memory just below and above what drivers report, MIG profiles, shares, alternatives, constraints, claims that several
-pods name, zones, taints, neighbours. Every pod names its claims; so the same trees can be planned for and scheduled.
+pods name, zones, taints, affinity. Every pod names its claims, so the same trees can be planned for and scheduled.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ GPU, AMD = "gpu.nvidia.com", "gpu.amd.com"
 
 
 class Scenario(NamedTuple):
-    """What waits, and what can be bought."""
+    """The pending pods, and the machines that can be provisioned."""
 
     pods: tuple[Tree, ...]
     claims: tuple[Tree, ...]
     catalog: tuple[InstanceType, ...]
     fleet: tuple[str, ...]
-    """Machines that are there already, as ``--fleet`` says them."""
+    """Existing machines, in the format of ``--fleet``."""
     objects: tuple[Tree, ...] = ()
-    """Everything else that there is: workloads, templates, namespaces, slices for all nodes."""
+    """All other objects: workloads, templates, namespaces, slices for all nodes."""
     node: Tree = {}
-    """What is different about the machines that are there: labels, taints, devices' taints, other resources."""
+    """Changes to the existing machines: labels, taints, device taints, other resources."""
     limits: PlanLimits = PlanLimits()
 
 
 def scenario_of(words: str, catalog: tuple[InstanceType, ...]) -> Scenario:
-    """The scenario of these words, ``SEED/NUMBER``; a seed that begins with ``wide`` has much more in it."""
-    from tests.storm.wide_demands import wide
+    """The scenario with this name, ``SEED/NUMBER``; a seed that begins with ``wide`` makes more diverse requests."""
+    from tests.storm.wide_demands import wide_scenario
 
-    make = wide if words.startswith("wide") else scenario
+    make = wide_scenario if words.startswith("wide") else scenario
     return make(Random(words), catalog)
 
 
 def scenario(random: Random, catalog: tuple[InstanceType, ...]) -> Scenario:
-    """One of many."""
-    sold = [one for one in catalog if not one.unusable]
+    """A random scenario."""
+    sold = [instance for instance in catalog if not instance.unusable]
     some = tuple(random.sample(sold, random.randint(3, 14)))
     pods: list[Tree] = []
     claims: list[Tree] = []
     for number in range(random.randint(1, 4)):
-        made = random.choice(GROUPS)(random, f"g{number}", some)
-        pods += made[0]
-        claims += made[1]
+        created = random.choice(GROUPS)(random, f"g{number}", some)
+        pods += created[0]
+        claims += created[1]
     for at, pod in enumerate(pods):
         pod["metadata"]["creationTimestamp"] = f"2026-01-01T00:{at // 60:02d}:{at % 60:02d}Z"
     fleet = random.choice([(), (), ("old=2xt4",), ("old=1xa100-40gb/static-mig=1g.5gb:2+2g.10gb:1",), ("old=l4",)])
@@ -93,40 +93,40 @@ def _of(count: int) -> Tree:
 
 
 def exactly(class_name: str, *selectors: str, name: str = "gpu", count: int = 1, **more: Any) -> Tree:
-    wanted: Tree = {"deviceClassName": class_name, "allocationMode": "ExactCount", "count": count, **more}
+    expected: Tree = {"deviceClassName": class_name, "allocationMode": "ExactCount", "count": count, **more}
     if selectors:
-        wanted["selectors"] = [{"cel": {"expression": one}} for one in selectors]
-    return {"name": name, "exactly": wanted}
+        expected["selectors"] = [{"cel": {"expression": selector}} for selector in selectors]
+    return {"name": name, "exactly": expected}
 
 
 def _memory_of(random: Random, catalog: tuple[InstanceType, ...]) -> int:
-    """MiB, near what some GPU has: as its driver says, or as its maker does."""
-    sold = [one.accelerator for one in catalog if one.accelerator is not None]
+    """MiB near the memory of some GPU, as its driver reports it or as its vendor advertises it."""
+    sold = [instance.accelerator for instance in catalog if instance.accelerator is not None]
     memory = random.choice(sold).memory_mib if sold else random.choice([15360, 23034, 81559])
     marketing = -(-memory // 1024) * 1024
     return random.choice([memory - 1, memory, memory + 1, marketing, memory // 2, memory // 4])
 
 
-def each(
+def one_claim_each(
     random: Random, group: str, request: Callable[[], Tree], *, most: int = 5, devices: Tree | None = None, **spec: Any
 ) -> tuple[list[Tree], list[Tree]]:
     """Equal pods, each with a claim of its own."""
-    asked = request()
+    device_request = request()
     pods, claims = [], []
     seed = random.random()
     for number in range(random.randint(1, most)):
         name = f"{group}-claim-{number}"
-        claims.append(claim_of(name, asked, **(devices or {})))
+        claims.append(claim_of(name, device_request, **(devices or {})))
         pods.append(pod_of(Random(seed), group, number, (name,), **spec))
     return pods, claims
 
 
-Made = tuple[list[Tree], list[Tree]]
+PodGroup = tuple[list[Tree], list[Tree]]
 
 
-def _by_memory(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
+def _by_memory(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> PodGroup:
     memory = _memory_of(random, catalog)
-    return each(
+    return one_claim_each(
         random,
         group,
         lambda: exactly(
@@ -136,9 +136,11 @@ def _by_memory(random: Random, group: str, catalog: tuple[InstanceType, ...]) ->
     )  # fmt: skip
 
 
-def _by_architecture(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
-    known = sorted({one.architecture for one in accelerators().values() if one.vendor == "nvidia"})
-    return each(
+def _by_architecture(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> PodGroup:
+    known = sorted(
+        {accelerator.architecture for accelerator in accelerators().values() if accelerator.vendor == "nvidia"}
+    )
+    return one_claim_each(
         random,
         group,
         lambda: exactly(
@@ -147,10 +149,14 @@ def _by_architecture(random: Random, group: str, catalog: tuple[InstanceType, ..
     )
 
 
-def _mig(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
-    tables = [one.accelerator.mig for one in catalog if one.accelerator is not None and one.accelerator.mig is not None]
+def _mig(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> PodGroup:
+    tables = [
+        instance.accelerator.mig
+        for instance in catalog
+        if instance.accelerator is not None and instance.accelerator.mig is not None
+    ]
     names = [profile.name for mig in tables for profile in mig.profiles] or ["1g.5gb"]
-    return each(
+    return one_claim_each(
         random,
         group,
         lambda: exactly("mig.nvidia.com", f'device.attributes["{GPU}"].profile == "{random.choice(names)}"'),
@@ -158,9 +164,9 @@ def _mig(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
     )
 
 
-def _mig_by_memory(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
+def _mig_by_memory(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> PodGroup:
     gib = random.choice([4, 5, 9, 10, 19, 20, 39])
-    return each(
+    return one_claim_each(
         random,
         group,
         lambda: exactly("mig.nvidia.com", f'device.capacity["{GPU}"].memory.compareTo(quantity("{gib}Gi")) >= 0'),
@@ -168,12 +174,12 @@ def _mig_by_memory(random: Random, group: str, catalog: tuple[InstanceType, ...]
     )
 
 
-def _shares(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
-    asked = {"requests": {"memory": f"{random.choice([2, 5, 7, 8, 11, 12, 16])}Gi"}}
-    return each(random, group, lambda: exactly(GPU, capacity=asked), most=7)
+def _shares(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> PodGroup:
+    capacity = {"requests": {"memory": f"{random.choice([2, 5, 7, 8, 11, 12, 16])}Gi"}}
+    return one_claim_each(random, group, lambda: exactly(GPU, capacity=capacity), most=7)
 
 
-def _alternatives(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
+def _alternatives(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> PodGroup:
     first = f'device.attributes["{GPU}"].architecture == "Hopper"'
     request = {
         "name": "gpu",
@@ -183,17 +189,17 @@ def _alternatives(random: Random, group: str, catalog: tuple[InstanceType, ...])
             {"name": "any", **_of(1)},
         ],
     }
-    return each(random, group, lambda: request, most=3)
+    return one_claim_each(random, group, lambda: request, most=3)
 
 
-def _matched(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
+def _matched(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> PodGroup:
     name = random.choice([f"{GPU}/productName", f"{GPU}/architecture", "resource.kubernetes.io/pcieRoot"])
     count = random.choice([1, 2, 2, 4])
     constraint = {"constraints": [{"requests": ["gpu"], "matchAttribute": name}]}
-    return each(random, group, lambda: exactly(GPU, count=count), most=3, devices=constraint)
+    return one_claim_each(random, group, lambda: exactly(GPU, count=count), most=3, devices=constraint)
 
 
-def _together(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
+def _together(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> PodGroup:
     """Several pods that name one claim."""
     memory = _memory_of(random, catalog)
     claim = claim_of(
@@ -204,52 +210,53 @@ def _together(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> 
     return pods, [claim]
 
 
-def _all(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
+def _all(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> PodGroup:
     request = {"name": "gpu", "exactly": {"deviceClassName": GPU, "allocationMode": "All"}}
-    return each(random, group, lambda: request, most=2)
+    return one_claim_each(random, group, lambda: request, most=2)
 
 
-def _apart(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
+def _apart(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> PodGroup:
     key = random.choice(["kubernetes.io/hostname", "kubernetes.io/hostname", "topology.kubernetes.io/zone"])
     term = {"labelSelector": {"matchLabels": {"app": group}}, "topologyKey": key}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     most = 3 if key.endswith("hostname") else 2
-    return each(random, group, lambda: exactly(GPU), most=most, affinity=affinity)
+    return one_claim_each(random, group, lambda: exactly(GPU), most=most, affinity=affinity)
 
 
-def _near(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
+def _near(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> PodGroup:
     term = {"labelSelector": {"matchLabels": {"app": group}}, "topologyKey": "kubernetes.io/hostname"}
     affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    return each(random, group, lambda: exactly(GPU), most=3, affinity=affinity)
+    return one_claim_each(random, group, lambda: exactly(GPU), most=3, affinity=affinity)
 
 
-def _spread(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
+def _spread(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> PodGroup:
     constraint = {
         "maxSkew": 1,
         "topologyKey": random.choice(["kubernetes.io/hostname", "topology.kubernetes.io/zone"]),
         "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"app": group}},
     }
-    return each(random, group, lambda: exactly(GPU), most=4, topologySpreadConstraints=[constraint])
+    return one_claim_each(random, group, lambda: exactly(GPU), most=4, topologySpreadConstraints=[constraint])
 
 
-def _amd(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
-    return each(random, group, lambda: exactly(AMD, count=random.choice([1, 2])), most=3)
+def _amd(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> PodGroup:
+    return one_claim_each(random, group, lambda: exactly(AMD, count=random.choice([1, 2])), most=3)
 
 
-def _plain(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
+def _plain(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> PodGroup:
     seed = random.random()
     pods = [pod_of(Random(seed), group, n, ()) for n in range(random.randint(1, 6))]
     return pods, []
 
 
-def _pinned(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
-    one = random.choice(catalog)
-    labels = {"node.kubernetes.io/instance-type": one.name.partition("+")[0]}  # what is added says no label
-    return each(random, group, lambda: exactly(GPU), most=3, nodeSelector=labels)
+def _pinned(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> PodGroup:
+    instance = random.choice(catalog)
+    # the label is not part of the spec that is added
+    labels = {"node.kubernetes.io/instance-type": instance.name.partition("+")[0]}
+    return one_claim_each(random, group, lambda: exactly(GPU), most=3, nodeSelector=labels)
 
 
-GROUPS: tuple[Callable[[Random, str, tuple[InstanceType, ...]], Made], ...] = (
+GROUPS: tuple[Callable[[Random, str, tuple[InstanceType, ...]], PodGroup], ...] = (
     _by_memory, _by_memory, _by_architecture, _mig, _mig, _mig_by_memory, _shares, _shares, _alternatives, _matched,
     _together, _all, _apart, _near, _spread, _amd, _plain, _pinned,
 )  # fmt: skip

@@ -1,7 +1,7 @@
-"""Looks on while schedulers work, from what the API shows: which devices were given to two claims, and what of it.
+"""Detects devices that are allocated to two claims, from the objects in the API, while schedulers work.
 
-Not every contest is a failure. Two claims may be allocated the same device while neither pod, or only one of them, has
-a node: one of the two schedulers may still step back. When both pods have nodes, both are going to use it.
+Not every double allocation is a failure. Two claims may have the same device while neither pod, or only one of them,
+has a node: one of the two schedulers may still give it up. When both pods have nodes, both are going to use it.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from allotment.model.trees import Tree
 Device = tuple[str, str, str]
 
 
-class Onlooker:
-    """Follows claims and pods. Devices are taken whole here."""
+class DoubleUseDetector:
+    """Watches claims and pods. All devices here are allocated exclusively."""
 
     def __init__(self, pods: Cache[Any], claims: Cache[Any]) -> None:
         self._pods = pods
         self._claims = claims
         self._holders: dict[Device, set[tuple[str, str]]] = {}
         self._contested: set[Device] = set()
-        self.contests: set[frozenset[str]] = set()
-        """Pairs of claims (uid) that had a device in common at some moment."""
+        self.double_allocations: set[frozenset[str]] = set()
+        """Pairs of claims (uid) that had a device in common at some time."""
         self.used_twice: set[frozenset[str]] = set()
-        """Those whose pods both had nodes meanwhile."""
-        self.told: list[str] = []
+        """Those whose pods both had nodes at that time."""
+        self.reports: list[str] = []
         claims.on_change(self._claim_changed)
         pods.on_change(self._pod_changed)
 
@@ -45,28 +45,28 @@ class Onlooker:
             holders.add(new.key)
             if len(holders) > 1:
                 self._contested.add(device)
-        self._look()
+        self._find()
 
     def _pod_changed(self, old: CachedItem[Tree] | None, new: CachedItem[Tree] | None) -> None:
         if self._contested:
-            self._look()
+            self._find()
 
-    def _look(self) -> None:
+    def _find(self) -> None:
         for device in self._contested:
             items = [item for key in self._holders[device] if (item := self._claims.item(*key)) is not None]
             for first in items:
                 for second in items:
                     if first.uid < second.uid:
-                        self._judge(device, first, second)
+                        self._record(device, first, second)
 
-    def _judge(self, device: Device, first: CachedItem[Tree], second: CachedItem[Tree]) -> None:
+    def _record(self, device: Device, first: CachedItem[Tree], second: CachedItem[Tree]) -> None:
         pair = frozenset((first.uid, second.uid))
-        self.contests.add(pair)
+        self.double_allocations.add(pair)
         users = [list(self._bound_users(item)) for item in (first, second)]
         if all(users) and pair not in self.used_twice:
             self.used_twice.add(pair)
             names = [f"{pod.name} ({pod.spec.get('schedulerName')})" for found in users for pod in found]
-            self.told.append(f"{'/'.join(device)}: {', '.join(names)}")
+            self.reports.append(f"{'/'.join(device)}: {', '.join(names)}")
 
     def _bound_users(self, claim: CachedItem[Tree]) -> Iterator[CachedItem[Tree]]:
         for user in claim.status.get("reservedFor") or ():
@@ -76,16 +76,16 @@ class Onlooker:
 
 
 def devices_of(claim: CachedItem[Tree] | None) -> list[Device]:
-    """The devices that a claim has been given."""
+    """The devices that are allocated to a claim."""
     if claim is None:
         return []
     results = ((claim.status.get("allocation") or {}).get("devices") or {}).get("results") or ()
     return [(result["driver"], result["pool"], result["device"]) for result in results]
 
 
-def wrong(pods: Iterable[Tree], claims: Iterable[Tree]) -> list[str]:
-    """What must not be in a cluster where nothing happens any more; read from lists, and from nothing else."""
-    there = {pod["metadata"]["uid"]: pod for pod in pods}
+def state_errors(pods: Iterable[Tree], claims: Iterable[Tree]) -> list[str]:
+    """Errors in the state of a cluster in which nothing changes any more, from lists only."""
+    existing = {pod["metadata"]["uid"]: pod for pod in pods}
     found: list[str] = []
     holders: dict[Device, str] = {}
     used: set[str] = set()
@@ -98,17 +98,17 @@ def wrong(pods: Iterable[Tree], claims: Iterable[Tree]) -> list[str]:
                 found.append(f"device {'/'.join(device)} is held by {holders[device]} and by {name}")
             holders[device] = name
         if devices_of(item) and not users and LABEL not in item.labels:
-            found.append(f"{name} is allocated and nobody's")
+            found.append(f"{name} is allocated and not reserved")
         if devices_of(item) and not item.metadata.get("finalizers"):
             found.append(f"{name} is allocated and may vanish: it has no finalizer")
         for user in users:
-            pod = there.get(user["uid"])
+            pod = existing.get(user["uid"])
             if pod is None:
                 found.append(f"{name} is reserved for pod {user['name']}, which is gone")
             elif not pod["spec"].get("nodeName"):
                 found.append(f"{name} is reserved for pod {user['name']}, which has no node")
             used.add(user["uid"])
-    for uid, pod in there.items():
+    for uid, pod in existing.items():
         if pod["spec"].get("nodeName") and pod["spec"].get("resourceClaims") and uid not in used:
             found.append(f"pod {pod['metadata']['name']} has a node and no claim is reserved for it")
         if not pod["spec"].get("nodeName") and (pod.get("status") or {}).get("nominatedNodeName"):

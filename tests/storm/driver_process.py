@@ -1,6 +1,6 @@
-"""NVIDIA's driver in a process that dies: at a step of its own choosing, or whenever somebody kills it.
+"""NVIDIA's driver in a process that is killed, at a chosen step or from outside.
 
-The hardware is a folder, as are checkpoint and CDI files, so all of it stays behind as it was at that moment.
+The hardware is a folder, as are the checkpoint and the CDI specs, so all of it keeps its state.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ GPUS = 2
 LATENCY = 0.0005
 
 
-class Fate(FaultInjector):
-    """Counts steps, of the hardware and of the disk, and kills the process at one of them; 0: never."""
+class KillSwitch(FaultInjector):
+    """Counts steps of the hardware and of the disk, and kills the process at one of them; 0: never."""
 
     def __init__(self, die_at: int) -> None:
         super().__init__()
         self._left = die_at
 
     def step(self) -> None:
-        """The process may end here, with no last word."""
+        """Kill the process here if this is the chosen step."""
         self._left -= 1
         if self._left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -49,10 +49,10 @@ class Fate(FaultInjector):
         self.step()
 
 
-class DeadlyStorage(FileStorage):
-    """A checkpoint before and after whose writing the process may die."""
+class KillingStorage(FileStorage):
+    """A checkpoint before and after whose writing the process may be killed."""
 
-    def __init__(self, path: Path, fate: Fate) -> None:
+    def __init__(self, path: Path, fate: KillSwitch) -> None:
         super().__init__(path)
         self._fate = fate
 
@@ -62,10 +62,10 @@ class DeadlyStorage(FileStorage):
         self._fate.step()
 
 
-class DeadlyFolder(FolderStore):
-    """CDI files before and after whose writing the process may die."""
+class KillingFolder(FolderStore):
+    """CDI specs before and after whose writing the process may be killed."""
 
-    def __init__(self, path: Path, fate: Fate) -> None:
+    def __init__(self, path: Path, fate: KillSwitch) -> None:
         super().__init__(path)
         self._fate = fate
 
@@ -81,21 +81,21 @@ class DeadlyFolder(FolderStore):
 
 
 def machine(folder: Path | None, faults: FaultInjector | None = None) -> SimulatedHardware:
-    """Two H100 whose MIG devices are made on demand; the same hardware for everybody who names the folder."""
+    """Two H100 whose MIG devices are created on demand; the hardware's state is in the folder."""
     gpus = gpus_of(hardware("h100-80gb", GPUS), NODE, DynamicMig())
     return SimulatedHardware(gpus, folder, name=NODE, faults=faults, latency=LATENCY)
 
 
 def serve(pipe: Connection, folder: Path, die_at: int) -> None:
-    """Be the driver: tell when recovered, then answer calls until killed."""
-    asyncio.run(_serve(pipe, folder, Fate(die_at)))
+    """Run the driver: report when it has recovered, then answer calls until killed."""
+    asyncio.run(_serve(pipe, folder, KillSwitch(die_at)))
 
 
-async def _serve(pipe: Connection, folder: Path, fate: Fate) -> None:
+async def _serve(pipe: Connection, folder: Path, fate: KillSwitch) -> None:
     client = MemoryClient()
     driver = NvidiaDriver(machine(folder / "hardware", fate), DynamicMig())
-    storage = DeadlyStorage(folder / "checkpoint.json", fate)
-    host = DriverHost(NODE, "boot", storage, DeadlyFolder(folder / "cdi", fate))
+    storage = KillingStorage(folder / "checkpoint.json", fate)
+    host = DriverHost(NODE, "boot", storage, KillingFolder(folder / "cdi", fate))
     plugin = NodeDriver(driver, host, client, Clock(), random=Random(1))
     await plugin.recover()
     pipe.send("ready")

@@ -1,7 +1,7 @@
-"""A driver that is killed again and again while it prepares and undoes claims, and what must be true each time.
+"""Kills a driver repeatedly while it prepares and unprepares claims, and checks the invariants after each restart.
 
-``python -m tests.storm.drivers --cycles 200``. The storm is the kubelet: it repeats calls that got no answer, or gives
-the claim up. After every start, hardware, checkpoint and CDI files must agree, and whatever was answered must hold.
+``python -m tests.storm.drivers --cycles 200``. The storm is the kubelet: it repeats calls that got no answer, or
+unprepares the claim. After every start, hardware, checkpoint and CDI specs must agree, and all answers must still hold.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _SHARING: tuple[Tree | None, ...] = (None, {"strategy": "TimeSlicing"}, {"strate
 _ANSWER_SECONDS = 30.0
 
 
-class Broken(AssertionError):
-    """Something was lost, left behind or told wrongly."""
+class InvariantViolated(AssertionError):
+    """Raised when a device was lost or left behind, or an answer was wrong."""
 
 
 class Outcome(NamedTuple):
-    """What came of a storm. ``cut_off``: calls that got no answer."""
+    """The outcome of a storm. ``cut_off``: calls that got no answer."""
 
     kills: int
     answered: int
@@ -48,7 +48,7 @@ class Outcome(NamedTuple):
 
 
 class _Claim:
-    """A claim as the kubelet knows it. ``answer``: what it was promised; None while it was not."""
+    """A claim as the kubelet knows it. ``answer``: the answer to its preparation; None if there was none."""
 
     def __init__(self, ref: ClaimRef, devices: tuple[str, ...], tree: Tree, strategy: str) -> None:
         self.ref = ref
@@ -57,11 +57,11 @@ class _Claim:
         self.strategy = strategy
         self.answer: PrepareResult | None = None
         self.uuids: frozenset[str] = frozenset()
-        self.going = False
+        self.deleting = False
 
 
 class Storm:
-    """The kubelet and the referee."""
+    """The kubelet, and the checks."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder = folder
@@ -78,15 +78,15 @@ class Storm:
         self.context.set_forkserver_preload(["tests.storm.driver_process"])
 
     def run(self, cycles: int) -> Outcome:
-        """Kill the driver so often. Raises Broken."""
+        """Kill the driver this many times. Raises Broken."""
         while self.kills < cycles:
-            self._life(last=False)
-        self._life(last=True)
+            self._run_once(last=False)
+        self._run_once(last=True)
         return Outcome(self.kills, self.answered, self.cut_off)
 
-    def _life(self, *, last: bool) -> None:
+    def _run_once(self, *, last: bool) -> None:
         near, far = self.context.Pipe()
-        # Half of the deaths are at a counted step, so that none is too short to be hit; half come from outside.
+        # Half of the kills are at a counted step, so that none is too short to be hit; half come from outside.
         die_at = 0 if last or self.random.random() < 0.5 else self.random.randint(1, 60)
         process = self.context.Process(target=serve, args=(far, self.folder, die_at), daemon=True)
         process.start()
@@ -95,7 +95,7 @@ class Storm:
             self._expect(near, "ready")
             self._check()
             if last:
-                self._clear(near)
+                self._unprepare_all(near)
                 return
             for _ in range(self.random.randint(1, 6)):
                 killer = None
@@ -117,25 +117,25 @@ class Storm:
 
     def _expect(self, pipe: Connection, what: str) -> None:
         if not pipe.poll(_ANSWER_SECONDS) or pipe.recv() != what:
-            raise Broken(f"the driver was not {what} within {_ANSWER_SECONDS:g} s")
+            raise InvariantViolated(f"the driver was not {what} within {_ANSWER_SECONDS:g} s")
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
     def _call(self, pipe: Connection) -> None:
-        unsure = [claim for claim in self.claims.values() if claim.answer is None and not claim.going]
-        going = [claim for claim in self.claims.values() if claim.going]
+        unanswered = [claim for claim in self.claims.values() if claim.answer is None and not claim.deleting]
+        going = [claim for claim in self.claims.values() if claim.deleting]
         choice = self.random.random()
         if going and choice < 0.4:
             self._unprepare(pipe, going)
-        elif unsure and choice < 0.7:
-            self._prepare(pipe, unsure)
+        elif unanswered and choice < 0.7:
+            self._prepare(pipe, unanswered)
         elif self.claims and choice < 0.85:
             self._unprepare(pipe, self.random.sample(list(self.claims.values()), min(2, len(self.claims))))
         else:
-            made = [claim for _ in range(self.random.randint(1, 3)) if (claim := self._new()) is not None]
-            # What was promised is asked for again, too, as a kubelet that starts does.
-            known = [claim for claim in self.claims.values() if claim.answer is not None and not claim.going]
-            self._prepare(pipe, list({id(claim): claim for claim in (*made, *known[:1])}.values()))
+            created = [claim for _ in range(self.random.randint(1, 3)) if (claim := self._new()) is not None]
+            # Claims that were answered are prepared again, too, as by a kubelet that restarts.
+            known = [claim for claim in self.claims.values() if claim.answer is not None and not claim.deleting]
+            self._prepare(pipe, list({id(claim): claim for claim in (*created, *known[:1])}.values()))
 
     def _prepare(self, pipe: Connection, claims: Sequence[_Claim]) -> None:
         if not claims:
@@ -144,25 +144,25 @@ class Storm:
         for claim in claims:
             answer = answers[claim.ref.uid]
             if answer.error:
-                raise Broken(f"{claim.devices} could not be prepared: {answer.error}")
+                raise InvariantViolated(f"{claim.devices} could not be prepared: {answer.error}")
             if claim.answer not in (None, answer):
-                raise Broken(f"the answer changed from {claim.answer} to {answer}")
+                raise InvariantViolated(f"the answer changed from {claim.answer} to {answer}")
             claim.answer = answer
             claim.uuids = self._uuids(claim)
 
     def _unprepare(self, pipe: Connection, claims: Sequence[_Claim]) -> None:
         for claim in claims:
-            claim.going = True
+            claim.deleting = True
         for uid, error in self._answer(pipe, "unprepare", claims).items():
             if error:
-                raise Broken(f"claim {uid} could not be undone: {error}")
+                raise InvariantViolated(f"claim {uid} could not be unprepared: {error}")
             del self.claims[uid]
 
     def _answer(self, pipe: Connection, verb: str, claims: Sequence[_Claim]) -> Any:
         try:
             pipe.send((verb, [claim.ref for claim in claims], [claim.tree for claim in claims]))
             if not pipe.poll(_ANSWER_SECONDS):
-                raise Broken(f"no answer to {verb} within {_ANSWER_SECONDS:g} s")
+                raise InvariantViolated(f"no answer to {verb} within {_ANSWER_SECONDS:g} s")
             answer = pipe.recv()
         except (EOFError, OSError):
             self.cut_off += 1
@@ -171,7 +171,7 @@ class Storm:
         return answer
 
     def _new(self) -> _Claim | None:
-        """A claim for devices that are free, as a scheduler would allocate it."""
+        """A claim for free devices, as a scheduler would allocate it."""
         chosen: list[str] = []
         kind = self.random.choice(("gpu", "mig", "mig"))
         for name in self.random.sample(sorted(self.devices), len(self.devices)):
@@ -205,28 +205,31 @@ class Storm:
                     used[consumed.counter_set, counter] += amount.value.as_integer()
         return all(amount <= self.limits[key].as_integer() for key, amount in used.items())
 
-    # --- what must be true --------------------------------------------------------------------------------------------
+    # --- invariants
+    # -----------------------------------------------------------------------------------------------------
 
     def _check(self) -> None:
-        """A driver has just started: nothing is half done, nothing is left over, nothing that was promised is gone."""
+        """A driver has just started: nothing is incomplete, nothing is left over, and no answered claim is missing."""
         entries = json.loads((self.folder / "checkpoint.json").read_text())["claims"]
         _equal("entries that are not completed", {u for u, e in entries.items() if e["state"] != "completed"}, set())
-        promised = {uid for uid, claim in self.claims.items() if claim.answer is not None and not claim.going}
-        _equal("claims that were answered and are gone", promised - entries.keys(), set())
-        _equal("entries of claims that nobody has", entries.keys() - self.claims.keys(), set())
+        answered = {uid for uid, claim in self.claims.items() if claim.answer is not None and not claim.deleting}
+        _equal("claims that were answered and are missing", answered - entries.keys(), set())
+        _equal("entries of unknown claims", entries.keys() - self.claims.keys(), set())
         files = {path.name.removesuffix(".json").rpartition("_")[2] for path in (self.folder / "cdi").glob("*")}
         _equal("CDI files", files, set(entries))
         present = [self.claims[uid] for uid in entries]
         self._check_hardware(present)
         for claim in present:
-            if claim.answer is not None and not claim.going and claim.uuids != self._uuids(claim):
-                raise Broken(f"the MIG devices of {claim.devices} are others: {claim.uuids} {self._uuids(claim)}")
+            if claim.answer is not None and not claim.deleting and claim.uuids != self._uuids(claim):
+                raise InvariantViolated(
+                    f"the MIG devices of {claim.devices} changed: {claim.uuids} {self._uuids(claim)}"
+                )
 
     def _check_hardware(self, claims: Sequence[_Claim]) -> None:
         state = self.hardware.snapshot()
-        made = Counter((pci, i.profile_id, i.start) for pci, card in state.cards.items() for i in card.instances)
-        wanted = Counter(self._place(name) for claim in claims for name in claim.devices if "-mig-" in name)
-        _equal("MIG devices", made, wanted)
+        created = Counter((pci, i.profile_id, i.start) for pci, card in state.cards.items() for i in card.instances)
+        expected = Counter(self._place(name) for claim in claims for name in claim.devices if "-mig-" in name)
+        _equal("MIG devices", created, expected)
         daemons = sum(claim.strategy == "MPS" for claim in claims)
         _equal("MPS daemons", len(state.daemons), daemons)
         whole = {self._pci(n): claim.strategy for claim in claims for n in claim.devices if "-mig-" not in n}
@@ -251,14 +254,14 @@ class Storm:
         profile, start = device.rsplit("-", 2)[1:]
         return self._pci(device), int(profile), int(start)
 
-    def _clear(self, pipe: Connection) -> None:
-        """The end: everything goes, the hardware is as new, and every device can be given out again."""
+    def _unprepare_all(self, pipe: Connection) -> None:
+        """Unprepare everything at the end: the hardware is as at first, and every device can be prepared again."""
         self._unprepare(pipe, list(self.claims.values()))
         self._check()
         _equal("the hardware", msgspec.to_builtins(self.hardware.snapshot().cards), self.first)
         small = [name for name, device in self.devices.items() if _profile(device) == "1g.10gb"]
-        for wanted in ([name for name in self.devices if "-mig-" not in name], small):
-            claims = [self._exactly(name) for name in wanted]
+        for expected in ([name for name in self.devices if "-mig-" not in name], small):
+            claims = [self._exactly(name) for name in expected]
             self._prepare(pipe, claims)
             self._check()
             self._unprepare(pipe, claims)
@@ -289,24 +292,24 @@ def _profile(device: Device) -> str:
 
 def _equal(what: str, found: object, wanted: object) -> None:
     if found != wanted:
-        raise Broken(f"{what}: found {found}, wanted {wanted}")
+        raise InvariantViolated(f"{what}: found {found}, expected {wanted}")
 
 
 def main() -> int:
-    """Run a storm and print what came of it."""
+    """Run a storm and print the outcome."""
     parser = argparse.ArgumentParser(prog="python -m tests.storm.drivers", description=__doc__)
     parser.add_argument("--cycles", type=int, default=200, help="how often the driver is killed (%(default)s)")
-    parser.add_argument("--seed", type=int, default=Random().getrandbits(32), help="of the storm's own dice")
+    parser.add_argument("--seed", type=int, default=Random().getrandbits(32), help="random seed")
     arguments = parser.parse_args()
-    began = time.monotonic()
+    start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="al-") as folder:
         try:
             outcome = Storm(Path(folder), arguments.seed).run(arguments.cycles)
-        except Broken as error:
+        except InvariantViolated as error:
             sys.stderr.write(f"BROKEN after seed {arguments.seed}: {error}\n")
             return 1
     sys.stdout.write(
-        f"{outcome.kills} kills in {time.monotonic() - began:.0f} s: {outcome.answered} calls answered, "
+        f"{outcome.kills} kills in {time.monotonic() - start:.0f} s: {outcome.answered} calls answered, "
         f"{outcome.cut_off} cut off; no MIG device, daemon, CDI file left behind, no device lost (seed "
         f"{arguments.seed})\n"
     )

@@ -1,7 +1,7 @@
-"""What clients were told: for each object, the states in which it may be found.
+"""The states in which each object may be, according to the answers that clients got.
 
-A write whose answer did not come may have happened or not, so an object is then in either of two states. Everything
-else is certain, and stays so through every restart.
+A write without an answer may or may not have happened, so an object is then in either of two states. Everything else is
+certain, and must stay so through every restart.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import NamedTuple
 Key = tuple[str, str]
 
 
-class Known(NamedTuple):
-    """What is certain of an object. ``least`` and ``most``: between what its counter must be, if it has one."""
+class ObjectState(NamedTuple):
+    """The known state of an object. ``least`` and ``most``: the limits of its counter, if it has one."""
 
     may_exist: bool
     must_exist: bool
@@ -24,20 +24,20 @@ class Known(NamedTuple):
 
 
 class Ledger:
-    """The certainties of all objects that clients wrote."""
+    """The known states of all objects that clients wrote."""
 
     def __init__(self) -> None:
-        self.known: dict[Key, Known] = {}
+        self.known: dict[Key, ObjectState] = {}
         self.acknowledged = 0
         self.unanswered = 0
 
     def creating(self, key: Key) -> None:
         """A create is sent."""
-        self.known[key] = Known(may_exist=True, must_exist=False)
+        self.known[key] = ObjectState(may_exist=True, must_exist=False)
 
     def created(self, key: Key, uid: str) -> None:
-        """It was acknowledged."""
-        self.known[key] = Known(may_exist=True, must_exist=True, uid=uid)
+        """The create was acknowledged."""
+        self.known[key] = ObjectState(may_exist=True, must_exist=True, uid=uid)
         self.acknowledged += 1
 
     def counting(self, key: Key, value: int) -> None:
@@ -45,7 +45,7 @@ class Ledger:
         self.known[key] = self.known[key]._replace(most=value)
 
     def counted(self, key: Key, value: int) -> None:
-        """It was acknowledged."""
+        """The value was acknowledged."""
         self.known[key] = self.known[key]._replace(least=value)
         self.acknowledged += 1
 
@@ -54,40 +54,40 @@ class Ledger:
         self.known[key] = self.known[key]._replace(must_exist=False)
 
     def deleted(self, key: Key) -> None:
-        """It was acknowledged."""
+        """The delete was acknowledged."""
         self.known[key] = self.known[key]._replace(may_exist=False)
         self.acknowledged += 1
 
-    def refused(self, key: Key) -> None:
-        """A create was answered with a refusal: nothing is there."""
-        self.known[key] = Known(may_exist=False, must_exist=False)
+    def rejected(self, key: Key) -> None:
+        """A create was rejected: the object does not exist."""
+        self.known[key] = ObjectState(may_exist=False, must_exist=False)
 
-    def compared(self, found: dict[Key, tuple[str, int]]) -> Iterator[str]:
-        """What is wrong with the objects that a lab has (by key: uid and counter), against what it said."""
+    def compare(self, found: dict[Key, tuple[str, int]]) -> Iterator[str]:
+        """Compare a lab's objects (by key: uid and counter) with the known states; return the errors."""
         for key, known in self.known.items():
-            there = found.get(key)
-            if there is None:
+            existing = found.get(key)
+            if existing is None:
                 if known.must_exist:
-                    yield f"{_words(key)}: acknowledged, and lost"
+                    yield f"{_key_text(key)}: acknowledged, and lost"
                 continue
-            uid, value = there
+            uid, value = existing
             if not known.may_exist:
-                yield f"{_words(key)}: its deletion was acknowledged, and it is there"
+                yield f"{_key_text(key)}: its deletion was acknowledged, but it exists"
             elif known.uid and uid != known.uid:
-                yield f"{_words(key)}: created as {known.uid}, now another object"
+                yield f"{_key_text(key)}: created as {known.uid}, now another object"
             elif not known.least <= value <= known.most:
-                yield f"{_words(key)}: counts {value}, acknowledged {known.least}, sent {known.most}"
+                yield f"{_key_text(key)}: counts {value}, acknowledged {known.least}, sent {known.most}"
 
     def settle(self, found: dict[Key, tuple[str, int]]) -> None:
-        """After a restart: what was uncertain is what was found."""
+        """After a restart, adopt the objects found where the state was uncertain."""
         for key in list(self.known):
-            there = found.get(key)
-            if there is not None:
-                uid, value = there
-                self.known[key] = Known(may_exist=True, must_exist=True, uid=uid, least=value, most=value)
+            existing = found.get(key)
+            if existing is not None:
+                uid, value = existing
+                self.known[key] = ObjectState(may_exist=True, must_exist=True, uid=uid, least=value, most=value)
             else:
                 del self.known[key]
 
 
-def _words(key: Key) -> str:
+def _key_text(key: Key) -> str:
     return f"{key[0]} {key[1]}"

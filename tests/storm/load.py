@@ -1,4 +1,4 @@
-"""Clients that write as fast as they are answered: pods with claims of both kinds, counters, deletions."""
+"""Clients that write as fast as they get answers: pods with claims of both kinds, counters, deletions."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ _CLAIMS = f"{_DRA}/namespaces/{NAMESPACE}/resourceclaims"
 _TEMPLATES = f"{_DRA}/namespaces/{NAMESPACE}/resourceclaimtemplates"
 PATHS = {"pods": _PODS, "configmaps": _COUNTERS, "resourceclaims": _CLAIMS}
 
-#: So many pods of a worker are alive at most: together they want more devices than there are.
-_ALIVE = 6
+#: The maximum number of existing pods of a worker; together they request more devices than there are.
+_MAX_PODS = 6
 _REQUEST = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}}
 
 
 class Answer(NamedTuple):
-    """What the lab said."""
+    """An answer of the lab."""
 
     code: int
     text: str
 
 
-class Gone(Exception):
-    """The lab does not answer any more."""
+class LabGone(Exception):
+    """Raised when the lab does not answer any more."""
 
 
-async def prepare(url: str) -> None:
-    """What the load needs, once."""
+async def create_objects(url: str) -> None:
+    """Create the objects that the load needs, once."""
     async with _client(url) as client:
         template = {"metadata": {"name": "gpu"}, "spec": {"spec": _REQUEST}}
-        answer = await _asked(client, "POST", _TEMPLATES, json=template)
+        answer = await _request(client, "POST", _TEMPLATES, json=template)
         assert answer.code in (201, 409), answer.text
 
 
 class Worker:
-    """One client with objects of its own, which outlive the connection."""
+    """A client with objects of its own, which outlive the connection."""
 
     def __init__(self, number: int, ledger: Ledger, random: Random) -> None:
         self._name = f"w{number}"
@@ -63,17 +63,17 @@ class Worker:
             try:
                 while True:
                     await self._step(client)
-            except Gone:
+            except LabGone:
                 self._ledger.unanswered += 1
 
     def resume(self, found: Mapping[Key, tuple[str, int]]) -> None:
-        """After a restart: what of its objects is there, where that was uncertain."""
+        """After a restart, adopt those of its objects that exist, where that was uncertain."""
         self._alive = [name for name in self._alive if ("pods", name) in found]
         self._count = found.get(("configmaps", self._name), ("", 0))[1]
 
     async def _step(self, client: ClientSession) -> None:
         await self._counted(client)
-        if len(self._alive) >= _ALIVE or (self._alive and self._random.random() < 0.35):
+        if len(self._alive) >= _MAX_PODS or (self._alive and self._random.random() < 0.35):
             await self._deleted(client, self._random.choice(self._alive))
         else:
             await self._created(client)
@@ -109,7 +109,7 @@ class Worker:
         self._ledger.counting(key, value)
         headers = {"content-type": "application/merge-patch+json"}
         patch = {"data": {"count": str(value)}}
-        answer = await _asked(client, "PATCH", f"{_COUNTERS}/{self._name}", json=patch, headers=headers)
+        answer = await _request(client, "PATCH", f"{_COUNTERS}/{self._name}", json=patch, headers=headers)
         assert answer.code == 200, answer.text
         self._ledger.counted(key, value)
         self._count = value
@@ -117,16 +117,16 @@ class Worker:
     async def _create(self, client: ClientSession, bucket: str, tree: Tree) -> None:
         key = (bucket, tree["metadata"]["name"])
         self._ledger.creating(key)
-        answer = await _asked(client, "POST", PATHS[bucket], json=tree)
+        answer = await _request(client, "POST", PATHS[bucket], json=tree)
         if answer.code == 201:
             self._ledger.created(key, json.loads(answer.text)["metadata"]["uid"])
         else:
-            self._ledger.refused(key)
+            self._ledger.rejected(key)
             raise AssertionError(f"{bucket} {key[1]}: {answer.text}")
 
     async def _delete(self, client: ClientSession, key: Key, options: Tree) -> None:
         self._ledger.deleting(key)
-        answer = await _asked(client, "DELETE", f"{PATHS[key[0]]}/{key[1]}", json=options)
+        answer = await _request(client, "DELETE", f"{PATHS[key[0]]}/{key[1]}", json=options)
         if answer.code not in (200, 404):
             raise AssertionError(f"{key}: {answer.text}")
         self._ledger.deleted(key)
@@ -136,11 +136,11 @@ def _client(url: str) -> ClientSession:
     return ClientSession(url, timeout=ClientTimeout(total=30))
 
 
-async def _asked(client: ClientSession, method: str, path: str, **content: Any) -> Answer:
+async def _request(client: ClientSession, method: str, path: str, **content: Any) -> Answer:
     try:
         async with client.request(method, path, **content) as response:
             answer = Answer(response.status, await response.text())
     except (ClientError, TimeoutError) as error:
-        raise Gone from error
+        raise LabGone from error
     await asyncio.sleep(0)
     return answer

@@ -1,9 +1,9 @@
-"""``python -m tests.storm.optimum``: small demands solved exactly, to see that no bound is above what is possible.
+"""``python -m tests.storm.optimum``: solves small demands exactly, to check that no bound is above the optimum.
 
-With five pods at most every way to deal them out to machines can be tried: for each set of pods the cheapest type that
-takes it, in any mode, and then the cheapest partition. What a machine takes is asked of the filters and of the engine,
-with the slices that drivers publish, in the order of the queue; the solver has no part in it. A MIG layout may be
-anything, so GPUs that are not cut yet stand for all layouts, and pods may come to them in any order.
+With at most five pods every assignment of pods to machines can be tried: for each set of pods the cheapest type that
+holds it, in any mode, and then the cheapest partition. The filters and the engine decide what a machine holds, with the
+slices that drivers publish, in the order of the queue; the solver is not used. A MIG layout is free, so GPUs without a
+layout stand for all layouts, and pods may be added to them in any order.
 """
 
 from __future__ import annotations
@@ -37,36 +37,36 @@ from allotment.node_fit.pod_requirements import PodRequirementsCache
 from allotment.tools.explain.extended_resources import extended_claim
 from allotment.tools.plan.offerings.templates import UNDECIDED, template
 from tests.storm.demands import AMD, GROUPS, Scenario
-from tests.storm.plans import planned
-from tests.storm.scheduled import FEATURES, KUBE, classes, there, values_of
+from tests.storm.plan_execution import FEATURES, KUBE, classes, existing_machines, values_of
+from tests.storm.plans import make_plan
 from tests.storm.wide_demands import OF_ONE_NODE
 
 _MOST_PODS: Final = 5
 _EXTENDED: Final = "nvidia.com/gpu"
 
 
-class Wrong(AssertionError):
-    """A bound above what is possible, or a plan below it."""
+class BoundError(AssertionError):
+    """Raised for a bound above the optimum, or a plan below it."""
 
 
-class Found(NamedTuple):
-    """What a plan costs, what its bound is, and what the best plan there can be costs; USD per hour."""
+class ComparedCosts(NamedTuple):
+    """The cost of a plan, its bound, and the cost of the best plan; USD per hour."""
 
     total: Decimal
     bound: Decimal
     optimum: Decimal
 
 
-def small(random: Random, everything: Sequence[InstanceType]) -> Scenario:
-    """A demand of one to five pods, three to six types, and sometimes a machine that is there."""
-    sold = [one for one in everything if not one.unusable and one.arch == "amd64"]
+def small_demand(random: Random, everything: Sequence[InstanceType]) -> Scenario:
+    """A demand of one to five pods, three to six types, and sometimes an existing machine."""
+    sold = [item for item in everything if not item.unusable and item.arch == "amd64"]
     some = tuple(random.sample(sold, random.randint(3, 6)))
     pods: list[Tree] = []
     claims: list[Tree] = []
     for number in range(random.randint(1, 3)):
-        made = random.choice(_GROUPS)(random, f"g{number}", some)
-        pods += made[0]
-        claims += made[1]
+        created = random.choice(_GROUPS)(random, f"g{number}", some)
+        pods += created[0]
+        claims += created[1]
     pods = random.sample(pods, min(len(pods), random.randint(1, _MOST_PODS)))
     pods.sort(key=lambda pod: str(pod["metadata"]["name"]))
     for at, pod in enumerate(pods):
@@ -79,7 +79,8 @@ def small(random: Random, everything: Sequence[InstanceType]) -> Scenario:
 _GROUPS: Final = tuple(
     group
     for group in (*GROUPS, *OF_ONE_NODE)
-    if group.__name__ not in ("_apart", "_near", "_spread", "_matched", "_different")  # of several nodes, or unknowable
+    # over several nodes, or undecidable
+    if group.__name__ not in ("_apart", "_near", "_spread", "_matched", "_different")
 )
 
 
@@ -87,60 +88,60 @@ def _named(pod: Tree) -> list[str]:
     return [entry["resourceClaimName"] for entry in pod["spec"]["resourceClaims"]]
 
 
-def compare(given: Scenario) -> Found:
+def compare_with_optimum(scenario: Scenario) -> ComparedCosts:
     """Plan a small demand and solve it exactly. Raises Wrong."""
-    made = planned(given, there(given))
-    exact = _Exact(given)
-    unserved = {one.pod.name for one in made.unserved}
+    created = make_plan(scenario, existing_machines(scenario))
+    exact = _ExactSolver(scenario)
+    unserved = {item.pod.name for item in created.unserved}
     possible = exact.possible()
-    left = [pod["metadata"]["name"] for pod in possible if pod["metadata"]["name"] in unserved]
-    if left and exact.optimum(possible) is not None:
-        raise Wrong(f"{left} could be served: {made.unserved}")
+    remaining = [pod["metadata"]["name"] for pod in possible if pod["metadata"]["name"] in unserved]
+    if remaining and exact.optimum(possible) is not None:
+        raise BoundError(f"{remaining} could be served: {created.unserved}")
     best = exact.optimum([pod for pod in possible if pod["metadata"]["name"] not in unserved])
     if best is None:
-        raise Wrong("a plan for pods that cannot all be served")
-    found = Found(made.total, made.bound, best)
+        raise BoundError("a plan for pods that cannot all be served")
+    found = ComparedCosts(created.total, created.bound, best)
     if found.bound > found.optimum:
-        raise Wrong(f"bound {found.bound} above the optimum {found.optimum}, total {found.total}")
+        raise BoundError(f"bound {found.bound} above the optimum {found.optimum}, total {found.total}")
     if found.total < found.optimum:
-        raise Wrong(f"total {found.total} below the optimum {found.optimum}")
+        raise BoundError(f"total {found.total} below the optimum {found.optimum}")
     return found
 
 
-class _Exact:
-    """All ways to deal pods out to machines."""
+class _ExactSolver:
+    """All assignments of pods to machines."""
 
-    def __init__(self, given: Scenario) -> None:
-        self._given = given
+    def __init__(self, scenario: Scenario) -> None:
+        self._given = scenario
         self._claims = {
             claim["metadata"]["name"]: value
-            for claim, value in zip(given.claims, values_of(given.claims), strict=True)
+            for claim, value in zip(scenario.claims, values_of(scenario.claims), strict=True)
             if isinstance(value, ResourceClaim)
         }
         self._pods = {
             pod["metadata"]["name"]: value
-            for pod, value in zip(given.pods, values_of(given.pods), strict=True)
+            for pod, value in zip(scenario.pods, values_of(scenario.pods), strict=True)
             if isinstance(value, Pod)
         }
-        self._cluster = there(given)
+        self._cluster = existing_machines(scenario)
         self._nodes = [_Host(node.metadata.name, node, self._cluster.slices) for node in self._cluster.nodes]
         self._known: dict[tuple[str, tuple[str, ...]], bool] = {}
         self._hosts = sorted(
             (
-                (price, _host(one, mode))
-                for one in given.catalog
-                if (price := one.price("on-demand"))
-                for mode in _modes(one, given)
+                (price, _host(instance, mode))
+                for instance in scenario.catalog
+                if (price := instance.price("on-demand"))
+                for mode in _modes(instance, scenario)
             ),
             key=lambda pair: pair[0],
         )
 
     def possible(self) -> list[Tree]:
-        """Pods that some machine takes, together with all that must be with them."""
+        """Pods that some machine holds, together with all pods that must be on the same one."""
         return [pod for pod in self._given.pods if self._price(self._with(pod)) is not None or self._there(pod)]
 
     def optimum(self, pods: Sequence[Tree]) -> Decimal | None:
-        """The least that machines for these pods can cost; None if they cannot all be served."""
+        """The minimal cost of machines for these pods; None if they cannot all be served."""
         best: dict[int, Decimal] = {0: Decimal(0)}
         whole = (1 << len(pods)) - 1
 
@@ -165,24 +166,24 @@ class _Exact:
                 taken | mask
                 for taken in free
                 for mask in range(1, whole + 1)
-                if not taken & mask and self._takes(node, of(mask))
+                if not taken & mask and self._fits(node, of(mask))
             }
         return min((best[whole ^ mask] for mask in free if whole ^ mask in best), default=None)
 
     def _with(self, pod: Tree) -> tuple[Tree, ...]:
         named = set(_named(pod))
-        return tuple(one for one in self._given.pods if one is pod or named & set(_named(one)))
+        return tuple(item for item in self._given.pods if item is pod or named & set(_named(item)))
 
     def _there(self, pod: Tree) -> bool:
-        return any(self._takes(node, self._with(pod)) for node in self._nodes)
+        return any(self._fits(node, self._with(pod)) for node in self._nodes)
 
     def _price(self, pods: tuple[Tree, ...]) -> Decimal | None:
-        return next((price for price, host in self._hosts if self._takes(host, pods)), None)
+        return next((price for price, host in self._hosts if self._fits(host, pods)), None)
 
-    def _takes(self, host: _Host, pods: tuple[Tree, ...]) -> bool:
-        """Whether a machine takes all of them, if they come in the right order."""
+    def _fits(self, host: _Host, pods: tuple[Tree, ...]) -> bool:
+        """Whether a machine holds all of them, if they are added in a suitable order."""
         together = {name for pod in pods for name in _named(pod)}
-        if any(together & set(_named(one)) for one in self._given.pods if one not in pods):
+        if any(together & set(_named(pod)) for pod in self._given.pods if pod not in pods):
             return False  # a claim has its devices on one machine
         key = (host.name, tuple(_sort(pod, self._claims) for pod in pods))
         if key not in self._known:
@@ -211,14 +212,14 @@ class _Exact:
             demand = demands.of(tree["spec"])
             if run_filters(demand, machine, frozenset((_EXTENDED,))) is not None:
                 return False
-            claims = [self._claims[one] for one in _named(tree) if one not in done]
+            claims = [self._claims[item] for item in _named(tree) if item not in done]
             done.update(_named(tree))
-            made = extended_claim(self._pods[name], inventory.classes, FEATURES, frozenset())
-            if isinstance(made, Diagnosis):
+            created = extended_claim(self._pods[name], inventory.classes, FEATURES, frozenset())
+            if isinstance(created, Diagnosis):
                 return False
-            wanted = (*claims, made) if made is not None else tuple(claims)
-            if wanted:
-                outcome = allocator.allocate(machine.name, wanted)
+            expected = (*claims, created) if created is not None else tuple(claims)
+            if expected:
+                outcome = allocator.allocate(machine.name, expected)
                 if not isinstance(outcome, Allocated):
                     return False
                 for number, result in enumerate(outcome.results):
@@ -232,7 +233,7 @@ class _Exact:
 
 
 def _sort(pod: Tree, claims: dict[str, ResourceClaim]) -> str:
-    """Equal for pods that ask the same."""
+    """Equal for pods with the same requests."""
     spec = {**pod["spec"], "resourceClaims": [str(claims[name].spec) for name in _named(pod)]}
     return str(spec) + (str(_named(pod)) if len(_named(pod)) and "-claim-" not in str(_named(pod)) else "")
 
@@ -245,62 +246,62 @@ class _Host(NamedTuple):
     slices: Sequence[ResourceSlice]
 
 
-def _modes(instance: InstanceType, given: Scenario) -> Iterator[str]:
-    """Whole GPUs, and what some claim asks for beside: parts of GPUs, or shares of them."""
-    asked = str(given.claims)
+def _modes(instance: InstanceType, scenario: Scenario) -> Iterator[str]:
+    """Whole GPUs, and what some claim requests in addition: parts of GPUs, or shares of them."""
+    claims_text = str(scenario.claims)
     for mode in modes_of(instance) or ("",):
-        if mode == "static-mig" and "mig.nvidia.com" in asked:
+        if mode == "static-mig" and "mig.nvidia.com" in claims_text:
             yield UNDECIDED
-        elif mode == "consumable-shares" and "'capacity': {'requests'" in asked:
+        elif mode == "consumable-shares" and "'capacity': {'requests'" in claims_text:
             yield "consumable-shares=memory"
         elif mode in ("", "full", "spx"):
             yield ""
-        elif mode in ("dpx", "qpx", "cpx") and AMD in asked:
+        elif mode in ("dpx", "qpx", "cpx") and AMD in claims_text:
             yield mode
 
 
 @lru_cache(maxsize=1024)
 def _host(instance: InstanceType, mode: str) -> _Host:
     if mode == UNDECIDED:
-        made = template(instance, mode, "machine", KUBE)
-        return _Host(f"{instance.key} {mode}", made.node, made.slices)
-    made = template_of(instance, mode, "machine")
-    slices = cluster_of(parse_fleet([f"machine={made.form}"]), KUBE).slices if made.form else ()
-    return _Host(f"{instance.key} {mode}", made.node, slices)
+        created = template(instance, mode, "machine", KUBE)
+        return _Host(f"{instance.key} {mode}", created.node, created.slices)
+    created = template_of(instance, mode, "machine")
+    slices = cluster_of(parse_fleet([f"machine={created.form}"]), KUBE).slices if created.form else ()
+    return _Host(f"{instance.key} {mode}", created.node, slices)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run; 1 if anything was wrong."""
+    """Run the command line; return 1 if a bound or plan was wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.storm.optimum", description=__doc__)
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", default="1")
-    parser.add_argument("--only", help="one demand, by its words (SEED/NUMBER)")
-    given = parser.parse_args(arguments)
+    parser.add_argument("--only", help="a single demand (SEED/NUMBER)")
+    scenario = parser.parse_args(arguments)
     everything = catalog()
-    words = [given.only] if given.only else [f"{given.seed}/{number}" for number in range(given.count)]
-    began, told, wrong = time.perf_counter(), Counter[str](), 0
-    found: list[Found] = []
+    words = [scenario.only] if scenario.only else [f"{scenario.seed}/{number}" for number in range(scenario.count)]
+    start, totals, wrong = time.perf_counter(), Counter[str](), 0
+    found: list[ComparedCosts] = []
     for word in words:
         try:
-            one = compare(small(Random(word), everything))
+            costs = compare_with_optimum(small_demand(Random(word), everything))
         except Exception as error:
             wrong += 1
             sys.stdout.write(f"{word}: {type(error).__name__}: {str(error)[:2000]}\n")
-            if given.only:
+            if scenario.only:
                 raise
             continue
-        found.append(one)
-        told["optimal"] += one.total == one.optimum
-        told["proven"] += one.bound == one.total
-        if one.total != one.optimum:
-            sys.stdout.write(f"{word}: total {one.total}, optimum {one.optimum}, bound {one.bound}\n")
-    paid = [one for one in found if one.optimum]
-    below = sum(1 - float(one.bound / one.optimum) for one in paid) / max(1, len(paid))
-    above = sum(float(one.total / one.optimum) - 1 for one in paid) / max(1, len(paid))
+        found.append(costs)
+        totals["optimal"] += costs.total == costs.optimum
+        totals["proven"] += costs.bound == costs.total
+        if costs.total != costs.optimum:
+            sys.stdout.write(f"{word}: total {costs.total}, optimum {costs.optimum}, bound {costs.bound}\n")
+    paid = [item for item in found if item.optimum]
+    below = sum(1 - float(item.bound / item.optimum) for item in paid) / max(1, len(paid))
+    above = sum(float(item.total / item.optimum) - 1 for item in paid) / max(1, len(paid))
     sys.stdout.write(
-        f"{len(words)} demands in {time.perf_counter() - began:.0f} s, {wrong} wrong; the plan is the cheapest in "
-        f"{told['optimal']} (proven in {told['proven']}); on average it costs {above:.2%} more than the cheapest, and "
-        f"the bound is {below:.2%} below that\n"
+        f"{len(words)} demands in {time.perf_counter() - start:.0f} s, {wrong} wrong; the plan is the cheapest in "
+        f"{totals['optimal']} (proven in {totals['proven']}); on average it costs {above:.2%} more "
+        f"than the cheapest, and the bound is {below:.2%} below that\n"
     )
     return 1 if wrong else 0
 

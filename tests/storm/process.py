@@ -16,7 +16,7 @@ _START_SECONDS = 60.0
 
 
 class LabProcess:
-    """Starts and kills labs on one folder; ``url`` is where the present one answers."""
+    """Starts and kills labs on one folder; ``url`` is the address of the current one."""
 
     def __init__(self, folder: Path, fleet: str) -> None:
         self.folder = folder
@@ -27,8 +27,8 @@ class LabProcess:
         self._register = Register(folder / "state" / "allotment")
 
     def start(self) -> float:
-        """Start a lab; returns the seconds until it was ready."""
-        began = time.monotonic()
+        """Start a lab; return the seconds until it was ready."""
+        start_time = time.monotonic()
         command = [
             sys.executable, "-m", "allotment.cli.main", "--debug", "up", "--name", _NAME, "--http",
             "--data-dir", str(self.folder / "data"), "--kubeconfig", str(self.folder / "config"),
@@ -43,20 +43,20 @@ class LabProcess:
             status = self._register.status(_NAME)
             if status is not None and status.pid == self._process.pid:
                 self.url = status.url
-                return time.monotonic() - began
+                return time.monotonic() - start_time
             if self._process.poll() is not None:
                 raise RuntimeError(f"the lab did not start:\n{self.tail()}")
-            if time.monotonic() - began > _START_SECONDS:
+            if time.monotonic() - start_time > _START_SECONDS:
                 self.kill()
                 raise RuntimeError(f"the lab was not ready after {_START_SECONDS:g} s:\n{self.tail()}")
             time.sleep(0.01)
 
     def kill(self) -> None:
-        """SIGKILL: nothing of it gets a last word."""
+        """Kill it with SIGKILL."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> int:
-        """SIGTERM, as ``allot down`` sends it; returns the exit code."""
+        """Send SIGTERM, as ``allot down`` does; return the exit code."""
         return self._end(signal.SIGTERM)
 
     def _end(self, number: signal.Signals) -> int:
@@ -67,10 +67,10 @@ class LabProcess:
         return process.wait()
 
     def tail(self, lines: int = 40) -> str:
-        """The end of what it wrote."""
+        """The end of its log."""
         return "\n".join(self.log.read_text("utf-8", "replace").splitlines()[-lines:])
 
-    def crashed(self) -> str:
-        """The first traceback that it wrote, if any."""
+    def first_traceback(self) -> str:
+        """The first traceback in its log, if any."""
         _, found, rest = self.log.read_text("utf-8", "replace").partition("Traceback")
         return found + "\n".join(rest.splitlines()[:60])

@@ -1,8 +1,8 @@
-"""More demands at random: what else pods can ask for, of machines that others are on already, and within limits.
+"""More diverse random demands: other pod requirements, machines that are in use already, and limits.
 
 Several requests in one claim, devices of two drivers, counted shares, AMD's partitions, devices that must differ, admin
-access, taints of nodes and devices, priorities, gangs, ports, extended resources, daemons, workloads whose pods are
-still to be made, claims that have their devices. All come on top of what ``demands`` has.
+access, taints of nodes and devices, priorities, gangs, ports, extended resources, daemons, workloads whose pods do not
+exist yet, claims that are allocated. All of these come in addition to ``demands``.
 """
 
 from __future__ import annotations
@@ -15,10 +15,21 @@ from typing import Any, Final
 from allotment.fleet.catalog import InstanceType
 from allotment.model.trees import Tree
 from allotment.tools.plan.limits import PlanLimits
-from tests.storm.demands import AMD, GPU, GROUPS, NAMESPACE, Made, Scenario, claim_of, each, exactly, pod_of
+from tests.storm.demands import (
+    AMD,
+    GPU,
+    GROUPS,
+    NAMESPACE,
+    PodGroup,
+    Scenario,
+    claim_of,
+    exactly,
+    one_claim_each,
+    pod_of,
+)
 
 _NET: Final = "net.example.com"
-#: Machines that are there already.
+#: Existing machines.
 _FLEETS: Final = (
     (), (), (), ("old=2xt4",), ("old=4xl4",), ("old=2xl4/consumable-shares=4",), ("old=2xt4/consumable-shares=memory",),
     ("old=1xa100-40gb/static-mig=1g.5gb:2+2g.10gb:1",), ("old=2xa100-40gb/dynamic-mig",), ("old=l4", "older=t4"),
@@ -28,9 +39,9 @@ _TAINT: Final = {"key": "example.com/ours", "value": "yes", "effect": "NoSchedul
 _TOLERATION: Final = {"key": "example.com/ours", "operator": "Exists"}
 
 
-def wide(random: Random, catalog: tuple[InstanceType, ...]) -> Scenario:
-    """One of many."""
-    sold = [one for one in catalog if not one.unusable]
+def wide_scenario(random: Random, catalog: tuple[InstanceType, ...]) -> Scenario:
+    """A random scenario."""
+    sold = [instance for instance in catalog if not instance.unusable]
     some = tuple(random.sample(sold, random.randint(3, 14)))
     pods: list[Tree] = []
     claims: list[Tree] = []
@@ -40,10 +51,10 @@ def wide(random: Random, catalog: tuple[InstanceType, ...]) -> Scenario:
         if random.random() < 0.2:
             objects += _workload(random, name, some)
             continue
-        made = random.choice((*GROUPS, *_MORE, *_MORE))(random, name, some)
-        _vary(random, name, made[0])
-        pods += made[0]
-        claims += made[1]
+        created = random.choice((*GROUPS, *_MORE, *_MORE))(random, name, some)
+        _vary(random, name, created[0])
+        pods += created[0]
+        claims += created[1]
     for at, pod in enumerate(random.sample(pods, len(pods)) if random.random() < 0.3 else pods):
         pod["metadata"]["creationTimestamp"] = f"2026-01-01T00:{at // 60:02d}:{at % 60:02d}Z"
     fleet = random.choice(_FLEETS)
@@ -52,13 +63,13 @@ def wide(random: Random, catalog: tuple[InstanceType, ...]) -> Scenario:
     if any(_NET in str(claim) for claim in claims):
         objects += _network(random)
     if fleet and random.random() < 0.4:
-        _settle(random, fleet, pods, claims)
+        _running_pod(random, fleet, pods, claims)
     return Scenario(
         tuple(pods), tuple(claims), some, fleet, tuple(objects), _node(random), _limits(random, some)
     )  # fmt: skip
 
 
-# --- what is there -----------------------------------------------------------------------------------------------
+# --- existing objects -------------------------------------------------------------------------------------------------
 
 
 def _node(random: Random) -> Tree:
@@ -75,7 +86,7 @@ def _node(random: Random) -> Tree:
 
 
 def _network(random: Random) -> list[Tree]:
-    """A few network devices that can be reached from every node."""
+    """A few network devices that are available on every node."""
     devices = [{"name": f"net-{n}"} for n in range(random.randint(1, 6))]
     pool = {"name": "net", "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": _NET, "allNodes": True, "pool": pool, "devices": devices}
@@ -99,8 +110,8 @@ def _daemons(random: Random) -> Tree:
     }
 
 
-def _settle(random: Random, fleet: tuple[str, ...], pods: list[Tree], claims: list[Tree]) -> None:
-    """A pod that runs on a machine already with the first of its GPUs; others may wait for its claim."""
+def _running_pod(random: Random, fleet: tuple[str, ...], pods: list[Tree], claims: list[Tree]) -> None:
+    """Add a pod that runs on an existing machine with the first of its GPUs; other pods may wait for its claim."""
     name, _, form = fleet[0].partition("=")
     if "/" in form:
         return
@@ -155,7 +166,7 @@ def _limits(random: Random, catalog: tuple[InstanceType, ...]) -> PlanLimits:
 
 
 def _vary(random: Random, group: str, pods: list[Tree]) -> None:
-    """What any pods can have beside."""
+    """Other requirements of pods."""
     chance = random.random
     if chance() < 0.15:
         for pod in pods:
@@ -181,71 +192,73 @@ def _vary(random: Random, group: str, pods: list[Tree]) -> None:
             affinity["nodeAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
 
 
-def _two_requests(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
-    made = each(random, group, lambda: exactly(GPU), most=4)
+def _two_requests(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> PodGroup:
+    created = one_claim_each(random, group, lambda: exactly(GPU), most=4)
     second = exactly(
         random.choice([GPU, GPU, "mig.nvidia.com"]), name="more", count=random.choice([1, 2]),
         **({"tolerations": [_TOLERATION]} if random.random() < 0.3 else {}),
     )  # fmt: skip
-    for claim in made[1]:
+    for claim in created[1]:
         claim["spec"]["devices"]["requests"].append(second)
         if random.random() < 0.3:
             same = {"requests": ["gpu", "more"], "matchAttribute": f"{GPU}/productName"}
             claim["spec"]["devices"]["constraints"] = [same]
-    return made
+    return created
 
 
-def _two_drivers(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
-    made = each(random, group, lambda: exactly(GPU), most=4)
+def _two_drivers(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> PodGroup:
+    created = one_claim_each(random, group, lambda: exactly(GPU), most=4)
     net = exactly(_NET, name="net", count=random.choice([1, 1, 2]))
-    for claim in made[1]:
+    for claim in created[1]:
         claim["spec"]["devices"]["requests"].insert(random.randint(0, 1), net)
-    return made
+    return created
 
 
-def _two_claims(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
-    pods, claims = each(random, group, lambda: exactly(GPU), most=3)
+def _two_claims(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> PodGroup:
+    pods, claims = one_claim_each(random, group, lambda: exactly(GPU), most=3)
     for number, pod in enumerate(pods):
-        asked = random.choice([exactly(GPU), exactly("mig.nvidia.com")])
-        claims.append(claim_of(f"{group}-second-{number}", asked))
+        request = random.choice([exactly(GPU), exactly("mig.nvidia.com")])
+        claims.append(claim_of(f"{group}-second-{number}", request))
         pod["spec"]["resourceClaims"].append({"name": "second", "resourceClaimName": f"{group}-second-{number}"})
     return pods, claims
 
 
-def _counted(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
-    """A share of whatever can be had."""
-    asked = {"requests": {"memory": random.choice(["1Gi", "3Gi", "6Gi"])}}
-    return each(random, group, lambda: exactly(GPU, capacity=asked, count=random.choice([1, 1, 2])), most=8)
+def _counted(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> PodGroup:
+    """A share of any GPU."""
+    capacity = {"requests": {"memory": random.choice(["1Gi", "3Gi", "6Gi"])}}
+    return one_claim_each(
+        random, group, lambda: exactly(GPU, capacity=capacity, count=random.choice([1, 1, 2])), most=8
+    )
 
 
-def _partitions(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
+def _partitions(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> PodGroup:
     kind = random.choice(
         [f'device.attributes["{AMD}"].type == "amdgpu-partition"',
          f'device.capacity["{AMD}"].memory.compareTo(quantity("{random.choice([20, 24, 48, 96, 191])}Gi")) >= 0',
          f'device.attributes["{AMD}"].partitionProfile.startsWith("{random.choice(["spx", "dpx", "cpx"])}")']
     )  # fmt: skip
-    return each(random, group, lambda: exactly(AMD, kind, count=random.choice([1, 1, 3])), most=9)
+    return one_claim_each(random, group, lambda: exactly(AMD, kind, count=random.choice([1, 1, 3])), most=9)
 
 
-def _different(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
+def _different(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> PodGroup:
     name = random.choice([f"{GPU}/parentUUID", "resource.kubernetes.io/numaNode", f"{GPU}/uuid"])
     of = "mig.nvidia.com" if name.endswith("parentUUID") else GPU
     constraint = {"constraints": [{"requests": ["gpu"], "distinctAttribute": name}]}
-    return each(random, group, lambda: exactly(of, count=2), most=3, devices=constraint)
+    return one_claim_each(random, group, lambda: exactly(of, count=2), most=3, devices=constraint)
 
 
-def _admin(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
-    return each(random, group, lambda: exactly(GPU, adminAccess=True), most=3)
+def _admin(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> PodGroup:
+    return one_claim_each(random, group, lambda: exactly(GPU, adminAccess=True), most=3)
 
 
-def _tolerant(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
-    return each(
+def _tolerant(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> PodGroup:
+    return one_claim_each(
         random, group, lambda: exactly(GPU, tolerations=[_TOLERATION]), most=4, tolerations=[_TOLERATION]
     )  # fmt: skip
 
 
-def _extended(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
-    """GPUs as device plugins' users ask for them."""
+def _extended(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> PodGroup:
+    """GPUs requested as an extended resource, as with a device plugin."""
     amount = random.choice(["1", "1", "2", "8"])
     seed = random.random()
     pods = []
@@ -258,36 +271,36 @@ def _extended(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> 
     return pods, []
 
 
-def _selective(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
-    """Spread or neighbours that mean the pods of other groups."""
+def _selective(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> PodGroup:
+    """Topology spread or affinity that selects the pods of other groups."""
     term: Tree = {
         "labelSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["g0", "g1", group]}]},
         "topologyKey": random.choice(["kubernetes.io/hostname", "topology.kubernetes.io/zone"]),
     }
     kind = random.choice(["podAffinity", "podAntiAffinity"])
     rule = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
-    return each(random, group, lambda: exactly(GPU), most=4, affinity={kind: rule})
+    return one_claim_each(random, group, lambda: exactly(GPU), most=4, affinity={kind: rule})
 
 
-_MORE: Final[tuple[Callable[[Random, str, tuple[InstanceType, ...]], Made], ...]] = (
+_MORE: Final[tuple[Callable[[Random, str, tuple[InstanceType, ...]], PodGroup], ...]] = (
     _two_requests, _two_drivers, _two_claims, _counted, _partitions, _different, _admin, _tolerant, _extended,
     _selective,
 )  # fmt: skip
 
 
 def _workload(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> list[Tree]:
-    """A workload and its template of claims, of which nobody has made anything yet."""
+    """A workload and its claim template, of which no pod and claim exists yet."""
     pods, claims = random.choice((*GROUPS[:8], _two_requests, _counted))(random, group, catalog)
     pod, labels = pods[0], {"app": group}
     spec: Tree = {**pod["spec"], "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": group}]}
     template: Tree = {"metadata": {"labels": labels}, "spec": spec}
     count = random.randint(1, 6)
-    made: dict[str, Any] = {
+    created: dict[str, Any] = {
         "Deployment": {"replicas": count, "selector": {"matchLabels": labels}},
         "StatefulSet": {"replicas": count, "selector": {"matchLabels": labels}, "serviceName": group},
         "Job": {"parallelism": count, "completions": count, "completionMode": "Indexed"},
     }
-    kind = random.choice(list(made))
+    kind = random.choice(list(created))
     if kind == "Job":
         spec["restartPolicy"] = "Never"
     return [
@@ -301,10 +314,10 @@ def _workload(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> 
             "apiVersion": "batch/v1" if kind == "Job" else "apps/v1",
             "kind": kind,
             "metadata": {"name": group, "namespace": NAMESPACE},
-            "spec": {**made[kind], "template": template},
+            "spec": {**created[kind], "template": template},
         },
     ]
 
 
-#: Of these, what concerns one node at a time.
+#: Those that concern one node at a time.
 OF_ONE_NODE: Final = (_two_requests, _two_claims, _counted, _partitions, _extended)

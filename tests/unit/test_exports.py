@@ -43,7 +43,7 @@ def test_the_names_are_listed() -> None:
         getattr(allotment, unknown)
 
 
-def test_an_import_alone_brings_no_control_plane() -> None:
+def test_importing_the_package_does_not_import_the_control_plane() -> None:
     script = (
         "import allotment, sys; dir(allotment); print([name for name in sys.modules if name.startswith('allotment.')])"
     )

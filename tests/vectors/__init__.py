@@ -1,1 +1,1 @@
-"""Recorded answers of the real Kubernetes, and how ours are scored against them."""
+"""Recorded answers of Kubernetes, and the comparison of Allotment's answers with them."""

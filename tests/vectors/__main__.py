@@ -1,8 +1,8 @@
-"""Score recordings of the real Kubernetes: ``python -m tests.vectors SET FILE…``.
+"""Scores recordings of Kubernetes: ``python -m tests.vectors SET FILE…``.
 
 Failing cases are printed first, one line each; ``passed N of M`` is the last line. Exit status: 0 all passed, 1 some
-failed, 2 bad usage or a file that cannot be read. Any file in the format of the shared vectors will do, so that a
-fresh recording can be tried at once.
+failed, 2 bad usage or an unreadable file. Any file in the format of the shared vectors is accepted, so a new recording
+can be tried immediately.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ SETS = ("allocator", "apiserver", "cel", "validation")
 Score = Callable[[Path], Iterator[Result]]
 
 
-class Unusable(Exception):
-    """Raised when the request, or a file it names, makes no sense; its text is one line for the user."""
+class UsageError(Exception):
+    """Raised for an invalid request or an unusable file; the text is one line for the user."""
 
 
 def scorer(name: str) -> Score:
     """The scoring function of a set: ``score(path)`` in the module of that name."""
     if name not in SETS:
-        raise Unusable(f"unknown set {name!r}: expected one of {', '.join(SETS)}")
+        raise UsageError(f"unknown set {name!r}: expected one of {', '.join(SETS)}")
     score: Score = importlib.import_module(f"tests.vectors.{name}").score
     return score
 
 
 def score_file(score: Score, path: Path) -> list[Result]:
-    """Every case of one file, scored."""
+    """Score every case of a file."""
     if not path.is_file():
-        raise Unusable(f"{path}: no such file")
+        raise UsageError(f"{path}: no such file")
     try:
         results = list(score(path))
-    # A truncated or foreign file shows as one of these, depending on where the reader notices.
+    # A truncated or foreign file causes one of these, depending on where the reader notices.
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise Unusable(f"{path}: cannot be read: {error}") from error
+        raise UsageError(f"{path}: cannot be read: {error}") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise Unusable(f"{path}: not in the format of this set: {type(error).__name__}: {error}") from error
+        raise UsageError(f"{path}: not in the format of this set: {type(error).__name__}: {error}") from error
     if not results:
-        raise Unusable(f"{path}: holds no case")
+        raise UsageError(f"{path}: contains no case")
     return results
 
 
@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> int:
     try:
         score = scorer(arguments[0])
         scored = [(path, score_file(score, path)) for path in map(Path, arguments[1:])]
-    except Unusable as error:
+    except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     many = len(scored) > 1

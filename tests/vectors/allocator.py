@@ -1,9 +1,10 @@
-"""Score answers of the real allocator, recorded in the format of ``shared/vectors/allocator`` (its README is the rule).
+"""Scores answers of the real allocator, recorded in the format of ``shared/vectors/allocator`` (see its README).
 
-A case passes if our answer is upstream's, or one that upstream gives with one of its listed defects repaired. A case
-that lists any also passes with the answer of the plain `reference` with *all* of them repaired: where two defects act
-together, repairing one of them gives an answer that is still wrong, and no other was recorded. The reference is held to
-the same recordings, in answers and in steps, with its defects and with each of them repaired (``test_reference.py``).
+A case passes if Allotment's answer is upstream's, or one that upstream gives with one of its listed defects repaired. A
+case that lists any also passes with the answer of the plain `reference` with *all* of them repaired: where two defects
+interact, repairing one of them gives an answer that is still wrong, and no other was recorded. The reference is tested
+with the same recordings, in answers and in steps, with its defects and with each of them repaired
+(``test_reference.py``).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from allotment.model.resource import (
 from tests.vectors import reference
 from tests.vectors.result import Result
 
-#: The vectors' feature names and the gates that stand for them.
+#: The vectors' feature names and the corresponding gates.
 GATES = {
     "adminAccess": "DRAAdminAccess",
     "consumableCapacity": "DRAConsumableCapacity",
@@ -42,17 +43,17 @@ GATES = {
     "prioritizedList": "DRAPrioritizedList",
 }
 
-#: The answers of Kubernetes 1.37.2 to the random cases to which it answers differently than 1.36.2.
-LATER = Path(__file__).parent / "data" / "allocator-random-1.37.2.jsonl.gz"
+#: The answers of Kubernetes 1.37.2 to the random cases that it answers differently from 1.36.2.
+ANSWERS_1_37 = Path(__file__).parent / "data" / "allocator-random-1.37.2.jsonl.gz"
 
-#: Steps that the reference may take for a case; where two defects act together in ours it takes some hundred.
+#: Limit of the reference's steps for a case; where two defects interact, Allotment needs some hundred.
 REPAIRED_STEPS = 200_000
 
 Json = dict[str, Any]
 
 
 def cases(path: Path) -> Iterator[Json]:
-    """The cases of a file, packed or not."""
+    """The cases of a file, compressed or not."""
     with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
         for line in lines:
             if line.strip():
@@ -60,22 +61,22 @@ def cases(path: Path) -> Iterator[Json]:
 
 
 def score(path: Path, kube: str = "1.36") -> Iterator[Result]:
-    """Compare our answers with the recorded ones.
+    """Compare Allotment's answers with the recorded ones.
 
-    Where a case lists what upstream answers with a defect repaired, the answer with all of them repaired counts, too:
-    that of Kubernetes 1.37.2, which has none of them left, and that of the reference. For ``kube="1.37"`` the answers
-    of 1.37.2 count, where they differ.
+    Where a case lists upstream's answers with a defect repaired, the answer with all of them repaired counts, too: that
+    of Kubernetes 1.37.2, which has none of them, and that of the reference. For ``kube="1.37"`` the answers of 1.37.2
+    count where they differ.
     """
-    later = {record["name"]: record for record in cases(LATER)}
+    later = {record["name"]: record for record in cases(ANSWERS_1_37)}
     for case in cases(path):
         known = later.get(case["name"])
         found = answer(case, kube)
         if kube == "1.37":
             problems = [difference(found, known or recorded(case))]
         else:
-            problems = [difference(found, wanted) for wanted in (recorded(case), *case["quirks"])]
+            problems = [difference(found, expected) for expected in (recorded(case), *case["quirks"])]
             if known is not None and case["quirks"]:
-                # The entries of a claim's configuration are another matter: 1.37 writes them differently.
+                # The entries of a claim's configuration are not compared: 1.37 writes them differently.
                 problems.append(difference(found, known, parts=("results", "nodeSelector")))
             if "" not in problems and case["quirks"] and found == _repaired(case, kube):
                 problems.append("")
@@ -83,13 +84,13 @@ def score(path: Path, kube: str = "1.36") -> Iterator[Result]:
 
 
 def answer(case: Json, kube: str = "1.36") -> Outcome:
-    """Our answer to a case."""
+    """Allotment's answer to a case."""
     allocator = Allocator(inventory(case, kube), share_id=lambda: reference.SHARE_ID)
     return allocator.allocate(case["node"]["metadata"]["name"], claims(case))
 
 
 def recorded(case: Json) -> Json:
-    """What 1.36.2 answered."""
+    """The answer of 1.36.2."""
     return {
         "outcome": case["outcome"],
         "results": case["expectedResults"],
@@ -99,7 +100,7 @@ def recorded(case: Json) -> Json:
 
 
 def _repaired(case: Json, kube: str) -> Outcome | None:
-    """The answer without any of upstream's defects, ``None`` if finding it would take too long."""
+    """The answer without any of upstream's defects, ``None`` if the search takes too long."""
     try:
         node = case["node"]["metadata"]["name"]
         return reference.allocate(inventory(case, kube), node, claims(case), limit=REPAIRED_STEPS).outcome
@@ -114,10 +115,10 @@ def claims(case: Json) -> tuple[ResourceClaim, ...]:
 
 
 def inventory(case: Json, kube: str = "1.36") -> Inventory:
-    """The state in which the case is set."""
+    """The cluster state of the case."""
     gates = {GATES[name]: on for name, on in case["features"].items()}
     metadata = case["node"]["metadata"]
-    made = Inventory.of(
+    created = Inventory.of(
         Features(kube, gates),
         nodes=[(metadata["name"], metadata.get("labels", {}))],
         slices=_read(_uniquely_named(case["slices"]), tuple[ResourceSlice, ...]),
@@ -127,12 +128,12 @@ def inventory(case: Json, kube: str = "1.36") -> Inventory:
     if not case["allocatedClaims"]:
         for number, result in enumerate(_given_state(case)):
             allocation = AllocationResult(devices=DeviceAllocationResult(results=(result,)))
-            made.allocate(ObjectKey("", f"given-{number}"), allocation)
-    return made
+            created.allocate(ObjectKey("", f"given-{number}"), allocation)
+    return created
 
 
 def _given_state(case: Json) -> Iterator[DeviceRequestAllocationResult]:
-    """Results that make up the state of a case that gives no claims but what they hold."""
+    """Allocation results for the state of a case that lists allocated devices and no claims."""
     for device in case["allocatedDevices"]:
         yield _read(device, DeviceRequestAllocationResult)
     for share in case["allocatedSharedDeviceIDs"]:
@@ -142,7 +143,7 @@ def _given_state(case: Json) -> Iterator[DeviceRequestAllocationResult]:
 
 
 def _uniquely_named(slices: list[Json]) -> list[Json]:
-    """Upstream's table repeats slice names, which no cluster can have; number them without changing their order."""
+    """Upstream's table repeats slice names, which is impossible in a cluster; number them in the same order."""
     names = [s["metadata"].get("name", "") for s in slices]
     if len(set(names)) == len(names):
         return slices
@@ -163,29 +164,29 @@ def _read(data: Any, type_: Any) -> Any:
 
 
 def difference(found: Outcome, wanted: Json, parts: tuple[str, ...] = ("results", "config", "nodeSelector")) -> str:
-    """What is wrong with an answer, in one line; empty if nothing is."""
+    """The first error in an answer, in one line; empty if there is none."""
     outcome = wanted["outcome"]
-    said = _said(found)
+    text = _text(found)
     if outcome == "error":
         if not isinstance(found, Aborted):
-            return f"expected error {wanted['error']!r}, found {said}"
+            return f"expected error {wanted['error']!r}, found {text}"
         if found.fatal != wanted.get("fatal", True):
-            return f"expected fatal={wanted['fatal']}, found {said}"
-        return "" if (wanted["error"] or "") in found.text else f"expected error {wanted['error']!r}, found {said}"
+            return f"expected fatal={wanted['fatal']}, found {text}"
+        return "" if (wanted["error"] or "") in found.text else f"expected error {wanted['error']!r}, found {text}"
     if outcome == "unschedulable":
-        return "" if isinstance(found, Unfit) else f"expected unschedulable, found {said}"
+        return "" if isinstance(found, Unfit) else f"expected unschedulable, found {text}"
     if outcome != "allocated" or not isinstance(found, Allocated):
-        return f"expected {outcome} {_named(wanted['results'] or [])}, found {said}"
-    ours = [_comparable(json.loads(msgspec.json.encode(r, enc_hook=str))) for r in found.results]
-    theirs = [_comparable(r) for r in wanted["results"]]
-    for number, (our, their) in enumerate(zip(ours, theirs, strict=True)):
+        return f"expected {outcome} {_named(wanted['results'] or [])}, found {text}"
+    actual = [_comparable(json.loads(msgspec.json.encode(r, enc_hook=str))) for r in found.results]
+    expected = [_comparable(r) for r in wanted["results"]]
+    for number, (our, their) in enumerate(zip(actual, expected, strict=True)):
         for part in parts:
             if our[part] != their[part]:
                 return f"claim {number}: {part}: expected {their[part]}, found {our[part]}"
     return ""
 
 
-def _said(outcome: Outcome) -> str:
+def _text(outcome: Outcome) -> str:
     if isinstance(outcome, Allocated):
         return f"allocated {_named([json.loads(msgspec.json.encode(r, enc_hook=str)) for r in outcome.results])}"
     if isinstance(outcome, Unfit):

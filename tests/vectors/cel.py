@@ -1,7 +1,7 @@
-"""Score recordings of CEL answers; the README of the shared vectors describes the four kinds of files.
+"""Scores recordings of CEL answers; the README of the shared vectors describes the four kinds of files.
 
-A case passes when outcome, error text, output type, estimated and actual cost are those of upstream; of syntax errors
-only line, column and kind are compared, and where upstream's result or cost hangs on the order of a Go map, not at all.
+A case passes when outcome, error text, output type, estimated and actual cost are upstream's; of syntax errors only
+line, column and kind are compared, and results and costs that depend on the order of a Go map are not.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ Case = Mapping[str, Any]
 
 
 def score(path: Path) -> Iterator[Result]:
-    """Every case of a file, compared."""
+    """Compare every case of a file."""
     opener: Callable[..., Any] = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8") as lines:
         for line in lines:
@@ -90,7 +90,7 @@ def _compare(case: Case) -> list[str]:
 
 
 def _differs(what: str, wanted: object, found: object) -> list[str]:
-    return [] if wanted == found else [f"{what}: wanted {wanted!r}, found {found!r}"]
+    return [] if wanted == found else [f"{what}: expected {wanted!r}, found {found!r}"]
 
 
 # --- devices and typed values ------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def _typed_special(value: Value) -> Any:
 
 
 def _normal(recorded: Any) -> Any:
-    """A recorded value with what is not compared left out."""
+    """A recorded value without the parts that are not compared."""
     if not isinstance(recorded, dict):
         return recorded
     match recorded["t"]:
@@ -192,14 +192,14 @@ def _normal(recorded: Any) -> Any:
 
 
 def _nano(text: str) -> int:
-    """The value that a recorded quantity spells; parsing would cap large binary ones, which only sums can reach."""
+    """The value of a recorded quantity; parsing would cap large binary ones, which only sums can reach."""
     if binary := re.fullmatch(r"(-?[0-9]+)([KMGTPE])i", text):
         return int(binary[1]) * int(1024 ** ("KMGTPE".index(binary[2]) + 1)) * 10**9
     return Quantity.parse(text).nano
 
 
 def untyped(recorded: Any) -> Value:
-    """A value from the notation of the recordings."""
+    """Convert a value from the notation of the recordings."""
     v = recorded.get("v")
     match recorded["t"]:
         case "null":
@@ -266,7 +266,7 @@ def _recorded(case: Case, expect: Case) -> list[str]:
             problems += _differs("compile error type", expect["compileErrorType"], kind)
         return problems
     if "upstreamPanics" in expect or "compileError" in expect:
-        return [f"compiled; wanted {expect.get('compileError', 'any compile error')!r}"]
+        return [f"compiled; expected {expect.get('compileError', 'any compile error')!r}"]
     problems = _differs("output type", expect["outputType"], str(checked.output_type))
     estimated = estimated or estimate(checked)
     problems += _differs("estimated cost", expect["estimatedCost"], estimated[1])
@@ -316,11 +316,13 @@ def _api(case: Case, expect: Case) -> list[str]:
     chosen = DeviceSelector(cel=CELDeviceSelector(expression=case["expression"]))
     given = DeviceClass(metadata=ObjectMeta(name="test"), spec=DeviceClassSpec(selectors=(chosen,)))
     found = device_class(given, validation_context(features))
-    return _differs("errors", [_loose(e["text"]) for e in expect["apiErrors"]], [_loose(str(e)) for e in found])
+    return _differs(
+        "errors", [_syntax_position(e["text"]) for e in expect["apiErrors"]], [_syntax_position(str(e)) for e in found]
+    )
 
 
-def _loose(text: str) -> str:
-    """Of a syntax error, what is compared."""
+def _syntax_position(text: str) -> str:
+    """The compared parts of a syntax error."""
     found = re.search(r"ERROR: <input>:-?\d+:-?\d+: Syntax error:", text)
     return text if found is None else text[: found.end()]
 
@@ -381,7 +383,7 @@ def _declared(functions: Sequence[Case]) -> list[tuple[str, Overload]]:
 def _conformance(case: Case) -> list[str]:
     expect = case["dra"]
     names = list(case["bindings"])
-    # A name that is not bound is declared all the same, but never one that the grammar keeps for itself.
+    # An unbound name is declared as well, unless the grammar reserves it.
     variables = {name: _type(t) for name, t in case["type_env"].items()}
     base = declare_environment("1.36", "stored", True, True)
     env = base.extended(variables, _declared(case.get("function_decls", ())), case.get("container", ""))
@@ -399,7 +401,7 @@ def _conformance(case: Case) -> list[str]:
             return _differs("program error", expect.get("programError"), problem)
         return _differs_compile(expect.get("compileError"), text)
     if "compileError" in expect or "programError" in expect:
-        return [f"compiled; wanted {expect.get('compileError', expect.get('programError'))!r}"]
+        return [f"compiled; expected {expect.get('compileError', expect.get('programError'))!r}"]
     problems = _differs("output type", expect["outputType"], str(checked.output_type))
     values = [untyped(case["bindings"][name]) for name in names]
     device = DeviceVariable("", Device(), True)
@@ -409,13 +411,13 @@ def _conformance(case: Case) -> list[str]:
     return problems + _outcome(_without_node_ids(expect), _without_node_ids_found(found), False)
 
 
-#: Costs that hang on the order in which upstream happened to go through a map.
+#: Costs that depend on the order in which upstream iterated over a map.
 _ORDER_OF_A_MAP = frozenset({"map_key", "error"})
 _NODE_ID = re.compile(r"^(no such overload: \w+) \d+$")
 
 
 def _without_node_ids(expect: Case) -> Case:
-    """An unimplemented function of three arguments is named with upstream's internal number of the call."""
+    """The error for a missing function of three arguments contains upstream's internal number of the call."""
     return {**expect, "error": _NODE_ID.sub(r"\1", expect["error"])} if "error" in expect else expect
 
 

@@ -1,13 +1,14 @@
-"""Recorded cases that we answer differently on purpose, each with its reason. The scores test holds this list exact."""
+"""Recorded cases that Allotment answers differently on purpose, with the reason. The score test keeps this list
+exact."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 _NO_KEYS = "service account tokens are sealed with a secret of the lab's own: there is no public key to publish"
-_NO_COMPONENTS = "component statuses (deprecated since 1.19) are not served: a lab is one process and has no components"
+_NO_COMPONENTS = "component statuses (deprecated since 1.19) are not served: a lab is one process without components"
 
-#: set -> file name -> case name -> why our answer differs.
+#: set -> file name -> case name -> the reason for the difference.
 EXCEPTIONS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "apiserver": {
         "10-discovery.jsonl.gz": {
@@ -31,7 +32,7 @@ EXCEPTIONS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
         },
         "60-scheduler-flows.jsonl.gz": {
             "taint NoSchedule on T4 by rule": (
-                "a defect of 1.36.2's scheduler, mended in 1.36.3: it does not see DeviceTaintRules, and places the pod"
+                "a defect of 1.36.2's scheduler, fixed in 1.36.3: it ignores DeviceTaintRules and places the pod"
             )
         },
     }

@@ -1,13 +1,13 @@
-"""The allocator of Kubernetes 1.36.2 in its plainest form: every branch is walked, nothing is foreseen or left out.
+"""The allocator of Kubernetes 1.36.2 in its plainest form: it visits every branch and uses no shortcuts.
 
-It stands between the recordings and the engine. With all of upstream's known ``DEFECTS`` it gives the recorded answers,
-in the recorded number of steps; with one repaired it gives what was recorded for that repair; with none it says what a
-correct search answers, which for two defects that act together nobody has recorded. Against that the engine, which
-leaves out most of the walk, is held: on the vectors and on scenarios made up by the dozen.
+It connects the recordings and the engine. With all of upstream's known ``DEFECTS`` it gives the recorded answers, in
+the recorded number of steps; with one repaired it gives the recorded answer of that repair; with none it gives the
+answer of a correct search, which was not recorded for two defects that interact. The engine, which skips most of the
+search, is compared with it, on the vectors and on generated scenarios.
 
-What comes before the search (pools and their order, compiled selectors) and after it (assembled results) is the
-engine's own; the recordings cover it. Everything in between is written anew here, and nothing for speed; in
-one file, long as it is, so that the whole of it can be read beside upstream's.
+The steps before the search (pools and their order, compiled selectors) and after it (assembled results) are the
+engine's own; the recordings cover them. Everything in between is written separately, without optimizations, and in one
+long file, so that it can be compared with upstream's as a whole.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from allotment.model.quantity import Quantity
 from allotment.model.resource import DeviceAttribute, DeviceCapacity, ResourceClaim
 
 COUNTER_ROLLBACK: Final = "counter-rollback"
-"""Counters stay booked for a candidate that a taint or constraint refuses, and for a share that is taken back."""
+"""Counters stay consumed by a candidate that a taint or constraint rejects, and by a share that is released."""
 COUNTER_POOL_KEY: Final = "counter-pool-key"
-"""Counters are booked under the pool's name alone, so that drivers with pools of one name share them."""
+"""Counters are keyed by the pool's name alone, so that drivers with pools of one name share them."""
 LIST_MATCH: Final = "list-match-intersection"
-"""matchAttribute: what lists have in common is not widened again when a device is taken back."""
+"""matchAttribute: the intersection of lists is not widened again when a device is released."""
 DISTINCT: Final = "distinct-per-device"
-"""distinctAttribute: of each request only the last device is remembered, and forgotten with any that is taken back."""
+"""distinctAttribute: only the last device of each request is stored, and removed with any that is released."""
 CAPACITY_ROLLBACK: Final = "capacity-rollback"
-"""Constraints go on counting a shared device that was refused because it turned out to be full."""
+"""Constraints still count a shared device that was rejected for lack of capacity."""
 DEFECTS: Final = frozenset({COUNTER_ROLLBACK, COUNTER_POOL_KEY, LIST_MATCH, DISTINCT, CAPACITY_ROLLBACK})
-LISTS_UNTOLD: Final = "lists-untold"
-"""Not the allocator's, but of whoever calls it: kube-scheduler 1.36 never says that DRAListTypeAttributes is on."""
+LISTS_NOT_ENABLED: Final = "lists-untold"
+"""A defect of the caller: kube-scheduler 1.36 never enables DRAListTypeAttributes in the allocator."""
 
-#: What every share is called; the recordings compare its presence only.
+#: The ID of every share; the recordings compare only its presence.
 SHARE_ID: Final = "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa"
 _DEVICES_PER_CLAIM: Final = 32
 _WHOLE: Final = 10**9
@@ -61,7 +61,7 @@ class TooLong(Exception):
 
 
 class _Stopped(Exception):
-    """A fatal error: the search ends here."""
+    """A fatal error, which ends the search."""
 
     def __init__(self, stop: Stop) -> None:
         self.stop = stop
@@ -78,7 +78,7 @@ def allocate(
     defects: frozenset[str] = frozenset(),
     limit: int = 1_000_000,
 ) -> Answer:
-    """The answer for these claims on this node, given by a search with these defects within this many steps."""
+    """The answer for these claims on this node, from a search with these defects within this many steps."""
     shape = ClaimCompiler(inventory.features).shape(tuple(claims), inventory.classes)
     view = inventory.view(node)
     if view.failure:
@@ -106,7 +106,7 @@ _Value = frozenset[tuple[str, object]]
 
 
 def _value(record: DeviceRecord, attribute: str, lists: bool) -> _Value | None:
-    """The elements of a device's attribute: none if it is a list and lists are off; ``None`` if it is absent."""
+    """The elements of a device's attribute: empty if it is a list and lists are off; ``None`` if it is absent."""
     found = record.device.attributes.get(attribute)
     domain, _, name = attribute.partition("/")
     if found is None and domain == record.id.driver:
@@ -129,7 +129,7 @@ def _elements(value: DeviceAttribute, lists: bool) -> _Value:
 
 
 class _Match:
-    """What the values of the chosen devices have in common must not be empty."""
+    """The intersection of the chosen devices' values must not be empty."""
 
     def __init__(self, forgets: bool) -> None:
         self._forgets = forgets
@@ -183,7 +183,7 @@ class _DistinctByRequest:
 
 
 def _drop(chosen: list[tuple[int, _Value]], slot: int) -> None:
-    """Forget the latest entry of a device."""
+    """Remove the latest entry of a device."""
     for place in reversed(range(len(chosen))):
         if chosen[place][0] == slot:
             del chosen[place]
@@ -196,7 +196,7 @@ _Amounts = dict[tuple[str, str], int]
 
 
 class _Counters:
-    """What the pools' counters hold, and what this attempt has drawn from them; amounts in nano."""
+    """The pools' counters, and what this attempt has consumed of them; amounts in nano."""
 
     def __init__(self, inventory: Inventory, by_name: bool) -> None:
         self._inventory = inventory
@@ -205,7 +205,7 @@ class _Counters:
         self._drawn: dict[PoolID | str, _Amounts] = {}
 
     def take(self, pool: Pool, record: DeviceRecord) -> bool:
-        """Draw what the device takes; not if then any counter of the pool is overdrawn, be it another one."""
+        """Consume the device's counters, unless any counter of the pool would be overdrawn."""
         key = pool.id.pool if self._by_name else pool.id
         if key not in self._held:
             self._held[key] = self._before(pool)
@@ -213,10 +213,10 @@ class _Counters:
         drawn = self._drawn[key]
         if all(drawn.get(counter, 0) <= amount for counter, amount in self._held[key].items()):
             return True
-        self.give_back(pool, record)
+        self.release(pool, record)
         return False
 
-    def give_back(self, pool: Pool, record: DeviceRecord) -> None:
+    def release(self, pool: Pool, record: DeviceRecord) -> None:
         self._book(pool, record, -1)
 
     def _book(self, pool: Pool, record: DeviceRecord, times: int) -> None:
@@ -226,8 +226,8 @@ class _Counters:
             drawn[counter] = drawn.get(counter, 0) + times * use.amount
 
     def _before(self, pool: Pool) -> _Amounts:
-        """What allocated devices of the pool, here and elsewhere, have left."""
-        left = {
+        """The counters that allocated devices of the pool, on this node and others, leave."""
+        remaining = {
             (name, counter): amount.value.nano
             for name, counter_set in pool.counter_sets.items()
             for counter, amount in counter_set.counters.items()
@@ -235,15 +235,15 @@ class _Counters:
         for record in (r for s in (*pool.slices, *pool.other_slices) for r in self._inventory.records(s)):
             if self._inventory.usage.is_allocated(record.id):
                 for use in record.traits.counters:
-                    left[use.counter_set, use.counter] -= use.amount
-        return left
+                    remaining[use.counter_set, use.counter] -= use.amount
+        return remaining
 
 
 # --- capacity --------------------------------------------------------------------------------------------------------
 
 
 def _consumed(record: DeviceRecord, requests: Mapping[str, Quantity]) -> dict[str, int] | None:
-    """What an allocation takes of each capacity, in nano; ``None`` if the device can never serve the request."""
+    """The consumed amount of each capacity, in nano; ``None`` if the device can never serve the request."""
     if requests.keys() - record.device.capacity.keys():
         return None
     taken = {}
@@ -291,7 +291,7 @@ def _valid(amount: int, capacity: DeviceCapacity) -> bool:
 
 
 class _Search:
-    """One attempt. A slot is the place of a device in the order in which devices are tried."""
+    """One attempt. A slot is the index of a device in the order in which devices are tried."""
 
     def __init__(
         self, inventory: Inventory, view: NodeView, shape: ClaimShape, defects: frozenset[str], limit: int
@@ -304,7 +304,7 @@ class _Search:
         self._pools = [pool for pool in view.pools for s in pool.slices for _ in inventory.records(s)]
         self._usage = inventory.usage
         enabled = inventory.features.enabled
-        self._lists = enabled("DRAListTypeAttributes") and LISTS_UNTOLD not in defects
+        self._lists = enabled("DRAListTypeAttributes") and LISTS_NOT_ENABLED not in defects
         self._binding = enabled("DRADeviceBindingConditions")
         self._partitions = enabled("DRAPartitionableDevices")
         self._taints = enabled("DRADeviceTaints")
@@ -332,7 +332,7 @@ class _Search:
         return NoFit(any(pool.status is PoolStatus.INVALID for pool in self._view.pools))
 
     def _prepare(self) -> None:
-        """What is wrong with the claims, and what ``All`` means; the first problem ends the attempt."""
+        """Validate the claims and expand ``All``; the first error ends the attempt."""
         for number, claim in enumerate(self._shape.claims):
             least = 0
             for request in claim.requests:
@@ -340,34 +340,36 @@ class _Search:
                     raise _Stopped(
                         Stop(request.problem.cause, number, request.subrequests[0].number, problem=request.problem)
                     )
-                for ask in request.subrequests:
-                    if ask.problem is not None:
-                        raise _Stopped(Stop(ask.problem.cause, number, ask.number, problem=ask.problem))
-                    if ask.all:
-                        self._listed[ask.number] = list(self._list(ask))
+                for subrequest in request.subrequests:
+                    if subrequest.problem is not None:
+                        raise _Stopped(
+                            Stop(subrequest.problem.cause, number, subrequest.number, problem=subrequest.problem)
+                        )
+                    if subrequest.all:
+                        self._listed[subrequest.number] = list(self._list(subrequest))
                 least += min(map(self._wanted, request.subrequests))
             if least > _DEVICES_PER_CLAIM:
                 raise _Stopped(Stop(AbortCause.TOO_MANY_DEVICES, number, devices=least))
             if claim.problem is not None:
                 raise _Stopped(Stop(claim.problem.cause, number, problem=claim.problem))
 
-    def _list(self, ask: Subrequest) -> Iterator[int]:
+    def _list(self, subrequest: Subrequest) -> Iterator[int]:
         for number, pool in enumerate(self._view.pools):
             if pool.status is not PoolStatus.USABLE:
                 updating = pool.status is PoolStatus.INCOMPLETE
                 cause = AbortCause.POOL_INCOMPLETE if updating else AbortCause.POOL_INVALID
-                raise _Stopped(Stop(cause, ask.claim, ask.number, pool=number))
+                raise _Stopped(Stop(cause, subrequest.claim, subrequest.number, pool=number))
             for slot in range(len(self._records)):
-                if self._pools[slot] is pool and self._selects(ask, slot) and self._has_room(ask, slot):
+                if self._pools[slot] is pool and self._selects(subrequest, slot) and self._has_room(subrequest, slot):
                     yield slot
 
-    def _wanted(self, ask: Subrequest) -> int:
-        return len(self._listed[ask.number]) if ask.all else ask.device_count
+    def _wanted(self, subrequest: Subrequest) -> int:
+        return len(self._listed[subrequest.number]) if subrequest.all else subrequest.device_count
 
     def _satisfy(
-        self, claim: int, request: int, ask: Subrequest | None = None, position: int = 0, start: int = 0
+        self, claim: int, request: int, subrequest: Subrequest | None = None, position: int = 0, start: int = 0
     ) -> bool:
-        """Find a device for a place in a request, and for all places, requests and claims after it."""
+        """Find a device for a position in a request, and for all positions, requests and claims after it."""
         self.steps += 1
         if self.steps > self._limit:
             raise TooLong
@@ -379,47 +381,51 @@ class _Search:
                 return self._satisfy(claim + 1, 0)
             except _Exceeded:
                 return False
-        if ask is None and requests[request].is_prioritized_list:
+        if subrequest is None and requests[request].is_prioritized_list:
             return self._first_available(claim, request, requests[request].subrequests)
-        ask = ask or requests[request].subrequests[0]
-        wanted = self._wanted(ask)
-        if ask.all and not wanted:
+        subrequest = subrequest or requests[request].subrequests[0]
+        expected = self._wanted(subrequest)
+        if subrequest.all and not expected:
             return False
-        if position >= wanted:
+        if position >= expected:
             return self._satisfy(claim, request + 1)
-        if len(self._picks[claim]) + wanted - position > _DEVICES_PER_CLAIM:
+        if len(self._picks[claim]) + expected - position > _DEVICES_PER_CLAIM:
             raise _Exceeded
-        if ask.all:
-            return self._try(claim, request, ask, position, self._listed[ask.number][position])
+        if subrequest.all:
+            return self._try(claim, request, subrequest, position, self._listed[subrequest.number][position])
         for slot in range(start, len(self._records)):
-            # Devices in use are passed by before their selectors are evaluated, which may fail.
-            if self._in_use(ask, slot) or not self._selects(ask, slot) or not self._has_room(ask, slot):
+            # Devices in use are skipped before their selectors are evaluated, which may fail.
+            if (
+                self._in_use(subrequest, slot)
+                or not self._selects(subrequest, slot)
+                or not self._has_room(subrequest, slot)
+            ):
                 continue
-            if self._try(claim, request, ask, position, slot):
+            if self._try(claim, request, subrequest, position, slot):
                 return True
         return False
 
-    def _first_available(self, claim: int, request: int, asks: tuple[Subrequest, ...]) -> bool:
+    def _first_available(self, claim: int, request: int, subrequests: tuple[Subrequest, ...]) -> bool:
         all_exceeded = True
-        for ask in asks:
+        for subrequest in subrequests:
             try:
-                found = self._satisfy(claim, request, ask)
+                found = self._satisfy(claim, request, subrequest)
             except _Exceeded:
                 continue
             if found:
-                self._chosen[claim][request] = ask.number
+                self._chosen[claim][request] = subrequest.number
                 return True
             all_exceeded = False
         if all_exceeded:
             raise _Exceeded
         return False
 
-    def _try(self, claim: int, request: int, ask: Subrequest, position: int, slot: int) -> bool:
-        take_back = self._take(ask, slot)
+    def _try(self, claim: int, request: int, subrequest: Subrequest, position: int, slot: int) -> bool:
+        take_back = self._take(subrequest, slot)
         if take_back is None:
             return False
         try:
-            found = self._satisfy(claim, request, ask, position + 1, slot + 1)
+            found = self._satisfy(claim, request, subrequest, position + 1, slot + 1)
         except _Exceeded:
             take_back()
             raise
@@ -429,24 +435,24 @@ class _Search:
 
     # --- one device ----------------------------------------------------------------------------------------------
 
-    def _in_use(self, ask: Subrequest, slot: int) -> bool:
+    def _in_use(self, subrequest: Subrequest, slot: int) -> bool:
         taken_by = self._taken.get(slot, ())
-        if ask.admin:
-            return ask.claim in taken_by
+        if subrequest.admin:
+            return subrequest.claim in taken_by
         return self._records[slot].id in self._usage.exclusive or bool(taken_by)
 
-    def _selects(self, ask: Subrequest, slot: int) -> bool:
-        if (ask.number, slot) not in self._selected:
-            self._selected[ask.number, slot] = self._evaluates(ask, slot)
-        return self._selected[ask.number, slot]
+    def _selects(self, subrequest: Subrequest, slot: int) -> bool:
+        if (subrequest.number, slot) not in self._selected:
+            self._selected[subrequest.number, slot] = self._evaluates(subrequest, slot)
+        return self._selected[subrequest.number, slot]
 
-    def _evaluates(self, ask: Subrequest, slot: int) -> bool:
+    def _evaluates(self, subrequest: Subrequest, slot: int) -> bool:
         record = self._records[slot]
         device = record.device
         if device.binding_conditions and not self._binding:
             return False
-        for selector in ask.selectors:
-            failure = Stop(AbortCause.SELECTOR, ask.claim, ask.number, slot)
+        for selector in subrequest.selectors:
+            failure = Stop(AbortCause.SELECTOR, subrequest.claim, subrequest.number, slot)
             if isinstance(selector.compiled, CompileError):
                 raise _Stopped(failure)
             try:
@@ -458,39 +464,39 @@ class _Search:
             return True
         return reaches(self._view.node, device.node_name, device.all_nodes, device.node_selector)
 
-    def _has_room(self, ask: Subrequest, slot: int) -> bool:
+    def _has_room(self, subrequest: Subrequest, slot: int) -> bool:
         if not self._capacity:
             return True
         record = self._records[slot]
-        wanted = _consumed(record, ask.capacity or {})
-        if wanted is None:
+        expected = _consumed(record, subrequest.capacity or {})
+        if expected is None:
             return False
         before = self._usage.consumed.get(record.id, {})
         shares = self._shares.get(slot, ())
         return all(
             before.get(name, 0) + sum(share.get(name, 0) for share in shares) + amount
             <= record.device.capacity[name].value.nano
-            for name, amount in wanted.items()
+            for name, amount in expected.items()
         )
 
-    def _tainted(self, ask: Subrequest, record: DeviceRecord) -> bool:
+    def _tainted(self, subrequest: Subrequest, record: DeviceRecord) -> bool:
         return self._taints and not all(
             any(
                 t.effect in ("", taint.effect)
                 and t.key in ("", taint.key)
                 and (t.operator == "Exists" or (t.operator in ("", "Equal") and t.value == taint.value))
-                for t in ask.tolerations
+                for t in subrequest.tolerations
             )
             for taint in record.traits.taints
             if taint.effect in ("NoSchedule", "NoExecute")
         )
 
-    def _take(self, ask: Subrequest, slot: int) -> Callable[[], None] | None:
-        """Take a device and say how to take it back, or ``None`` if something is in the way."""
+    def _take(self, subrequest: Subrequest, slot: int) -> Callable[[], None] | None:
+        """Allocate a device and return the function that releases it, or ``None`` if that is not possible."""
         record, pool, shareable = self._records[slot], self._pools[slot], self._records[slot].traits.shareable
-        if self._in_use(ask, slot) or (record.traits.counters and not self._partitions):
+        if self._in_use(subrequest, slot) or (record.traits.counters and not self._partitions):
             return None
-        # A shared device draws from its counters once, as long as its capacity is in use.
+        # A shared device consumes its counters once, as long as its capacity is in use.
         drawing = bool(record.traits.counters) and not (
             shareable and (record.id in self._usage.consumed or slot in self._shares)
         )
@@ -499,52 +505,53 @@ class _Search:
 
         def give_counters_back() -> None:
             if drawing and COUNTER_ROLLBACK not in self._defects:
-                self._counters.give_back(pool, record)
+                self._counters.release(pool, record)
 
-        if self._tainted(ask, record):
+        if self._tainted(subrequest, record):
             give_counters_back()
             return None
         bound: list[int] = []
-        for number in ask.constraints:
+        for number in subrequest.constraints:
             value = _value(record, self._shape.constraints[number].attribute, self._lists)
-            if value is None or not self._constraints[number].add(ask.main, slot, value):
-                if ask.all:
-                    raise _Stopped(Stop(AbortCause.CONSTRAINT_WITH_ALL, ask.claim, ask.number, slot))
-                self._unbind(ask, slot, bound)
+            if value is None or not self._constraints[number].add(subrequest.main, slot, value):
+                if subrequest.all:
+                    raise _Stopped(Stop(AbortCause.CONSTRAINT_WITH_ALL, subrequest.claim, subrequest.number, slot))
+                self._unbind(subrequest, slot, bound)
                 give_counters_back()
                 return None
             bound.append(number)
-        if not self._has_room(ask, slot):
+        if not self._has_room(subrequest, slot):
             if CAPACITY_ROLLBACK not in self._defects:
-                self._unbind(ask, slot, bound)
+                self._unbind(subrequest, slot, bound)
             give_counters_back()
             return None
-        consumed = (_consumed(record, ask.capacity or {}) or {}) if shareable else {}
+        consumed = (_consumed(record, subrequest.capacity or {}) or {}) if shareable else {}
         if shareable:
             self._shares.setdefault(slot, []).append(consumed)
         else:
-            self._taken.setdefault(slot, set()).add(ask.claim)
-        self._picks[ask.claim].append(Pick(ask.number, slot))
+            self._taken.setdefault(slot, set()).add(subrequest.claim)
+        self._picks[subrequest.claim].append(Pick(subrequest.number, slot))
 
         def take_back() -> None:
-            self._picks[ask.claim].pop()
-            self._unbind(ask, slot, bound)
+            self._picks[subrequest.claim].pop()
+            self._unbind(subrequest, slot, bound)
             if shareable:
-                self._take_share_back(slot, consumed)
+                self._release_share(slot, consumed)
                 give_counters_back()
             else:
-                self._taken[slot].discard(ask.claim)
+                self._taken[slot].discard(subrequest.claim)
                 if drawing:
-                    self._counters.give_back(pool, record)
+                    self._counters.release(pool, record)
 
         return take_back
 
-    def _unbind(self, ask: Subrequest, slot: int, bound: list[int]) -> None:
+    def _unbind(self, subrequest: Subrequest, slot: int, bound: list[int]) -> None:
         for number in bound:
-            self._constraints[number].remove(ask.main, slot)
+            self._constraints[number].remove(subrequest.main, slot)
 
-    def _take_share_back(self, slot: int, consumed: dict[str, int]) -> None:
-        """With its defect, upstream takes a share without amounts for none, and one that has none it never ends."""
+    def _release_share(self, slot: int, consumed: dict[str, int]) -> None:
+        """With its defect, upstream ignores a share without amounts, and never ends a share of a device without
+        capacity."""
         if COUNTER_ROLLBACK not in self._defects:
             shares = self._shares[slot]
             shares.pop()

@@ -1,4 +1,4 @@
-"""The shape in which every vector set reports: one ``Result`` per recorded case."""
+"""The result type of all vector sets: one ``Result`` per recorded case."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 
 class Result(NamedTuple):
-    """One recorded case compared with our answer."""
+    """The comparison of one recorded case with Allotment's answer."""
 
     name: str
     """The case's name, unique in its file."""
     passed: bool
     detail: str
-    """One line: what was expected and what we answered; empty when passed."""
+    """One line: the expected and the actual answer; empty when passed."""

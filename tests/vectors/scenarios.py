@@ -1,9 +1,9 @@
-"""Small scenarios made up at random, of everything that the allocator knows, crowded together.
+"""Small random scenarios that combine all features of the allocator.
 
-They aim at what the engine leaves out of the search: few kinds of devices, so that many are equal; more wanted than
-there is, so that it turns back; several requests and claims that compete; and hazards (selectors that fail, ``All``
-under a constraint), which must be met or missed exactly as a walk through every branch meets or misses them. Half of
-them are *crowded*: one pool without hazards, where the engine may leave out the most.
+They aim at the parts of the search that the engine skips: few kinds of devices, so that many are equal; more requests
+than devices, so that it backtracks; several requests and claims that compete; and hazards (selectors that fail, ``All``
+under a constraint), which must be hit or missed exactly as by a search through every branch. Half of them are
+*crowded*: one pool without hazards, where the engine can skip most.
 """
 
 from __future__ import annotations
@@ -70,20 +70,20 @@ T = TypeVar("T")
 
 
 class Pick(Protocol):
-    """Takes one of the options; the first is the simplest, and one that is listed twice is twice as likely."""
+    """Chooses one of the options; the first is the simplest, and one that is listed twice is twice as likely."""
 
     def __call__(self, options: Sequence[T], /) -> T: ...
 
 
 class Scenario(NamedTuple):
-    """A node's world and what a pod asks for."""
+    """A node with its devices, and a pod's claims."""
 
     inventory: Inventory
     claims: tuple[ResourceClaim, ...]
 
 
 def scenario(pick: Pick) -> Scenario:
-    """One scenario."""
+    """A random scenario."""
     crowded = pick((False, True))
     slices = _slices(pick, crowded)
     held = [claim for slice_ in slices for d in slice_.spec.devices or () for claim in _holders(pick, slice_, d)]
@@ -91,7 +91,8 @@ def scenario(pick: Pick) -> Scenario:
     return Scenario(inventory, tuple(_claim(pick, f"c{i}", crowded) for i in range(pick((1, 1, 1, 2, 2, 3)))))
 
 
-# --- what there is ---------------------------------------------------------------------------------------------------
+# --- devices and state
+# -------------------------------------------------------------------------------------------------
 
 
 def _amount(number: int) -> Quantity:
@@ -117,7 +118,7 @@ def _slices(pick: Pick, crowded: bool) -> list[ResourceSlice]:
         if crowded
         else ((("a.io", "p"),), (("a.io", "p"), ("b.io", "p")), (("a.io", "p"), ("a.io", "q")))
     )
-    made = []
+    created = []
     sizes = (pick((4, 2, 3, 5, 6, 6)),) if len(pools) == 1 else (pick((2, 1, 3)), pick((2, 1, 3)))
     counted = pick((False, True))
     with_lists = pick((False, True))
@@ -128,19 +129,19 @@ def _slices(pick: Pick, crowded: bool) -> list[ResourceSlice]:
             pool = ResourcePool(name=name, generation=1, resource_slice_count=3)
         devices = tuple(_device(pick, f"d{i}", pick(models), with_lists) for i in range(size))
         spec = ResourceSliceSpec(driver=driver, node_name=NODE, pool=pool, devices=devices)
-        made.append(ResourceSlice(metadata=ObjectMeta(name=f"s{number}"), spec=spec))
+        created.append(ResourceSlice(metadata=ObjectMeta(name=f"s{number}"), spec=spec))
         if counted:
             sets = tuple(
                 CounterSet(name=card, counters={c: Counter(value=_amount(pick((4, 3, 2)))) for c in ("m", "n")})
                 for card in ("card0", "card1")
             )
             spec = ResourceSliceSpec(driver=driver, node_name=NODE, pool=pool, shared_counters=sets)
-            made.append(ResourceSlice(metadata=ObjectMeta(name=f"s{number}-counters"), spec=spec))
-    return made
+            created.append(ResourceSlice(metadata=ObjectMeta(name=f"s{number}-counters"), spec=spec))
+    return created
 
 
 def _model(pick: Pick, counted: bool, with_lists: bool) -> Device:
-    """What devices of one kind have in common."""
+    """The common properties of devices of one kind."""
     shareable = pick((None, None, True))
     draws: list[DeviceCounterConsumption] = []
     if counted and pick((True, True, False)):
@@ -160,7 +161,7 @@ def _model(pick: Pick, counted: bool, with_lists: bool) -> Device:
 
 
 def _device(pick: Pick, name: str, model: Device, with_lists: bool) -> Device:
-    """A device of a kind; some differ in what they are compared by, or in the card whose counters they draw from."""
+    """A device of a kind; some differ in the compared attributes, or in the card whose counters they consume."""
     values: dict[str, object] = {"name": name}
     if pick((False, True)):
         values["attributes"] = {**model.attributes, **_attributes(pick, with_lists)}
@@ -205,7 +206,7 @@ def _capacity(pick: Pick, shareable: bool) -> dict[str, DeviceCapacity]:
 
 
 def _holders(pick: Pick, slice_: ResourceSlice, device: Device) -> list[ResourceClaim]:
-    """The claim that holds the device or a share of it, if any."""
+    """The claim that the device or a share of it is allocated to, if any."""
     if not pick((*[False] * 7, True)):
         return []
     shared = device.allow_multiple_allocations is True and pick((True, True, True, False))
@@ -224,7 +225,8 @@ def _holders(pick: Pick, slice_: ResourceSlice, device: Device) -> list[Resource
     return [ResourceClaim(metadata=metadata, status=ResourceClaimStatus(allocation=allocation))]
 
 
-# --- what is asked for -----------------------------------------------------------------------------------------------
+# --- claims
+# ------------------------------------------------------------------------------------------------------------
 
 
 def _claim(pick: Pick, name: str, crowded: bool) -> ResourceClaim:

@@ -1,4 +1,4 @@
-"""The random scenarios as Kubernetes 1.37.2 answers them. (As 1.36.2 does: with all other recordings, test_scores.)"""
+"""The random scenarios with the answers of Kubernetes 1.37.2. (Those of 1.36.2 are in test_scores.)"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.vectors.allocator import score
 RANDOM = Path(__file__).parent / "data" / "allocator-random.jsonl.gz"
 
 
-def test_random_scenarios_as_answered_by_1_37(record_score: Callable[[str], None]) -> None:
+def test_random_scenarios_have_the_answers_of_1_37(record_score: Callable[[str], None]) -> None:
     results = list(score(RANDOM, kube="1.37"))
     failed = [result for result in results if not result.passed]
     record_score(

@@ -1,4 +1,4 @@
-"""The plain allocator is upstream's, defects and all; and with these repaired it is the engine."""
+"""The plain allocator equals upstream's with all defects, and the engine with all of them repaired."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ from tests.vectors.scenarios import FEATURES, NODE, Scenario, scenario
 
 RANDOM = Path(__file__).parent / "data" / "allocator-random.jsonl.gz"
 
-#: Repaired, this search says "unfit", as the engine does, after 11,191,715 steps; upstream's gave up after ten seconds.
+#: Repaired, this search is unsuccessful after 11,191,715 steps, as the engine's is; upstream's gave up after ten
+#: seconds.
 LONG = {"random-101001715"}
 STEPS = 30_000
 
@@ -68,7 +69,7 @@ TWO_DEFECTS = {
 
 
 class Vector(NamedTuple):
-    """A recorded case, ready to be answered."""
+    """A recorded case, decoded."""
 
     case: Json
     inventory: Inventory
@@ -113,15 +114,15 @@ def differs_from_the_engine(vectors: list[Vector]) -> Iterator[str]:
                 yield f"{vector.name}: the engine says {engine}, the reference {outcome}"
 
 
-def test_with_all_defects_it_answers_the_random_vectors_in_as_many_steps(vectors: list[Vector]) -> None:
+def test_with_all_defects_the_random_vectors_take_the_recorded_steps(vectors: list[Vector]) -> None:
     assert list(differs_from_upstream(vectors)) == []
 
 
-def test_with_all_defects_it_answers_upstreams_table_in_as_many_steps(table: list[Vector]) -> None:
+def test_with_all_defects_upstreams_table_takes_the_recorded_steps(table: list[Vector]) -> None:
     assert list(differs_from_upstream(table)) == []
 
 
-def test_each_repair_gives_what_was_recorded_for_it(vectors: list[Vector]) -> None:
+def test_each_repair_gives_its_recorded_answer(vectors: list[Vector]) -> None:
     tried = set()
     for vector in vectors:
         for repaired in vector.case["quirks"]:
@@ -135,15 +136,15 @@ def test_each_repair_gives_what_was_recorded_for_it(vectors: list[Vector]) -> No
     assert tried == {"all", *DEFECTS} - {CAPACITY_ROLLBACK}  # no vector shows this one
 
 
-def test_repaired_it_is_the_engine_on_the_random_vectors(vectors: list[Vector]) -> None:
+def test_without_defects_it_equals_the_engine_on_the_random_vectors(vectors: list[Vector]) -> None:
     assert list(differs_from_the_engine(vectors)) == []
 
 
-def test_repaired_it_is_the_engine_on_upstreams_table(table: list[Vector]) -> None:
+def test_without_defects_it_equals_the_engine_on_upstreams_table(table: list[Vector]) -> None:
     assert list(differs_from_the_engine(table)) == []
 
 
-def test_the_long_search_is_long(vectors: list[Vector]) -> None:
+def test_the_long_search_exceeds_the_step_limit(vectors: list[Vector]) -> None:
     for vector in vectors:
         if vector.name in LONG:
             with pytest.raises(TooLong):
@@ -151,28 +152,28 @@ def test_the_long_search_is_long(vectors: list[Vector]) -> None:
 
 
 def test_unrecorded_answers_take_two_repairs(vectors: list[Vector]) -> None:
-    """The engine's answer is unlisted exactly where two defects must be repaired, and these two do it."""
+    """The engine's answer is unlisted exactly where two defects must be repaired, and these two lead to it."""
     found = {}
     for vector in vectors:
         engine = allocator.answer(vector.case)
         listed = [recorded(vector.case), *vector.case["quirks"]]
-        if all(difference(engine, one) for one in listed):
+        if all(difference(engine, item) for item in listed):
             pairs = [set(pair) for pair in itertools.combinations(sorted(DEFECTS), 2)]
             found[vector.name] = [p for p in pairs if vector.by_reference(DEFECTS - p).outcome == engine]
-            assert all(vector.by_reference(DEFECTS - {one}).outcome != engine for one in DEFECTS)
+            assert all(vector.by_reference(DEFECTS - {defect}).outcome != engine for defect in DEFECTS)
     assert found == {name: [pair] for name, pair in TWO_DEFECTS.items()}
 
 
 def test_kubernetes_1_37_gives_the_unrecorded_answers(vectors: list[Vector]) -> None:
     """It has none of the defects left (and writes the entries of a claim's configuration differently)."""
-    later = {record["name"]: record for record in allocator.cases(allocator.LATER)}
+    later = {record["name"]: record for record in allocator.cases(allocator.ANSWERS_1_37)}
     for vector in vectors:
         if vector.name in TWO_DEFECTS:
             outcome = vector.by_reference().outcome
             assert not difference(outcome, later[vector.name], parts=("results", "nodeSelector")), vector.name
 
 
-def test_a_full_shared_device_leaves_its_constraint_behind() -> None:
+def test_a_full_shared_device_still_counts_in_its_constraint() -> None:
     """The defect that no vector shows: All meets a device that an earlier request has filled, under a constraint."""
     device = Device(
         name="d0",
@@ -214,18 +215,19 @@ def test_a_full_shared_device_leaves_its_constraint_behind() -> None:
     assert chosen(allocate(inventory, NODE, [claim], DEFECTS).outcome) == [("r0", "d1"), ("r1/s0", "d0")]
 
 
-# --- made-up scenarios -----------------------------------------------------------------------------------------------
+# --- generated scenarios
+# -----------------------------------------------------------------------------------------------
 
 
 def check(made: Scenario) -> str:
-    """Hold the engine against the reference; says what came out."""
+    """Compare the engine with the reference; return the outcome."""
     try:
-        wanted, steps = allocate(made.inventory, NODE, made.claims, limit=2000)
+        expected, steps = allocate(made.inventory, NODE, made.claims, limit=2000)
     except TooLong:
         return "too long"
-    assert Allocator(made.inventory, share_id=lambda: SHARE_ID).allocate(NODE, made.claims) == wanted
-    cause = f" ({wanted.cause.value})" if isinstance(wanted, Aborted) else ""
-    return f"{type(wanted).__name__}{cause}{' after turning back' if steps > 30 else ''}"
+    assert Allocator(made.inventory, share_id=lambda: SHARE_ID).allocate(NODE, made.claims) == expected
+    cause = f" ({expected.cause.value})" if isinstance(expected, Aborted) else ""
+    return f"{type(expected).__name__}{cause}{' after turning back' if steps > 30 else ''}"
 
 
 @st.composite
@@ -233,15 +235,15 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     return scenario(lambda options: options[draw(st.integers(0, len(options) - 1))])
 
 
-def by_chance(seed: int) -> Scenario:
-    """A scenario without Hypothesis, which is slow at making many."""
+def random_scenario(seed: int) -> Scenario:
+    """A scenario without Hypothesis, which is slow at generating many."""
     chance = random.Random(seed)
     return scenario(lambda options: options[int(chance.random() * len(options))])
 
 
 @settings(max_examples=150)
 @given(scenarios())
-def test_the_engine_finds_what_a_walk_through_every_branch_finds(made: Scenario) -> None:
+def test_the_engine_equals_an_exhaustive_search(made: Scenario) -> None:
     event(check(made))
 
 
@@ -249,7 +251,7 @@ def test_the_engine_agrees_on_many_scenarios() -> None:
     seen = set()
     for seed in range(2500):
         try:
-            seen.add(check(by_chance(seed)))
+            seen.add(check(random_scenario(seed)))
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from error
     named = {outcome.removesuffix(" after turning back") for outcome in seen}

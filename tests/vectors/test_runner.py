@@ -1,4 +1,4 @@
-"""The vector runner's screen and exit statuses."""
+"""The vector runner's output and exit statuses."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.vectors.result import Result
 
 
 def fake_score(path: Path) -> Iterator[Result]:
-    """Stands in for a set: a row passes when it says so."""
+    """A replacement for a set, whose rows contain whether they pass."""
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for line in lines:
             row = json.loads(line)
-            yield Result(row["name"], row["passes"], "" if row["passes"] else "wanted 1,\n got 2")
+            yield Result(row["name"], row["passes"], "" if row["passes"] else "expected 1,\n found 2")
 
 
 @pytest.fixture(autouse=True)
@@ -37,12 +37,12 @@ def test_all_passed_exits_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == "passed 2 of 2\n"
 
 
-def test_failing_names_come_first_and_the_score_last(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failing_cases_are_printed_first_and_the_score_last(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [recording(tmp_path / "a.jsonl.gz", one=True, two=False), recording(tmp_path / "b.jsonl.gz", three=False)]
     assert runner.main(["cel", *files]) == 1
     assert capsys.readouterr().out.splitlines() == [
-        "FAILED a.jsonl.gz: two: wanted 1, got 2",
-        "FAILED b.jsonl.gz: three: wanted 1, got 2",
+        "FAILED a.jsonl.gz: two: expected 1, found 2",
+        "FAILED b.jsonl.gz: three: expected 1, found 2",
         "a.jsonl.gz: 1 of 2",
         "b.jsonl.gz: 0 of 1",
         "passed 1 of 3",
@@ -56,7 +56,7 @@ def test_failing_names_come_first_and_the_score_last(tmp_path: Path, capsys: pyt
         (b"{}\n", "not in the format of this set"),
         (b"[]\n", "not in the format of this set"),
         (b"\xff\n", "cannot be read"),
-        (b"", "holds no case"),
+        (b"", "contains no case"),
     ],
 )
 def test_a_bad_file_is_one_line_and_exit_2(

@@ -1,4 +1,4 @@
-"""Every recording is answered as Kubernetes answered it; the score of each file is in the closing summary."""
+"""Every recorded case has Kubernetes' answer; the score of each file is in the closing summary."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.vectors.exceptions import EXCEPTIONS
 
 DATA = Path(__file__).parent / "data"
 
-#: set, file; a file under ``shared:`` is upstream's own and may be absent from a lone clone.
+#: set, file; a file under ``shared:`` is upstream's own and may be absent from a separate clone.
 RECORDINGS = [
     ("allocator", "shared:vectors/allocator/table.jsonl.gz"),
     ("allocator", "allocator-random.jsonl.gz"),
@@ -57,5 +57,5 @@ def test_every_case_is_answered_as_recorded(
     unexpected = {name: detail for name, detail in failed.items() if name not in excused}
     if unexpected:
         shown = [f"{name}: {' '.join(detail.split())[:300]}" for name, detail in list(unexpected.items())[:10]]
-        pytest.fail("\n".join([f"{len(unexpected)} answered differently; the first:", *shown]), pytrace=False)
+        pytest.fail("\n".join([f"{len(unexpected)} with a different answer; the first:", *shown]), pytrace=False)
     assert not excused.keys() - failed.keys(), "listed as an exception, yet answered as recorded"

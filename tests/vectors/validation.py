@@ -1,9 +1,9 @@
-"""Scores requests that the real API server answered: status code, causes and texts, and the object that comes back.
+"""Scores requests that the real API server answered: status code, causes and texts, and the returned object.
 
 A row is one request with its answer. Rows that write to the resource API, or create a pod or workload, are answered by
-an API of their own, on a store that holds what the recorded server had stored; other rows only add what they create.
-Every feature gate of 1.36 is on, as in the recordings, but those that a row names as ``gates_off``. A row may bring the
-object that is ``stored`` before it; objects of ``00-fixtures.jsonl.gz`` beside the file exist beforehand.
+an API of their own, on a store with the recorded server's objects; other rows only add the objects that they create.
+Every feature gate of 1.36 is on, as in the recordings, except for a row's ``gates_off``. A row may contain the object
+that is ``stored`` before it; objects of ``00-fixtures.jsonl.gz`` in the same folder exist beforehand.
 """
 
 from __future__ import annotations
@@ -41,26 +41,26 @@ EPOCH = "2026-01-01T00:00:00Z"
 FIXTURES = "00-fixtures.jsonl.gz"
 RECORDED = Path(__file__).parent / "data" / "validation.jsonl.gz"
 WRITES = ("POST", "PUT", "PATCH")
-#: What differs from run to run, or is not the resource API's own (managed fields are the store's).
+#: Fields that differ from run to run, or are not the resource API's own (managed fields are the store's).
 MASKED = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "timeAdded")
-#: Resources of other groups that can hold claims.
+#: Resources of other groups that can contain claims.
 HOLDERS: Final = frozenset({"pods", "jobs", "cronjobs", "deployments", "replicasets", "statefulsets", "daemonsets"})
-#: Recorded from the code of one kind, which does not ask whether the kind is served: for its own rows the gate is on.
+#: Recorded from the code of one kind, which does not check whether the kind is served: for its own rows the gate is on.
 SERVED_BY: Final = {"devicetaintrules": "DRADeviceTaintRules", "resourcepoolstatusrequests": "DRAResourcePoolStatus"}
 ADMIN: Final = Peer("recorder", ("system:masters",))
 
 _OF_A_MAP = re.compile(r"[.](labels|annotations|attributes|capacity|counters|nodeAllocatableResourceMappings)\b")
 _TYPES: Final = {kind.__name__: kind for kind in VALIDATORS}
-#: The stored version of kinds that never came to v1.
+#: The stored version of kinds that have no v1.
 _NEWEST: Final = {"DeviceTaintRule": "v1beta2", "ResourcePoolStatusRequest": "v1alpha3"}
 
 Row = dict[str, Any]
-#: By bucket, namespace and name, as the store has them.
+#: By bucket, namespace and name, as in the store.
 Objects = dict[tuple[str, str, str], Row]
 
 
-class Said(NamedTuple):
-    """Our answer."""
+class Answer(NamedTuple):
+    """Allotment's answer."""
 
     code: int
     body: Row
@@ -76,23 +76,23 @@ async def _scored(path: Path) -> list[Result]:
     fixtures = path.with_name(FIXTURES)
     if fixtures.is_file() and fixtures != path:
         for row in _rows(fixtures):
-            _remember(row, objects)
+            _store(row, objects)
     results = []
     for row, scored in _in_order(list(_rows(path))):
-        if scored and _ours(row):
-            results.append(_compared(row, await _answered(row, objects)))
-        _remember(row, objects)
+        if scored and _answer_row(row):
+            results.append(_compared(row, await _answer(row, objects)))
+        _store(row, objects)
     return results
 
 
 def _in_order(rows: list[Row]) -> Iterator[tuple[Row, bool]]:
-    """The rows, and unscored between them what else was recorded in the same run: a file may be a part of it."""
+    """The rows, and between them the unscored rows that were recorded in the same run: a file may be a part of it."""
     present = {(row["scenario"], row["seq"]) for row in rows}
     scenarios = {scenario for scenario, _ in present}
     others = [
         row for row in _rows(RECORDED) if row["scenario"] in scenarios and (row["scenario"], row["seq"]) not in present
     ]
-    # Rows that one part holds in an order of its own stay so: the sort is stable.
+    # Rows that one part has in an order of its own keep it, because the sort is stable.
     merged = [(row, True) for row in rows] + [(row, False) for row in others]
     yield from sorted(merged, key=lambda entry: entry[0]["seq"]) if others else merged
 
@@ -108,7 +108,7 @@ def _steps(row: Row) -> list[str]:
     return urlsplit(path).path.strip("/").split("/")
 
 
-def _ours(row: Row) -> bool:
+def _answer_row(row: Row) -> bool:
     request, steps = row["request"], _steps(row)
     if request["method"] not in WRITES or "body" not in request:
         return False
@@ -119,7 +119,7 @@ def _ours(row: Row) -> bool:
 
 
 class _Ids:
-    """The same for every object: a row makes one."""
+    """The same ID for every object, because a row creates only one."""
 
     def uid(self) -> str:
         return "00000000-0000-4000-8000-000000000000"
@@ -139,7 +139,7 @@ def _kinds(features: Features) -> tuple[ServedKind, ...]:
 
 
 def _api(features: Features, now: datetime, objects: Objects) -> Api:
-    """A fresh one on a store with these objects."""
+    """A new API on a store with these objects."""
     store = SqliteStore.open(None)
     for key, tree in objects.items():
         store.put(*key, {**tree, "metadata": dict(tree["metadata"])})
@@ -151,19 +151,19 @@ def _api(features: Features, now: datetime, objects: Objects) -> Api:
     )  # fmt: skip
 
 
-async def _answered(row: Row, objects: Objects) -> Said:
+async def _answer(row: Row, objects: Objects) -> Answer:
     request, steps = row["request"], _steps(row)
     gates_off = tuple(gate for gate in row.get("gates_off", ()) if SERVED_BY.get(_plural(steps)) != gate)
-    surroundings = _surroundings(steps, objects)
+    initial = _initial_objects(steps, objects)
     if stored := row.get("stored"):
-        surroundings |= _stored(stored, steps)
-    api = _api(_features(gates_off), datetime.fromisoformat(_time_of(row["response"])), surroundings)
+        initial |= _stored(stored, steps)
+    api = _api(_features(gates_off), datetime.fromisoformat(_time_of(row["response"])), initial)
     url = urlsplit(request["path"])
     headers = {name.lower(): text for name, text in request.get("headers", {}).items()}
-    body = _of_our_revision(request["body"], stored, api, steps)
+    body = _with_stored_revision(request["body"], stored, api, steps)
     answer = await api(Request(request["method"], url.path, url.query, headers, json.dumps(body).encode(), ADMIN))
     assert isinstance(answer, Response), "no row watches"
-    return Said(answer.code, json.loads(answer.body))
+    return Answer(answer.code, json.loads(answer.body))
 
 
 def _plural(steps: list[str]) -> str:
@@ -172,8 +172,8 @@ def _plural(steps: list[str]) -> str:
     return (*(rest[2:] if rest[:1] == ["namespaces"] else rest), "")[0]
 
 
-def _surroundings(steps: list[str], objects: Objects) -> Objects:
-    """What is stored, with the namespace that a path names and the account of its pods."""
+def _initial_objects(steps: list[str], objects: Objects) -> Objects:
+    """The stored objects, with the namespace of a path and the service account of its pods."""
     if "namespaces" not in steps[:-1]:
         return dict(objects)
     name = steps[steps.index("namespaces") + 1]
@@ -186,26 +186,26 @@ def _stored(tree: Row, steps: list[str]) -> Objects:
     """An object with the defaults that it was stored with."""
     version, kind = tree["apiVersion"].rpartition("/")[2], tree["kind"]
     value: Any = with_defaults(to_value(to_v1(tree), _TYPES[kind]), version=version, now=EPOCH)
-    return _kept(to_tree(value, tree["apiVersion"], kind), steps)
+    return _entry(to_tree(value, tree["apiVersion"], kind), steps)
 
 
-def _kept(tree: Row, steps: list[str]) -> Objects:
-    """An object of the group, given in its v1 shape, at its place."""
+def _entry(tree: Row, steps: list[str]) -> Objects:
+    """An object of the group, given in v1, at its key."""
     version = f"{GROUP}/{_NEWEST.get(tree['kind'], 'v1')}"
-    return {_place(tree, steps): normalize({**tree, "apiVersion": version}, shape_of(version, tree["kind"]))}
+    return {_key(tree, steps): normalize({**tree, "apiVersion": version}, shape_of(version, tree["kind"]))}
 
 
-def _place(tree: Row, steps: list[str]) -> tuple[str, str, str]:
+def _key(tree: Row, steps: list[str]) -> tuple[str, str, str]:
     meta = tree["metadata"]
     return f"{_plural(steps)}.{GROUP}", meta.get("namespace", ""), meta["name"]
 
 
-def _of_our_revision(body: Any, stored: Row | None, api: Api, steps: list[str]) -> Any:
-    """A body that names the revision of the stored object names ours: the store counts for itself."""
+def _with_stored_revision(body: Any, stored: Row | None, api: Api, steps: list[str]) -> Any:
+    """Replace the recorded revision in a body by that of the stored object, because the store assigns its own."""
     given = (body.get("metadata") or {}).get("resourceVersion") if isinstance(body, dict) else None
     if not stored or not given or given != stored["metadata"].get("resourceVersion"):
         return body
-    entry = api.store.get(*_place(stored, steps))
+    entry = api.store.get(*_key(stored, steps))
     assert entry is not None
     return {**body, "metadata": {**body["metadata"], "resourceVersion": str(entry.revision)}}
 
@@ -215,8 +215,8 @@ def _time_of(recorded: Row) -> str:
     return str(body.get("metadata", {}).get("creationTimestamp", EPOCH))
 
 
-def _remember(row: Row, objects: Objects) -> None:
-    """Keep what the recorded server stored."""
+def _store(row: Row, objects: Objects) -> None:
+    """Store the object that the recorded server stored."""
     request, recorded, steps = row["request"], row["response"], _steps(row)
     body = recorded.get("body")
     if recorded["code"] not in (200, 201) or "dryRun" in parse_qs(urlsplit(request["path"]).query):
@@ -227,35 +227,35 @@ def _remember(row: Row, objects: Objects) -> None:
         objects["namespaces", "", body["metadata"]["name"]] = body
     elif _plural(steps) and body.get("kind") in _TYPES:
         if request["method"] == "DELETE":
-            objects.pop(_place(body, steps), None)
+            objects.pop(_key(body, steps), None)
         else:
-            objects |= _kept(to_v1(body), steps)
+            objects |= _entry(to_v1(body), steps)
 
 
 # --- comparing -------------------------------------------------------------------------------------------------------
 
 
-def _compared(row: Row, ours: Said) -> Result:
+def _compared(row: Row, actual: Answer) -> Result:
     recorded = row["response"]
     body = recorded.get("body") or {}
     detail = ""
-    if ours.code != recorded["code"]:
-        texts = body.get("message", ""), ours.body.get("message", "")
-        detail = f"expected {recorded['code']} {texts[0]}, answered {ours.code} {texts[1]}"
+    if actual.code != recorded["code"]:
+        texts = body.get("message", ""), actual.body.get("message", "")
+        detail = f"expected {recorded['code']} {texts[0]}, answered {actual.code} {texts[1]}"
     elif body.get("kind") == "Status":
-        detail = _difference(_essence(body), _essence(ours.body))
+        detail = _difference(_compared_parts(body), _compared_parts(actual.body))
     elif _plural(_steps(row)):
-        detail = _difference(_masked(body), _masked(ours.body))
+        detail = _difference(_masked(body), _masked(actual.body))
     return Result(row["name"], not detail, detail)
 
 
-def _essence(status: Row) -> Any:
-    """What must agree in a ``Status``; of a CEL syntax error the text up to its position."""
+def _compared_parts(status: Row) -> Any:
+    """The compared parts of a ``Status``; of a CEL syntax error the text up to its position."""
     causes = (status.get("details") or {}).get("causes", [])
     causes = [cause | {"message": _to_position(cause["message"])} for cause in causes]
     message = _to_position(status["message"])
     if any(_OF_A_MAP.search(cause["field"]) for cause in causes):
-        # The real server walks maps in an order of chance; the message repeats the causes in the same order.
+        # The real server iterates over maps in random order; the message repeats the causes in the same order.
         causes.sort(key=lambda cause: (cause["field"], cause["message"]))
         message = message.partition(" is invalid: ")[0]
     return {"reason": status.get("reason"), "message": message, "causes": causes}
@@ -272,7 +272,7 @@ def _masked(tree: Any) -> Any:
 
 
 def _difference(expected: Any, found: Any, path: str = "") -> str:
-    """The first place where two trees differ; empty if they agree."""
+    """The first difference between two trees; empty if they agree."""
     if isinstance(expected, dict) and isinstance(found, dict):
         for key in [*expected, *(key for key in found if key not in expected)]:
             missing = "nothing"

@@ -1,1 +1,1 @@
-"""Annotator: events that explain pending pods, for clusters with another scheduler."""
+"""The annotator: events that explain pending pods, for clusters with another scheduler."""

@@ -1,4 +1,4 @@
-"""Annotator: explains pending pods that request devices in events, for any scheduler.
+"""The annotator as a program: events on pending pods that request devices, whatever their scheduler.
 
 Kubernetes' scheduler reports "cannot allocate all claims", not which device lacked what; for a pod whose claim cannot
 be created it reports nothing. A cluster with that scheduler can use this program in addition: it reads, explains all
@@ -37,19 +37,19 @@ NAME: Final = "allotment-annotator"
 UNAVAILABLE, AVAILABLE = "DevicesUnavailable", "DevicesAvailable"
 #: The ``action`` field of events.k8s.io/v1.
 _ACTION: Final = "Explaining"
-_SCHEDULER_REASON: Final = "The scheduler says: "
+_SCHEDULER_REASON: Final = "Last message of the scheduler: "
 _NO_REASON: Final = "The scheduler has not reported a reason."
 #: The maximum share of time spent on explanations.
 _SHARE: Final = 0.2
 
 
 class Options(NamedTuple):
-    """``patience``: seconds that a pod must be observed pending, without interruption, before it is explained.
+    """``delay``: seconds that a pod must be observed pending, without interruption, before it is explained.
     ``every``: seconds between two batches. ``most``: maximum pods (and so events) in a batch; the others follow in the
     next. ``tries``: limits the search for changes that would help, which takes most of the time."""
 
     features: Features
-    patience: float = 5.0
+    delay: float = 5.0
     every: float = 2.0
     most: int = 100
     tries: int = 200
@@ -123,15 +123,15 @@ class _Annotator:
 
     def _due(self) -> Iterator[CachedItem[Any]]:
         """Pods that have been pending long enough; schedules another batch for the others."""
-        now, patience = self._clock.seconds(), self._options.patience
+        now, delay = self._clock.seconds(), self._options.delay
         unbroken = max(cache.since for cache in self._objects.caches)
         waiting = [pod for pod in self._pods.items() if _waits(pod)]
         self._pending_since = {pod.uid: self._pending_since.get(pod.uid, now) for pod in waiting}
         soonest = inf
         for pod in waiting:
-            left = max(self._pending_since[pod.uid], unbroken) + patience - now
+            left = max(self._pending_since[pod.uid], unbroken) + delay - now
             if left > 0:
-                soonest = min(soonest, left, patience)
+                soonest = min(soonest, left, delay)
             else:
                 yield pod
         if soonest < inf:
@@ -155,7 +155,7 @@ class _Annotator:
             note = messages.event_note(messages.diagnosis_lines(answer.name, answer.reasons), last)
         elif reason:
             devices = ", ".join(device.device for claim in answer.claims for device in claim.devices)
-            note = f"Its claims fit on node {answer.node} now ({devices}). {last}"
+            note = f"The pod's claims now fit on node {answer.node} ({devices}). {last}"
         else:
             return False  # it may be scheduled at any moment, so an event would have no use
         if self._last_notes.get(pod.uid) == (short := _note_key(note)):
@@ -200,7 +200,7 @@ def _note_key(note: str) -> tuple[str, bool]:
     """The parts of a note whose change requires a new event: the reason without numbers, and whether the scheduler has
     reported one. The number of devices in use changes all the time.
 
-    >>> _note_key("2 of 8 devices are free (in-use)\\nThe scheduler says: no")
+    >>> _note_key("2 of 8 devices are free (in-use)\\nLast message of the scheduler: no")
     ('# of # devices are free (in-use)', True)
     """
     return re.sub(r"[0-9]+", "#", note.partition("\n")[0]), not note.endswith(_NO_REASON)

@@ -1,1 +1,1 @@
-"""The Kubernetes API without sockets: requests in, answers and watch streams out, objects in a durable store."""
+"""The Kubernetes API server without its network layer: request handling, watches and a durable object store."""

@@ -16,7 +16,7 @@ from allotment.apiserver import patch as patching
 from allotment.apiserver.access.reviews import AccessControl
 from allotment.apiserver.api_description.endpoints import Documents
 from allotment.apiserver.custom_resources.registration import follow_definitions
-from allotment.apiserver.http_messages import Answer, Request, Response, Streaming, Upgrade
+from allotment.apiserver.http_messages import AnyResponse, Request, Response, Streaming, Upgrade
 from allotment.apiserver.kinds.kind import ServedKind, User
 from allotment.apiserver.paths import ResourcePath
 from allotment.apiserver.reads import paging, representation
@@ -107,24 +107,24 @@ class Api:
         """Unsubscribe from the store."""
         self._stop_following()
 
-    async def __call__(self, request: Request) -> Answer:
+    async def __call__(self, request: Request) -> AnyResponse:
         """Return the response to a request. Never raises."""
         try:
             try:
-                answer = await self._answer(request)
+                response = await self._respond(request)
             except StatusError as error:
-                answer = _status_response(error.status, request)
-            if isinstance(answer, Response) and answer.code >= 400:
-                # A refusal reveals writes, too: a name that is in use, an object that was deleted.
+                response = _status_response(error.status, request)
+            if isinstance(response, Response) and response.code >= 400:
+                # A rejection also reveals writes: a name that is in use, an object that was deleted.
                 await self.store.durable()
-            return answer
+            return response
         except OSError as error:
             return _status_response(api_errors.unavailable(f"the store has failed: {error}").status, request)
         except Exception as error:  # noqa: BLE001 - a bug in a handler must not close the client's connection
             _log.exception("%s %s", request.method, request.path)
             return _status_response(api_errors.internal(f"{type(error).__name__}: {error}").status, request)
 
-    async def _answer(self, request: Request) -> Answer:
+    async def _respond(self, request: Request) -> AnyResponse:
         user = self.access.authenticator(request)
         if user is None:
             raise api_errors.unauthorized()
@@ -144,21 +144,21 @@ class Api:
         if deprecation is None:
             return await self._dispatch(request, user, kind, target, verb)
         try:
-            answer = await self._dispatch(request, user, kind, target, verb)
+            response = await self._dispatch(request, user, kind, target, verb)
         except StatusError as error:
-            answer = _status_response(error.status, request)
-        return _with_warning(answer, deprecation)
+            response = _status_response(error.status, request)
+        return _with_warning(response, deprecation)
 
     async def _dispatch(
         self, request: Request, user: User, kind: ServedKind, target: ResourcePath, verb: str
-    ) -> Answer:
+    ) -> AnyResponse:
         """Route a request for a served kind to its handler."""
         if target.subresource and target.subresource not in _OBJECT_SUBRESOURCES:
             return await self._call_virtual(request, user, kind, target)
-        answer = _HANDLERS.get((request.method, bool(target.name)))
-        if answer is None or (not target.subresource and verb not in kind.verbs):
+        handler = _HANDLERS.get((request.method, bool(target.name)))
+        if handler is None or (not target.subresource and verb not in kind.verbs):
             raise api_errors.method_not_allowed()
-        return await answer(self, request, user, kind, target)
+        return await handler(self, request, user, kind, target)
 
     def _allow(self, user: User, verb: str, target: ResourcePath, only_name: str = "") -> None:
         namespace = target.name if target.plural == "namespaces" and not target.group else target.namespace
@@ -186,13 +186,13 @@ class Api:
             self.allow(user, "create", kind, namespace, name)
 
     def _no_such_resource(self, target: ResourcePath) -> Response:
-        """Refuse a resource that is not served; an unknown group gets Go's plain 404 page."""
+        """Reject a resource that is not served; an unknown group gets Go's plain 404 page."""
         if target.group and not self.catalog.serves(target.group, target.version):
             return page_not_found()
         raise api_errors.unknown_path()
 
-    async def _non_resource(self, request: Request, user: User) -> Answer:
-        """Answer paths outside the resource API: discovery, OpenAPI documents, health."""
+    async def _non_resource(self, request: Request, user: User) -> AnyResponse:
+        """Serve paths outside the resource API: discovery, OpenAPI documents, health."""
         reason = self.access.authorizer(user, request.method.lower(), path=request.path)
         if reason is not None:
             raise api_errors.access_denied("", "", "", reason)
@@ -203,15 +203,14 @@ class Api:
                 tuple(self.catalog), release=self._features.kube, server=self._server, previous=self._documents
             )
             self._documents_generation = self.catalog.generation
-        answer = self._documents.answer(request)
-        if answer is not None:
-            return answer
-        found = health.answer(request.path, request.query, self.catalog, self.store, self._features)
-        return found or page_not_found()
+        response = self._documents.respond(request)
+        if response is None:
+            response = health.respond(request.path, request.query, self.catalog, self.store, self._features)
+        return response or page_not_found()
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
-    async def _get(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> Answer:
+    async def _get(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> AnyResponse:
         form = self._form(request, kind)
         if request.query:
             resource_version = first(parse_query(request.query), "resourceVersion")
@@ -222,7 +221,7 @@ class Api:
             raise api_errors.not_found(kind.group, kind.plural, target.name)
         return await self._object_response(kind, target.version, entry, form)
 
-    async def _list(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> Answer:
+    async def _list(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> AnyResponse:
         query = parse_query(request.query)
         options = list_options(query, watch=target.watch)
         if options.watch:
@@ -230,15 +229,15 @@ class Api:
         if target.watch and target.name:
             raise api_errors.unknown_path()
         form = self._form(request, kind)
-        wanted = parse_selection(kind, target.version, options.labels, options.fields)
+        selection = parse_selection(kind, target.version, options.labels, options.fields)
         if options.revision is not None and options.revision > self.store.revision:
             await paging.wait_for_revision(self.store, options.revision)
-        page = paging.page(self.store, kind.store_bucket, target.namespace or None, options, wanted)
+        page = paging.page(self.store, kind.store_bucket, target.namespace or None, options, selection)
         body = representation.list_body(kind, target.version, page, form, self.verbs.now(), self.store)
         await self.store.durable(min(page.revision, self.store.revision))
         return Response(200, _HEADERS_BY_MEDIA[form.media], body)
 
-    async def _read(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> Answer:
+    async def _read(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> AnyResponse:
         """GET of one object, or a watch of it under the deprecated ``/watch/`` path."""
         if not target.watch:
             return await self._get(request, user, kind, target)
@@ -246,12 +245,12 @@ class Api:
         fields = f"metadata.name={target.name}"
         return self._watch(request, kind, target, options._replace(fields=fields))
 
-    def _watch(self, request: Request, kind: ServedKind, target: ResourcePath, options: ListOptions) -> Answer:
+    def _watch(self, request: Request, kind: ServedKind, target: ResourcePath, options: ListOptions) -> AnyResponse:
         form = self._form(request, kind, stream=True)
         headers = _PROTOBUF_STREAM_HEADERS if form.media == representation.PROTOBUF else _JSON
-        wanted = parse_selection(kind, target.version, options.labels, options.fields)
+        selection = parse_selection(kind, target.version, options.labels, options.fields)
         try:
-            watch = watching.Watch(self.store, kind.store_bucket, target.namespace or None, options, wanted)
+            watch = watching.Watch(self.store, kind.store_bucket, target.namespace or None, options, selection)
         except StatusError as error:
             return Streaming(200, headers, watching.error_stream(error.status, form))
         chunks = watching.chunks(watch, kind, target.version, form, self._event_encoder, self.verbs.now, self.store)
@@ -294,7 +293,7 @@ class Api:
             warnings.append,
         )  # fmt: skip
 
-    async def _create(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> Answer:
+    async def _create(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> AnyResponse:
         if kind.verbs == ("create",):
             return await self._call_virtual(request, user, kind, target)
         form = self._form(request, kind)
@@ -308,7 +307,7 @@ class Api:
             return _status_response(error.status, request, warnings)
         return await self._object_response(kind, target.version, entry, form, 201, warnings)
 
-    async def _update(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> Answer:
+    async def _update(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> AnyResponse:
         form = self._form(request, kind)
         query = parse_query(request.query)
         options = write_options(query, "UpdateOptions")
@@ -324,7 +323,7 @@ class Api:
             return _status_response(error.status, request, warnings)
         return await self._object_response(kind, target.version, entry, form, 200 if exists else 201, warnings)
 
-    async def _patch(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> Answer:
+    async def _patch(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> AnyResponse:
         form = self._form(request, kind)
         query = parse_query(request.query)
         media = bodies.media_type(request.headers.get("content-type", ""))
@@ -341,27 +340,29 @@ class Api:
             return _status_response(error.status, request, warnings)
         return await self._object_response(kind, target.version, entry, form, 201 if new else 200, warnings)
 
-    async def _delete(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> Answer:
+    async def _delete(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> AnyResponse:
         if target.subresource:
             raise api_errors.method_not_allowed()
         form = self._form(request, kind)
         query = parse_query(request.query)
         options = delete_options(query, self._delete_options_body(request))
         operation = self._operation(request, user, kind, target, query, options.dry_run, [])
-        entry, gone = deletion.delete(self.verbs, operation, options)
-        status = deletion.response_body(kind, entry, gone)
+        entry, is_deleted = deletion.delete(self.verbs, operation, options)
+        status = deletion.response_body(kind, entry, is_deleted)
         if status is None:
             return await self._object_response(kind, target.version, entry, form)
         await self.store.durable()
         return Response(200, _headers(form), representation.encode_tree(status, form))
 
-    async def _delete_collection(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> Answer:
+    async def _delete_collection(
+        self, request: Request, user: User, kind: ServedKind, target: ResourcePath
+    ) -> AnyResponse:
         form = self._form(request, kind)
         query = parse_query(request.query)
         options = delete_options(query, self._delete_options_body(request))
         chosen = list_options(query)
-        wanted = parse_selection(kind, target.version, chosen.labels, chosen.fields)
-        page = paging.page(self.store, kind.store_bucket, target.namespace or None, chosen, wanted)
+        selection = parse_selection(kind, target.version, chosen.labels, chosen.fields)
+        page = paging.page(self.store, kind.store_bucket, target.namespace or None, chosen, selection)
         operation = self._operation(request, user, kind, target, query, options.dry_run, [])
         deletion.delete_all(self.verbs, operation, page.entries, options)
         body = representation.list_body(kind, target.version, page, form, self.verbs.now(), self.store)
@@ -376,7 +377,7 @@ class Api:
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
-    async def _call_virtual(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> Answer:
+    async def _call_virtual(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> AnyResponse:
         """Handle subresources with a type of their own, and kinds that are not stored."""
         if target.subresource == "scale":
             return await self._scale(request, user, kind, target)
@@ -389,13 +390,13 @@ class Api:
         options = write_options(query, "CreateOptions")
         operation = self._operation(request, user, kind, target, query, options.dry_run, [])
         media = bodies.media_type(request.headers.get("content-type", ""))
-        what, versions = virtual_resources.BODIES.get(target.subresource, (kind.kind, (operation.api_version,)))
-        tree = bodies.in_namespace(bodies.read_unstored(request.body, media, what, versions), target.namespace)
+        body_kind, versions = virtual_resources.BODIES.get(target.subresource, (kind.kind, (operation.api_version,)))
+        tree = bodies.in_namespace(bodies.read_unstored(request.body, media, body_kind, versions), target.namespace)
         result = self.call(operation, tree)
         await self.store.durable()
         return Response(201, _headers(form), representation.encode_tree(result, form))
 
-    async def _stream(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> Answer:
+    async def _stream(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> AnyResponse:
         """Proxy logs, exec, attach and port-forward to the kubelet of the pod's node."""
         if request.method not in ("GET", "POST"):
             raise api_errors.method_not_allowed()
@@ -404,7 +405,7 @@ class Api:
         entry = self.store.get(kind.store_bucket, target.namespace, target.name)
         if entry is None:
             raise api_errors.not_found(kind.group, kind.plural, target.name)
-        return await streams.answer(target.subresource, request, entry.tree, self._kubelets)
+        return await streams.serve(target.subresource, request, entry.tree, self._kubelets)
 
     def call(self, operation: Operation, tree: Tree) -> Tree:
         """Carry out a create on a virtual resource and return its result."""
@@ -425,7 +426,7 @@ class Api:
             return virtual_resources.review(self.verbs, operation, tree, self.access)
         raise api_errors.unknown_path()
 
-    async def _scale(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> Answer:
+    async def _scale(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> AnyResponse:
         form = self._form(request, kind)
         query = parse_query(request.query)
         media = bodies.media_type(request.headers.get("content-type", ""))
@@ -437,12 +438,12 @@ class Api:
             options = write_options(query, "PatchOptions" if patch else "UpdateOptions", patch=patch)
             operation = self._operation(request, user, kind, target, query, options.dry_run, [])
             if patch:
-                wanted = patching.patched_scale(
+                patched = patching.patched_scale(
                     scale.view(self.verbs.entry(operation), kind), patch, patching.read(request.body, patch)
                 )
             else:
-                wanted = bodies.read_unstored(request.body, media, "Scale", (scale.API_VERSION,))
-            entry = scale.write(self.verbs, operation, wanted)
+                patched = bodies.read_unstored(request.body, media, "Scale", (scale.API_VERSION,))
+            entry = scale.write(self.verbs, operation, patched)
         else:
             raise api_errors.method_not_allowed()
         body = representation.encode_tree(scale.view(entry, kind), form)
@@ -519,12 +520,12 @@ def _status_response(status: Tree, request: Request, warnings: Iterable[str] = (
     return Response(int(status["code"]), headers, body)
 
 
-def _with_warning(answer: Answer, deprecation: str) -> Answer:
+def _with_warning(response: AnyResponse, deprecation: str) -> AnyResponse:
     """The response with one more Warning header, placed first."""
-    if isinstance(answer, Upgrade):
-        return answer
-    headers = answer.headers
-    return answer._replace(headers=(*headers[:2], ("warning", f"299 - {quote(deprecation)}"), *headers[2:]))
+    if isinstance(response, Upgrade):
+        return response
+    headers = response.headers
+    return response._replace(headers=(*headers[:2], ("warning", f"299 - {quote(deprecation)}"), *headers[2:]))
 
 
 def page_not_found() -> Response:

@@ -11,7 +11,7 @@ from allotment.model.trees import Tree
 from allotment.model.validation.errors import FieldError, failure_status, invalid_status
 
 
-def _about(group: str, plural: str, name: str) -> Tree:
+def _details(group: str, plural: str, name: str) -> Tree:
     details = {"name": name, "group": group, "kind": plural}
     return {key: value for key, value in details.items() if value}
 
@@ -32,7 +32,7 @@ def unauthorized() -> StatusError:
 
 def forbidden(kind: ServedKind, name: str, reason: str, causes: Sequence[Tree] = ()) -> StatusError:
     """403: admission rejected the object."""
-    details = _about(kind.group, kind.plural, name)
+    details = _details(kind.group, kind.plural, name)
     if causes:
         details["causes"] = list(causes)
     return StatusError(failure_status(403, "Forbidden", f"{kind.bucket} {quote(name)} is forbidden: {reason}", details))
@@ -40,8 +40,8 @@ def forbidden(kind: ServedKind, name: str, reason: str, causes: Sequence[Tree] =
 
 def access_denied(group: str, plural: str, name: str, reason: str) -> StatusError:
     """403: the user lacks the permission."""
-    what = _qualified(group, plural) + (f" {quote(name)}" if name else "") + " is " if plural else ""
-    return StatusError(failure_status(403, "Forbidden", f"{what}forbidden: {reason}", _about(group, plural, name)))
+    prefix = _qualified(group, plural) + (f" {quote(name)}" if name else "") + " is " if plural else ""
+    return StatusError(failure_status(403, "Forbidden", f"{prefix}forbidden: {reason}", _details(group, plural, name)))
 
 
 def unknown_path() -> StatusError:
@@ -52,7 +52,7 @@ def unknown_path() -> StatusError:
 def not_found(group: str, plural: str, name: str) -> StatusError:
     """404: the object does not exist."""
     message = f"{_qualified(group, plural)} {quote(name)} not found"
-    return StatusError(failure_status(404, "NotFound", message, _about(group, plural, name)))
+    return StatusError(failure_status(404, "NotFound", message, _details(group, plural, name)))
 
 
 def method_not_allowed() -> StatusError:
@@ -64,13 +64,13 @@ def method_not_allowed() -> StatusError:
 def already_exists(kind: ServedKind, name: str) -> StatusError:
     """409: an object with this name exists."""
     message = f"{kind.bucket} {quote(name)} already exists"
-    return StatusError(failure_status(409, "AlreadyExists", message, _about(kind.group, kind.plural, name)))
+    return StatusError(failure_status(409, "AlreadyExists", message, _details(kind.group, kind.plural, name)))
 
 
 def conflict(group: str, resource: str, name: str, reason: str) -> StatusError:
     """409: a precondition failed. ``resource`` is plural, or a kind where upstream uses that."""
     message = f"Operation cannot be fulfilled on {_qualified(group, resource)} {quote(name)}: {reason}"
-    return StatusError(failure_status(409, "Conflict", message, _about(group, resource, name)))
+    return StatusError(failure_status(409, "Conflict", message, _details(group, resource, name)))
 
 
 def modified(kind: ServedKind, name: str) -> StatusError:
@@ -79,10 +79,10 @@ def modified(kind: ServedKind, name: str) -> StatusError:
     return conflict(kind.group, kind.plural, name, reason)
 
 
-def expired(message: str, more: Tree | None = None) -> StatusError:
+def expired(message: str, details: Tree | None = None) -> StatusError:
     """410: the history no longer contains the revision."""
     status = failure_status(410, "Expired", message)
-    return StatusError({**status, "metadata": more} if more else status)
+    return StatusError({**status, "metadata": details} if details else status)
 
 
 def too_large(limit: int) -> StatusError:

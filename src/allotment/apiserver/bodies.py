@@ -102,26 +102,26 @@ def _duplicate_keys(body: bytes) -> tuple[Sequence[Path], Sequence[Path]]:
         written = _read_pairs(body.decode(errors="replace"))
     except (ValueError, RecursionError):
         return (), ()  # valid JSON that exceeds only Python's recursion limit
-    found: list[Path] = []
+    duplicates: list[Path] = []
     order: list[Path] = []
 
     def walk(value: Any, path: Path) -> None:
         if isinstance(value, _Pairs):
             seen: set[str] = set()
             for key, item in value:
-                at = (*path, key)
-                order.append(at)
+                field_path = (*path, key)
+                order.append(field_path)
                 if key in seen:
-                    found.append(at)
+                    duplicates.append(field_path)
                 seen.add(key)
                 if type(item) is list or type(item) is _Pairs:
-                    walk(item, at)
+                    walk(item, field_path)
         elif type(value) is list:
             for index, item in enumerate(value):
                 walk(item, (*path, index))
 
     walk(written, ())
-    return (found, order) if found else ((), ())
+    return (duplicates, order) if duplicates else ((), ())
 
 
 def _from_yaml(body: bytes, kind: str) -> DecodedBody:
@@ -140,12 +140,12 @@ def _from_yaml(body: bytes, kind: str) -> DecodedBody:
 
 
 def _unrecognized(kind: str, reason: str, body: bytes) -> Exception:
-    shown = "<empty>"
+    excerpt = "<empty>"
     if body:
         start = body[:_SUMMARY]
-        shown = start.decode(errors="replace") if body[:1] == b"{" else start.hex()
-        shown += " ..." if len(body) > _SUMMARY else ""
-    return api_errors.bad_request(f"the object provided is unrecognized (must be of type {kind}): {reason} ({shown})")
+        excerpt = start.decode(errors="replace") if body[:1] == b"{" else start.hex()
+        excerpt += " ..." if len(body) > _SUMMARY else ""
+    return api_errors.bad_request(f"the object provided is unrecognized (must be of type {kind}): {reason} ({excerpt})")
 
 
 # --- objects ---------------------------------------------------------------------------------------------------------
@@ -167,36 +167,40 @@ def read_object(body: bytes, media: str, kind: ServedKind, version: str, validat
 
 
 def _not_an_object(value: Any) -> str:
-    found = {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
-    return f"json: cannot unmarshal {found} into Go value of type {_TYPE_META}"
+    json_type = {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
+    return f"json: cannot unmarshal {json_type} into Go value of type {_TYPE_META}"
 
 
 def check_kind(tree: Tree, kind: ServedKind, version: str, body: bytes = b"") -> None:
     """Raise 400 if the object's kind or version differs; both may be omitted."""
     for key, field in (("apiVersion", "apiVersion"), ("kind", "kind")):
-        found = tree.get(key)
-        if found is not None and type(found) is not str:
-            name = {list: "array", dict: "object", bool: "bool"}.get(type(found), "number")
+        value = tree.get(key)
+        if value is not None and type(value) is not str:
+            name = {list: "array", dict: "object", bool: "bool"}.get(type(value), "number")
             problem = f"json: cannot unmarshal {name} into Go struct field .{field} of type string"
             raise _unrecognized(kind.kind, f"couldn't get version/kind; json parse error: {problem}", body)
     expected = api_version(kind, version)
-    written, found = tree.get("apiVersion") or expected, tree.get("kind") or kind.kind
-    if written == expected and found == kind.kind:
+    written, body_kind = tree.get("apiVersion") or expected, tree.get("kind") or kind.kind
+    if written == expected and body_kind == kind.kind:
         return
     if is_custom(kind):
-        if found != kind.kind:
-            raise api_errors.bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): {found}")
+        if body_kind != kind.kind:
+            raise api_errors.bad_request(
+                f"the object provided is unrecognized (must be of type {kind.kind}): {body_kind}"
+            )
         raise api_errors.bad_request(_version_mismatch(written, expected))
     group, _, short = written.rpartition("/")
-    problem = f'{found} in version "{short}" cannot be handled as a {kind.kind}'
-    own = found == kind.kind and group == kind.group
-    if short not in kind.versions if own else written not in versions_of(found):
-        raise api_errors.bad_request(f'{problem}: no kind "{found}" is registered for version "{written}" {_SCHEME}')
+    problem = f'{body_kind} in version "{short}" cannot be handled as a {kind.kind}'
+    own = body_kind == kind.kind and group == kind.group
+    if short not in kind.versions if own else written not in versions_of(body_kind):
+        raise api_errors.bad_request(
+            f'{problem}: no kind "{body_kind}" is registered for version "{written}" {_SCHEME}'
+        )
     if own:
         raise api_errors.bad_request(_version_mismatch(written, expected))
     internal = (kind.group or "core").partition(".")[0]
     raise api_errors.bad_request(
-        f"{problem}: converting ({short}.{found}) to ({internal}.{kind.kind}): unknown conversion"
+        f"{problem}: converting ({short}.{body_kind}) to ({internal}.{kind.kind}): unknown conversion"
     )
 
 
@@ -270,12 +274,12 @@ def read_unstored(body: bytes, media: str, kind: str, api_versions: Sequence[str
     tree = decode(body, media, kind, find_duplicates=False).tree
     if type(tree) is not dict:
         raise _unrecognized(kind, f"couldn't get version/kind; json parse error: {_not_an_object(tree)}", body)
-    written, found = tree.get("apiVersion") or (*api_versions, "v1")[0], tree.get("kind") or kind
-    if found != kind or (api_versions and written not in api_versions):
+    written, body_kind = tree.get("apiVersion") or (*api_versions, "v1")[0], tree.get("kind") or kind
+    if body_kind != kind or (api_versions and written not in api_versions):
         short = str(written).rpartition("/")[2]
         raise api_errors.bad_request(
-            f'{found} in version "{short}" cannot be handled as a {kind}: no kind "{found}" is registered for version '
-            f'"{written}" {_SCHEME}'
+            f'{body_kind} in version "{short}" cannot be handled as a {kind}: no kind "{body_kind}" is registered for '
+            f'version "{written}" {_SCHEME}'
         )
     return prune_unstored(tree, str(written), kind, exact=media == JSON)
 
@@ -306,8 +310,8 @@ def in_namespace(tree: Tree, namespace: str) -> Tree:
     For a cluster-scoped object (``namespace`` is empty) its namespace is cleared, as kube-apiserver does.
     """
     meta = tree.get("metadata") or {}
-    found = meta.get("namespace")
-    if not found or found == namespace:
+    namespace_in_body = meta.get("namespace")
+    if not namespace_in_body or namespace_in_body == namespace:
         return tree
     if not namespace:
         return {**tree, "metadata": {key: value for key, value in meta.items() if key != "namespace"}}

@@ -113,8 +113,8 @@ _ENDPOINTS_DEPRECATED: Final = {"v1": "v1 Endpoints is deprecated in v1.33+; use
 
 
 def _core() -> tuple[ServedKind, ...]:
-    def kind(name: str, plural: str, *short: str, namespaced: bool = True, **more: Any) -> ServedKind:
-        return ServedKind("", ("v1",), name, plural, namespaced, name.lower(), short, **more)
+    def kind(name: str, plural: str, *short: str, namespaced: bool = True, **options: Any) -> ServedKind:
+        return ServedKind("", ("v1",), name, plural, namespaced, name.lower(), short, **options)
 
     return (
         kind("Binding", "bindings", verbs=_CREATE_ONLY),
@@ -156,9 +156,9 @@ def _core() -> tuple[ServedKind, ...]:
 
 def _grouped(
     group: str, name: str, plural: str, *short: str, namespaced: bool = True, versions: tuple[str, ...] = ("v1",),
-    **more: Any,
+    **options: Any,
 ) -> ServedKind:  # fmt: skip
-    return ServedKind(group, versions, name, plural, namespaced, name.lower(), short, **more)
+    return ServedKind(group, versions, name, plural, namespaced, name.lower(), short, **options)
 
 
 def _workloads() -> tuple[ServedKind, ...]:

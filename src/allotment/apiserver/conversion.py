@@ -12,8 +12,8 @@ def as_stored(kind: ServedKind, version: str, tree: Tree) -> Tree:
     if kind.from_version is not None and (version != kind.versions[0] or kind.stored_as):
         # Request bodies may omit kind and apiVersion.
         return kind.from_version({**tree, "kind": kind.kind, "apiVersion": api_version(kind, version)}, version)
-    wanted = api_version(kind, kind.versions[0])
-    return tree if tree.get("apiVersion") == wanted else {**tree, "apiVersion": wanted}
+    storage_version = api_version(kind, kind.versions[0])
+    return tree if tree.get("apiVersion") == storage_version else {**tree, "apiVersion": storage_version}
 
 
 def in_version(kind: ServedKind, version: str, tree: Tree) -> Tree:

@@ -132,17 +132,17 @@ def _store_metadata(verbs: Verbs, operation: Operation, entry: Entry, meta: Tree
 def _adjust_finalizers(meta: Tree, kind: ServedKind, options: DeleteOptions) -> None:
     """Add and remove the garbage collector's finalizers according to the propagation policy."""
     current: Sequence[str] = meta.get("finalizers") or ()
-    wanted = [finalizer for finalizer in current if finalizer not in (ORPHAN, FOREGROUND)]
+    finalizers = [finalizer for finalizer in current if finalizer not in (ORPHAN, FOREGROUND)]
     specified = options.propagation or options.orphan is not None
     orphan = options.propagation == "Orphan" or options.orphan is True
     foreground = options.propagation == "Foreground"
     if not specified:
         orphan = ORPHAN in current or (kind.orphans_dependents and FOREGROUND not in current)
         foreground = FOREGROUND in current and not orphan
-    wanted += [ORPHAN] if orphan else []
-    wanted += [FOREGROUND] if foreground else []
-    if set(wanted) != set(current):
-        meta["finalizers"] = wanted
+    finalizers += [ORPHAN] if orphan else []
+    finalizers += [FOREGROUND] if foreground else []
+    if set(finalizers) != set(current):
+        meta["finalizers"] = finalizers
 
 
 def _delete_namespace(verbs: Verbs, operation: Operation, entry: Entry) -> tuple[Entry, bool]:
@@ -164,9 +164,9 @@ def _delete_namespace(verbs: Verbs, operation: Operation, entry: Entry) -> tuple
     return verbs.store.delete("namespaces", "", operation.name), True
 
 
-def response_body(kind: ServedKind, entry: Entry, gone: bool) -> Tree | None:
+def response_body(kind: ServedKind, entry: Entry, is_deleted: bool) -> Tree | None:
     """The Status that a deletion returns; None if the object itself is the response body."""
-    if not gone or kind.delete_returns_object:
+    if not is_deleted or kind.delete_returns_object:
         return None
     details = {"name": entry.name, "group": kind.group, "kind": kind.plural, "uid": entry.tree["metadata"]["uid"]}
     return api_errors.success({key: value for key, value in details.items() if value})

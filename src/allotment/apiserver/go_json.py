@@ -52,8 +52,8 @@ def syntax_error(body: bytes) -> str:
     return ""
 
 
-def _fail(body: bytes, at: int, where: str) -> None:
-    raise _ScanError(END if at >= len(body) else f"invalid character {_quoted(body[at])} {where}")
+def _fail(body: bytes, offset: int, context: str) -> None:
+    raise _ScanError(END if offset >= len(body) else f"invalid character {_quoted(body[offset])} {context}")
 
 
 def _quoted(byte: int) -> str:
@@ -63,104 +63,104 @@ def _quoted(byte: int) -> str:
     if byte == 0x22:
         return "'\"'"
     character = chr(byte)
-    known = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\v": "\\v"}
-    if character in known:
-        return f"'{known[character]}'"
+    escapes = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\v": "\\v"}
+    if character in escapes:
+        return f"'{escapes[character]}'"
     return f"'{character}'" if character.isprintable() else f"'\\x{byte:02x}'" if byte < 0x80 else f"'\\u{byte:04x}'"
 
 
-def _skip_space(body: bytes, at: int) -> int:
-    while at < len(body) and body[at] in _SPACE:
-        at += 1
-    return at
+def _skip_space(body: bytes, offset: int) -> int:
+    while offset < len(body) and body[offset] in _SPACE:
+        offset += 1
+    return offset
 
 
-def _value(body: bytes, at: int) -> int:
-    """The end of the value at ``at``. Uses an explicit stack, so deep nesting causes an error, not a RecursionError."""
+def _value(body: bytes, offset: int) -> int:
+    """The end of the value at ``offset``. Uses an explicit stack, so that deep nesting causes no RecursionError."""
     closing: list[int] = []
     while True:
-        at, opened = _value_start(body, at)
+        offset, opened = _value_start(body, offset)
         if opened:
             closing.append(opened)
             if len(closing) > _DEPTH:
                 raise _ScanError("exceeded max depth")
-            at = _skip_space(body, at)
-            if at < len(body) and body[at] == opened:
+            offset = _skip_space(body, offset)
+            if offset < len(body) and body[offset] == opened:
                 closing.pop()
-                at += 1
+                offset += 1
             else:
-                at = _skip_space(body, _key(body, at) if opened == 0x7D else at)
+                offset = _skip_space(body, _key(body, offset) if opened == 0x7D else offset)
                 continue
         while True:
             if not closing:
-                return at
-            at = _skip_space(body, at)
-            if at < len(body) and body[at] == closing[-1]:
+                return offset
+            offset = _skip_space(body, offset)
+            if offset < len(body) and body[offset] == closing[-1]:
                 closing.pop()
-                at += 1
+                offset += 1
                 continue
-            if at >= len(body) or body[at] != 0x2C:
-                _fail(body, at, "after object key:value pair" if closing[-1] == 0x7D else "after array element")
-            at = _skip_space(body, at + 1)
+            if offset >= len(body) or body[offset] != 0x2C:
+                _fail(body, offset, "after object key:value pair" if closing[-1] == 0x7D else "after array element")
+            offset = _skip_space(body, offset + 1)
             if closing[-1] == 0x7D:
-                at = _skip_space(body, _key(body, at))
+                offset = _skip_space(body, _key(body, offset))
             break
 
 
-def _key(body: bytes, at: int) -> int:
-    if at >= len(body) or body[at] != 0x22:
-        _fail(body, at, "looking for beginning of object key string")
-    at = _skip_space(body, _string(body, at + 1))
-    if at >= len(body) or body[at] != 0x3A:
-        _fail(body, at, "after object key")
-    return at + 1
+def _key(body: bytes, offset: int) -> int:
+    if offset >= len(body) or body[offset] != 0x22:
+        _fail(body, offset, "looking for beginning of object key string")
+    offset = _skip_space(body, _string(body, offset + 1))
+    if offset >= len(body) or body[offset] != 0x3A:
+        _fail(body, offset, "after object key")
+    return offset + 1
 
 
-def _value_start(body: bytes, at: int) -> tuple[int, int]:
+def _value_start(body: bytes, offset: int) -> tuple[int, int]:
     """The end of a scalar or of an opening bracket, and the closing byte of a container (0 for scalars)."""
-    if at >= len(body):
+    if offset >= len(body):
         raise _ScanError(END)
-    byte = body[at]
+    byte = body[offset]
     if byte in b"{[":
-        return at + 1, byte + 2
+        return offset + 1, byte + 2
     if byte == 0x22:
-        return _string(body, at + 1), 0
+        return _string(body, offset + 1), 0
     if byte in b"-0123456789":
-        return _number(body, at), 0
+        return _number(body, offset), 0
     for literal in (b"true", b"false", b"null"):
         if byte == literal[0]:
-            for index, wanted in enumerate(literal[1:], 1):
-                if at + index >= len(body) or body[at + index] != wanted:
-                    _fail(body, at + index, f"in literal {literal.decode()} (expecting {_quoted(wanted)})")
-            return at + len(literal), 0
-    _fail(body, at, "looking for beginning of value")
+            for index, expected in enumerate(literal[1:], 1):
+                if offset + index >= len(body) or body[offset + index] != expected:
+                    _fail(body, offset + index, f"in literal {literal.decode()} (expecting {_quoted(expected)})")
+            return offset + len(literal), 0
+    _fail(body, offset, "looking for beginning of value")
     raise AssertionError("the scanner has stopped")
 
 
-def _string(body: bytes, at: int) -> int:
+def _string(body: bytes, offset: int) -> int:
     while True:
-        match = _STRING.match(body, at)
+        match = _STRING.match(body, offset)
         assert match is not None, "the pattern matches the empty text"
-        at = match.end()
-        if at >= len(body):
+        offset = match.end()
+        if offset >= len(body):
             raise _ScanError(END)
-        if body[at] == 0x22:
-            return at + 1
-        if body[at] != 0x5C:
-            _fail(body, at, "in string literal")
-        at += 1
-        if at >= len(body) or body[at] not in b'"\\/bfnrtu':
-            _fail(body, at, "in string escape code")
-        if body[at] == 0x75:
+        if body[offset] == 0x22:
+            return offset + 1
+        if body[offset] != 0x5C:
+            _fail(body, offset, "in string literal")
+        offset += 1
+        if offset >= len(body) or body[offset] not in b'"\\/bfnrtu':
+            _fail(body, offset, "in string escape code")
+        if body[offset] == 0x75:
             for index in range(1, 5):
-                if at + index >= len(body) or body[at + index] not in b"0123456789abcdefABCDEF":
-                    _fail(body, at + index, "in \\u hexadecimal character escape")
-            at += 4
-        at += 1
+                if offset + index >= len(body) or body[offset + index] not in b"0123456789abcdefABCDEF":
+                    _fail(body, offset + index, "in \\u hexadecimal character escape")
+            offset += 4
+        offset += 1
 
 
-def _number(body: bytes, at: int) -> int:
-    match = _NUMBER.match(body, at)
+def _number(body: bytes, offset: int) -> int:
+    match = _NUMBER.match(body, offset)
     assert match is not None, "the pattern matches the empty text"
     text = match[0]
     if _WHOLE_NUMBER.fullmatch(text):

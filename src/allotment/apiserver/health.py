@@ -24,7 +24,7 @@ _CHECKS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def answer(path: str, query: str, catalog: Catalog, store: Store, features: Features) -> Response | None:
+def respond(path: str, query: str, catalog: Catalog, store: Store, features: Features) -> Response | None:
     """The response for a path; None if it is not one of these endpoints."""
     steps = path.strip("/").split("/")
     if steps == [""]:

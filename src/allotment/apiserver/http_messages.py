@@ -75,12 +75,12 @@ class Upgrade(NamedTuple):
     talk: Callable[[Socket], Awaitable[None]]
 
 
-Answer = Response | Streaming | Upgrade
+AnyResponse = Response | Streaming | Upgrade
 
 
 class Application(Protocol):
     """An application that a transport serves. Client errors are returned as responses, not raised."""
 
-    async def __call__(self, request: Request) -> Answer:
+    async def __call__(self, request: Request) -> AnyResponse:
         """Return the response to a request."""
         ...

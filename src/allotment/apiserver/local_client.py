@@ -57,11 +57,11 @@ class TimeSlice:
         """Let other tasks run if the current slice has exceeded its time."""
         if not self._start:
             self._start = time.monotonic()
-            asyncio.get_running_loop().call_soon(self._end)
+            asyncio.get_running_loop().call_soon(self._end_slice)
         elif time.monotonic() - self._start > _TIME_SLICE:
             await asyncio.sleep(0)
 
-    def _end(self) -> None:
+    def _end_slice(self) -> None:
         self._start = 0.0
 
 
@@ -118,8 +118,8 @@ class LocalClient:
         """All matching objects; without a network there is no need for pages, so ``limit`` is ignored."""
         operation = self._operation(resource, namespace, "", "", False, "list", exact_name(fields))
         kind, version = operation.kind, operation.version
-        wanted = parse_selection(kind, version, labels, fields)
-        page = paging.page(self._api.store, kind.store_bucket, namespace or None, ListOptions(), wanted)
+        selection = parse_selection(kind, version, labels, fields)
+        page = paging.page(self._api.store, kind.store_bucket, namespace or None, ListOptions(), selection)
         await self._wait_until_durable(page.revision)
         if version == kind.versions[0] and not kind.stored_as:
             return Listing([entry.tree for entry in page.entries], str(page.revision))
@@ -131,10 +131,15 @@ class LocalClient:
         """Yield the changes after ``revision``."""
         operation = self._operation(resource, namespace, "", "", False, "watch", exact_name(fields))
         kind, version = operation.kind, operation.version
-        wanted = parse_selection(kind, version, labels, fields)
+        selection = parse_selection(kind, version, labels, fields)
         options = ListOptions(revision=int(revision or 0), watch=True, bookmarks=True)
         watch = watching.Watch(
-            self._api.store, kind.store_bucket, namespace or None, options, wanted, early=self._time_slice is not None
+            self._api.store,
+            kind.store_bucket,
+            namespace or None,
+            options,
+            selection,
+            early=self._time_slice is not None,
         )
         batches = watch.batches()
         try:
@@ -217,8 +222,8 @@ class LocalClient:
         """Change an object by a patch."""
         operation = self._operation(resource, namespace, name, subresource, dry_run, "patch")
         if subresource == "scale":
-            wanted = patching.patched_scale(scale.view(self._api.verbs.entry(operation), operation.kind), kind, patch)
-            entry = scale.write(self._api.verbs, operation, wanted)
+            patched = patching.patched_scale(scale.view(self._api.verbs.entry(operation), operation.kind), kind, patch)
+            entry = scale.write(self._api.verbs, operation, patched)
             await self._wait_until_durable(entry.revision)
             return scale.view(entry, operation.kind)
         if kind == "apply":
@@ -235,8 +240,8 @@ class LocalClient:
         """Delete an object."""
         operation = self._operation(resource, namespace, name, "", dry_run, "delete")
         options = DeleteOptions(grace_seconds, uid or None, revision or None, propagation or "", None, dry_run)
-        entry, gone = deletion.delete(self._api.verbs, operation, options)
+        entry, is_deleted = deletion.delete(self._api.verbs, operation, options)
         await self._wait_until_durable()
-        return deletion.response_body(operation.kind, entry, gone) or in_version(
+        return deletion.response_body(operation.kind, entry, is_deleted) or in_version(
             operation.kind, operation.version, entry.tree
         )

@@ -11,20 +11,20 @@ from functools import lru_cache, update_wrapper
 from typing import Final, TypeVar, TypeVarTuple, cast
 
 T = TypeVar("T")
-More = TypeVarTuple("More")
+Arguments = TypeVarTuple("Arguments")
 
 #: Maximum length of a cached text in characters.
 _MAX_LENGTH: Final = 2048
 
 
-def memoized(maxsize: int) -> Callable[[Callable[[str, *More], T]], Callable[[str, *More], T]]:
+def memoized(maxsize: int) -> Callable[[Callable[[str, *Arguments], T]], Callable[[str, *Arguments], T]]:
     """Cache the last ``maxsize`` results of a pure function whose first argument is a text, unless it is long."""
 
-    def decorate(read: Callable[[str, *More], T]) -> Callable[[str, *More], T]:
-        cached = cast("Callable[[str, *More], T]", lru_cache(maxsize)(read))
+    def decorate(read: Callable[[str, *Arguments], T]) -> Callable[[str, *Arguments], T]:
+        cached = cast("Callable[[str, *Arguments], T]", lru_cache(maxsize)(read))
 
-        def call(text: str, *more: *More) -> T:
-            return cached(text, *more) if len(text) <= _MAX_LENGTH else read(text, *more)
+        def call(text: str, *arguments: *Arguments) -> T:
+            return cached(text, *arguments) if len(text) <= _MAX_LENGTH else read(text, *arguments)
 
         update_wrapper(call, read)
         return call

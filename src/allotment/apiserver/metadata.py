@@ -46,26 +46,28 @@ def ordered(fields: Mapping[str, Any]) -> Tree:
     }
 
 
-def created(given: Tree, *, namespace: str, uid: str, now: str, suffix: Callable[[], str], generation: bool) -> Tree:
+def new_metadata(
+    requested: Tree, *, namespace: str, uid: str, now: str, suffix: Callable[[], str], generation: bool
+) -> Tree:
     """The metadata of a new object."""
-    name = given.get("name") or ""
-    prefix = given.get("generateName") or ""
+    name = requested.get("name") or ""
+    prefix = requested.get("generateName") or ""
     if not name and prefix:
         name = prefix[:_PREFIX_MAX] + suffix()
-    fields = {key: value for key, value in given.items() if key not in _SET_BY_SERVER}
+    fields = {key: value for key, value in requested.items() if key not in _SET_BY_SERVER}
     fields.update(name=name, namespace=namespace, uid=uid, resourceVersion="0", creationTimestamp=now)
     if generation:
         fields["generation"] = 1
     return ordered(fields)
 
 
-def updated(given: Tree, old: Tree) -> Tree:
+def updated_metadata(requested: Tree, old: Tree) -> Tree:
     """The metadata of an updated object; fields that clients cannot set keep their old values."""
-    fields = dict(given)
+    fields = dict(requested)
     for key in ("name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp"):
         fields[key] = old.get(key)
     for key in ("deletionTimestamp", "deletionGracePeriodSeconds"):
-        if old.get(key) is not None and (key == "deletionTimestamp" or given.get(key) is None):
+        if old.get(key) is not None and (key == "deletionTimestamp" or requested.get(key) is None):
             fields[key] = old[key]
     return ordered(fields)
 

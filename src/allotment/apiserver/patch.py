@@ -16,10 +16,10 @@ from allotment.apiserver.served_kinds import api_version, is_custom, shape_in
 from allotment.apiserver.storage.store import Entry
 from allotment.apiserver.verbs import Operation, Verbs
 from allotment.apiserver.writes import json_patch
-from allotment.apiserver.writes.go_maps import shown
+from allotment.apiserver.writes.go_format import format_value
 from allotment.apiserver.writes.merge_patch import apply_merge_patch
 from allotment.apiserver.writes.server_side_apply import apply, not_convertible
-from allotment.apiserver.writes.strategic_merge_patch import apply_strategic
+from allotment.apiserver.writes.strategic_merge_patch import apply_strategic_merge_patch
 from allotment.cluster.errors import StatusError
 from allotment.model.loading import yaml_parser
 from allotment.model.loading.marks import DocumentError
@@ -80,11 +80,11 @@ def patch(verbs: Verbs, operation: Operation, form: str, change: Any, options: W
     elif form == "merge":
         patched = apply_merge_patch(live, change)
     else:
-        patched = apply_strategic(live, change, shape)
+        patched = apply_strategic_merge_patch(live, change, shape)
 
     def rejection(reason: str) -> StatusError:
-        shown_patch = shown(change) if form == "strategic" else msgspec.json.encode(patched).decode()
-        return api_errors.invalid("", "", "", (invalid("patch", shown_patch, reason),))
+        patch_text = format_value(change) if form == "strategic" else msgspec.json.encode(patched).decode()
+        return api_errors.invalid("", "", "", (invalid("patch", patch_text, reason),))
 
     tree = bodies.in_namespace(_validated(patched, live, operation, options.validation, rejection), operation.namespace)
     uid = (tree.get("metadata") or {}).get("uid")
@@ -153,9 +153,9 @@ def _apply(verbs: Verbs, operation: Operation, applied: Any, options: WriteOptio
         versions=verbs.versions(kind),
     )
     tree = bodies.in_namespace(tree, operation.namespace)
-    found = (applied.get("metadata") or {}).get("name")
-    if found and found != operation.name:
-        message = f"the name of the object ({found}) does not match the name on the URL ({operation.name})"
+    name = (applied.get("metadata") or {}).get("name")
+    if name and name != operation.name:
+        message = f"the name of the object ({name}) does not match the name on the URL ({operation.name})"
         raise api_errors.bad_request(message)
     tree = _validated(
         tree, live, operation, "Ignore", lambda reason: not_convertible(applied, _unstructured_message(reason))

@@ -98,17 +98,17 @@ def revision(text: str) -> int:
         raise api_errors.unclassified(reason) from None
 
 
-def _parse_integer(text: str, least: int, most: int) -> int:
-    digits = text[1:] if text[:1] in ("+", "-") and least < 0 else text
+def _parse_integer(text: str, minimum: int, maximum: int) -> int:
+    digits = text[1:] if text[:1] in ("+", "-") and minimum < 0 else text
     if not (digits.isascii() and digits.isdigit()):
         raise ValueError("invalid syntax")
     value = int(text)
-    if not least <= value < most:
+    if not minimum <= value < maximum:
         raise ValueError("value out of range")
     return value
 
 
-def _refuse(kind: str, errors: Sequence[FieldError]) -> None:
+def _reject(kind: str, errors: Sequence[FieldError]) -> None:
     if errors:
         raise api_errors.invalid("meta.k8s.io", kind, "", errors)
 
@@ -132,7 +132,7 @@ def write_options(query: Query, kind: str, *, patch: str = "") -> WriteOptions:
     errors += _dry_run_errors(dry_run)
     if validation not in ("", "Ignore", "Strict", "Warn"):
         errors.append(not_supported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn")))
-    _refuse(kind, errors)
+    _reject(kind, errors)
     chosen: Validation = "Strict" if validation == "Strict" else "Ignore" if validation == "Ignore" else "Warn"
     return WriteOptions(bool(dry_run), manager, chosen, force)
 
@@ -142,8 +142,8 @@ def _manager_errors(manager: str) -> list[FieldError]:
         return [too_long("fieldManager", _MANAGER_MAX)]
     for position, character in enumerate(manager):
         if not character.isprintable():
-            found = f"invalid character {quote(character)[1:-1]!r} (at position {position})"
-            return [invalid("fieldManager", manager, f"{found}: only printable characters are allowed")]
+            problem = f"invalid character {quote(character)[1:-1]!r} (at position {position})"
+            return [invalid("fieldManager", manager, f"{problem}: only printable characters are allowed")]
     return []
 
 
@@ -178,7 +178,7 @@ def delete_options(query: Query, body: Tree) -> DeleteOptions:
         if propagation not in _PROPAGATIONS:
             errors.append(not_supported("propagationPolicy", propagation, (*_PROPAGATIONS, "nil")))
     errors += _dry_run_errors(dry_run)
-    _refuse("DeleteOptions", errors)
+    _reject("DeleteOptions", errors)
     preconditions = given.get("preconditions") or {}
     return DeleteOptions(
         given.get("gracePeriodSeconds"),
@@ -207,22 +207,22 @@ def list_options(query: Query, *, watch: bool = False) -> ListOptions:
         boolean(query, "sendInitialEvents") if query.get("sendInitialEvents") else None,
         integer(query, "timeoutSeconds"),
     )
-    _refuse("ListOptions", _watch_errors(options) if options.watch else _list_errors(options))
+    _reject("ListOptions", _watch_errors(options) if options.watch else _list_errors(options))
     return options
 
 
 def _list_errors(options: ListOptions) -> list[FieldError]:
     errors: list[FieldError] = []
-    match, at = options.match, "resourceVersionMatch"
+    match, field = options.match, "resourceVersionMatch"
     if match:
         if options.revision is None:
-            errors.append(forbidden_field(at, f"{at} is forbidden unless resourceVersion is provided"))
+            errors.append(forbidden_field(field, f"{field} is forbidden unless resourceVersion is provided"))
         if options.token:
-            errors.append(forbidden_field(at, f"{at} is forbidden when continue is provided"))
+            errors.append(forbidden_field(field, f"{field} is forbidden when continue is provided"))
         if match not in (_EXACT, _NOT_OLDER):
-            errors.append(not_supported(at, match, (_EXACT, _NOT_OLDER, "")))
+            errors.append(not_supported(field, match, (_EXACT, _NOT_OLDER, "")))
         if match == _EXACT and options.revision == 0:
-            errors.append(forbidden_field(at, f'{at} "exact" is forbidden for resourceVersion "0"'))
+            errors.append(forbidden_field(field, f'{field} "exact" is forbidden for resourceVersion "0"'))
     if options.initial is not None:
         errors.append(forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     return errors
@@ -230,14 +230,16 @@ def _list_errors(options: ListOptions) -> list[FieldError]:
 
 def _watch_errors(options: ListOptions) -> list[FieldError]:
     errors: list[FieldError] = []
-    match, at = options.match, "resourceVersionMatch"
+    match, field = options.match, "resourceVersionMatch"
     if options.initial is not None and match != _NOT_OLDER:
-        errors.append(forbidden_field(at, f"sendInitialEvents requires setting {at} to {_NOT_OLDER}"))
+        errors.append(forbidden_field(field, f"sendInitialEvents requires setting {field} to {_NOT_OLDER}"))
     if match:
         if options.initial is None:
-            errors.append(forbidden_field(at, f"{at} is forbidden for watch unless sendInitialEvents is provided"))
+            errors.append(
+                forbidden_field(field, f"{field} is forbidden for watch unless sendInitialEvents is provided")
+            )
         if match != _NOT_OLDER:
-            errors.append(not_supported(at, match, (_NOT_OLDER,)))
+            errors.append(not_supported(field, match, (_NOT_OLDER,)))
         if options.token:
-            errors.append(forbidden_field(at, f"{at} is forbidden when continue is provided"))
+            errors.append(forbidden_field(field, f"{field} is forbidden when continue is provided"))
     return errors

@@ -37,15 +37,15 @@ def view(entry: Entry, kind: ServedKind) -> Tree:
 
 def write(verbs: Verbs, operation: Operation, scale: Tree) -> Entry:
     """Set an object's replicas from a Scale; its uid and resourceVersion are preconditions."""
-    given = bodies.in_namespace(scale, operation.namespace).get("metadata") or {}
-    check_name(given.get("name"), operation.name)
+    requested = bodies.in_namespace(scale, operation.namespace).get("metadata") or {}
+    check_name(requested.get("name"), operation.name)
     entry = verbs.entry(operation)
     replicas = (scale.get("spec") or {}).get("replicas") or 0
     if replicas < 0:
         error = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
         raise api_errors.invalid("autoscaling", "Scale", operation.name, (error,))
     tree = _with_value(entry.tree, operation.kind.scale.spec, replicas)
-    expected = {key: given[key] for key in ("uid", "resourceVersion") if given.get(key)}
+    expected = {key: requested[key] for key in ("uid", "resourceVersion") if requested.get(key)}
     meta = {key: value for key, value in tree["metadata"].items() if key not in ("uid", "resourceVersion")}
     stored = operation._replace(version=operation.kind.versions[0])
     return verbs.update(stored, {**tree, "metadata": {**meta, **expected}})
@@ -64,14 +64,14 @@ def _with_value(tree: Tree, path: tuple[str, ...], value: Any) -> Tree:
 
 def _selector(tree: Tree, kind: ServedKind) -> str:
     """The selector in string form; a field that is already a string is returned unchanged."""
-    found = _value_at(tree, kind.scale.selector) if kind.scale.selector else None
-    if not isinstance(found, dict):
-        return found if isinstance(found, str) else ""
-    if "matchLabels" not in found and "matchExpressions" not in found:
-        return ",".join(f"{key}={found[key]}" for key in sorted(found))
-    labels = found.get("matchLabels") or {}
+    value = _value_at(tree, kind.scale.selector) if kind.scale.selector else None
+    if not isinstance(value, dict):
+        return value if isinstance(value, str) else ""
+    if "matchLabels" not in value and "matchExpressions" not in value:
+        return ",".join(f"{key}={value[key]}" for key in sorted(value))
+    labels = value.get("matchLabels") or {}
     terms = [(key, f"{key}={labels[key]}") for key in labels]
-    for expression in found.get("matchExpressions") or ():
+    for expression in value.get("matchExpressions") or ():
         key, operator = expression["key"], expression["operator"]
         values = ",".join(sorted(expression.get("values") or ()))
         text = {

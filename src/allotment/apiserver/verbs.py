@@ -1,4 +1,4 @@
-"""Create, update and delete objects in the store: the one write path for HTTP and in-process clients.
+"""Creates, updates and deletes objects in the store: the one write path for HTTP and in-process clients.
 
 Each write runs the same steps: namespace check, defaulting, server-set fields, admission, validation, managed fields,
 storage. All steps are synchronous, so no other write can interleave. Written objects may not be durable yet: callers
@@ -111,9 +111,9 @@ class Verbs:
         self._check_namespace(operation, (tree.get("metadata") or {}).get("name") or "")
         now = self.now()
         write = self.write_context(operation, now)
-        given: Tree = tree.get("metadata") or {}
-        meta = metadata.created(
-            given,
+        metadata_in_body: Tree = tree.get("metadata") or {}
+        meta = metadata.new_metadata(
+            metadata_in_body,
             namespace=operation.namespace,
             uid=self.ids.uid(),
             now=now,
@@ -137,15 +137,15 @@ class Verbs:
             problems = (*metadata.create_problems(stored["metadata"], kind), *rules.validate_create(stored, write))
         name = stored["metadata"].get("name") or ""
         _raise_if_invalid(kind, name, problems)
-        if given.get("resourceVersion") and not is_apply:
+        if metadata_in_body.get("resourceVersion") and not is_apply:
             raise api_errors.unclassified("resourceVersion should not be set on objects to be created")
         if self.store.get(kind.store_bucket, operation.namespace, name) is not None:
             raise api_errors.already_exists(kind, name)
         if is_apply:
-            fields = given.get("managedFields")
+            fields = metadata_in_body.get("managedFields")
         else:
-            fields = self._managed_fields(operation, None, _without_status(owned, kind), given, now)
-        entry = self._put(operation, name, stored, stored["metadata"], fields, owned)
+            fields = self._managed_fields(operation, None, _without_status(owned, kind), metadata_in_body, now)
+        entry = self._store_object(operation, name, stored, stored["metadata"], fields, owned)
         if kind.bucket == _NAMESPACES and not operation.dry_run:
             self._create_namespace_objects(name)
         return entry
@@ -181,19 +181,19 @@ class Verbs:
     def update(self, operation: Operation, tree: Tree, *, is_apply: bool = False) -> Entry:
         """Replace an object with a validated tree in the requested version. ``is_apply``: as in ``create``."""
         kind, rules = operation.kind, operation.kind.rules
-        given: Tree = tree.get("metadata") or {}
-        check_name(given.get("name"), operation.name)
+        requested: Tree = tree.get("metadata") or {}
+        check_name(requested.get("name"), operation.name)
         entry = self.store.get(kind.store_bucket, operation.namespace, operation.name)
         if entry is None:
             if kind.create_on_update and not operation.subresource:
-                return self.create(operation, {**tree, "metadata": {**given, "name": operation.name}})
+                return self.create(operation, {**tree, "metadata": {**requested, "name": operation.name}})
             raise api_errors.not_found(kind.group, kind.plural, operation.name)
         old = entry.tree
         before: Tree = old["metadata"]
-        self._preconditions(operation, given, before)
+        self._preconditions(operation, requested, before)
         now = self.now()
         write = self.write_context(operation, now)
-        meta = metadata.updated(given, before)
+        meta = metadata.updated_metadata(requested, before)
         stored = as_stored(kind, operation.version, tree)
         new: Tree = {"kind": kind.kind, "apiVersion": old["apiVersion"], "metadata": meta, **_rest(stored)}
         if rules.update is not None:
@@ -215,12 +215,14 @@ class Verbs:
             and _increments_generation(new, old, rules.generation_counts)
         ):
             meta = metadata.ordered({**meta, "generation": (before.get("generation") or 0) + 1})
-        fields = given.get("managedFields") if is_apply else self._managed_fields(operation, old, new, given, now)
-        return self._put(operation, operation.name, new, meta, fields, normalized, entry)
+        fields = (
+            requested.get("managedFields") if is_apply else self._managed_fields(operation, old, new, requested, now)
+        )
+        return self._store_object(operation, operation.name, new, meta, fields, normalized, entry)
 
-    def _preconditions(self, operation: Operation, given: Tree, before: Tree) -> None:
+    def _preconditions(self, operation: Operation, requested: Tree, before: Tree) -> None:
         """Raise a conflict if the uid or the resourceVersion in the object differs from the stored one."""
-        kind, uid, revision = operation.kind, given.get("uid"), given.get("resourceVersion")
+        kind, uid, revision = operation.kind, requested.get("uid"), requested.get("resourceVersion")
         if uid and uid != before["uid"]:
             prefix = f"{kind.group}/" if is_custom(kind) else ""
             key = "/".join(
@@ -246,13 +248,15 @@ class Verbs:
 
     # --- storing -----------------------------------------------------------------------------------------------------
 
-    def _managed_fields(self, operation: Operation, old: Tree | None, new: Tree, given: Tree, now: str) -> list[Any]:
+    def _managed_fields(
+        self, operation: Operation, old: Tree | None, new: Tree, requested: Tree, now: str
+    ) -> list[Any]:
         """The managed fields after a write, computed in the version that was written."""
         kind = operation.kind
         new = in_version(kind, operation.version, new)
-        if "managedFields" in given:
-            new = {**new, "metadata": {**new["metadata"], "managedFields": given["managedFields"]}}
-        return managed_fields.updated(
+        if "managedFields" in requested:
+            new = {**new, "metadata": {**new["metadata"], "managedFields": requested["managedFields"]}}
+        return managed_fields.updated_entries(
             None if old is None else in_version(kind, operation.version, old),
             new,
             shape_in(kind, operation.version),
@@ -278,7 +282,7 @@ class Verbs:
 
         return convert
 
-    def _put(
+    def _store_object(
         self, operation: Operation, name: str, tree: Tree, meta: Tree, fields: Sequence[Any] | None, normalized: Tree,
         before: Entry | None = None,
     ) -> Entry:  # fmt: skip
@@ -290,8 +294,8 @@ class Verbs:
         meta = {key: value for key, value in meta.items() if key != "managedFields"}
         if fields:
             meta["managedFields"] = fields
-        known = normalized if before is None else {**normalized, **_shared_parts(tree, before.tree)}
-        tree = normalize({**tree, "metadata": meta}, _stored_shape(kind), known)
+        known_values = normalized if before is None else {**normalized, **_shared_parts(tree, before.tree)}
+        tree = normalize({**tree, "metadata": meta}, _stored_shape(kind), known_values)
         if before is not None:
             if managed_fields.only_times_differ(before.tree, tree):
                 return before
@@ -337,8 +341,8 @@ def _restore_read_only(new: Tree, old: Tree, operation: Operation) -> Tree:
         return {**{key: value for key, value in old.items() if key != "status"}, **_only(new, ("metadata", "status"))}
     if operation.subresource == "finalize":
         finalizers = _only(new.get("spec") or {}, ("finalizers",))
-        kept = {key: value for key, value in (old.get("spec") or {}).items() if key != "finalizers"}
-        return {**old, "metadata": new["metadata"], "spec": {**kept, **finalizers}}
+        writable = {key: value for key, value in (old.get("spec") or {}).items() if key != "finalizers"}
+        return {**old, "metadata": new["metadata"], "spec": {**writable, **finalizers}}
     if not operation.subresource and "status" in operation.kind.subresources:
         return {**_without_status(new, operation.kind), **_only(old, ("status",))}
     return new
@@ -360,13 +364,13 @@ def _increments_generation(new: Tree, old: Tree, counted: tuple[str, ...]) -> bo
     return any(new["metadata"].get(key) != old["metadata"].get(key) for key in counted)
 
 
-def check_name(found: Any, wanted: str) -> None:
+def check_name(actual: Any, expected: str) -> None:
     """Raise 400 if the object's name differs from the name in the path."""
-    if not found:
-        message = f"the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+    if not actual:
+        message = f"the name of the object ({expected} based on URL) was undeterminable: name must be provided"
         raise api_errors.bad_request(message)
-    if found != wanted:
-        message = f"the name of the object ({found}) does not match the name on the URL ({wanted})"
+    if actual != expected:
+        message = f"the name of the object ({actual}) does not match the name on the URL ({expected})"
         raise api_errors.bad_request(message)
 
 

@@ -79,7 +79,7 @@ def review(verbs: Verbs, operation: Operation, tree: Tree, access: AccessControl
 
 def _owned(operation: Operation, verbs: Verbs, written: Tree, result: Tree, api_version: str) -> Tree:
     """The result with managed fields: upstream tracks them even for objects that are not stored."""
-    fields = managed_fields.updated(
+    fields = managed_fields.updated_entries(
         None,
         {key: value for key, value in written.items() if key != "status"},
         shape_of(api_version, result["kind"]),

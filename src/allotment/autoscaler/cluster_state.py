@@ -134,7 +134,7 @@ class ObservedCluster:
     def _awaits_preemption(self, pod: CachedItem[Any]) -> bool:
         """Whether the scheduler has nominated a node for it on which pods are being deleted."""
         node = pod.status.get("nominatedNodeName", "")
-        return bool(node) and any(one.deleting for one in self.pods_by_node[node])
+        return bool(node) and any(other.deleting for other in self.pods_by_node[node])
 
 
 def is_unschedulable(pod: CachedItem[Any]) -> bool:
@@ -145,8 +145,10 @@ def is_unschedulable(pod: CachedItem[Any]) -> bool:
         return False
     conditions = pod.status.get("conditions") or ()
     return any(
-        one["type"] == "PodScheduled" and one["status"] == "False" and one.get("reason") == "Unschedulable"
-        for one in conditions
+        condition["type"] == "PodScheduled"
+        and condition["status"] == "False"
+        and condition.get("reason") == "Unschedulable"
+        for condition in conditions
     )
 
 
@@ -155,7 +157,9 @@ def requirements_key(pod: CachedItem[Any]) -> str:
     spec = _spec(pod)
     requirements = {field: spec[field] for field in _REQUIREMENT_FIELDS if spec.get(field)}
     for field in ("initContainers", "containers"):
-        requirements[field] = [(one.get("resources"), one.get("restartPolicy")) for one in spec.get(field) or ()]
+        requirements[field] = [
+            (container.get("resources"), container.get("restartPolicy")) for container in spec.get(field) or ()
+        ]
     return json.dumps([pod.namespace, requirements], sort_keys=True)
 
 

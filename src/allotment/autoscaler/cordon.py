@@ -1,4 +1,4 @@
-"""Cordons by the autoscaler: of nodes that are not complete yet, and of nodes that will be removed.
+"""Cordons nodes that are not complete yet, and nodes that will be removed.
 
 An annotation marks the autoscaler's own cordons and their reason; a cordon without it belongs to another client and is
 kept. DaemonSets run on cordoned nodes, so drivers start and publish; a custom taint would keep them away.

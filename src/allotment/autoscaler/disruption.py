@@ -216,9 +216,9 @@ class DisruptionController:
         return self._planner(list(values), limits, keep_going)
 
     def _propose(self, found: Consolidation) -> None:
-        for one in found.remove:
-            node = self._cluster.nodes.item("", one.node)
-            text = f"could be released ({one.reason}), saving {dollars(found.saves)} USD/h in total"
+        for removal in found.remove:
+            node = self._cluster.nodes.item("", removal.node)
+            text = f"could be released ({removal.reason}), saving {dollars(found.saves)} USD/h in total"
             if node is not None and self._reported.get(node.uid) != text:
                 self._reported[node.uid] = text
                 self._events.removal(node.tree, text)
@@ -242,13 +242,13 @@ class DisruptionController:
                 return  # machines already ordered are idle and will be released
             added.append(order.name)
             log.info("ordered %s as %s to replace others", describe_machine(machine), order.name)
-        nodes = [one.node for one in found.remove if one.node in owned]
+        nodes = [removal.node for removal in found.remove if removal.node in owned]
         self._current = Disruption(nodes, bool(found.moves), added, self._clock.seconds())
         saves = dollars(found.saves)
-        for one in found.remove:
-            node = self._cluster.nodes.item("", one.node)
+        for removal in found.remove:
+            node = self._cluster.nodes.item("", removal.node)
             if node is not None:
-                why = "it is idle" if one.reason == "Empty" else "its pods fit elsewhere at lower cost"
+                why = "it is idle" if removal.reason == "Empty" else "its pods fit elsewhere at lower cost"
                 self._events.removal(
                     node.tree, f"{why}; removing {counted(len(nodes), 'node')} saves {saves} USD/h in total"
                 )
@@ -289,13 +289,13 @@ class DisruptionController:
     async def _verify(self, course: Disruption) -> bool:
         """Whether all pods still fit elsewhere in the current cluster, including cordons and new machines."""
         owned = self._owned()
-        kept = {node: "it is not a candidate" for node in owned if node not in course.remove}
+        kept = {node: "it is not a candidate for removal" for node in owned if node not in course.remove}
         policy, self._policy = self._policy, ConsolidationPolicy(budgets=())
         try:
             found = await self._consolidate(owned, kept, replaces=False)
         finally:
             self._policy = policy
-        return {one.node for one in found.remove} >= set(course.remove)
+        return {removal.node for removal in found.remove} >= set(course.remove)
 
     async def _drain(self, course: Disruption, now: float) -> float:
         """Evict pods, and release the nodes that are empty.
@@ -327,7 +327,7 @@ class DisruptionController:
         if course.left is None or left < course.left:
             course.progress, course.left = now, left
         elif now - course.progress > _DRAIN:
-            return await self._abort(course, f"no pod has left for {_DRAIN:.0f} s")
+            return await self._abort(course, f"no pod has terminated for {_DRAIN:.0f} s")
         return _STEP
 
     async def _evict(self, pod: CachedItem[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Events on pods and nodes: a machine was ordered, none will be and why, a node is removed.
+"""Events on pods and nodes: machines ordered, the reason why none is ordered, and nodes removed.
 
 The reasons are those of other autoscalers, so that existing tools find them.
 """
@@ -51,8 +51,8 @@ class EventReporter:
     def backed_off(self, pod: CachedItem[Any], plans: int, seconds: float) -> None:
         """No machine is ordered for a pod for a while, because earlier ones did not help."""
         text = (
-            f"machines ordered for equivalent pods did not help {plans} times in a row (see FailedScaleUp and "
-            f"MachineReady); the next is ordered {format_duration(seconds)} after the last at the earliest"
+            f"machines for equivalent pods failed or did not help {plans} times in a row (see events FailedScaleUp and "
+            f"MachineReady); the next one is ordered at least {format_duration(seconds)} after the last one"
         )
         self.unserved(pod, text)
 

@@ -1,4 +1,4 @@
-"""Machines in flight as nodes and slices: they count as supply, so that nothing is ordered twice.
+"""The nodes and slices that machines in flight will provide, which count as supply so that nothing is ordered twice.
 
 A machine's own slices count once they are complete; until then those of its template do, under the name of its node if
 it has one. A pod that is planned onto a machine gets ``nominatedNodeName`` as the scheduler will see it, so that a new
@@ -42,8 +42,8 @@ def in_flight_node(order: MachineOrder, instance: InstanceType, node: str, kube:
     metadata = template.node.metadata
     # The plan's labels belong to a node of another name.
     labels = {**machine.labels, **metadata.labels}
-    taints: dict[tuple[str, str], Taint] = {(one.key, one.effect): one for one in template.node.spec.taints}
-    taints |= {(one.key, one.effect): one for one in machine.taints}
+    taints: dict[tuple[str, str], Taint] = {(taint.key, taint.effect): taint for taint in template.node.spec.taints}
+    taints |= {(taint.key, taint.effect): taint for taint in machine.taints}
     named = replace(
         template.node,
         metadata=replace(metadata, labels=labels),

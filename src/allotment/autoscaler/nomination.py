@@ -42,7 +42,7 @@ class Nominations:
 
     def pods_of(self, order: str) -> list[str]:
         """Return the uids of the pods assigned to a machine."""
-        return [uid for uid, one in self._orders.items() if one == order]
+        return [uid for uid, assigned in self._orders.items() if assigned == order]
 
     def keep(self, waiting: Iterable[str]) -> None:
         """Drop all pods but these (uids)."""
@@ -50,7 +50,7 @@ class Nominations:
 
     def cancel(self, order: str) -> bool:
         """Drop the assignments to a machine; return whether there were any."""
-        left = {uid: one for uid, one in self._orders.items() if one != order}
+        left = {uid: assigned for uid, assigned in self._orders.items() if assigned != order}
         broken = len(left) < len(self._orders)
         self._orders = left
         return broken
@@ -65,16 +65,16 @@ async def nominate(client: Client, waiting: ObservedCluster, uids: Iterable[str]
     wanted = set(uids)
     semaphore = asyncio.Semaphore(_MAX_CONCURRENT)
 
-    async def one(name: str, namespace: str, uid: str) -> None:
+    async def nominate_pod(name: str, namespace: str, uid: str) -> None:
         patch = {"metadata": {"uid": uid}, "status": {"nominatedNodeName": node}}
         async with semaphore:
             try:
                 await client.patch(PODS, name, patch, namespace, subresource="status")
             except StatusError as error:
                 # Bound, deleted, or not permitted: the scheduler finds the node by itself.
-                log.info("nominating %s for %s/%s: %s", node, namespace, name, error)
+                log.info("cannot nominate node %s for pod %s/%s: %s", node, namespace, name, error)
 
     pods = [pod for pod in waiting.pods.items() if pod.uid in wanted and is_unschedulable(pod)]
     await asyncio.gather(
-        *(one(pod.name, pod.namespace, pod.uid) for pod in pods if pod.status.get("nominatedNodeName") != node)
+        *(nominate_pod(pod.name, pod.namespace, pod.uid) for pod in pods if pod.status.get("nominatedNodeName") != node)
     )

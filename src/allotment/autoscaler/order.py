@@ -1,4 +1,4 @@
-"""An order: a planned machine and its name, as stored in the cluster.
+"""An order of a machine: the planned machine and the order's name, as stored in the cluster.
 
 The order is stored before the provider is called, so that after a crash every machine that may exist is known. Its name
 is derived from the machine and its pods: two processes with the same plan order the same machine only once.
@@ -65,10 +65,10 @@ def order_name(machine: PlannedMachine, taken: Container[str]) -> str:
     'g5-xlarge-05ced461'
     """
     kind = re.sub(r"[^a-z0-9]+", "-", machine.instance.rpartition("/")[2].lower())[:_LONGEST].strip("-")
-    pods = sorted(str(seat.pod) for seat in machine.seats)
-    what = "\n".join((machine.instance, machine.form, machine.zone, machine.capacity_type, *pods))
+    pods = sorted(str(placement.pod) for placement in machine.placements)
+    identity = "\n".join((machine.instance, machine.form, machine.zone, machine.capacity_type, *pods))
     for number in count():
-        digest = hashlib.sha256(f"{what}\n{number}".encode()).hexdigest()[:8]
+        digest = hashlib.sha256(f"{identity}\n{number}".encode()).hexdigest()[:8]
         if (name := f"{kind}-{digest}") not in taken:
             return name
     raise AssertionError("there is always another number")
@@ -78,8 +78,8 @@ def order_for(machine: PlannedMachine, taken: Container[str], now: str) -> Machi
     """Return an order for a planned machine; its node gets the order's name."""
     name = order_name(machine, taken)
     # The scheduler allocates the devices; those of the plan are in its report.
-    seats = tuple(replace(seat, node=name, claims=()) for seat in machine.seats)
-    return MachineOrder(name=name, machine=replace(machine, node=name, seats=seats), ordered=now)
+    placements = tuple(replace(placement, node=name, claims=()) for placement in machine.placements)
+    return MachineOrder(name=name, machine=replace(machine, node=name, placements=placements), ordered=now)
 
 
 def config_map(order: MachineOrder, namespace: str, provider: str) -> Tree:

@@ -88,19 +88,19 @@ class OrderReconciler:
         return (status.node if status is not None else "") or order.name
 
     def in_flight_node(self, order: MachineOrder) -> InFlightNode | None:
-        """Return what an order will provide; None if its type is not in the catalogue any more."""
+        """Return what an order will provide; None if its type is not in the catalog any more."""
         key = order.name, self.node_of(order)
         found = self._in_flight.get(key)
         if found is None and (instance := self._catalog.get(order.machine.instance)) is not None:
             try:
                 found = self._in_flight[key] = in_flight_node(order, instance, key[1], self._options.features.kube)
-            except FleetError as error:  # it was ordered with another catalogue
+            except FleetError as error:  # it was ordered with another catalog
                 log.warning("%s: %s", order.name, error)
         return found
 
     async def refresh(self) -> None:
         """Read the provider's machines without acting on them."""
-        self._machines = {one.name: one for one in await self._provider.list_machines()}
+        self._machines = {machine.name: machine for machine in await self._provider.list_machines()}
 
     async def reconcile(self, scaling_up: ScaleUp) -> float:
         """Reconcile all orders once; return the seconds until the next time."""
@@ -137,21 +137,21 @@ class OrderReconciler:
 
     async def _reconcile_order(self, order: MachineOrder, scaling_up: ScaleUp) -> bool:
         """Return whether the machine has just become complete and is to be opened."""
-        standing = self._machines.get(order.name)
-        if standing is not None and not order.confirmed:  # the process that ordered it did not confirm it
+        machine = self._machines.get(order.name)
+        if machine is not None and not order.confirmed:  # the process that ordered it did not confirm it
             order = await self._orders.confirm(order)
         if order.leaving:
             await self._orders.release(order)
             log.info("%s was released: %s", order.name, order.leaving)
             self._replan()  # the limits allow new orders
-        elif standing is None and not order.confirmed:
+        elif machine is None and not order.confirmed:
             if not await scaling_up.place(order, self._users(order)):
                 self._replan()
-        elif standing is None or standing.state == "failed":
-            await self._handle_lost(order, standing)
+        elif machine is None or machine.state == "failed":
+            await self._handle_lost(order, machine)
         elif not order.initialised:
-            return await self._check_in_flight(order, standing)
-        elif useless := self._unusable_reason(order, standing):
+            return await self._check_in_flight(order, machine)
+        elif useless := self._unusable_reason(order, machine):
             await self._orders.mark_leaving(order, useless)
             await self._orders.release(order)
             log.warning("%s was released: %s", order.name, useless)
@@ -165,25 +165,25 @@ class OrderReconciler:
                 self._replan()
         else:
             self._nominations.cancel(order.name)
-            await release(self._client, self._cluster.nodes, standing.node)
+            await release(self._client, self._cluster.nodes, machine.node)
         return False
 
-    async def _check_in_flight(self, order: MachineOrder, standing: MachineStatus) -> bool:
-        node = self._cluster.nodes.item("", standing.node) if standing.node else None
+    async def _check_in_flight(self, order: MachineOrder, machine: MachineStatus) -> bool:
+        node = self._cluster.nodes.item("", machine.node) if machine.node else None
         if node is not None and order.name not in self._closed:
             self._closed.add(order.name)
             if not node.spec.get("unschedulable") and not self._in_use(node.name):
                 await cordon(self._client, self._cluster.nodes, node.name, PROVISIONING, on=True)
         expected = self.in_flight_node(order)
         pools = expected.pools if expected is not None else dict.fromkeys(order.machine.drivers, 1)
-        slices = [one.tree for one in self._cluster.slices_by_node[standing.node]] if standing.node else []
+        slices = [slice_.tree for slice_ in self._cluster.slices_by_node[machine.node]] if machine.node else []
         missing = missing_part(node.tree if node is not None else None, slices, pools)
         if not missing:
             return True
         now = self._clock.seconds()
         # The wall clock is read only once per order, so that adjusting it does not time out all machines.
         ordered = self._ordered.setdefault(order.name, now + min(self._clock.left(order.ordered), 0))
-        if now - ordered >= self._options.registration and not self._in_use(standing.node):
+        if now - ordered >= self._options.registration and not self._in_use(machine.node):
             await self._time_out(order, missing)
         return False
 
@@ -232,23 +232,23 @@ class OrderReconciler:
         for order in due:
             self._offerings.available(offering_of(order.machine))
             if (node := self._cluster.nodes.item("", self.node_of(order))) is not None:
-                self._events.ready(node.tree, f"{describe_machine(order.machine)} is complete")
+                self._events.ready(node.tree, f"{describe_machine(order.machine)} is ready")
             log.info("%s is ready as node %s", order.name, self.node_of(order))
 
     def _requirements(self) -> dict[str, set[str]]:
         """Return the requirements of the assigned pods, by order."""
         found: dict[str, set[str]] = {}
         for pod in self._cluster.unschedulable_pods():
-            if promised := self._nominations.order_of(pod.uid):
-                found.setdefault(promised, set()).add(requirements_key(pod))
+            if order_name := self._nominations.order_of(pod.uid):
+                found.setdefault(order_name, set()).add(requirements_key(pod))
         return found
 
     # --- failures -------------------------------------------------------------------------------------------------
 
-    def _unusable_reason(self, order: MachineOrder, standing: MachineStatus) -> str:
+    def _unusable_reason(self, order: MachineOrder, machine: MachineStatus) -> str:
         """Return why a machine that was complete must be released: its node is gone, or not ready for long and idle."""
         now = self._clock.seconds()
-        node = self._cluster.nodes.item("", standing.node) if standing.node else None
+        node = self._cluster.nodes.item("", machine.node) if machine.node else None
         if node is not None and is_ready(node.tree):
             self._not_ready_since.pop(order.name, None)
             return ""
@@ -264,7 +264,8 @@ class OrderReconciler:
         self._backoff.failed(order.name, map(requirements_key, self._users(order)), self._clock.seconds())
 
     async def _time_out(self, order: MachineOrder, missing: str) -> None:
-        text = f"{describe_machine(order.machine)}: {missing} after {self._options.registration:.0f} s; it is released"
+        seconds = self._options.registration
+        text = f"{describe_machine(order.machine)}: {missing} after {seconds:.0f} s; the machine is released"
         # A machine that fails to start in one zone rarely starts in another, and each try takes as long as this one.
         machine = order.machine
         self._offerings.refused((machine.instance, "", machine.capacity_type), self._clock.seconds())
@@ -273,15 +274,15 @@ class OrderReconciler:
         await self._orders.release(order)
         log.warning("%s: %s", order.name, text)
 
-    async def _handle_lost(self, order: MachineOrder, standing: MachineStatus | None) -> None:
+    async def _handle_lost(self, order: MachineOrder, machine: MachineStatus | None) -> None:
         """Handle a machine that failed or was deleted by another client."""
-        why = (standing.reason if standing is not None else "") or "the provider has no machine of that name any more"
+        why = (machine.reason if machine is not None else "") or "the provider no longer has a machine of that name"
         text = f"{describe_machine(order.machine)}: {why}"
         if order.initialised:
             self._nominations.cancel(order.name)
         else:
             self._offerings.unavailable(offering_of(order.machine), self._clock.seconds())
-            self._fail(order, text, paid=standing is None or not standing.is_shortage)
+            self._fail(order, text, paid=machine is None or not machine.is_shortage)
         await self._orders.release(order)
         log.warning("%s: %s", order.name, text)
         self._replan()
@@ -296,9 +297,9 @@ class OrderReconciler:
         self._replan()
 
     def _users(self, order: MachineOrder) -> Sequence[CachedItem[Any]]:
-        promised = set(self._nominations.pods_of(order.name))
-        seats = {(seat.pod.namespace, seat.pod.name) for seat in order.machine.seats}
-        return [pod for pod in self._cluster.unschedulable_pods() if pod.uid in promised or pod.key in seats]
+        nominated = set(self._nominations.pods_of(order.name))
+        planned = {(placement.pod.namespace, placement.pod.name) for placement in order.machine.placements}
+        return [pod for pod in self._cluster.unschedulable_pods() if pod.uid in nominated or pod.key in planned]
 
     def _in_use(self, node: str, *, leaving: bool = True) -> bool:
         """Whether pods use a node; ``leaving``: including pods that are being deleted."""

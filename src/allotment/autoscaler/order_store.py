@@ -42,7 +42,7 @@ class OrderStore:
             try:
                 order = order_of(tree, self._provider.name)
             except ValueError as error:
-                log.error("an order cannot be read; its machine is ignored: %s", error)
+                log.error("cannot read an order; its machine is ignored: %s", error)
                 continue
             if order is not None:
                 self._known[order.name] = order

@@ -148,22 +148,24 @@ class Autoscaler:
         if self._options.dry_run:
             return plan
         # Some machines may have been unavailable, and their alternatives as well.
-        assigned = {seat.pod for order in self._orders for seat in order.machine.seats}
-        ordered = tuple(one for one in plan.machines if any(seat.pod in assigned for seat in one.seats))
+        assigned = {placement.pod for order in self._orders for placement in order.machine.placements}
+        ordered = tuple(
+            machine for machine in plan.machines if any(each.pod in assigned for each in machine.placements)
+        )
         text = "no suitable machine was available; see its events"
-        left = (seat for one in plan.machines if one not in ordered for seat in one.seats)
-        unserved = (UnservedPod(pod=seat.pod, owner=seat.owner, code="limits", text=text) for seat in left)
+        left = (each for machine in plan.machines if machine not in ordered for each in machine.placements)
+        unserved = (UnservedPod(pod=each.pod, owner=each.owner, code="limits", text=text) for each in left)
         return replace(plan, machines=ordered, unserved=(*plan.unserved, *unserved))
 
     async def _start(self) -> None:
         await all_synced(*self._cluster.caches())
         await self._orders.load()
         if len(self._orders):
-            log.info("found from an earlier run: %s", counted(len(self._orders), "machine"))
+            log.info("continuing with %s of an earlier run", counted(len(self._orders), "machine"))
         waiting = {pod.key: pod.uid for pod in self._cluster.unschedulable_pods()}
         for order in self._orders:
-            for seat in order.machine.seats if order.is_in_flight else ():
-                if (uid := waiting.get((seat.pod.namespace, seat.pod.name))) is not None:
+            for placement in order.machine.placements if order.is_in_flight else ():
+                if (uid := waiting.get((placement.pod.namespace, placement.pod.name))) is not None:
                     self._nominations.assign(uid, order.name)
 
     def _pod_unschedulable(self, uid: str) -> None:
@@ -230,7 +232,7 @@ class Autoscaler:
                         await self._plan_and_order()
                         backoff.reset()
                     except (StatusError, Unreachable) as error:
-                        log.warning("planning is retried: %s", error)
+                        log.warning("will plan again: %s", error)
                         self._add()
                         await self._clock.sleep(_MIN_INTERVAL)
                     except Exception:
@@ -252,7 +254,7 @@ class Autoscaler:
         if self._backoff.ended(now):
             return now
         times = (self._batch.due(), self._offerings.next(now), self._backoff.next(now), self._scale_up.next())
-        return min((one for one in times if one is not None), default=None)
+        return min((due_time for due_time in times if due_time is not None), default=None)
 
     async def _plan_and_order(self) -> ProvisioningPlan:
         for _ in range(_MAX_PLANS):

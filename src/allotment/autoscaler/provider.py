@@ -47,7 +47,7 @@ class MachineStatus(NamedTuple):
 
 
 class Provider(Protocol):
-    """A provider. ``name``: for events and logs."""
+    """A machine provider (a cloud). ``name``: for events and logs."""
 
     name: str
 

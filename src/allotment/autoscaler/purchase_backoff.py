@@ -1,6 +1,6 @@
-"""Back-off for machines that cost money without helping their pods.
+"""Back-off for orders whose machines repeatedly did not help their pods, which bounds the cost.
 
-A driver that fails everywhere, a catalogue that does not match the real nodes, a taint set on every new node: each plan
+A driver that fails everywhere, a catalog that does not match the real nodes, a taint set on every new node: each plan
 is correct, and each machine useless. Whatever the cause, the spending on equivalent pods is bounded
 (`PurchaseBackoff.max_plans`); the first of them that gets a node resets it.
 """

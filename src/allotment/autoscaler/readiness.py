@@ -15,7 +15,7 @@ from allotment.model.trees import Tree
 
 def pools_of(slices: Iterable[ResourceSlice]) -> dict[str, int]:
     """Return the number of pools by driver."""
-    pools = {(one.spec.driver, one.spec.pool.name) for one in slices}
+    pools = {(slice_.spec.driver, slice_.spec.pool.name) for slice_ in slices}
     return dict(Counter(driver for driver, _ in pools))
 
 
@@ -38,7 +38,7 @@ def missing_part(node: Tree | None, slices: Iterable[Tree], wanted: Mapping[str,
 def is_ready(node: Tree) -> bool:
     """Whether a node is ready and has no not-ready taint."""
     conditions = (node.get("status") or {}).get("conditions") or ()
-    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    ready = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
     taints = (node.get("spec") or {}).get("taints") or ()
     return ready and not any(taint["key"] == "node.kubernetes.io/not-ready" for taint in taints)
 
@@ -46,8 +46,8 @@ def is_ready(node: Tree) -> bool:
 def _complete(slices: Iterable[Tree]) -> set[tuple[str, str]]:
     """Return driver and name of the pools that have all slices of their newest generation."""
     newest: dict[tuple[str, str], tuple[int, int, int]] = {}
-    for one in slices:
-        spec = one["spec"]
+    for slice_ in slices:
+        spec = slice_["spec"]
         pool = spec["pool"]
         key = (spec["driver"], pool["name"])
         generation = pool.get("generation", 0)

@@ -76,8 +76,10 @@ class PlanReporter:
 def encoded(plan: ProvisioningPlan) -> str:
     """Return the plan as JSON; if it is too long, without the verdicts on types, then without the pods."""
     shorter = [plan, replace(plan, choices=())]
-    shorter += [replace(shorter[1], existing=(), machines=tuple(replace(one, seats=()) for one in plan.machines))]
-    texts = (msgspec.json.encode(one, enc_hook=_plain).decode() for one in shorter)
+    shorter += [
+        replace(shorter[1], existing=(), machines=tuple(replace(machine, placements=()) for machine in plan.machines))
+    ]
+    texts = (msgspec.json.encode(variant, enc_hook=_plain).decode() for variant in shorter)
     return next((text for text in texts if len(text.encode()) <= _MAX_BYTES), "{}")
 
 
@@ -89,13 +91,17 @@ def summary(plan: ProvisioningPlan | None, orders: Sequence[MachineOrder], at: s
     elif plan.machines:
         done = "proposed in a dry run" if dry_run else "ordered"
         lines.append(f"last plan at {at}: {done}: {plan_summary(plan)}")
-        lines += (f"  {describe_machine(one)} for {counted(len(one.seats), 'pod')}" for one in plan.machines)
+        lines += (
+            f"  {describe_machine(machine)} for {counted(len(machine.placements), 'pod')}" for machine in plan.machines
+        )
     else:
         lines.append(f"last plan at {at}: nothing to order{' (dry run)' if dry_run else ''}")
-    lines += (f"not served: {one.pod}: {one.text}" for one in (plan.unserved if plan is not None else ()))
-    spent = sum((one.machine.usd_per_hour for one in orders), Decimal(0))
+    lines += (
+        f"not served: {unserved.pod}: {unserved.text}" for unserved in (plan.unserved if plan is not None else ())
+    )
+    spent = sum((order.machine.usd_per_hour for order in orders), Decimal(0))
     lines.append(f"machines now: {len(orders)}, {dollars(spent)} USD/h" if orders else "machines now: none")
-    lines += (f"  {one.name}: {describe_machine(one.machine)}: {state(one)}" for one in orders)
+    lines += (f"  {order.name}: {describe_machine(order.machine)}: {state(order)}" for order in orders)
     lines += plan.notes if plan is not None else ()
     more = len(lines) - _MAX_LINES
     return "\n".join([*lines[:_MAX_LINES], *([f"… and {more} more lines"] if more > 0 else [])]) + "\n"

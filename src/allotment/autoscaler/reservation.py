@@ -33,7 +33,7 @@ async def admit(client: Client, cache: Cache[Any], pods: Iterable[CachedItem[Any
     semaphore = asyncio.Semaphore(_MAX_CONCURRENT)
     toleration = {"key": RESERVED, "operator": "Equal", "value": order, "effect": "NoSchedule"}
 
-    async def one(pod: CachedItem[Any]) -> bool:
+    async def add_toleration(pod: CachedItem[Any]) -> bool:
         known = pod.spec.get("tolerations") or []
         if toleration in known:
             return True
@@ -44,11 +44,11 @@ async def admit(client: Client, cache: Cache[Any], pods: Iterable[CachedItem[Any
             except StatusError as error:
                 # A deleted pod needs no node.
                 if error.code != 404:
-                    log.info("%s/%s cannot get a toleration for its node: %s", pod.namespace, pod.name, error)
+                    log.info("cannot add the toleration of its node to pod %s/%s: %s", pod.namespace, pod.name, error)
                     return False
         return True
 
-    return all(await asyncio.gather(*map(one, pods)))
+    return all(await asyncio.gather(*map(add_toleration, pods)))
 
 
 async def reserve(client: Client, nodes: Cache[Any], name: str, order: str) -> None:
@@ -68,21 +68,21 @@ async def release(client: Client, nodes: Cache[Any], name: str) -> None:
 
 def is_reserved(node: CachedItem[Any]) -> bool:
     """Whether a node has the taint."""
-    return any(one["key"] == RESERVED for one in node.spec.get("taints") or ())
+    return any(taint["key"] == RESERVED for taint in node.spec.get("taints") or ())
 
 
 def unreserved(tree: Tree) -> Tree:
     """Return a node or pod without the taint or toleration."""
     before = spec = tree.get("spec") or {}
     for field in ("taints", "tolerations"):
-        if any(one.get("key") == RESERVED for one in spec.get(field) or ()):
+        if any(item.get("key") == RESERVED for item in spec.get(field) or ()):
             left = _without(spec[field])
             spec = {key: value for key, value in spec.items() if key != field} | ({field: left} if left else {})
     return tree if spec is before else {**tree, "spec": spec}
 
 
 def _without(items: Sequence[Tree]) -> list[Tree]:
-    return [one for one in items if one.get("key") != RESERVED]
+    return [item for item in items if item.get("key") != RESERVED]
 
 
 async def _taint(client: Client, nodes: Cache[Any], node: CachedItem[Any], taints: list[Tree]) -> None:

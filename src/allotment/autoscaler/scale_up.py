@@ -1,4 +1,4 @@
-"""Turns unschedulable pods into orders: one plan at a time, in a thread, on the cluster as it will be."""
+"""Orders machines for unschedulable pods: one plan at a time, in a thread, with machines in flight as supply."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class ScaleUp:
         )
 
     def _excluded(self) -> set[str]:
-        """Return the uids of pods excluded from plans: in purchase back-off, or assigned to a type of no catalogue."""
+        """Return the uids of pods excluded from plans: in purchase back-off, or assigned to a type of no catalog."""
         now = self._clock.seconds()
         held: set[str] = set()
         for pod in self._cluster.unschedulable_pods():
@@ -143,22 +143,22 @@ class ScaleUp:
             for order in self._orders
             if (found := self._in_flight_node(order)) is not None
         }
-        for seat in plan.existing:
-            pod = pods.get((seat.pod.namespace, seat.pod.name))
+        for placement in plan.existing:
+            pod = pods.get((placement.pod.namespace, placement.pod.name))
             if pod is None:
                 continue
-            order = self._orders.get(by_node.get(seat.node, ""))
+            order = self._orders.get(by_node.get(placement.node, ""))
             if order is not None and order.is_in_flight:
                 self._nominations.assign(pod.uid, order.name)
-                self._events.awaited(pod, seat.node)
+                self._events.awaited(pod, placement.node)
             else:
                 self.settled[pod.uid] = now
-                self._events.unserved(pod, f"node {seat.node} already has room for it")
-        for one in plan.unserved:
-            pod = pods.get((one.pod.namespace, one.pod.name))
+                self._events.unserved(pod, f"node {placement.node} already has capacity for it")
+        for unserved in plan.unserved:
+            pod = pods.get((unserved.pod.namespace, unserved.pod.name))
             if pod is not None:
                 self.settled[pod.uid] = now
-                self._events.unserved(pod, one.text)
+                self._events.unserved(pod, unserved.text)
         semaphore = asyncio.Semaphore(_MAX_CONCURRENT)
         self._backoff.start_plan()
         done = await asyncio.gather(*(self._order(machine, pods, semaphore) for machine in plan.machines))
@@ -167,7 +167,8 @@ class ScaleUp:
     async def _order(
         self, machine: PlannedMachine, pods: dict[tuple[str, str], CachedItem[Any]], semaphore: asyncio.Semaphore
     ) -> bool:
-        users = [pod for seat in machine.seats if (pod := pods.get((seat.pod.namespace, seat.pod.name))) is not None]
+        keys = [(placement.pod.namespace, placement.pod.name) for placement in machine.placements]
+        users = [pods[key] for key in keys if key in pods]
         if not users:  # no pod needs it any more
             return True
         if self._options.dry_run:

@@ -56,7 +56,7 @@ def kind_problem(kind: str) -> str:
         return f"expected vendor/class, found {kind!r}"
     for part, text in (("vendor", vendor), ("class", class_)):
         if not _QUALIFIER.fullmatch(text):
-            syntax = "at least two characters: first a letter, last a letter or digit, in between also '_', '-' and '.'"
+            syntax = "at least two letters, digits, '_', '-' or '.', with a letter first and a letter or digit last"
             return f"{part} {text!r}: expected {syntax}"
     if len(class_) > MAX_CLASS_LENGTH:
         return f"class {class_!r}: expected at most {MAX_CLASS_LENGTH} characters, found {len(class_)}"
@@ -67,7 +67,7 @@ def device_problem(name: str) -> str:
     """Return why a device name is invalid, or "" if it is valid."""
     if _DEVICE.fullmatch(name):
         return ""
-    return f"{name!r}: expected letters and digits, in between also '_', '-', '.' and ':'"
+    return f"{name!r}: expected letters, digits, '_', '-', '.' or ':', with a letter or digit first and last"
 
 
 def transient_name(kind: str, transient: str) -> str:

@@ -107,6 +107,8 @@ _NO_EDITS: Final = ContainerEdits()
 
 
 class CdiDevice(_CdiObject, frozen=True):
+    """A device of a CDI file, with the edits for containers that use it."""
+
     name: str
     container_edits: ContainerEdits
     annotations: Mapping[str, str] = {}
@@ -280,7 +282,7 @@ def _edit_problems(edits: ContainerEdits, path: str) -> Iterator[str]:
         if node.type not in _NODE_TYPES:
             yield f"{at}.type: expected b, c, u or p, found {node.type!r}"
         if node.permissions != "none" and not _PERMISSIONS.issuperset(node.permissions):
-            yield f"{at}.permissions: expected letters of rwm, found {node.permissions!r}"
+            yield f"{at}.permissions: expected a combination of r, w and m, found {node.permissions!r}"
     for i, mount in enumerate(edits.mounts):
         for field, value in (("hostPath", mount.host_path), ("containerPath", mount.container_path)):
             if not value:

@@ -1,4 +1,4 @@
-"""``allot apply``: create or update objects from manifests by server-side apply.
+"""``allot apply``: creates or updates objects from manifests by server-side apply.
 
 Every object is applied, even if earlier ones failed. If a CustomResourceDefinition of the same run defines a kind, the
 command waits for it, so that both can be in one file.

@@ -183,7 +183,7 @@ def _print_plan(plan: ProvisioningPlan, *, dry_run: bool) -> None:
 
     action = "would order" if dry_run else "ordered"
     lines = [
-        f"{action} {describe_machine(entry)} for {', '.join(str(placement.pod) for placement in entry.seats)}"
+        f"{action} {describe_machine(entry)} for {', '.join(str(placement.pod) for placement in entry.placements)}"
         for entry in plan.machines
     ]
     lines += [f"not placed: {entry.pod}: {entry.text}" for entry in plan.unserved]

@@ -167,14 +167,14 @@ def _served(arguments: Namespace) -> _Served:
     if wants_cloud and not arguments.nodes:
         raise Mistake(
             "the cloud provider requires --nodes MIN:MAX:TYPE[/MODE]",
-            "for example --nodes 0:10:aws/g5.*; to run only an expander, give its address with --expander",
+            "for example --nodes 0:10:aws/g5.*; to run only an expander, specify its address with --expander",
         )
     if arguments.plaintext and not cloud.loopback:
         raise Mistake(
             f"--plaintext: {cloud} is not a loopback address, and clients of the cloud provider can order machines"
         )
     if bool(arguments.tls_cert_file) != bool(arguments.tls_private_key_file):
-        raise Mistake("--tls-cert-file and --tls-private-key-file: give both or neither")
+        raise Mistake("--tls-cert-file and --tls-private-key-file: specify both or neither")
     names = tuple(arguments.tls_san)
     places = [
         place
@@ -189,14 +189,14 @@ def _served(arguments: Namespace) -> _Served:
     )
 
 
-def _files(arguments: Namespace, places: list[ListenAddress], others: bool) -> Files:
-    """Return the given or generated certificate files. ``others``: the cloud provider is not restricted to loopback."""
+def _files(arguments: Namespace, places: list[ListenAddress], remote: bool) -> Files:
+    """Return the given or generated certificate files. ``remote``: the cloud provider is not restricted to loopback."""
     client_ca = Path(arguments.client_ca_file) if arguments.client_ca_file else None
     if arguments.tls_cert_file:
-        if others and client_ca is None:
+        if remote and client_ca is None:
             raise Mistake(
                 "clients of the cloud provider can order machines: requires --client-ca-file FILE",
-                "or let it listen only on 127.0.0.1",
+                "or listen only on 127.0.0.1",
             )
         return Files(
             Path(arguments.tls_cert_file),

@@ -50,7 +50,7 @@ class _Object(NamedTuple):
 def run(arguments: Namespace) -> int:
     """Delete the objects; return 1 if one could not be deleted."""
     if bool(arguments.files) == bool(arguments.objects):
-        raise Failure("error: give manifests with -f FILE, or KIND NAME, or KIND with --all or -l")
+        raise Failure("error: specify manifests with -f FILE, or KIND NAME, or KIND with --all or -l")
     limit = seconds(arguments.timeout) if arguments.timeout else 0
     wanted = documents(arguments) if arguments.files else []
 

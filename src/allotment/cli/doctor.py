@@ -11,6 +11,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from allotment.cli.inputs.objects import defined_twice
 from allotment.cli.inputs.release import features_among
 from allotment.cli.output.console import Screen, folded, open_screen
 from allotment.cli.output.errors import BadInput, Mistake
@@ -29,7 +30,7 @@ from allotment.tools.doctor.examination import (
     verdict,
 )
 from allotment.tools.doctor.finding import ClusterFinding
-from allotment.tools.doctor.reading import read_objects
+from allotment.tools.doctor.reading import namespaced_name, read_objects
 from allotment.tools.doctor.snapshot import ClusterSnapshot, snapshot_of
 
 EXIT_HEALTHY, EXIT_ERRORS = 0, 1
@@ -76,9 +77,9 @@ def _chosen(only: Sequence[str]) -> tuple[ClusterCheck, ...]:
 def _found(arguments: Namespace) -> tuple[ClusterSnapshot, tuple[str, ...]]:
     """Return the state of a snapshot or live cluster, and notes about reading it."""
     if arguments.cluster and (arguments.context or arguments.kubeconfig):
-        raise Mistake("--cluster: not allowed with --context or --kubeconfig", "give only one of them")
+        raise Mistake("--cluster: not allowed with --context or --kubeconfig", "use only one of them")
     if not arguments.cluster:
-        from allotment.cli.live.examined import examined_live
+        from allotment.cli.live.doctor_input import examined_live
 
         return examined_live(arguments)
     paths = [path for group in arguments.cluster for path in group]
@@ -87,6 +88,8 @@ def _found(arguments: Namespace) -> tuple[ClusterSnapshot, tuple[str, ...]]:
         raise BadInput(loaded.problems, lambda file: None)
     if not loaded.documents:
         raise Mistake(f"no Kubernetes objects in {', '.join(paths)}", "allot snapshot -o FILE saves a cluster")
+    if twice := tuple(defined_twice((document, namespaced_name(document.tree)) for document in loaded.documents)):
+        raise BadInput(twice, lambda file: None)
     seen = read_objects(document.tree for document in loaded.documents)
     known = features_among(arguments.kube_version, arguments.feature_gates, seen.values)
     return snapshot_of(known, seen.values, denied_unknown="not part of a snapshot"), tuple(

@@ -90,7 +90,7 @@ def _machine(arguments: Namespace, node: str) -> FleetMachine:
     if arguments.mode:
         if "/" in requested:
             raise Mistake(
-                f"--simulate {requested} and --mode {arguments.mode}: give the mode only once",
+                f"--simulate {requested} and --mode {arguments.mode}: specify the mode only once",
                 f"--simulate {requested.partition('/')[0]}/{arguments.mode}",
             )
         form = f"{requested}/{arguments.mode}"

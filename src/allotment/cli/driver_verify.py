@@ -97,20 +97,20 @@ async def _verified(
     from allotment.drivers.verify.cdi_folders import CdiFolders
     from allotment.drivers.verify.driver_process import ProcessExited
     from allotment.drivers.verify.driver_session import DEFAULT_TIMEOUTS, DriverSession, wait_for_driver
-    from allotment.drivers.verify.runner import verify
     from allotment.drivers.verify.socket_discovery import DriverNotFound
+    from allotment.drivers.verify.suite import verify
     from allotment.model.features import Features
 
     socket = Path(arguments.socket)
     try:
         found = await wait_for_driver(socket, process, DEFAULT_TIMEOUTS.start)
     except ProcessExited as error:
-        what, _, wrote = str(error).partition("\n")
-        raise _last_words(what, wrote) from None
+        message, _, wrote = str(error).partition("\n")
+        raise _last_words(message, wrote) from None
     except DriverNotFound as error:
         if process is not None:
             raise _last_words(f"{error}; waited {DEFAULT_TIMEOUTS.start:g} s", process.tail()) from None
-        hint = "give the socket of a running driver, or start one with --command"
+        hint = "specify the socket of a running driver, or start one with --command"
         raise Mistake(str(error), hint) from None
     features = Features(kube=release_of(await client.read("/version")))
     node = arguments.node_name or await _node(client, found, DEFAULT_TIMEOUTS.publish if process is not None else 0)
@@ -131,11 +131,11 @@ async def _verified(
     return report
 
 
-def _last_words(what: str, wrote: str) -> Mistake:
+def _last_words(message: str, wrote: str) -> Mistake:
     """Return the error of a driver that did not start, preceded by its output."""
     if wrote:
         sys.stderr.write(f"the driver wrote:\n{wrote.strip(chr(10))}\n")
-    return Mistake(what, "--command: the command must keep running and create the socket")
+    return Mistake(message, "--command: the command must keep running and create the socket")
 
 
 async def _node(client: HttpClient, found: DriverSockets, seconds: float) -> str:
@@ -157,7 +157,7 @@ async def _node(client: HttpClient, found: DriverSockets, seconds: float) -> str
     if itself in known:
         return itself
     where = f"has slices on {len(nodes)} nodes" if nodes else "has published no node-local ResourceSlices"
-    raise Mistake(f"{found.info.name} {where}", f"give its node with --node-name: {', '.join(known[:5]) or '…'}")
+    raise Mistake(f"{found.info.name} {where}", f"specify its node with --node-name: {', '.join(known[:5]) or '…'}")
 
 
 def _report(trial: DriverSession, rows: Sequence[CheckResult]) -> dict[str, Any]:

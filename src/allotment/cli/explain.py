@@ -158,7 +158,7 @@ def narrow(explanation: Explanation, inputs: Inputs, arguments: Namespace, by_na
     answers = [_with_note(answer) for answer in answers]
     if not answers:
         where = "in these files" if arguments.files else "is waiting"
-        hint = "give manifests with -f FILE"
+        hint = "specify manifests with -f FILE"
         if any(isinstance(value, ResourceSlice) for value in inputs.queried):
             hint = "allot free -f FILE lists the devices of slices"
         raise Mistake(f"nothing to explain: no pod, workload or claim {where}", hint)

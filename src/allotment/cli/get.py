@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from allotment.cli.live.connection import namespace_of, on_cluster, refusal
 from allotment.cli.live.printers import Printer, as_list, name_of, printer, shown
 from allotment.cli.live.resource_arguments import ResourceArgument, groups, resource_arguments, several_kinds
-from allotment.cli.live.tables import ACCEPT, Layout, Query, Table, followed, listed, one, path_of, selection
+from allotment.cli.live.tables import ACCEPT, Layout, Query, Table, followed, listed, path_of, selection, table_of
 from allotment.cli.output.console import visible
 from allotment.cli.output.errors import Failure
 from allotment.cli.output.tabwriter import Columns
@@ -89,7 +89,7 @@ class _Get:
         resource, place = each.served.resource, each.place(self._namespace)
         try:
             if each.name:
-                part = await one(self._client, resource, place, each.name)
+                part = await table_of(self._client, resource, place, each.name)
             else:
                 part = await listed(self._client, resource, place, self._query)
         except StatusError as error:

@@ -1,4 +1,4 @@
-"""``kubectl allot``: kubectl runs a program called ``kubectl-allot`` as if it were a command of its own.
+"""``kubectl allot``: detects that kubectl started the program, and adapts its name in messages and help.
 
 As a plugin, the command uses kubectl's current context, even if a lab is running.
 kubectl passes on only the arguments after the name, so ``--context`` must follow it, too.

@@ -35,7 +35,7 @@ from allotment.cli.arguments.run import add_run
 from allotment.cli.arguments.shared_options import Run, add_output, lazy
 from allotment.cli.arguments.vocabulary import add_vocabulary
 from allotment.cli.parser import EXIT_BAD_INPUT, Parser
-from allotment.cli.streams import reserve_stdout
+from allotment.cli.stdout import reserve_stdout
 
 EXIT_INTERNAL_ERROR = 3
 EXIT_INTERRUPTED = 130
@@ -180,7 +180,7 @@ def _report(error: Exception, parsed: argparse.Namespace) -> int:
         raise error
     sys.stderr.write(
         f"allot: internal error: {type(error).__name__}: {error}\n"
-        "  this is a bug in Allotment; run again with --debug for the traceback, and report it\n"
+        "  this is a bug in Allotment: report it with the traceback that `allot --debug COMMAND` prints\n"
     )
     return EXIT_INTERNAL_ERROR
 

@@ -66,7 +66,7 @@ def _list(screen: Screen, arguments: Namespace, parts: Sequence[ComponentPermiss
     if arguments.output:
         screen.data(rows, arguments.output)
     else:
-        screen.table(["PART", "RULES", "FOR"], [[str(value) for value in row.values()] for row in rows])
+        screen.table(["COMPONENT", "RULES", "PURPOSE"], [[str(value) for value in row.values()] for row in rows])
     return 0
 
 
@@ -134,7 +134,7 @@ def _check(screen: Screen, arguments: Namespace, parts: Sequence[ComponentPermis
                 if user and error.code == HTTPStatus.FORBIDDEN:
                     raise Mistake(
                         f"you are not allowed to check the permissions of {user!r}",
-                        "ask an administrator; without --as your own permissions are checked",
+                        "an administrator can check them; without --as your own permissions are checked",
                     ) from None
                 raise
             found.append(_PermissionReview(part.name, len(needed), lacking))
@@ -150,17 +150,17 @@ def _check(screen: Screen, arguments: Namespace, parts: Sequence[ComponentPermis
 
 
 def _print_review(screen: Screen, name: str, found: Sequence[_PermissionReview], namespace: str) -> None:
-    who = name or "you"
+    user = name or "you"
     for review in found:
         if not review.missing:
-            _say(screen, f"{review.part}: {who} has all {review.reviewed} permissions that it requires.")
+            _say(screen, f"{review.part}: {user} has all {review.reviewed} permissions that it requires.")
             continue
         _say(
             screen,
-            f"{review.part}: {who} lacks {len(review.missing)} of {review.reviewed} permissions that it requires.",
+            f"{review.part}: {user} lacks {len(review.missing)} of {review.reviewed} permissions that it requires.",
         )
         screen.line()
-        screen.table(["MISSING", "WHAT"], _rows(review.missing), ("",))
+        screen.table(["MISSING", "RESOURCE"], _rows(review.missing), ("",))
         screen.line()
     lacking = [review.part for review in found if review.missing]
     if lacking:

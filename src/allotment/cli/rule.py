@@ -67,11 +67,11 @@ def _show(screen: Screen, rule: Rule) -> None:
     for line in _wrapped(rule.why, min(screen.width or FRAME_WIDTH, FRAME_WIDTH)):
         screen.line(line)
     bad, good = rule.bad.rstrip().splitlines(), rule.good.rstrip().splitlines()
-    for title, lines, other, colour in (("Instead of", bad, good, "red"), ("write", good, bad, "green")):
+    for title, lines, other_lines, colour in (("Instead of", bad, good, "red"), ("write", good, bad, "green")):
         screen.line()
         screen.line(f"{title}:")
         screen.line()
-        same = _same(lines, other)
+        same = _same(lines, other_lines)
         for number, line in enumerate(lines):
             shown = f"  {line}" if line else ""
             screen.line(shown if number in same else screen.paint(shown, colour))

@@ -88,12 +88,12 @@ def _serving(arguments: Namespace) -> EndpointSettings:
     metrics = _address("--metrics-bind-address", arguments.metrics_bind_address)
     files = arguments.tls_cert_file, arguments.tls_private_key_file
     if any(files) and not all(files):
-        raise Mistake("--tls-cert-file and --tls-private-key-file: give both", "a certificate requires its key")
+        raise Mistake("--tls-cert-file and --tls-private-key-file: specify both", "a certificate requires its key")
     if metrics is not None:
         if not metrics.local and not all(files):
             raise Mistake(
                 f"--metrics-bind-address {metrics}: requires --tls-cert-file and --tls-private-key-file, because"
-                " other hosts can reach it", "give both files, or serve on loopback: 127.0.0.1:8080",
+                " other hosts can reach it", "specify both files, or serve on loopback: 127.0.0.1:8080",
             )  # fmt: skip
     certificate, key = (Path(file) if file else None for file in files)
     return EndpointSettings(health, metrics, certificate, key)

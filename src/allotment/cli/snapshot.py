@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from allotment.cli.inputs.truncation import BEGINNING
+from allotment.cli.inputs.objects import SNAPSHOT_HEADING
 from allotment.cli.live.cluster_state import read
 from allotment.cli.live.connection import on_cluster
 from allotment.cli.output.console import folded
@@ -42,7 +42,7 @@ def run(arguments: Namespace) -> int:
     """Save a cluster."""
     file = Path(arguments.file) if arguments.file not in (None, "-") else None
     if file is not None and file.is_dir():
-        raise Mistake(f"{file} is a folder", "name a file")
+        raise Mistake(f"{file} is a directory", "name a file")
     if file is not None and not file.parent.is_dir():
         raise Mistake(f"directory not found: {file.parent}")
     objects, facts, refused = on_cluster(arguments, lambda client, way: _taken(arguments, client, way))
@@ -62,7 +62,7 @@ def run(arguments: Namespace) -> int:
         counts = _counted(objects)
         sys.stderr.write(f"{file}: {counts}\n")
         if not arguments.redact:
-            sys.stderr.write("Names and values are included; --redact replaces them by pseudonyms.\n")
+            sys.stderr.write("Names and values are included; --redact replaces them with pseudonyms.\n")
     for line in _left_out(refused):
         sys.stderr.write(f"{line}\n")
     return 0
@@ -99,7 +99,7 @@ def _text(objects: Sequence[Tree], facts: ServerFacts, redact: bool, as_json: bo
     if as_json:
         return to_json(whole) + "\n"
     moment = f"{facts.taken[:16]}Z"
-    words = f"{BEGINNING}{facts.version or 'of an unknown release'}, {moment}, made by allot snapshot"
+    words = f"{SNAPSHOT_HEADING}{facts.version or 'of an unknown release'}, {moment}, written by allot snapshot"
     words += ". Names and values are pseudonyms." if redact else "."
     tries = ", ".join(f"allot {tool} --cluster FILE" for tool in ("doctor", "explain", "free"))
     return f"{words}\n# Try: {tries}\n{to_yaml([whole])}"

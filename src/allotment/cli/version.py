@@ -1,4 +1,4 @@
-"""``allot version``."""
+"""``allot version``: prints the version, and the Kubernetes releases that it models."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ from allotment.cli.output.errors import Mistake
 from allotment.engine.diagnosis.published_names import similar_names
 from allotment.model.trees import to_tree
 from allotment.vocabulary import Vocabulary, drivers, mistaken_drivers, vendors, vocabulary
-from allotment.vocabulary.changes import Change, changes
-from allotment.vocabulary.changes import names as names_of
-from allotment.vocabulary.lookup import Word, find, releases_with
+from allotment.vocabulary.changes import VocabularyChange, changes
+from allotment.vocabulary.changes import meanings_by_name as names_of
+from allotment.vocabulary.lookup import VocabularyEntry, find, releases_with
 from allotment.vocabulary.parameters.fields import ParameterField, fields_of
 from allotment.vocabulary.parameters.kinds import kinds_of
 from allotment.vocabulary.terms import Attribute, Capacity, Presence
@@ -146,17 +146,17 @@ def _show_changes(screen: Screen, words: Vocabulary) -> None:
         when = words.published.get(release, "")
         screen.line(f"  {release}{f' ({when})' if when else ''}")
         for name, change in _grouped(differences, words):
-            _fold(screen, f"{_SIGNS[change.how]} {change.sort} {name}{_consequence(change, words)}")
+            _fold(screen, f"{_SIGNS[change.change_type]} {change.name_type} {name}{_consequence(change, words)}")
 
 
-def _grouped(differences: Sequence[Change], words: Vocabulary) -> Iterator[tuple[str, Change]]:
+def _grouped(differences: Sequence[VocabularyChange], words: Vocabulary) -> Iterator[tuple[str, VocabularyChange]]:
     by_name = {change.name: change for change in differences}
     for name, members in _numbered(list(by_name)):
         yield _short(name, words), by_name[members[0]]
 
 
-def _consequence(change: Change, words: Vocabulary) -> str:
-    if change.how == "redefined":
+def _consequence(change: VocabularyChange, words: Vocabulary) -> str:
+    if change.change_type == "redefined":
         return f", was {change.meaning}" + (f"; write {_short(change.becomes, words)}" if change.becomes else "")
     return f", now {_short(change.becomes, words)}" if change.becomes else ""
 
@@ -177,24 +177,24 @@ def _search(screen: Screen, chosen: Sequence[Vocabulary], text: str, output: str
     if output:
         _write(screen, {"found": [{"driver": words.driver, **_word_data(word)} for words, word in found]}, output)
         return
-    exact = [pair for pair in found if text.casefold() in (pair[1].name.casefold(), pair[1].bare.casefold())]
+    exact = [pair for pair in found if text.casefold() in (pair[1].name.casefold(), pair[1].short_name.casefold())]
     shown = exact or found
     for words in chosen:
-        for sort in dict.fromkeys(word.sort for item, word in shown if item is words):
-            named = {word.name: word for item, word in shown if item is words and word.sort == sort}
+        for sort in dict.fromkeys(word.entry_type for item, word in shown if item is words):
+            named = {word.name: word for item, word in shown if item is words and word.entry_type == sort}
             for name, members in _numbered(list(named)):
                 _details(screen, words, named[members[0]], name)
     if len(found) > len(shown):
         matching = {word.name for _, word in exact}
-        others = [word.name for _, word in found if word.name not in matching and word.sort != "no such name"]
+        others = [word.name for _, word in found if word.name not in matching and word.entry_type != "no such name"]
         if others:
             names_ = ", ".join(name for name, _ in _numbered(others))
             _fold(screen, f"also with {text!r} in their names: {names_}", "")
 
 
-def _details(screen: Screen, words: Vocabulary, word: Word, name: str) -> None:
+def _details(screen: Screen, words: Vocabulary, word: VocabularyEntry, name: str) -> None:
     kind = f" <{word.kind}>" if word.kind else ""
-    screen.line(f"{screen.paint(name, 'bold')}  {word.sort}{kind}{_on(word.on, words)}")
+    screen.line(f"{screen.paint(name, 'bold')}  {word.entry_type}{kind}{_on(word.on, words)}")
     for line in filter(None, (word.meaning, f"values: {', '.join(word.values)}" if word.values else "")):
         _fold(screen, line)
     if word.cel:
@@ -268,8 +268,8 @@ def _data(words: Vocabulary) -> dict[str, Any]:
         for (version, kind), type_ in (kinds_of(words.driver, words.release) or {}).items()
     ]
     data["changes"] = [
-        {"release": release, "changes": [{k: v for k, v in change._asdict().items() if v} for change in told]}
-        for release, told in changes(words.driver)
+        {"release": release, "changes": [{k: v for k, v in change._asdict().items() if v} for change in listed]}
+        for release, listed in changes(words.driver)
     ]
     return data
 
@@ -278,7 +278,7 @@ def _field_data(field: ParameterField) -> dict[str, Any]:
     return {"name": field.name, "type": field.type} | ({"values": list(field.values)} if field.values else {})
 
 
-def _word_data(word: Word) -> dict[str, Any]:
+def _word_data(word: VocabularyEntry) -> dict[str, Any]:
     return {key: list(v) if isinstance(v, tuple) else v for key, v in word._asdict().items() if v}
 
 

@@ -143,7 +143,7 @@ class _Wait:
             return False
         except TimeoutError:
             pass
-        what = f"{target.served.plural_label}/{target.name}"
+        object_name = f"{target.served.plural_label}/{target.name}"
         why = f"\n  {describe_state(seen)}" if not may_be_missing else ""
-        sys.stderr.write(f"error: timed out waiting for the condition on {what}{why}\n")
+        sys.stderr.write(f"error: timed out waiting for the condition on {object_name}{why}\n")
         return False

@@ -1,4 +1,4 @@
-"""A cache of all objects of a resource, kept current by list and watch and shared by all its readers.
+"""A cache of all objects of a resource with secondary indexes, kept current by list and watch, for all its readers.
 
 A cache lists once and then watches. A watch that ends is resumed where it stopped; if its revision has expired (410),
 the cache lists again and reports the differences. It does the same if the cluster is at an earlier revision than
@@ -16,7 +16,7 @@ import asyncio
 import heapq
 import itertools
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from math import inf
 from random import Random
 from typing import Any, Generic, TypeVar, cast
@@ -26,10 +26,68 @@ from allotment.cluster.cached_item import CachedItem, revision_number
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, UnknownVersions, Unreachable
-from allotment.cluster.index import Index, KeysOf
 from allotment.model.trees import Tree
 
 T = TypeVar("T")
+
+KeysOf = Callable[["CachedItem[T]"], Iterable[Hashable]]
+
+
+class Index(Generic[T]):
+    """A secondary index: items by the keys that a function returns, such as pods by node.
+
+    A change that keeps its keys costs one call of the function.
+    """
+
+    __slots__ = ("_by_key", "_items", "_keys", "_keys_of")
+
+    def __init__(self, keys_of: KeysOf[T], items: Mapping[tuple[str, str], CachedItem[T]]) -> None:
+        self._keys_of = keys_of
+        self._items = items
+        self._keys: dict[tuple[str, str], tuple[Hashable, ...]] = {}
+        self._by_key: dict[Hashable, dict[tuple[str, str], None]] = {}
+
+    def __getitem__(self, key: Hashable) -> Collection[CachedItem[T]]:
+        """Items with a key, in undefined order; empty if there are none."""
+        found = self._by_key.get(key)
+        return [self._items[name] for name in found] if found else ()
+
+    def count(self, key: Hashable) -> int:
+        """The number of items with a key, in constant time."""
+        return len(self._by_key.get(key, ()))
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._by_key
+
+    def __iter__(self) -> Iterator[Any]:
+        """The keys that have items."""
+        return iter(self._by_key)
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def change(self, old: CachedItem[T] | None, new: CachedItem[T] | None) -> None:
+        """Apply a change; called by the cache."""
+        item = new or old
+        assert item is not None
+        before = self._keys.get(item.key, ())
+        after: tuple[Hashable, ...] = tuple(self._keys_of(new)) if new is not None else ()
+        if before == after:
+            return
+        for key in before:
+            names = self._by_key.get(key) if key not in after else None
+            if names is not None:  # the function may return a key twice
+                names.pop(item.key, None)
+                if not names:
+                    del self._by_key[key]
+        for key in after:
+            self._by_key.setdefault(key, {})[item.key] = None
+        if after:
+            self._keys[item.key] = after
+        else:
+            del self._keys[item.key]
+
+
 V = TypeVar("V")
 
 log = logging.getLogger(__name__)
@@ -239,7 +297,7 @@ class Cache(Generic[T]):
         if revision_number(listing.revision) >= revision_number(self._revision):
             return True
         log.warning(
-            "%s: the cluster is at revision %s, but was at %s before: it was restored from a backup; listing again",
+            "%s: the resource version is now %s but was %s, so the cluster was restored from a backup; listing again",
             self.resource.plural, listing.revision, self._revision,
         )  # fmt: skip
         self._restore_detected = True
@@ -258,7 +316,7 @@ class Cache(Generic[T]):
             return
         self._record_response()
         self.unreadable = ""
-        log.debug("%s are not served", self.resource.plural)
+        log.debug("the cluster does not serve %s", self.resource.plural)
         for item in tuple(self._items.values()):
             self._put(item, None)
         self.synced.set()

@@ -63,19 +63,19 @@ class Client(Protocol):
     """
 
     async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Tree:
-        """One object."""
+        """Get one object."""
         ...
 
     async def list(
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "", limit: int = 0
     ) -> Listing:
-        """All objects, of all namespaces if none is given; ``limit`` is the page size."""
+        """List all objects, of all namespaces if none is given; ``limit`` is the page size."""
         ...
 
     def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
     ) -> AsyncIterator[Event]:
-        """Changes after ``revision`` until the server ends the watch. Raises StatusError 410 if it has expired."""
+        """Yield changes after ``revision`` until the server ends the watch. Raises StatusError 410 if it is too old."""
         ...
 
     async def create(
@@ -108,5 +108,5 @@ class Reader(Protocol):
     """A client that can read any path."""
 
     async def read(self, path: str, query: Sequence[tuple[str, str]] = (), accept: str = ...) -> Tree:
-        """The tree at a path."""
+        """Read the tree at a path."""
         ...

@@ -31,6 +31,6 @@ def locate_error(document: Document, error: StatusError) -> SourceLocation:
             decode(document)
         except DecodingError as misread:
             first, *others = misread.problems
-            more = (f"{one.position}: {one.message}{one.hint and '; '}{one.hint}" for one in others)
+            more = (f"{problem.position}: {problem.message}{problem.hint and '; '}{problem.hint}" for problem in others)
             return SourceLocation(first.position, tuple(filter(None, (first.hint, *more))))
     return SourceLocation(document.position())

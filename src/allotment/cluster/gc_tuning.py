@@ -1,4 +1,4 @@
-"""Garbage collection for processes whose objects are long-lived.
+"""Tuning of Python's garbage collector for processes whose objects are long-lived.
 
 Nearly all objects of a control plane and its clients are cluster objects, which are long-lived and have no reference
 cycles. Python's cyclic collector scans them again and again while their number grows, and finds nothing: this takes a

@@ -71,15 +71,15 @@ class Instrumentation:
         for listener in self.listeners:
             listener(done)
 
-    def gauge(self, of: str, which: str, read: Level) -> None:
+    def gauge(self, of: str, label_value: str, read: Level) -> None:
         """Register a gauge."""
-        self.gauges[of, which] = read
+        self.gauges[of, label_value] = read
 
 
 class _Unobserved(Instrumentation):
     """Does not keep gauges, which would outlive their programs."""
 
-    def level(self, of: str, which: str, read: Level) -> None:
+    def level(self, of: str, label_value: str, read: Level) -> None:
         """Ignore the gauge."""
 
 

@@ -136,7 +136,7 @@ class LeaderElection:
             if await self._try(max(left, self._terms.renew / 2)):
                 self._until = self._sent_at + self._terms.renew
             elif self.holder not in (None, self.identity):
-                return f"{self.holder or 'no copy'} holds the Lease"
+                return f"{self.holder or 'no replica'} holds the Lease"
             elif self._clock.seconds() >= self._until:
                 return f"the Lease could not be renewed for {self._terms.renew:g} s: {self.refused or 'no answer'}"
         return ""

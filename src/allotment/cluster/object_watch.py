@@ -1,4 +1,4 @@
-"""Watch a single object, for commands that wait for it; programs use caches instead."""
+"""Watches a single object, for commands that wait for it; programs use caches instead."""
 
 from __future__ import annotations
 

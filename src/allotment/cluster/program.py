@@ -31,10 +31,10 @@ _HEALTHY_SECONDS = 60.0
 
 
 class ClientFactory(Protocol):
-    """Creates clients."""
+    """Creates the client of each program."""
 
     def __call__(self, name: str, manager: str = "") -> Client:
-        """A client with the identity of a program (``replicaset-controller``, ``kube-scheduler``).
+        """Return a client with the identity of a program (``replicaset-controller``, ``kube-scheduler``).
 
         ``manager``: the field manager, if it differs from Kubernetes' for that program.
         """

@@ -92,8 +92,8 @@ class Objects:
         ends = [cache.on_change(changed) for cache in self.caches]
 
         def end() -> None:
-            for one in ends:
-                one()
+            for unregister in ends:
+                unregister()
 
         return end
 

@@ -162,5 +162,5 @@ class WorkQueue(Generic[K]):
         if backoff is None:
             backoff = self._failures[key] = Backoff(self._random, first=self._first_wait, longest=self._longest_wait)
         wait = backoff.next()
-        log.log(level, "%s: %s: %s (again in %.3f s)", self.name, key, str(error) or type(error).__name__, wait)
+        log.log(level, "%s: %s: %s (retry in %.3f s)", self.name, key, str(error) or type(error).__name__, wait)
         self._add_later(key, wait)

@@ -84,8 +84,8 @@ log = logging.getLogger(__name__)
 _REVIEW_SECONDS: Final = 8.0
 _UPDATE_SECONDS: Final = 2.0
 _REFUSALS: Final = {
-    "unknown": text(HTTPStatus.UNAUTHORIZED, "the cluster does not know this token\n")._replace(authenticate=True),
-    "forbidden": text(HTTPStatus.FORBIDDEN, "this user may not get /metrics\n"),
+    "unknown": text(HTTPStatus.UNAUTHORIZED, "the cluster does not accept this token\n")._replace(authenticate=True),
+    "forbidden": text(HTTPStatus.FORBIDDEN, "this user is not allowed to get /metrics\n"),
     "unsure": text(HTTPStatus.SERVICE_UNAVAILABLE, "the cluster could not verify this token\n"),
 }
 
@@ -114,7 +114,7 @@ def serve_endpoints(
 def _certificate(settings: EndpointSettings) -> Certificate:
     if settings.certificate is None or settings.key is None:
         raise AddressUnavailable(
-            f"{settings.metrics}: other machines can reach it, so a certificate and its key are required"
+            f"{settings.metrics}: other machines can reach this address, so a certificate and its key are required"
         )
     return Certificate(settings.certificate, settings.key)
 

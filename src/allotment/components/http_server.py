@@ -36,7 +36,7 @@ class AddressUnavailable(Exception):
 
 
 class HttpResponse(NamedTuple):
-    """A response."""
+    """A response of a request handler: HTTP status code, body and content type."""
 
     code: int
     body: bytes
@@ -111,7 +111,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
             super().finish_request(secured, client_address)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        log.debug("a connection ended early", exc_info=True)
+        log.debug("a client closed its connection early", exc_info=True)
 
 
 class _DeadlineReader(io.RawIOBase):

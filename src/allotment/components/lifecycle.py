@@ -63,7 +63,7 @@ async def run_component(component: Component, settings: ComponentSettings, targe
     """
     log.info("%s %s for %s", component.name, __version__, target.server)
     if component.lease and settings.leading is None:
-        log.info("%s: leader election is off, so only one copy may run", component.name)
+        log.info("%s: leader election is off, so only one replica may run", component.name)
     observing, stopping = Instrumentation(), Shutdown()
     metrics = _metrics(component, settings, observing)
     async with AsyncExitStack() as stack:
@@ -283,7 +283,7 @@ class _Process:
         return "the Lease could not be read yet"
 
     def _cache_check(self) -> str:
-        waiting = sorted(one.resource.plural for one in self._context.caches.known() if not one.synced.is_set())
+        waiting = sorted(cache.resource.plural for cache in self._context.caches.known() if not cache.synced.is_set())
         return f"not synced yet: {', '.join(waiting)}" if waiting else ""
 
     def _unready(self) -> str:
@@ -295,7 +295,7 @@ def find_error(error: BaseException, types: tuple[type[Exception], ...]) -> Exce
     if isinstance(error, types):
         return error
     if isinstance(error, BaseExceptionGroup):
-        return next((found for one in error.exceptions if (found := find_error(one, types)) is not None), None)
+        return next((found for inner in error.exceptions if (found := find_error(inner, types)) is not None), None)
     return None
 
 
@@ -306,12 +306,12 @@ async def _cancelled(tasks: Sequence[asyncio.Task[None]]) -> None:
     await asyncio.wait(tasks)
 
 
-async def _cleanup(what: str, doing: Awaitable[None]) -> None:
+async def _cleanup(description: str, doing: Awaitable[None]) -> None:
     """Finish optional work within a time limit."""
     try:
         async with asyncio.timeout(_CLEANUP_SECONDS):
             await doing
     except TimeoutError:
-        log.info("%s: not written in %.0f s", what, _CLEANUP_SECONDS)
+        log.info("%s: not finished within %.0f s", description, _CLEANUP_SECONDS)
     except (StatusError, Unreachable) as error:
-        log.info("%s: %s", what, error)
+        log.info("%s: %s", description, error)

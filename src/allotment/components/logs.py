@@ -59,7 +59,7 @@ def capture_uncaught() -> None:
     def ignored(hook: sys.UnraisableHookArgs) -> None:
         error = hook.exc_value
         log.error(
-            "%s: %r", hook.err_msg or "an exception was ignored in", hook.object,
+            "%s: %r", hook.err_msg or "ignored an exception in", hook.object,
             exc_info=None if error is None else (hook.exc_type, error, hook.exc_traceback),
         )  # fmt: skip
 

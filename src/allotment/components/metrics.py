@@ -100,16 +100,16 @@ class _Snapshot(Collector):
 
     def update(self) -> None:
         """Read the current values."""
-        levels = [(of, which, read()) for (of, which), read in self._observing.gauges.items()]
+        levels = [(of, label_value, read()) for (of, label_value), read in self._observing.gauges.items()]
         self._snapshot = levels, self._families()
 
     def collect(self) -> Iterator[Metric]:
         """As Prometheus' library has it."""
         levels, families = self._snapshot
         found: dict[str, GaugeMetricFamily] = {}
-        for of, which, value in levels:
+        for of, label_value, value in levels:
             name, help, label = _LEVELS.get(of, (f"allotment_{of}", f"{of.capitalize()} now.", "of"))
-            found.setdefault(name, GaugeMetricFamily(name, help, labels=(label,))).add_metric((which,), value)
+            found.setdefault(name, GaugeMetricFamily(name, help, labels=(label,))).add_metric((label_value,), value)
         yield from found.values()
         yield from map(exposed, families)
 
@@ -120,7 +120,7 @@ def text_of(families: Sequence[Family]) -> str:
 
 
 class _Constant(Collector):
-    """Constant metrics."""
+    """A collector of metric families with fixed values."""
 
     def __init__(self, families: Sequence[Family]) -> None:
         self._families = families

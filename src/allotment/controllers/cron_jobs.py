@@ -90,7 +90,7 @@ class _CronJobs:
         return wait
 
     def _record_finished(self, cron: CachedItem[Any], jobs: list[CachedItem[Any]], status: Tree) -> None:
-        known = {one["uid"] for one in cron.status.get("active") or ()}
+        known = {reference["uid"] for reference in cron.status.get("active") or ()}
         for job in jobs:
             if job.uid in known and is_finished_job(job):
                 complete = is_true(job.status.get("conditions"), "Complete")

@@ -51,7 +51,7 @@ def daemon_tolerations(spec: Tree) -> list[Tree]:
     """The template's tolerations plus those that every daemon pod has."""
     own = list(spec.get("tolerations") or ())
     added = [*DAEMON_TOLERATIONS, *([_ON_HOST_NETWORK] if spec.get("hostNetwork") else ())]
-    return own + [one for one in added if one not in own]
+    return own + [toleration for toleration in added if toleration not in own]
 
 
 def tolerated(taint: Tree, tolerations: Iterable[Tree]) -> bool:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from random import Random
 from typing import Any, Final, NamedTuple
 
+from allotment.cluster.backoff import Backoff
 from allotment.cluster.cached_item import CachedItem
+from allotment.cluster.clock import Clock
 from allotment.cluster.program import ProgramContext, run_queues
 from allotment.cluster.resources import DAEMON_SETS, NODES, PODS
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.adoption import Children, PartialFailure, call_all
 from allotment.controllers.daemon_placement import NodeFit, fit_node, node_of, with_node_affinity
-from allotment.controllers.failed_daemons import FailedDaemonBackoff
 from allotment.controllers.pod_control import OwnPods
 from allotment.controllers.pods import is_finished, is_ready, phase_of, pod_from, ready_for
 from allotment.controllers.revisions import HASH, Revisions, template_of
@@ -104,7 +106,9 @@ class _DaemonSets:
         pods = list(self._children.known(owner.uid))
         wait = await self._update_status(self._view(owner, pods, view.digest))
         digests = {pod.labels.get(HASH) for pod in pods}
-        used = {one.name for one in self._revisions.of(owner) if self._revisions.digest_of(one) in digests}
+        used = {
+            revision.name for revision in self._revisions.of(owner) if self._revisions.digest_of(revision) in digests
+        }
         await self._revisions.forget(owner, {*used, revision.name})
         if failure is not None:
             raise failure.failure
@@ -157,7 +161,7 @@ class _DaemonSets:
         """The surge and unavailable bounds of a rolling update, in pods."""
         strategy = view.owner.spec.get("updateStrategy") or {}
         rolling = strategy.get("rollingUpdate") or {}
-        wanted = sum(one.start for one in view.fits.values())
+        wanted = sum(fit.start for fit in view.fits.values())
         surge = scaled(rolling.get("maxSurge") or 0, wanted, up=True)
         unavailable = rolling.get("maxUnavailable")
         short = scaled(1 if unavailable is None else unavailable, wanted, up=True)
@@ -178,11 +182,11 @@ class _DaemonSets:
             alive = [pod for pod in view.on.get(node, ()) if not pod.deleting and not is_finished(pod)]
             new = [pod for pod in alive if pod.labels.get(HASH) == view.digest]
             others = [pod for pod in alive if pod.labels.get(HASH) != view.digest]
-            there = any(self._is_available(view, pod) for pod in alive)
-            unavailable += not there
+            is_available = any(self._is_available(view, pod) for pod in alive)
+            unavailable += not is_available
             if not others:
                 continue
-            if not there:
+            if not is_available:
                 broken += others
             elif surge:
                 if any(self._is_available(view, pod) for pod in new):
@@ -249,3 +253,37 @@ class _DaemonSets:
             tree = {**owner.tree, "status": status}
             self._sets.record_write(await self._client.update(DAEMON_SETS, tree, subresource="status"))
         return min(waits, default=None)
+
+
+#: The back-off of failed pods.
+_FIRST_SECONDS: Final = 1.0
+_LONGEST_SECONDS: Final = 900.0
+
+
+class FailedDaemonBackoff:
+    """Back-off for failed daemon pods: a node's first is replaced immediately, later ones after a delay.
+
+    A pod that its node rejects fails as soon as it is bound. Without a back-off, controller, scheduler and node would
+    create and reject pods as fast as they can (Kubernetes uses the same delays).
+    """
+
+    def __init__(self, clock: Clock, random: Random) -> None:
+        self._clock = clock
+        self._random = random
+        self._waits: dict[str, dict[str, tuple[Backoff, float]]] = {}
+
+    def seconds_left(self, uid: str, node: str) -> float:
+        """Seconds until the failed pods of a node are replaced. At 0 the next back-off begins."""
+        now = self._clock.seconds()
+        nodes = self._waits.setdefault(uid, {})
+        backoff, until = nodes.get(node) or (Backoff(self._random, first=_FIRST_SECONDS, longest=_LONGEST_SECONDS), now)
+        if now < until:
+            return until - now
+        if now - until > 2 * _LONGEST_SECONDS:
+            backoff.reset()
+        nodes[node] = backoff, now + backoff.next()
+        return 0.0
+
+    def forget(self, uid: str) -> None:
+        """Drop the state of a deleted DaemonSet."""
+        self._waits.pop(uid, None)

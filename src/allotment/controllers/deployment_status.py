@@ -29,18 +29,18 @@ def status_of(
     Progressing is evaluated only while ``rolling``: when the controller acted on the update.
     """
     old = deployment.status
-    total = sum(_count(one, "replicas") for one in sets)
-    available = sum(_count(one, "availableReplicas") for one in sets)
+    total = sum(_count(replica_set, "replicas") for replica_set in sets)
+    available = sum(_count(replica_set, "availableReplicas") for replica_set in sets)
     counts = {
         "replicas": total,
         "updatedReplicas": _count(new, "replicas") if new else 0,
-        "readyReplicas": sum(_count(one, "readyReplicas") for one in sets),
+        "readyReplicas": sum(_count(replica_set, "readyReplicas") for replica_set in sets),
         "availableReplicas": available,
         "unavailableReplicas": max(total - available, 0),
     }
     status: Tree = {"observedGeneration": generation}
     status |= {field: count for field, count in counts.items() if count}
-    status["terminatingReplicas"] = sum(_count(one, "terminatingReplicas") for one in sets)
+    status["terminatingReplicas"] = sum(_count(replica_set, "terminatingReplicas") for replica_set in sets)
     if collisions is not None:
         status["collisionCount"] = collisions
     now = clock.now()
@@ -58,9 +58,12 @@ def status_of(
         conditions = _paused_or_resumed(deployment, conditions, now)
     if rolling:
         conditions = _progress(deployment, status, conditions, new, wanted, clock, created)
-        found = [condition_of(one.status.get("conditions"), "ReplicaFailure") for one in ([new] if new else [])]
-        found += [condition_of(one.status.get("conditions"), "ReplicaFailure") for one in sets]
-        failure = next((one for one in found if one), None)
+        found = [
+            condition_of(replica_set.status.get("conditions"), "ReplicaFailure")
+            for replica_set in ([new] if new else [])
+        ]
+        found += [condition_of(replica_set.status.get("conditions"), "ReplicaFailure") for replica_set in sets]
+        failure = next((condition for condition in found if condition), None)
         if failure is None:
             conditions = without_condition(conditions, "ReplicaFailure")
         else:
@@ -96,9 +99,9 @@ def _progress(
     now = clock.now()
     name = f'ReplicaSet "{new.name}"' if new else f'Deployment "{deployment.name}"'
     if new is not None and (created or condition_of(conditions, "Progressing") is None):
-        reason, what = ("NewReplicaSetCreated", "Created new") if created else ("FoundNewReplicaSet", "Found new")
+        reason, action = ("NewReplicaSetCreated", "Created new") if created else ("FoundNewReplicaSet", "Found new")
         return _with_update_time(
-            conditions, "Progressing", "True", reason, f'{what} replica set "{new.name}"', now, moved=True
+            conditions, "Progressing", "True", reason, f'{action} replica set "{new.name}"', now, moved=True
         )
     before = condition_of(conditions, "Progressing")
     done = before is not None and before["reason"] == _DONE
@@ -146,8 +149,8 @@ def _paused(deployment: CachedItem[Any]) -> bool:
     return bool(deployment.spec.get("paused"))
 
 
-def _count(one: CachedItem[Any], field: str) -> int:
-    count: int = one.status.get(field) or 0
+def _count(replica_set: CachedItem[Any], field: str) -> int:
+    count: int = replica_set.status.get(field) or 0
     return count
 
 

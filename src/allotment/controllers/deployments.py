@@ -46,7 +46,7 @@ class _View(NamedTuple):
 
     @property
     def old(self) -> list[CachedItem[Any]]:
-        return [one for one in self.sets if self.new is None or one.uid != self.new.uid]
+        return [replica_set for replica_set in self.sets if self.new is None or replica_set.uid != self.new.uid]
 
 
 async def deployments(context: ProgramContext) -> None:
@@ -95,9 +95,9 @@ class _Deployments:
             return
         owner = old.controller
         if owner is not None and owner["kind"] == "ReplicaSet":
-            one = self._sets.item(old.namespace, owner["name"])
-            if one is not None and one.controller is not None:
-                for deployment in self._by_uid[one.controller["uid"]]:
+            replica_set = self._sets.item(old.namespace, owner["name"])
+            if replica_set is not None and replica_set.controller is not None:
+                for deployment in self._by_uid[replica_set.controller["uid"]]:
                     if (deployment.spec.get("strategy") or {}).get("type") == "Recreate":
                         self._queue.add(deployment.key)
 
@@ -142,9 +142,18 @@ class _Deployments:
         limits = Bounds(0, wanted)
         if strategy.get("type") != "Recreate":
             limits = bounds(wanted, rolling.get("maxSurge"), rolling.get("maxUnavailable"))
-        ordered = sorted(sets, key=lambda one: (one.metadata.get("creationTimestamp", ""), _revision(one), one.name))
+        ordered = sorted(
+            sets,
+            key=lambda replica_set: (
+                replica_set.metadata.get("creationTimestamp", ""),
+                _revision(replica_set),
+                replica_set.name,
+            ),
+        )
         template = _without_hash(deployment.spec["template"])
-        new = next((one for one in ordered if _without_hash(one.spec["template"]) == template), None)
+        new = next(
+            (replica_set for replica_set in ordered if _without_hash(replica_set.spec["template"]) == template), None
+        )
         return _View(deployment, wanted, limits, ordered, new)
 
     # --- rolling --------------------------------------------------------------------------------------------------
@@ -153,7 +162,7 @@ class _Deployments:
         """Make one step of a rolling update. Returns whether the name of a new ReplicaSet collided."""
         if (view.deployment.spec.get("strategy") or {}).get("type") == "Recreate":
             return await self._recreate(view)
-        total = sum(_replicas(one) for one in view.sets)
+        total = sum(_replicas(replica_set) for replica_set in view.sets)
         size = _replicas(view.new) if view.new else 0
         size = new_size(view.wanted, view.bounds.surge, size, total)
         new = await self._ensure_new_set(view, size)
@@ -162,17 +171,25 @@ class _Deployments:
         if _replicas(new) != size:
             await self._resize(view, new, size)
             return False
-        sizes = old_sizes(view.wanted, view.bounds.unavailable, _sized(new), [_sized(one) for one in view.old])
-        await call_all([partial(self._resize, view, one, sizes[one.name]) for one in view.old if one.name in sizes])
+        sizes = old_sizes(
+            view.wanted, view.bounds.unavailable, _sized(new), [_sized(replica_set) for replica_set in view.old]
+        )
+        await call_all(
+            [
+                partial(self._resize, view, replica_set, sizes[replica_set.name])
+                for replica_set in view.old
+                if replica_set.name in sizes
+            ]
+        )
         return False
 
     async def _recreate(self, view: _View) -> bool:
         """Scale down all old ReplicaSets, then scale up the new one."""
-        running = [one for one in view.old if _replicas(one)]
+        running = [replica_set for replica_set in view.old if _replicas(replica_set)]
         if running:
-            await call_all([partial(self._resize, view, one, 0) for one in running])
+            await call_all([partial(self._resize, view, replica_set, 0) for replica_set in running])
             return False
-        if any(not is_finished(pod) for one in view.old for pod in self._set_pods.known(one.uid)):
+        if any(not is_finished(pod) for replica_set in view.old for pod in self._set_pods.known(replica_set.uid)):
             return False
         new = await self._ensure_new_set(view, view.wanted)
         if new is None:
@@ -184,7 +201,7 @@ class _Deployments:
     async def _ensure_new_set(self, view: _View, size: int) -> CachedItem[Any] | None:
         """Return the new ReplicaSet with current annotations, created if missing; None on a name collision."""
         deployment = view.deployment
-        revision = str(max((_revision(one) for one in view.old), default=0) + 1)
+        revision = str(max((_revision(replica_set) for replica_set in view.old), default=0) + 1)
         if view.new is not None:
             annotations = self._annotated(view, view.new, revision)
             new = view.new
@@ -232,8 +249,8 @@ class _Deployments:
         await self._set_revision(deployment, revision)
         return self._sets.item(deployment.namespace, made["metadata"]["name"]) or CachedItem(made)
 
-    def _annotated(self, view: _View, one: CachedItem[Any] | None, revision: str) -> dict[str, str]:
-        old = dict(one.metadata.get("annotations") or {}) if one else {}
+    def _annotated(self, view: _View, replica_set: CachedItem[Any] | None, revision: str) -> dict[str, str]:
+        old = dict(replica_set.metadata.get("annotations") or {}) if replica_set else {}
         annotations = {
             key: value for key, value in (view.deployment.metadata.get("annotations") or {}).items() if key not in _OWN
         }
@@ -262,11 +279,15 @@ class _Deployments:
 
     def _was_scaled(self, view: _View) -> bool:
         """Whether the desired replicas differ from those recorded on the ReplicaSets."""
-        marks = ((one.metadata.get("annotations") or {}).get(_DESIRED) for one in view.sets if _replicas(one))
+        marks = (
+            (replica_set.metadata.get("annotations") or {}).get(_DESIRED)
+            for replica_set in view.sets
+            if _replicas(replica_set)
+        )
         return any(mark is not None and mark != str(view.wanted) for mark in marks)
 
     async def _scale_in_proportion(self, view: _View) -> None:
-        active = [one for one in view.sets if _replicas(one)]
+        active = [replica_set for replica_set in view.sets if _replicas(replica_set)]
         if len(active) <= 1:
             only = active[0] if active else view.new
             if only is not None and _replicas(only) != view.wanted:
@@ -276,23 +297,29 @@ class _Deployments:
             return
         new = view.new
         if new is not None and _is_saturated(view.deployment, new, view.wanted):
-            await call_all([partial(self._resize, view, one, 0) for one in view.old if _replicas(one)])
+            await call_all(
+                [partial(self._resize, view, replica_set, 0) for replica_set in view.old if _replicas(replica_set)]
+            )
             return
         if (view.deployment.spec.get("strategy") or {}).get("type") == "Recreate":
             return
-        sizes = proportional(view.wanted, view.bounds.surge, [_sized(one) for one in reversed(active)])
-        await call_all([partial(self._resize, view, one, sizes[one.name], quiet=True) for one in active])
+        sizes = proportional(view.wanted, view.bounds.surge, [_sized(replica_set) for replica_set in reversed(active)])
+        await call_all(
+            [partial(self._resize, view, replica_set, sizes[replica_set.name], quiet=True) for replica_set in active]
+        )
 
-    async def _resize(self, view: _View, one: CachedItem[Any], size: int, quiet: bool = False) -> None:
-        old = _replicas(one)
-        annotations = {**(one.metadata.get("annotations") or {}), **self._scale_annotations(view)}
-        if quiet and size == old and annotations == one.metadata.get("annotations"):
+    async def _resize(self, view: _View, replica_set: CachedItem[Any], size: int, quiet: bool = False) -> None:
+        old = _replicas(replica_set)
+        annotations = {**(replica_set.metadata.get("annotations") or {}), **self._scale_annotations(view)}
+        if quiet and size == old and annotations == replica_set.metadata.get("annotations"):
             return
-        metadata = {**one.metadata, "annotations": annotations}
-        await self._write_set({**one.tree, "metadata": metadata, "spec": {**one.spec, "replicas": size}})
+        metadata = {**replica_set.metadata, "annotations": annotations}
+        await self._write_set(
+            {**replica_set.tree, "metadata": metadata, "spec": {**replica_set.spec, "replicas": size}}
+        )
         if size != old:
             way = "up" if size > old else "down"
-            text = f"Scaled {way} replica set {one.name} from {old} to {size}"
+            text = f"Scaled {way} replica set {replica_set.name} from {old} to {size}"
             self._recorder.event(view.deployment.tree, "Normal", "ScalingReplicaSet", text)
 
     async def _write_set(self, tree: Tree) -> CachedItem[Any]:
@@ -308,19 +335,23 @@ class _Deployments:
         limit = view.deployment.spec.get("revisionHistoryLimit")
         if limit is None:
             return
-        empty = [one for one in view.old if not one.deleting and not _replicas(one) and not one.status.get("replicas")]
         empty = [
-            one
-            for one in sorted(empty, key=_revision)
-            if one.status.get("observedGeneration", 0) >= one.metadata.get("generation", 0)
+            replica_set
+            for replica_set in view.old
+            if not replica_set.deleting and not _replicas(replica_set) and not replica_set.status.get("replicas")
         ]
-        for one in empty[: max(len(view.old) - limit, 0)]:
+        empty = [
+            replica_set
+            for replica_set in sorted(empty, key=_revision)
+            if replica_set.status.get("observedGeneration", 0) >= replica_set.metadata.get("generation", 0)
+        ]
+        for replica_set in empty[: max(len(view.old) - limit, 0)]:
             try:
-                await self._client.delete(REPLICA_SETS, one.name, one.namespace, uid=one.uid)
+                await self._client.delete(REPLICA_SETS, replica_set.name, replica_set.namespace, uid=replica_set.uid)
             except StatusError as error:
                 if error.code != 404:
                     raise
-            self._sets.record_deletion(one.tree)
+            self._sets.record_deletion(replica_set.tree)
 
     async def _update_status(
         self, view: _View, generation: int, collisions: int | None, rolling: bool, created: bool
@@ -338,27 +369,27 @@ class _Deployments:
         return deadline(deployment, status, self._clock)
 
 
-def _replicas(one: CachedItem[Any]) -> int:
-    replicas = one.spec.get("replicas")
+def _replicas(replica_set: CachedItem[Any]) -> int:
+    replicas = replica_set.spec.get("replicas")
     return 1 if replicas is None else int(replicas)
 
 
 def _sizes(view: _View) -> dict[str, int]:
-    return {one.name: _replicas(one) for one in view.sets}
+    return {replica_set.name: _replicas(replica_set) for replica_set in view.sets}
 
 
-def _revision(one: CachedItem[Any]) -> int:
-    text = (one.metadata.get("annotations") or {}).get(REVISION, "0")
+def _revision(replica_set: CachedItem[Any]) -> int:
+    text = (replica_set.metadata.get("annotations") or {}).get(REVISION, "0")
     return int(text) if text.isdecimal() else 0
 
 
-def _sized(one: CachedItem[Any]) -> Sized:
-    most = (one.metadata.get("annotations") or {}).get(_MOST, "")
+def _sized(replica_set: CachedItem[Any]) -> Sized:
+    most = (replica_set.metadata.get("annotations") or {}).get(_MOST, "")
     return Sized(
-        one.name,
-        _replicas(one),
-        one.status.get("availableReplicas", 0),
-        int(most) if most.isdecimal() else _replicas(one),
+        replica_set.name,
+        _replicas(replica_set),
+        replica_set.status.get("availableReplicas", 0),
+        int(most) if most.isdecimal() else _replicas(replica_set),
     )
 
 

@@ -1,4 +1,4 @@
-"""Device taint eviction: delete pods whose devices have a NoExecute taint, by driver or DeviceTaintRule (KEP-5055).
+"""Device taint eviction: deletes pods whose devices have a NoExecute taint, by driver or DeviceTaintRule (KEP-5055).
 
 The allocation decides: the tolerations in its results and the names of its devices, so that a rule also evicts from
 devices that are no longer published. A pod is deleted when its first taint is due, without regard to disruption

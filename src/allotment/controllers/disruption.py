@@ -28,7 +28,7 @@ from allotment.model.trees import Tree
 _DISRUPTED_SECONDS: Final = 120.0
 _BUNCH_SECONDS: Final = 0.1
 _SCALES: Final[dict[str, Resource]] = {
-    one.kind: one for one in (REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS, DEPLOYMENTS)
+    resource.kind: resource for resource in (REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS, DEPLOYMENTS)
 }
 
 Key = tuple[str, str]
@@ -64,7 +64,7 @@ class _Disruption:
         pod = new or old
         assert pod is not None
         for budget in self._in_space[pod.namespace]:
-            if any(one is not None and selects(budget.spec.get("selector"), one.labels) for one in (old, new)):
+            if any(pod is not None and selects(budget.spec.get("selector"), pod.labels) for pod in (old, new)):
                 self._queue.add(budget.key, after=_BUNCH_SECONDS)
 
     async def _sync(self, key: Key) -> float | None:
@@ -108,10 +108,10 @@ class _Disruption:
         """Pods with a granted eviction that is not yet observed, and when the first of them expires."""
         kept: dict[str, str] = {}
         waits: list[float] = []
-        here = {pod.name for pod in pods if not pod.deleting}
+        existing = {pod.name for pod in pods if not pod.deleting}
         for name, since in (budget.status.get("disruptedPods") or {}).items():
             left = self._clock.left(since, _DISRUPTED_SECONDS)
-            if name in here and left > 0:
+            if name in existing and left > 0:
                 kept[name] = since
                 waits.append(left)
         return kept, min(waits, default=None)

@@ -6,7 +6,7 @@ with the same ports: pods may define one port name with different numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from allotment.cluster.cached_item import CachedItem
@@ -14,10 +14,10 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.program import ProgramContext, run_queues
 from allotment.cluster.resources import ENDPOINT_SLICES, ENDPOINTS, PODS, SERVICES
 from allotment.cluster.work_queue import WorkQueue
+from allotment.controllers.conditions import condition_of
 from allotment.controllers.label_selectors import has_all
 from allotment.controllers.pods import is_finished, is_ready, owner_reference
 from allotment.controllers.template_hash import template_hash
-from allotment.controllers.trigger_times import TriggerTimes, annotated
 from allotment.model.trees import Tree
 
 _SERVICE: Final = "kubernetes.io/service-name"
@@ -70,7 +70,7 @@ class _Endpoints:
         if not services or (old is not None and new is not None and _endpoint_state(old) == _endpoint_state(new)):
             return
         for service in services:
-            if any(one is not None and has_all(service.spec["selector"], one.labels) for one in (old, new)):
+            if any(pod is not None and has_all(service.spec["selector"], pod.labels) for pod in (old, new)):
                 self._queue.add(service.key, after=_BUNCH_SECONDS)
 
     async def _sync(self, key: Key) -> None:
@@ -128,16 +128,18 @@ class _Endpoints:
             # A Service without pods has one empty slice, which shows that it was processed.
             empty = {"addressType": "IPv4", "endpoints": [], "ports": []}
             wanted = [(f"{service.name}-{_suffix((), 0)}", empty)]
-        known = {one.name: one for one in self._of_service[service.key]}
+        known = {endpoint_slice.name: endpoint_slice for endpoint_slice in self._of_service[service.key]}
         for name, body in wanted:
             await self._write_slice(service, name, body, known.pop(name, None), time)
-        for one in known.values():
+        for endpoint_slice in known.values():
             try:
-                await self._client.delete(ENDPOINT_SLICES, one.name, one.namespace, uid=one.uid)
+                await self._client.delete(
+                    ENDPOINT_SLICES, endpoint_slice.name, endpoint_slice.namespace, uid=endpoint_slice.uid
+                )
             except StatusError as error:
                 if error.code != 404:
                     raise
-            self._slices.record_deletion(one.tree)
+            self._slices.record_deletion(endpoint_slice.tree)
 
     async def _write_slice(
         self, service: CachedItem[Any], name: str, body: Tree, known: CachedItem[Any] | None, time: str | None
@@ -149,13 +151,13 @@ class _Endpoints:
                 "generateName": f"{service.name}-",
                 "namespace": service.namespace,
                 "labels": labels,
-                "annotations": annotated(None, time),
+                "annotations": _with_trigger_time(None, time),
                 "ownerReferences": [owner_reference(service.tree)],
             }
             tree = {"kind": "EndpointSlice", "apiVersion": ENDPOINT_SLICES.api_version, "metadata": metadata, **body}
             self._slices.record_write(await self._client.create(ENDPOINT_SLICES, tree, service.namespace))
         elif known.labels != labels or any((known.tree.get(field) or []) != (body[field] or []) for field in body):
-            annotations = annotated(known.metadata.get("annotations"), time)
+            annotations = _with_trigger_time(known.metadata.get("annotations"), time)
             metadata = {**known.metadata, "labels": labels, "annotations": annotations}
             tree = {**known.tree, "metadata": metadata, **body}
             self._slices.record_write(await self._client.update(ENDPOINT_SLICES, tree))
@@ -186,14 +188,14 @@ class _Endpoints:
                 "name": service.name,
                 "namespace": service.namespace,
                 "labels": labels,
-                "annotations": annotated(None, time),
+                "annotations": _with_trigger_time(None, time),
             }
             tree: Tree = {"kind": "Endpoints", "apiVersion": "v1", "metadata": metadata}
             if subsets:
                 tree["subsets"] = subsets
             self._endpoints.record_write(await self._client.create(ENDPOINTS, tree, service.namespace))
         elif (known.tree.get("subsets") or []) != subsets or known.labels != labels:
-            annotations = annotated(known.metadata.get("annotations"), time)
+            annotations = _with_trigger_time(known.metadata.get("annotations"), time)
             metadata = {**known.metadata, "labels": labels, "annotations": annotations}
             tree = {**known.tree, "metadata": metadata, "subsets": subsets}
             self._endpoints.record_write(await self._client.update(ENDPOINTS, tree))
@@ -256,10 +258,10 @@ def _suffix(ports: Ports, number: int) -> str:
     return template_hash([ports, number])[:5]
 
 
-def _service_of(one: CachedItem[Any]) -> Sequence[Key]:
-    if one.labels.get(_MANAGED_BY) != _MANAGER or _SERVICE not in one.labels:
+def _service_of(endpoint_slice: CachedItem[Any]) -> Sequence[Key]:
+    if endpoint_slice.labels.get(_MANAGED_BY) != _MANAGER or _SERVICE not in endpoint_slice.labels:
         return ()
-    return ((one.namespace, one.labels[_SERVICE]),)
+    return ((endpoint_slice.namespace, endpoint_slice.labels[_SERVICE]),)
 
 
 def _selecting(service: CachedItem[Any]) -> Sequence[str]:
@@ -273,3 +275,39 @@ def _labels_of(pod: CachedItem[Any]) -> list[tuple[str, str, str]]:
 def _endpoint_state(pod: CachedItem[Any]) -> tuple[object, ...]:
     """The fields of a pod that affect endpoints."""
     return pod.deleting, is_finished(pod), is_ready(pod), pod.status.get("podIP"), pod.labels, pod.spec.get("nodeName")
+
+
+#: Trigger time of endpoint changes, from which network programming latency is measured: first the creation time of the
+#: Service, later the earliest time at which one of the changed pods became ready or unready; absent if unknown.
+_TRIGGER_TIME: Final = "endpoints.kubernetes.io/last-change-trigger-time"
+
+
+class TriggerTimes:
+    """The trigger times of Services, from the pod states when their endpoints were last computed."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, str], dict[str, str]] = {}
+
+    def of(self, service: CachedItem[Any], pods: Iterable[CachedItem[Any]]) -> str | None:
+        """Return the time for this sync, and store the state for the next one."""
+        times = {pod.name: time for pod in pods if (time := _ready_since(pod))}
+        before = self._seen.get(service.key)
+        self._seen[service.key] = times
+        if before is None:
+            return str(service.metadata.get("creationTimestamp"))
+        return min((time for name, time in times.items() if time > before.get(name, "")), default=None)
+
+    def forget(self, key: tuple[str, str]) -> None:
+        """Drop the state of a deleted Service."""
+        self._seen.pop(key, None)
+
+
+def _with_trigger_time(annotations: dict[str, str] | None, time: str | None) -> dict[str, str]:
+    """The annotations with the trigger time set, or removed for None."""
+    kept = {key: value for key, value in (annotations or {}).items() if key != _TRIGGER_TIME}
+    return {**kept, _TRIGGER_TIME: time} if time else kept
+
+
+def _ready_since(pod: CachedItem[Any]) -> str:
+    condition = condition_of(pod.status.get("conditions"), "Ready") or {}
+    return str(condition.get("lastTransitionTime") or "")

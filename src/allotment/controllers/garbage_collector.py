@@ -1,4 +1,4 @@
-"""Garbage collector: delete dependents of deleted owners in the background, in the foreground, or orphan them.
+"""Garbage collector: deletes dependents of deleted owners, in the background or foreground, or orphans them.
 
 The collector stores the uid, the owners and the dependents of every object. It acts on few: on dependents of deleted
 objects, on objects that name an unknown owner, and on owners that wait for their dependents. An owner that is missing
@@ -271,7 +271,7 @@ class _Collector:
         item = self._item(found)
         if item is None:
             return
-        rest = [one for one in item.metadata.get("finalizers") or () if one != finalizer]
+        rest = [name for name in item.metadata.get("finalizers") or () if name != finalizer]
         await self._write(found, {**item.metadata, "finalizers": rest}, item)
 
     async def _write(self, found: _Object, metadata: Tree, item: CachedItem[Any]) -> None:

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 _COMPONENT: Final = "resource-claim-controller"
 _DUPLICATE: Final = (
     "pod %s has two claims for %s, because two controllers generate claims. Disable the Kubernetes controller"
-    " (kube-controller-manager --controllers=*,-resourceclaim-controller), or run copies with --leader-elect"
+    " (kube-controller-manager --controllers=*,-resourceclaim-controller), or run all replicas with --leader-elect"
 )
 
 

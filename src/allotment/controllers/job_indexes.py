@@ -33,16 +33,16 @@ class Indexes:
 
     def __and__(self, other: Indexes) -> Indexes:
         common: list[Run] = []
-        own, others = iter(self.runs), iter(other.runs)
-        one, two = next(own, None), next(others, None)
-        while one and two:
-            first, last = max(one[0], two[0]), min(one[1], two[1])
+        own, other_runs = iter(self.runs), iter(other.runs)
+        left, right = next(own, None), next(other_runs, None)
+        while left and right:
+            first, last = max(left[0], right[0]), min(left[1], right[1])
             if first <= last:
                 common.append((first, last))
-            if one[1] < two[1]:
-                one = next(own, None)
+            if left[1] < right[1]:
+                left = next(own, None)
             else:
-                two = next(others, None)
+                right = next(other_runs, None)
         return Indexes(tuple(common))
 
     def below(self, end: int) -> Indexes:

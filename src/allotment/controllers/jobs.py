@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.clock import parse
@@ -20,52 +20,38 @@ from allotment.cluster.resources import JOBS, PODS
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.adoption import Children, PartialFailure, call_all
 from allotment.controllers.conditions import condition_of, is_true, with_condition
-from allotment.controllers.indexed_jobs import (
+from allotment.controllers.job_failures import (
     INDEX,
-    has_failed,
+    FailureEffect,
+    failure_effect,
     index_of,
     last_failures,
     limit_of,
     tries,
     with_failure_counts,
 )
-from allotment.controllers.job_failure_policy import FailureEffect, failure_effect
-from allotment.controllers.job_indexes import Indexes, format_indexes, indexes_of, parse_indexes
+from allotment.controllers.job_indexes import Indexes, format_indexes, indexes_of
+from allotment.controllers.job_progress import (
+    ENDS,
+    TRACKING,
+    JobEnd,
+    PodCounts,
+    count_pods,
+    is_tracked,
+    job_end,
+    pod_has_failed,
+)
 from allotment.controllers.pod_control import OwnPods
-from allotment.controllers.pods import is_finished, is_ready, phase_of, pod_from, restarts
+from allotment.controllers.pods import is_finished, is_ready, phase_of, pod_from
 from allotment.model.trees import Tree
 
-TRACKING: Final = "batch.kubernetes.io/job-tracking"
 _MANAGER: Final = "kubernetes.io/job-controller"
 _FIRST_PAUSE: Final = 10.0
 _LONGEST_PAUSE: Final = 600.0
 #: Pods created in one sync, as in Kubernetes; their creation triggers the next sync.
 _BURST: Final = 500
-_ENDS: Final = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
 
 Key = tuple[str, str]
-
-
-class _End(NamedTuple):
-    """The end of a Job: its first condition, with reason and message."""
-
-    type: str
-    reason: str
-    message: str
-
-
-class _Count(NamedTuple):
-    """A snapshot of a Job's pods; ``succeeded`` and ``failed`` hold pods not yet counted in the status."""
-
-    pods: Sequence[CachedItem[Any]]
-    active: list[CachedItem[Any]]
-    succeeded: list[CachedItem[Any]]
-    failed: list[CachedItem[Any]]
-    total_succeeded: int
-    total_failed: int
-    done_indexes: Indexes
-    failed_indexes: Indexes
-    end: str
 
 
 async def jobs(context: ProgramContext) -> None:
@@ -111,10 +97,10 @@ class _Jobs:
         if job is None or job.spec.get("managedBy", _MANAGER) != _MANAGER:
             return None
         if is_finished_job(job):
-            await self._release([pod for pod in self._children.known(job.uid) if _is_tracked(pod)])
+            await self._release([pod for pod in self._children.known(job.uid) if is_tracked(pod)])
             return await self._delete_expired(job)
-        count = self._count(job, await self._children.of(job))
-        end = self._end(job, count)
+        count = count_pods(job, await self._children.of(job))
+        end = job_end(job, count, self._deadline(job))
         pause: float | None = None
         failure: PartialFailure | None = None
         if not job.deleting:
@@ -122,7 +108,7 @@ class _Jobs:
                 pause = await self._manage(job, count, end)
             except PartialFailure as error:
                 failure = error
-            count = self._count(job, self._children.known(job.uid))
+            count = count_pods(job, self._children.known(job.uid))
         await self._record(job, count, end)
         if failure is not None:
             raise failure.failure
@@ -130,81 +116,13 @@ class _Jobs:
         left = self._deadline(job) if end is None else None
         return min((wait for wait in (pause, left) if wait is not None), default=None)
 
-    # --- counting -------------------------------------------------------------------------------------------------
-
-    def _count(self, job: CachedItem[Any], pods: Sequence[CachedItem[Any]]) -> _Count:
-        uncounted = job.status.get("uncountedTerminatedPods") or {}
-        known = {uid for field in ("succeeded", "failed") for uid in uncounted.get(field) or ()}
-        tracked = [pod for pod in pods if _is_tracked(pod) and pod.uid not in known]
-        active = [pod for pod in pods if not is_finished(pod) and not pod.deleting]
-        succeeded = [pod for pod in tracked if phase_of(pod) == "Succeeded"]
-        failed, end = [], ""
-        per_index = limit_of(job)
-        given_up: list[int] = []
-        for pod in tracked:
-            if not _has_failed(pod, job):
-                continue
-            meaning = failure_effect(pod, job.spec.get("podFailurePolicy"))
-            end = end or meaning.end
-            if meaning.counts:
-                failed.append(pod)
-            if per_index is not None and has_failed(pod, meaning, per_index):
-                given_up.append(index_of(pod))
-        total = job.status.get("succeeded", 0) + len(uncounted.get("succeeded") or ()) + len(succeeded)
-        indexes, failed_indexes = Indexes(), Indexes()
-        if job.spec.get("completionMode") == "Indexed":
-            completions = job.spec.get("completions") or 0
-            failed_indexes = parse_indexes(job.status.get("failedIndexes")) | indexes_of(given_up)
-            failed_indexes = failed_indexes.below(completions)
-            indexes = parse_indexes(job.status.get("completedIndexes")) | indexes_of(map(index_of, succeeded))
-            indexes = indexes.below(completions)
-            total = len(indexes)
-        total_failed = job.status.get("failed", 0) + len(uncounted.get("failed") or ()) + len(failed)
-        return _Count(pods, active, succeeded, failed, total, total_failed, indexes, failed_indexes, end)
-
-    def _end(self, job: CachedItem[Any], count: _Count) -> _End | None:
-        for type in _ENDS:
-            known = condition_of(job.status.get("conditions"), type)
-            if known is not None:
-                return _End(type, known.get("reason", ""), known.get("message", ""))
-        if count.end:
-            return _End("FailureTarget", "PodFailurePolicy", count.end)
-        limit = job.spec.get("backoffLimit", 6)
-        again = 0
-        if job.spec["template"]["spec"].get("restartPolicy") == "OnFailure":
-            again = sum(restarts(pod) for pod in count.active)
-        if count.total_failed > limit or (again and again >= max(limit, 1)):
-            text = "Job has reached the specified backoff limit"
-            return _End("FailureTarget", "BackoffLimitExceeded", text)
-        if not job.spec.get("suspend") and (left := self._deadline(job)) is not None and left <= 0:
-            return _End("FailureTarget", "DeadlineExceeded", "Job was active longer than specified deadline")
-        if count.failed_indexes:
-            most, completions = job.spec.get("maxFailedIndexes"), job.spec.get("completions") or 0
-            if most is not None and len(count.failed_indexes) > most:
-                text = "Job has exceeded the specified maximal number of failed indexes"
-                return _End("FailureTarget", "MaxFailedIndexesExceeded", text)
-            if len(count.failed_indexes) + len(count.done_indexes) >= completions:
-                return _End("FailureTarget", "FailedIndexes", "Job has failed indexes")
-        policy = _met_policy(job, count)
-        if policy:
-            return _End("SuccessCriteriaMet", "SuccessPolicy", policy)
-        completions = job.spec.get("completions")
-        if completions is None:
-            done = count.total_succeeded > 0 and not count.active
-        else:
-            done = count.total_succeeded >= completions
-        if done:
-            text = "Reached expected number of succeeded pods"
-            return _End("SuccessCriteriaMet", "CompletionsReached", text)
-        return None
-
     def _deadline(self, job: CachedItem[Any]) -> float | None:
         seconds, start = job.spec.get("activeDeadlineSeconds"), job.status.get("startTime")
         return self._clock.left(start, seconds) if seconds is not None and start else None
 
     # --- pods -----------------------------------------------------------------------------------------------------
 
-    async def _manage(self, job: CachedItem[Any], count: _Count, end: _End | None) -> float | None:
+    async def _manage(self, job: CachedItem[Any], count: PodCounts, end: JobEnd | None) -> float | None:
         """Create or delete pods. Returns the seconds until delayed pods may be created."""
         if end is not None:
             await call_all([partial(self._own.delete, job, pod) for pod in count.active])
@@ -254,9 +172,9 @@ class _Jobs:
         await self._release(pods)
         await call_all([partial(self._own.delete, job, pod) for pod in pods])
 
-    async def _retry(self, job: CachedItem[Any], count: _Count, missing: int, taken: Indexes) -> float | None:
+    async def _retry(self, job: CachedItem[Any], count: PodCounts, missing: int, taken: Indexes) -> float | None:
         """Create pods for free indexes, each after its own back-off."""
-        last = last_failures(pod for pod in count.pods if _has_failed(pod, job))
+        last = last_failures(pod for pod in count.pods if pod_has_failed(pod, job))
         waits = {
             index: wait
             for index, before in last.items()
@@ -274,7 +192,7 @@ class _Jobs:
         await call_all(calls, slow_start=True)
         return min(waits.values(), default=None)
 
-    def _backoff(self, count: _Count) -> float:
+    def _backoff(self, count: PodCounts) -> float:
         """Seconds until new pods may be created: 10, 20, up to 600 after the last failure."""
         ends = [(_ended(pod), phase_of(pod)) for pod in count.pods if is_finished(pod)]
         ends.sort(reverse=True)
@@ -306,9 +224,9 @@ class _Jobs:
 
     async def _release_one(self, pod: CachedItem[Any]) -> None:
         current = self._pods.item(pod.namespace, pod.name)
-        if current is None or current.uid != pod.uid or not _is_tracked(current):
+        if current is None or current.uid != pod.uid or not is_tracked(current):
             return
-        finalizers = [one for one in current.metadata["finalizers"] if one != TRACKING]
+        finalizers = [name for name in current.metadata["finalizers"] if name != TRACKING]
         metadata = {**current.metadata, "finalizers": finalizers}
         if not finalizers:
             del metadata["finalizers"]
@@ -320,11 +238,11 @@ class _Jobs:
 
     async def _release_orphans(self, uid: str) -> None:
         if not self._by_uid[uid]:
-            await self._release([pod for pod in self._children.known(uid) if _is_tracked(pod)])
+            await self._release([pod for pod in self._children.known(uid) if is_tracked(pod)])
 
     # --- status ---------------------------------------------------------------------------------------------------
 
-    async def _record(self, job: CachedItem[Any], count: _Count, end: _End | None) -> None:
+    async def _record(self, job: CachedItem[Any], count: PodCounts, end: JobEnd | None) -> None:
         """Write new uids to the status, then remove the finalizers of counted pods, then count the uids."""
         now = self._clock.now()
         status = dict(job.status)
@@ -367,7 +285,7 @@ class _Jobs:
             [
                 pod
                 for pod in count.pods
-                if _is_tracked(pod) and (pod.uid in finished or is_finished(pod) or (end and pod.deleting))
+                if is_tracked(pod) and (pod.uid in finished or is_finished(pod) or (end and pod.deleting))
             ]
         )
         if finished:
@@ -380,9 +298,9 @@ class _Jobs:
         if end is not None and not count.active and not status["terminating"]:
             await self._finish(job, end)
 
-    async def _finish(self, job: CachedItem[Any], end: _End) -> None:
+    async def _finish(self, job: CachedItem[Any], end: JobEnd) -> None:
         now = self._clock.now()
-        type = _ENDS[end.type]
+        type = ENDS[end.type]
         status = dict(job.status)
         status["conditions"] = with_condition(
             status.get("conditions"), type, "True", end.reason, end.message, now=now, lastProbeTime=now
@@ -407,7 +325,11 @@ class _Jobs:
         seconds = job.spec.get("ttlSecondsAfterFinished")
         if seconds is None or job.deleting:
             return None
-        ended = [one for one in job.status["conditions"] if one["type"] in _ENDS.values() and one["status"] == "True"]
+        ended = [
+            condition
+            for condition in job.status["conditions"]
+            if condition["type"] in ENDS.values() and condition["status"] == "True"
+        ]
         left = self._clock.left(ended[0]["lastTransitionTime"], seconds)
         if left > 0:
             return left
@@ -421,7 +343,7 @@ class _Jobs:
 
 def is_finished_job(job: CachedItem[Any]) -> bool:
     """Whether the Job has the condition Complete or Failed."""
-    return any(is_true(job.status.get("conditions"), type) for type in _ENDS.values())
+    return any(is_true(job.status.get("conditions"), type) for type in ENDS.values())
 
 
 def _indexed(pod: Tree, job: str, index: int) -> Tree:
@@ -430,10 +352,10 @@ def _indexed(pod: Tree, job: str, index: int) -> Tree:
 
     def with_index(containers: Sequence[Tree]) -> list[Tree]:
         return [
-            one
-            if any(known["name"] == env["name"] for known in one.get("env") or ())
-            else {**one, "env": [*(one.get("env") or ()), env]}
-            for one in containers
+            container
+            if any(known["name"] == env["name"] for known in container.get("env") or ())
+            else {**container, "env": [*(container.get("env") or ()), env]}
+            for container in containers
         ]
 
     spec = {**spec, "containers": with_index(spec["containers"])}
@@ -448,31 +370,6 @@ def _indexed(pod: Tree, job: str, index: int) -> Tree:
         "annotations": {**(metadata.get("annotations") or {}), INDEX: str(index)},
     }
     return {**pod, "metadata": marked, "spec": spec}
-
-
-def _is_tracked(pod: CachedItem[Any]) -> bool:
-    return TRACKING in (pod.metadata.get("finalizers") or ())
-
-
-def _has_failed(pod: CachedItem[Any], job: CachedItem[Any]) -> bool:
-    phase = phase_of(pod)
-    if phase == "Failed":
-        return True
-    if job.spec.get("podReplacementPolicy") == "Failed":
-        return pod.deleting and phase == "Pending"
-    # A deleted pod may never report how it ended.
-    return pod.deleting and phase != "Succeeded"
-
-
-def _met_policy(job: CachedItem[Any], count: _Count) -> str:
-    """The rule of ``successPolicy`` that is met, as the message of the condition (KEP-3998)."""
-    for number, rule in enumerate((job.spec.get("successPolicy") or {}).get("rules") or ()):
-        indexes = parse_indexes(rule["succeededIndexes"]) if rule.get("succeededIndexes") else None
-        done = count.done_indexes if indexes is None else count.done_indexes & indexes
-        wanted = rule.get("succeededCount")
-        if len(done) >= wanted if wanted is not None else done == indexes:
-            return f"Matched rules at index {number}"
-    return ""
 
 
 def _ended(pod: CachedItem[Any]) -> str:

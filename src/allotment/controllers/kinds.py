@@ -1,4 +1,4 @@
-"""Resources whose objects can own others or be owned: built-in and custom.
+"""The built-in and custom resources to which garbage collection, namespace deletion and quotas apply.
 
 Garbage collection and namespace deletion apply to all kinds. Events are excluded: they are numerous, own nothing, and
 expire by themselves.
@@ -45,7 +45,7 @@ BUILT_IN: Final[tuple[Resource, ...]] = (
 def defined(definition: CachedItem[Any]) -> Iterator[Resource]:
     """The resource that a CustomResourceDefinition defines, at its storage version, once it is served."""
     conditions = definition.status.get("conditions") or ()
-    if not any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
+    if not any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions):
         return
     spec = definition.spec
     for version in spec["versions"]:

@@ -1,4 +1,4 @@
-"""Namespace deletion: delete the contents, then remove the namespace's finalizer.
+"""Namespace deletion: deletes the contents, then removes the namespace's finalizer.
 
 Objects with finalizers or a grace period delay it; the conditions of the namespace report them.
 """
@@ -62,7 +62,7 @@ class _Namespaces:
         left: Counter[str] = Counter()
         held: Counter[str] = Counter()
         failures: list[str] = []
-        resources = [one for one in (*BUILT_IN, EVENTS, *self._defined()) if one.namespaced]
+        resources = [resource for resource in (*BUILT_IN, EVENTS, *self._defined()) if resource.namespaced]
         for resource in resources:
             try:
                 await self._delete_all(resource, name, left, held)
@@ -73,7 +73,7 @@ class _Namespaces:
             return _PAUSE
         namespace = self._namespaces.item("", name)
         if namespace is not None:
-            finalizers = [one for one in namespace.spec.get("finalizers") or () if one != _FINALIZER]
+            finalizers = [name for name in namespace.spec.get("finalizers") or () if name != _FINALIZER]
             spec = {**namespace.spec, "finalizers": finalizers}
             try:
                 await self._client.update(NAMESPACES, {**namespace.tree, "spec": spec}, subresource="finalize")
@@ -151,7 +151,9 @@ class _Namespaces:
             "NamespaceContentRemaining", bool(left), "SomeResourcesRemain", "ContentRemoved",
             f"Some resources are remaining: {kinds}", "All content successfully removed",
         )  # fmt: skip
-        finalizers = ", ".join(f"{one} in {count} resource instances" for one, count in sorted(held.items()))
+        finalizers = ", ".join(
+            f"{finalizer} in {count} resource instances" for finalizer, count in sorted(held.items())
+        )
         set_condition(
             "NamespaceFinalizersRemaining", bool(held), "SomeFinalizersRemain", "ContentHasNoFinalizers",
             f"Some content in the namespace has finalizers remaining: {finalizers}",

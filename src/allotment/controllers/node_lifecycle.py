@@ -12,19 +12,22 @@ in a lab the nodes are suspended with it: a pause must not cost nodes or pods.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cached_item import CachedItem, by_node
+from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError
 from allotment.cluster.program import ProgramContext, run_queues
 from allotment.cluster.resources import LEASES, NODES, PODS
-from allotment.cluster.running_time import RunningTime
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.conditions import condition_of, with_condition
 from allotment.controllers.daemon_placement import tolerates
 from allotment.controllers.pods import is_finished
 from allotment.model.trees import Tree
+
+log = logging.getLogger(__name__)
 
 _GRACE_SECONDS: Final = 50.0
 #: Grace period of a Lease that is longer than the default 40 seconds, as a multiple of its duration.
@@ -176,10 +179,10 @@ class _NodeLifecycle:
         kept = [
             taint for taint in known if taint["key"] not in _MANAGED_TAINTS or (taint["key"], taint["effect"]) in wanted
         ]
-        there = {(taint["key"], taint["effect"]) for taint in kept}
+        present = {(taint["key"], taint["effect"]) for taint in kept}
         now = self._clock.now()
         # Sorted, so that the same conditions give the same node.
-        added = [{"key": key, "effect": effect, "timeAdded": now} for key, effect in sorted(wanted - there)]
+        added = [{"key": key, "effect": effect, "timeAdded": now} for key, effect in sorted(wanted - present)]
         if not added and len(kept) == len(known):
             return
         spec = {**node.spec, "taints": [*kept, *added]}
@@ -250,7 +253,7 @@ def _tolerated(tolerations: Sequence[Tree], taints: Sequence[Tree]) -> float | N
     """Seconds that a pod may stay on a node with these taints; None for indefinitely."""
     limits = []
     for taint in taints:
-        matching = next((one for one in tolerations if tolerates(one, taint)), None)
+        matching = next((toleration for toleration in tolerations if tolerates(toleration, taint)), None)
         if matching is None:
             return 0.0
         if matching.get("tolerationSeconds") is not None:
@@ -279,3 +282,46 @@ def _taints(node: CachedItem[Any]) -> set[tuple[str, str]]:
     elif status is None:
         wanted.discard((_UNSCHEDULABLE, "NoSchedule"))
     return wanted
+
+
+#: A step of :class:`RunningTime` in seconds of the clock, and its limits in real seconds.
+_STEP_SECONDS: Final = 5.0
+_LEAST_SECONDS: Final = 0.1
+_MOST_SECONDS: Final = 1.0
+#: Real seconds; a longer suspension is logged.
+_NOTICED_SECONDS: Final = 5.0
+
+
+class RunningTime:
+    """The running time of this process: starts at 0, and advances while :meth:`run` does.
+
+    A process may be suspended (SIGSTOP, a debugger, a suspended machine, a blocked event loop) while its clock
+    advances. Afterwards all nodes seem to have been silent for long, so silence is measured in running time.
+
+    While the event loop runs, the clock is read at least once in each step. Of the time between two readings one step
+    is running time at most; in the rest nothing ran. The wall clock is not used: setting it changes nothing.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._step = min(max(_STEP_SECONDS, _LEAST_SECONDS * clock.speed), _MOST_SECONDS * clock.speed)
+        self._read = clock.seconds()
+        self._running = 0.0
+
+    def seconds(self) -> float:
+        """Seconds of the clock since the start in which the process ran."""
+        now = self._clock.seconds()
+        elapsed, self._read = now - self._read, now
+        self._running += min(elapsed, self._step)
+        suspended = (elapsed - self._step) / self._clock.speed
+        if suspended >= _NOTICED_SECONDS:
+            log.warning(
+                "the process was suspended for %.0f s; timeouts of nodes and pods are extended by this time", suspended
+            )
+        return self._running
+
+    async def run(self) -> None:
+        """Read the clock in each step, forever."""
+        while True:
+            self.seconds()
+            await self._clock.sleep(self._step)

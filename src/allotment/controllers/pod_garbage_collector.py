@@ -1,4 +1,4 @@
-"""Pod garbage collector: delete orphaned pods, unscheduled terminating pods, and old finished ones.
+"""Pod garbage collector: deletes orphaned pods, unscheduled terminating pods, and old finished ones.
 
 Such a pod is first marked Failed, so that its consumers (a Job, a claim) see that it finished, and then deleted without
 a grace period.

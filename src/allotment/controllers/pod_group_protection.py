@@ -1,4 +1,4 @@
-"""PodGroup protection: keep a deleted group until its last pod has finished, as the pods use its reservations.
+"""PodGroup protection: keeps a deleted group until its last pod has finished, as the pods use its reservations.
 
 Every group is created with a finalizer; it is removed once the group is being deleted and none of its pods can run any
 more (KEP-4671).

@@ -1,4 +1,4 @@
-"""ResourcePoolStatusRequest controller: count the pools of a driver once for each request (KEP-5677, alpha).
+"""ResourcePoolStatusRequest controller: counts the pools of a driver once for each request (KEP-5677, alpha).
 
 A pool with missing slices is reported as incomplete, without counts. A request is deleted an hour after it is complete.
 """
@@ -97,11 +97,11 @@ class _PoolStatus:
 
 
 def _pool(driver: str, name: str, slices: Sequence[CachedItem[Any]], allocated: int) -> Tree:
-    generation = max(one.spec["pool"].get("generation", 0) for one in slices)
-    current = [one for one in slices if one.spec["pool"].get("generation", 0) == generation]
-    expected = max(one.spec["pool"]["resourceSliceCount"] for one in current)
+    generation = max(slice_.spec["pool"].get("generation", 0) for slice_ in slices)
+    current = [slice_ for slice_ in slices if slice_.spec["pool"].get("generation", 0) == generation]
+    expected = max(slice_.spec["pool"]["resourceSliceCount"] for slice_ in current)
     pool: Tree = {"driver": driver, "poolName": name, "generation": generation}
-    nodes = {one.spec.get("nodeName", "") for one in current}
+    nodes = {slice_.spec.get("nodeName", "") for slice_ in current}
     if len(nodes) == 1 and (node := nodes.pop()):
         pool["nodeName"] = node
     if len(current) < expected:
@@ -109,7 +109,7 @@ def _pool(driver: str, name: str, slices: Sequence[CachedItem[Any]], allocated: 
             f"pool {driver}/{name} is incomplete: observed {len(current)}/{expected} slices at generation {generation}"
         )
         return {**pool, "validationError": text[:_LONGEST_ERROR]}
-    devices = sum(len(one.spec.get("devices") or ()) for one in current)
+    devices = sum(len(slice_.spec.get("devices") or ()) for slice_ in current)
     return {
         **pool,
         "resourceSliceCount": len(current),

@@ -1,4 +1,4 @@
-"""ResourceClaim controller: generate claims from templates, reserve them for bound pods, and release unused ones.
+"""ResourceClaim controller: generates claims from templates, reserves them for bound pods, releases unused ones.
 
 A pod's claim is created as soon as the pod exists; its name is written to the pod's status, where scheduler and kubelet
 read it. A claim stays reserved for a pod until the pod is finished or deleted; a terminating pod keeps it while it may

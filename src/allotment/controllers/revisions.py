@@ -35,7 +35,7 @@ class Revisions:
 
     def of(self, owner: CachedItem[Any]) -> list[CachedItem[Any]]:
         """The stored revisions of an owner, oldest first."""
-        return sorted(self._children.known(owner.uid), key=lambda one: (one.tree["revision"], one.name))
+        return sorted(self._children.known(owner.uid), key=lambda revision: (revision.tree["revision"], revision.name))
 
     async def newest(self, owner: CachedItem[Any]) -> CachedItem[Any]:
         """The revision of the current template; an earlier equal one gets the highest number again."""
@@ -43,7 +43,7 @@ class Revisions:
         await self._children.of(owner)  # revisions remain for adoption if their owner was deleted without dependents
         known = self.of(owner)
         number = known[-1].tree["revision"] + 1 if known else 1
-        same = next((one for one in reversed(known) if one.tree.get("data") == data), None)
+        same = next((revision for revision in reversed(known) if revision.tree.get("data") == data), None)
         if same is not None:
             if same is not known[-1]:
                 return await self._write({**same.tree, "revision": number})
@@ -69,9 +69,9 @@ class Revisions:
             except StatusError as error:
                 if error.reason != "AlreadyExists":
                     raise
-                there = await self._client.get(CONTROLLER_REVISIONS, f"{owner.name}-{digest}", owner.namespace)
-                if there.get("data") == data:
-                    return CachedItem(there)
+                existing = await self._client.get(CONTROLLER_REVISIONS, f"{owner.name}-{digest}", owner.namespace)
+                if existing.get("data") == data:
+                    return CachedItem(existing)
                 collisions += 1
             else:
                 self._cache.record_write(made)
@@ -81,14 +81,14 @@ class Revisions:
         """Delete the oldest unused revisions beyond the limit."""
         limit = owner.spec.get("revisionHistoryLimit")
         names = set(used)
-        spare = [one for one in self.of(owner) if one.name not in names]
-        for one in spare[: max(len(spare) - (10 if limit is None else limit), 0)]:
+        spare = [revision for revision in self.of(owner) if revision.name not in names]
+        for revision in spare[: max(len(spare) - (10 if limit is None else limit), 0)]:
             try:
-                await self._client.delete(CONTROLLER_REVISIONS, one.name, one.namespace, uid=one.uid)
+                await self._client.delete(CONTROLLER_REVISIONS, revision.name, revision.namespace, uid=revision.uid)
             except StatusError as error:
                 if error.code != 404:
                     raise
-            self._cache.record_deletion(one.tree)
+            self._cache.record_deletion(revision.tree)
 
     async def _write(self, tree: Tree) -> CachedItem[Any]:
         answer = await self._client.update(CONTROLLER_REVISIONS, tree)

@@ -62,25 +62,29 @@ def new_size(wanted: int, surge: int, new: int, total: int) -> int:
 
 def old_sizes(wanted: int, unavailable: int, new: Sized, old: Sequence[Sized]) -> dict[str, int]:
     """The next sizes of the old ReplicaSets (oldest first) that change."""
-    total = new.replicas + sum(one.replicas for one in old)
+    total = new.replicas + sum(replica_set.replicas for replica_set in old)
     least = wanted - unavailable
     room = total - least - (new.replicas - new.available)
     if room <= 0:
         return {}
-    sizes = {one.name: one.replicas for one in old}
+    sizes = {replica_set.name: replica_set.replicas for replica_set in old}
     removed = 0
-    for one in old:
-        broken = min(room - removed, one.replicas - one.available)
+    for replica_set in old:
+        broken = min(room - removed, replica_set.replicas - replica_set.available)
         if broken > 0:
-            sizes[one.name] -= broken
+            sizes[replica_set.name] -= broken
             removed += broken
-    spare = new.available + sum(one.available for one in old) - least
-    for one in old:
-        step = min(sizes[one.name], spare)
+    spare = new.available + sum(replica_set.available for replica_set in old) - least
+    for replica_set in old:
+        step = min(sizes[replica_set.name], spare)
         if step > 0:
-            sizes[one.name] -= step
+            sizes[replica_set.name] -= step
             spare -= step
-    return {one.name: sizes[one.name] for one in old if sizes[one.name] != one.replicas}
+    return {
+        replica_set.name: sizes[replica_set.name]
+        for replica_set in old
+        if sizes[replica_set.name] != replica_set.replicas
+    }
 
 
 def proportional(wanted: int, surge: int, sets: Sequence[Sized]) -> dict[str, int]:
@@ -90,18 +94,22 @@ def proportional(wanted: int, surge: int, sets: Sequence[Sized]) -> dict[str, in
     {'new': 10, 'old': 10}
     """
     limit = wanted + surge if wanted else 0
-    change = limit - sum(one.replicas for one in sets)
+    change = limit - sum(replica_set.replicas for replica_set in sets)
     # Among sets of equal size the newest grows first, and the oldest shrinks first.
     ordered = list(sets if change >= 0 else reversed(sets))
-    ordered.sort(key=lambda one: -one.replicas)
+    ordered.sort(key=lambda replica_set: -replica_set.replicas)
     sizes: dict[str, int] = {}
     left = change
-    for one in ordered:
+    for replica_set in ordered:
         share = 0
-        if left and one.most:
-            share = -one.replicas if not wanted else _rounded(one.replicas * limit, one.most) - one.replicas
+        if left and replica_set.most:
+            share = (
+                -replica_set.replicas
+                if not wanted
+                else _rounded(replica_set.replicas * limit, replica_set.most) - replica_set.replicas
+            )
             share = max(min(share, left), 0) if change > 0 else min(max(share, left), 0)
-        sizes[one.name] = one.replicas + share
+        sizes[replica_set.name] = replica_set.replicas + share
         left -= share
     if left and ordered:
         first = ordered[0].name

@@ -66,23 +66,24 @@ class SetClaims:
         """Whether a claim is still owned by an earlier pod and must be deleted first."""
         if _policy(owner)[0] == "Retain":
             return False
-        return any(_is_about(one, "Pod", pod) for claim in self._of(owner, pod) for one in _owners(claim))
+        return any(_is_about(reference, "Pod", pod) for claim in self._of(owner, pod) for reference in _owners(claim))
 
     async def update_owners(self, owner: CachedItem[Any], pod: CachedItem[Any], wanted: bool) -> None:
         """Set the owners of a pod's claims by the policy; ``wanted``: its ordinal is in the set's range."""
         for claim in self._of(owner, pod.name):
             owners = _owners(claim)
             is_set_or_pod = [
-                _is_about(one, "StatefulSet", owner.name) or _is_about(one, "Pod", pod.name) for one in owners
+                _is_about(reference, "StatefulSet", owner.name) or _is_about(reference, "Pod", pod.name)
+                for reference in owners
             ]
             if any(
-                matches and one["uid"] not in (owner.uid, pod.uid)
-                for one, matches in zip(owners, is_set_or_pod, strict=True)
+                matches and reference["uid"] not in (owner.uid, pod.uid)
+                for reference, matches in zip(owners, is_set_or_pod, strict=True)
             ):
                 continue  # an earlier object of the same name owns it, and it is deleted with that
-            others = [one for one, matches in zip(owners, is_set_or_pod, strict=True) if not matches]
+            others = [reference for reference, matches in zip(owners, is_set_or_pod, strict=True) if not matches]
             new = others
-            if _policy(owner) != ("Retain", "Retain") and any(one.get("controller") for one in others):
+            if _policy(owner) != ("Retain", "Retain") and any(reference.get("controller") for reference in others):
                 self._recorder.event(owner.tree, "Warning", "ConflictingController", _IGNORED.format(claim.name))
             else:
                 new = [*others, *_wanted_owners(owner, pod, wanted)]
@@ -127,4 +128,4 @@ def _is_about(reference: Tree, kind: str, name: str) -> bool:
 
 
 def _uids(references: Sequence[Tree]) -> list[tuple[str, bool]]:
-    return [(one["uid"], bool(one.get("controller"))) for one in references]
+    return [(reference["uid"], bool(reference.get("controller"))) for reference in references]

@@ -86,7 +86,7 @@ class _StatefulSets:
             return None
         pods = await self._children.of(owner, lambda pod: ordinal_of(pod.name, owner.name) is not None)
         update = await self._revisions.newest(owner)
-        known = {one.name: one for one in self._revisions.of(owner)}
+        known = {revision.name: revision for revision in self._revisions.of(owner)}
         current = known.get(owner.status.get("currentRevision", ""), update)
         replicas = owner.spec.get("replicas")
         first = (owner.spec.get("ordinals") or {}).get("start") or 0
@@ -182,13 +182,16 @@ class _StatefulSets:
         labels = {HASH: revision.name, POD_NAME: name, POD_INDEX: str(number)}
         pod = pod_from(template_of(revision), owner.tree, name=name, labels=labels)
         pod["metadata"]["generateName"] = f"{owner.name}-"
-        volumes = {one["metadata"]["name"]: f"{one['metadata']['name']}-{name}" for one in claim_templates(owner)}
+        volumes = {
+            template["metadata"]["name"]: f"{template['metadata']['name']}-{name}"
+            for template in claim_templates(owner)
+        }
         spec = {**pod["spec"], "hostname": name}
         if owner.spec.get("serviceName"):
             spec["subdomain"] = owner.spec["serviceName"]
         if volumes:
-            others = [one for one in spec.get("volumes") or () if one["name"] not in volumes]
-            own = [{"name": one, "persistentVolumeClaim": {"claimName": claim}} for one, claim in volumes.items()]
+            others = [volume for volume in spec.get("volumes") or () if volume["name"] not in volumes]
+            own = [{"name": volume, "persistentVolumeClaim": {"claimName": claim}} for volume, claim in volumes.items()]
             spec["volumes"] = [*own, *others]
         try:
             await self._claims.make(owner, name)

@@ -1,4 +1,4 @@
-"""The interface of a vendor's driver: one class with seven methods; the framework does the rest.
+"""The interface that a vendor's driver implements: one class with seven methods; the framework does the rest.
 
 The framework publishes the devices that :meth:`Driver.discover` returns, reads and validates claims, decodes their
 parameters, keeps the checkpoint, writes CDI files and answers the kubelet. Calls for the same claim never overlap.
@@ -117,6 +117,8 @@ class ClaimError(Exception):
 
 
 class Driver(Protocol):
+    """A vendor's driver for the devices of one node."""
+
     @property
     def name(self) -> str:
         """The name of the driver, for example ``gpu.example.com``."""

@@ -53,10 +53,10 @@ def parse_arguments(name: str, arguments: Sequence[str]) -> tuple[DriverOptions,
         "--kubelet-root",
         type=Path,
         default=defaults.plugins.parent,
-        metavar="FOLDER",
-        help="kubelet folder [%(default)s]",
+        metavar="DIR",
+        help="kubelet directory [%(default)s]",
     )
-    add("--cdi-root", type=Path, default=defaults.cdi, metavar="FOLDER", help="folder for CDI specs [%(default)s]")
+    add("--cdi-root", type=Path, default=defaults.cdi, metavar="DIR", help="directory for CDI specs [%(default)s]")
     add(
         "--pod-uid",
         default=defaults.pod_uid,

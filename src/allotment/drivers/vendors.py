@@ -13,9 +13,8 @@ from allotment.drivers.amd.kernel import KernelHardware
 from allotment.drivers.amd.kernel_files import HostFiles
 from allotment.drivers.amd.simulated.hardware import SimulatedHardware as SimulatedAmd
 from allotment.drivers.driver import Driver
-from allotment.drivers.example import ExampleCpus, ExampleGpus, ExampleNics
-from allotment.drivers.example.base_driver import ExampleDriver, parse_faults
 from allotment.drivers.example.binding_conditions import controller
+from allotment.drivers.example.driver import ExampleCpus, ExampleDriver, ExampleGpus, ExampleNics, parse_faults
 from allotment.drivers.nvidia.config import parse_feature_gates
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.nvidia.host.hardware import HostHardware
@@ -52,7 +51,7 @@ DRIVERS_OF: Final[Mapping[str, tuple[str, ...]]] = {
 def reject_gates(text: str) -> None:
     """Reject feature gates for a driver without any. Raises ValueError."""
     if text:
-        raise ValueError(f"the driver of this node has no feature gates, found {text!r}")
+        raise ValueError(f"this driver has no feature gates, found {text!r}")
 
 
 class MachineDrivers(NamedTuple):

@@ -1,4 +1,4 @@
-"""Verdicts of all nodes for one shape, kept as bit masks and updated incrementally.
+"""Search for a node on which claims of one shape fit, with the verdicts of all nodes cached as bit masks.
 
 A node is *open* for a shape unless a search failed there; a change to the node opens it again. Finding the next node
 that fits means to search the open nodes in order, and to close those that do not fit or whose search reached the step

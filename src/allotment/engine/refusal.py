@@ -48,34 +48,35 @@ CODES: Mapping[str, ReasonCode] = {
     ),
     "claim-on-other-node": ReasonCode(
         "The claim is already allocated, with devices that this node cannot use.",
-        "Let the pod run where the claim is allocated, or use a ResourceClaimTemplate, which creates a claim per pod.",
+        "Run the pod on the node where the claim is allocated, or use a ResourceClaimTemplate, which creates a claim "
+        "per pod.",
         "resourceclaim not available on the node",
     ),
     # Unknown whether it fits.
     SEARCH_GIVEN_UP: ReasonCode(
-        "The search for devices reached its step limit on this node, so whether the claims fit there is undecided.",
-        "Select devices more narrowly or request fewer per claim, to reduce the number of combinations. The node is "
-        "searched again when its devices or their claims change.",
+        "The search for devices reached its step limit on this node, so it is unknown whether the claims fit there.",
+        "Use narrower selectors or request fewer devices per claim to reduce the number of combinations. The search "
+        "is repeated when the node's devices or their claims change.",
         "node N: timed out trying to allocate devices (if its own search takes longer than 10 seconds)",
     ),
     # Matching devices exist, but something else prevents the allocation.
     "all-pool-updating": ReasonCode(
-        "allocationMode All needs to know every device of the node, but a pool of the node is incomplete.",
-        "Wait until the driver has published all slices of the pool. If that does not happen, or if there are more "
-        "slices than announced, check the driver's log.",
+        "allocationMode All requires complete information about the node's devices, but a pool of the node is "
+        "incomplete.",
+        "Wait until the driver has published all slices of the pool. If it does not, or if it publishes more slices "
+        "than it announces, check its log.",
         "asks for all devices, but resource pool D/P is currently being updated",
     ),
     "all-pool-invalid": ReasonCode(
-        "allocationMode All needs to know every device of the node, but a pool of the node is invalid.",
-        "Report it to the driver's author: the slices of the pool publish a name twice or refer to a counter that "
-        "does not exist.",
+        "allocationMode All requires complete information about the node's devices, but a pool of the node is invalid.",
+        "Report the pool to the driver's author: its slices define a name twice or refer to a counter that does not "
+        "exist.",
         "asks for all devices, but resource pool D/P is currently invalid",
     ),
     "pool-incomplete": ReasonCode(
-        "The pool of the devices has fewer or more slices than it announces; Kubernetes ignores it until the numbers "
-        "match.",
-        "Fewer: wait until the driver has published all slices, or check the driver's log. More: delete slices of an "
-        "earlier driver instance, or report it to the driver's author.",
+        "The pool has fewer or more slices than it announces; Kubernetes ignores the pool until the numbers match.",
+        "If slices are missing, wait until the driver has published all of them, or check its log. If there are too "
+        "many, delete those of an earlier driver instance, or report the bug to the driver's author.",
     ),
     "devices-tainted": ReasonCode(
         "Matching devices exist, but they have taints that the request does not tolerate.",
@@ -92,11 +93,11 @@ CODES: Mapping[str, ReasonCode] = {
         "Request fewer devices, drop the constraint, or use nodes whose devices satisfy it.",
     ),
     "too-few-devices": ReasonCode(
-        "Some devices match, but fewer on one node than the pod requests.",
+        "Some devices match, but no single node has as many as the pod requests.",
         "Request fewer devices per pod, or add nodes with more of them.",
     ),
     "no-alternative-fits": ReasonCode(
-        "No alternative of firstAvailable fits; each one has its own reason.",
+        "No alternative of firstAvailable fits; each alternative has its own reason.",
         "Fix the alternative that is nearest to fitting, or add one that the cluster can satisfy.",
     ),
     # The request names something that does not exist.
@@ -129,7 +130,7 @@ CODES: Mapping[str, ReasonCode] = {
         "CEL runtime error: no such key",
     ),
     "unknown-driver": ReasonCode(
-        "The selector names a driver, or the domain of a driver, that publishes nothing in this cluster.",
+        "The selector names a driver, or the domain of a driver, that publishes no devices in this cluster.",
         "Use the driver's full name as in spec.driver of its ResourceSlices (gpu.nvidia.com, not nvidia.com).",
         "cannot allocate all claims (or, for a domain of attributes, CEL runtime error: no such key)",
     ),
@@ -139,7 +140,7 @@ CODES: Mapping[str, ReasonCode] = {
     ),
     "class-matches-nothing": ReasonCode(
         "No device satisfies the selectors of the DeviceClass.",
-        "Use a class whose devices exist in this cluster, or correct the class.",
+        "Use a class whose devices exist in this cluster, or correct the selectors of the class.",
     ),
     # No device of this node can be used.
     "pool-superseded": ReasonCode(
@@ -157,38 +158,38 @@ CODES: Mapping[str, ReasonCode] = {
     ),
     "node-not-eligible": ReasonCode(
         "The pod cannot run on the node: nodeName, nodeSelector, node affinity or a taint of the node excludes it.",
-        "Change the pod's node rules; or label, untaint or uncordon a node that has the devices.",
+        "Change the pod's node constraints, or label, untaint or uncordon a node that has the devices.",
         "node(s) didn't match Pod's node affinity/selector, or had untolerated taint",
     ),
     # The claim cannot be allocated on any node.
     "selector-fails": ReasonCode(
-        "A selector fails with an error at evaluation; Kubernetes then gives up on all nodes.",
-        "Guard attributes that a device may lack with has(…), or with device.driver == … && in front.",
+        "The evaluation of a selector fails with an error; the scheduler then rejects all nodes.",
+        "Guard attributes that a device may lack with has(…), or test device.driver == … first.",
         "CEL runtime error",
     ),
     "node-selector-unusable": ReasonCode(
-        "The node selector of a slice or device is invalid; Kubernetes then gives up on all nodes.",
+        "The node selector of a slice or device is invalid; the scheduler then rejects all nodes.",
         "Correct or delete the named slice, and report it to the driver's author.",
         "failed to perform node selection",
     ),
     "too-many-devices": ReasonCode(
         "The claim requests more devices than the limit of 32 per claim.",
-        "Split the claim.",
+        "Split the claim into several claims.",
         "number of requested devices 33 exceeds the claim limit of 32",
     ),
     "feature-off": ReasonCode(
-        "The claim uses a feature that is off, or does not exist, in this release of Kubernetes.",
-        "Turn the feature gate on, or set --kube-version to the release of the cluster.",
+        "The claim uses a feature that is disabled or does not exist in this release of Kubernetes.",
+        "Enable the feature gate, or set --kube-version to the release of the cluster.",
         "the … feature is disabled",
     ),
     "claim-in-use": ReasonCode(
         "The claim is reserved for the maximum of 256 consumers.",
-        "Use a ResourceClaimTemplate, or a second claim.",
+        "Use a ResourceClaimTemplate, or create a second claim.",
         "resourceclaim in use",
     ),
     "class-missing": ReasonCode(
         "The request names a DeviceClass that does not exist.",
-        "Use an existing class or create this one; the Helm chart of a driver installs the driver's classes.",
+        "Use an existing class or create this one; a driver's Helm chart installs the driver's classes.",
         "request R: device class C does not exist",
     ),
     "claim-missing": ReasonCode(
@@ -197,7 +198,7 @@ CODES: Mapping[str, ReasonCode] = {
         'could not find ResourceClaim "ns/name" (the pod stays Pending without an event)',
     ),
     "claim-not-owned": ReasonCode(
-        "The claim that the pod's status names for a template was created for another pod.",
+        "The pod's status names a claim that was generated from the template for another pod.",
         "Delete the claim if it is unused; the claim controller then creates one for this pod.",
         "ResourceClaim ns/name was not created for Pod ns/pod (Pod is not owner)",
     ),
@@ -217,7 +218,7 @@ CODES: Mapping[str, ReasonCode] = {
         "Insufficient nvidia.com/gpu",
     ),
     "wrong-namespace": ReasonCode(
-        "The claim or template exists, but in another namespace than the pod.",
+        "The claim or template exists, but in a different namespace from the pod.",
         "Create both in the same namespace; a claim cannot be used across namespaces.",
         "ResourceClaim not created yet (the pod stays Pending without an event)",
     ),
@@ -230,7 +231,8 @@ CODES: Mapping[str, ReasonCode] = {
         "The API server rejects an object that the pod needs.", "Correct the named fields.", "422 Unprocessable Entity"
     ),
     "not-explained": ReasonCode(
-        "The allocation fails, and none of the causes above was confirmed.", "Please report it with the manifests."
+        "The allocation fails, but no cause could be confirmed.",
+        ("Report this as a bug in Allotment, and attach the manifests."),
     ),
 }
 
@@ -343,10 +345,10 @@ class Diagnosis(Value, frozen=True, omit_defaults=False):
 def page() -> str:
     """The text of the reference page, ``docs/reasons.md``, wrapped like the other pages."""
     introduction = (
-        "Reasons why a pod or claim does not get its devices. `allot explain` prints the code in its first line of "
-        "output, and as `code` in JSON. Codes are ordered from nearest to farthest from fitting; if the reasons of "
-        "nodes differ, the first one in this order represents the cluster. Codes are stable. This page is generated "
-        "from `allotment.engine.refusal.CODES`."
+        "This page lists the reasons why a pod or claim does not get its devices. `allot explain` prints the code in "
+        "the first line of its output, and as `code` in JSON. Codes are ordered from the nearest to fitting to the "
+        "farthest; if nodes have different reasons, the first one in this order is reported for the cluster. Codes "
+        "are stable. This page is generated from `allotment.engine.refusal.CODES`."
     )
     lines = ["# Reasons", "", *_wrap(introduction)]
     for name, code in CODES.items():

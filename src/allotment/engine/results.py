@@ -145,7 +145,8 @@ class ResultAssembler:
         """The error of a search that reached its step limit; it is not fatal, other nodes are still tried."""
         claim, subrequest = claims[verdict.claim], self._shape.subrequests[verdict.subrequest]
         return Aborted(
-            f"claim {claim}, request {subrequest.own_name}: search given up after {verdict.steps} steps, undecided",
+            f"claim {claim}, request {subrequest.own_name}: search stopped after {verdict.steps} steps without a "
+            "result",
             fatal=False,
             cause=AbortCause.WORK_LIMIT,
             claim=claim,

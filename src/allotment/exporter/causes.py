@@ -1,4 +1,4 @@
-"""The causes of pending pods: the codes of ``allot explain``, found for one pod of each kind.
+"""Determines the cause of each pending pod, with the codes of ``allot explain``, once for each kind of pod.
 
 Pods of one namespace with equal requests (replicas) are pending for the same cause, so only one of them is examined.
 The examination follows the order of the queue: devices that one pod would get are not available to the next, as in
@@ -29,10 +29,10 @@ GATED: Final = "gated"
 #: All causes with their meaning: a closed set.
 CAUSES: Final[Mapping[str, str]] = {
     **{name: code.summary for name, code in CODES.items()},
-    NONE: "A node has the devices; the pod waits for the scheduler, or for CPU, memory or a volume.",
-    GATED: "A scheduling gate of the pod holds it back.",
-    UNEXAMINED: "Not examined yet: the exporter has just started, or there are very many kinds of pending pods.",
-    NO_POD: "Of claims: no pending pod references it, so it will not be allocated.",
+    NONE: "A node has the devices: the pod waits for the scheduler, CPU, memory or a volume.",
+    GATED: "The pod has a scheduling gate.",
+    UNEXAMINED: "Not examined yet: the exporter has just started, or too many different pods are pending.",
+    NO_POD: "For claims: no pending pod references the claim, so it will not be allocated.",
 }
 
 

@@ -2,7 +2,7 @@
 them.
 
 No label names a pod or a claim, except in ``CLAIM_COST``, which is exported only on request. Amounts are in base units:
-bytes, seconds, devices. Money is in US dollars per hour, from the catalogue.
+bytes, seconds, devices. Money is in US dollars per hour, from the catalog.
 """
 
 from __future__ import annotations
@@ -21,41 +21,41 @@ _PER_PRODUCT = "one per node, driver and product"
 
 DEVICES: Final = Metric(
     "allotment_devices", "gauge",
-    "Published devices by state. Each device is in exactly one. Partitions that exclude each other are all counted.",
+    "Published devices by state; each device has exactly one. Partitions that exclude each other are all counted.",
     ("node", "driver", "product", "state"),
-    f"{_PER_PRODUCT}, times the states that there are (free and in-use always, of seven)",
+    f"{_PER_PRODUCT}, for each state that occurs (free and in-use always; at most seven)",
 )  # fmt: skip
 CLASS_DEVICES: Final = Metric(
     "allotment_class_devices", "gauge",
     "Devices that a DeviceClass selects, by state. A device may belong to several classes.",
     ("node", "device_class", "state"),
-    "one per node and class that selects a device there, times the states that there are",
+    "one per node and class that selects a device there, for each state that occurs",
 )  # fmt: skip
 TAINTED_DEVICES: Final = Metric(
     "allotment_tainted_devices", "gauge",
-    "Devices tainted by their driver or by a DeviceTaintRule, in use or not.",
-    ("node", "driver", "effect"), "one per node, driver and effect of a taint (three)",
+    "Devices that their driver or a DeviceTaintRule taints, whether in use or not.",
+    ("node", "driver", "effect"), "one per node, driver and taint effect (three)",
 )  # fmt: skip
 ALLOCATED_TWICE: Final = Metric(
     "allotment_devices_allocated_twice", "gauge",
-    "Devices held by several claims although they cannot be shared. Should always be zero.",
+    "Devices that several claims hold although they cannot be shared. Expected to be zero.",
     ("driver",), "one per driver",
 )  # fmt: skip
 MISSING_DEVICES: Final = Metric(
     "allotment_devices_missing", "gauge",
-    "Devices that claims hold but no ResourceSlice publishes any more.",
+    "Devices that claims hold although no ResourceSlice publishes them.",
     ("driver",), "one per driver",
 )  # fmt: skip
 POOLS: Final = Metric(
     "allotment_pools", "gauge",
-    "Device pools by state: usable, incomplete (slices missing, or too many) or invalid (slices contradict each "
-    "other). Kubernetes allocates from usable pools only.",
-    ("node", "driver", "state"), "one per node and driver, times the states that there are (usable always, of three)",
+    "Device pools by state: usable, incomplete (missing or surplus slices) or invalid (contradictory slices). "
+    "Kubernetes allocates devices only from usable pools.",
+    ("node", "driver", "state"), "one per node and driver, for each state that occurs (usable always; at most three)",
 )  # fmt: skip
 SLICES: Final = Metric(
     "allotment_resource_slices", "gauge",
-    "ResourceSlices by whether they belong to the newest generation of their pool.",
-    ("node", "driver", "generation"), "one per node and driver, twice where there are old ones",
+    "ResourceSlices of the current and of old generations of their pools.",
+    ("node", "driver", "generation"), "one per node and driver, two if old slices exist",
 )  # fmt: skip
 
 SHARES: Final = Metric(
@@ -65,46 +65,46 @@ SHARES: Final = Metric(
 )  # fmt: skip
 MEMORY: Final = Metric(
     "allotment_device_memory_bytes", "gauge",
-    "Memory of devices. Partitions that draw on shared counters are left out: their memory is a counter.",
-    ("node", "driver", "product"), f"{_PER_PRODUCT} that has a capacity called memory",
+    "Memory of devices. Partitions that consume shared counters are excluded; see allotment_counters.",
+    ("node", "driver", "product"), f"{_PER_PRODUCT} that has a capacity named memory",
 )  # fmt: skip
 MEMORY_USED: Final = Metric(
     "allotment_device_memory_used_bytes", "gauge",
-    "Memory of devices held by claims: all of an unshared device, the consumed part of a shared one.",
+    "Memory held by claims: all memory of an unshared device, the consumed part of a shared device.",
     MEMORY.labels, MEMORY.cardinality,
 )  # fmt: skip
 CAPACITY: Final = Metric(
     "allotment_shared_capacity", "gauge",
-    "Capacity of devices that several claims can use at the same time, in its own base unit.",
+    "Capacity of devices that several claims can use at the same time, in the base unit of the capacity.",
     ("node", "driver", "product", "capacity"), f"{_PER_PRODUCT} that can be shared, and capacity",
 )  # fmt: skip
 CAPACITY_USED: Final = Metric(
     "allotment_shared_capacity_used", "gauge",
-    "The part of allotment_shared_capacity that shares consume.",
+    "The part of allotment_shared_capacity that allocated shares consume.",
     CAPACITY.labels, CAPACITY.cardinality,
 )  # fmt: skip
 COUNTERS: Final = Metric(
     "allotment_counters", "gauge",
-    "Counters that partitions of the same hardware draw on, summed over the node's counter sets, in their own base "
-    "unit. Names that differ only in a trailing number (memory-slice-3) are one counter.",
+    "Counters that partitions of the same hardware consume, summed over the node's counter sets, in base units. Names "
+    "that differ only in a trailing number (memory-slice-3) are counted as one counter.",
     ("node", "driver", "counter"), "one per node, driver and name of a counter",
 )  # fmt: skip
 COUNTERS_USED: Final = Metric(
     "allotment_counters_used", "gauge",
-    "The part of allotment_counters that allocated devices draw.",
+    "The part of allotment_counters that allocated devices consume.",
     COUNTERS.labels, COUNTERS.cardinality,
 )  # fmt: skip
 
 CLAIMS: Final = Metric(
     "allotment_claims", "gauge",
-    "ResourceClaims by state: pending (no devices yet), allocated (devices, but no consumer), reserved (in use), "
+    "ResourceClaims by state: pending (no devices yet), allocated (devices but no consumer), reserved (in use), "
     "contested (detached because another scheduler allocated the same devices) or deleting.",
     ("namespace", "state"), "one per namespace with claims, times five",
 )  # fmt: skip
 PENDING_CLAIMS: Final = Metric(
     "allotment_pending_claims", "gauge",
-    "Claims without devices, by the cause of the pending pod that references them. no-pod: no pending pod does, so "
-    "the claim will not be allocated.",
+    "Claims without devices, by the cause of the pending pod that references them. no-pod: no pending pod references "
+    "the claim, so it will not be allocated.",
     ("namespace", "cause"), "one per namespace with such claims and cause (a closed set; see Causes)",
 )  # fmt: skip
 PENDING_PODS: Final = Metric(
@@ -119,46 +119,46 @@ OLDEST_PENDING: Final = Metric(
 )  # fmt: skip
 LATENCY: Final = Metric(
     "allotment_claim_allocation_seconds", "histogram",
-    "Time from a claim's creation to its allocation, once per claim seen since the exporter started. origin: template "
-    "(generated for a pod) or user (created by a user; it may wait for a pod).",
+    "Time from a claim's creation to its allocation, for claims observed since the exporter started. origin: template "
+    "(generated for a pod) or user (created by a user, possibly before its pod).",
     ("device_class", "origin"), "one per class of the first request, times two, each with twelve buckets",
 )  # fmt: skip
 
 NODE_COST: Final = Metric(
     "allotment_node_cost_dollars_per_hour", "gauge",
-    "Catalogue price of a node; region is where the price is from. Nodes without a known price are left out.",
+    "Catalog price of a node; region is the region of that price. Nodes without a known price are excluded.",
     ("node", "instance_type", "capacity_type", "region"), "one per node",
 )  # fmt: skip
 NODES_PRICED: Final = Metric(
     "allotment_nodes", "gauge",
-    "Nodes with devices, by where their price is from: region (their own region), elsewhere (another region) or "
+    "Nodes with devices, by the source of their price: region (the node's region), elsewhere (another region) or "
     "unknown.",
     ("price",), "three",
 )  # fmt: skip
 CLAIMS_COST: Final = Metric(
     "allotment_claims_cost_dollars_per_hour", "gauge",
-    "The part of node prices that claims account for. Claims of unknown price are left out.",
+    "The part of node prices that claims account for. Claims with an unknown price are excluded.",
     ("namespace", "device_class"), "one per namespace and class of a request that holds devices",
 )  # fmt: skip
 CLAIMS_PRICED: Final = Metric(
     "allotment_claims_priced", "gauge",
-    "Claims whose devices account for a part of a node's price, by whether that price is known.",
+    "Claims with devices, by whether the price of their node is known.",
     ("namespace", "price"), "one per namespace with such claims, times two",
 )  # fmt: skip
 IDLE_COST: Final = Metric(
     "allotment_idle_cost_dollars_per_hour", "gauge",
-    "Price of the devices of a node that no claim holds.",
+    "Price of the devices of a node that are not held by claims.",
     ("node",), "one per node with a known price",
 )  # fmt: skip
 CLAIM_COST: Final = Metric(
     "allotment_claim_cost_dollars_per_hour", "gauge",
-    "The part of node prices that one claim accounts for. Only with --per-claim.",
-    ("namespace", "claim"), "one per claim that holds devices, the dearest first, up to --max-series",
+    "The part of node prices that one claim accounts for. Exported only with --per-claim.",
+    ("namespace", "claim"), "one per claim that holds devices, the most expensive first, up to --max-series",
 )  # fmt: skip
 
 LAST_CONTACT: Final = Metric(
     "allotment_exporter_last_contact_timestamp_seconds", "gauge",
-    "Time of the last data from the API server, for the resource with the oldest data.",
+    "Time of the last update from the API server, for the resource that was updated least recently.",
     (), "one",
 )  # fmt: skip
 BUILD_SECONDS: Final = Metric(
@@ -178,19 +178,19 @@ DIAGNOSIS_SECONDS: Final = Metric(
 )  # fmt: skip
 DROPPED: Final = Metric(
     "allotment_series_dropped", "gauge",
-    "Series dropped from a metric because it has more than --max-series.",
-    ("metric",), "one per metric that is cut",
+    "Series dropped from a metric because it has more series than --max-series.",
+    ("metric",), "one per truncated metric",
 )  # fmt: skip
 
 #: Metrics that every component exports about itself (implemented in `components.metrics`).
 WORK: Final = Metric(
     "allotment_work_duration_seconds", "histogram",
     "Duration of units of work, by kind and result.",
-    ("work", "result"), "one per kind of work and result (a few words each), each with sixteen buckets",
+    ("work", "result"), "one per kind of work and result (both are small closed sets), each with sixteen buckets",
 )  # fmt: skip
 RESTARTS: Final = Metric(
     "allotment_program_restarts_total", "counter",
-    "Restarts of a program after it crashed or ended.",
+    "Restarts of a program after a crash or an exit.",
     ("program",), "one per program",
 )  # fmt: skip
 REQUESTS: Final = Metric(
@@ -205,12 +205,12 @@ REQUEST_SECONDS: Final = Metric(
 )  # fmt: skip
 LEADER: Final = Metric(
     "allotment_leader", "gauge",
-    "1 if this replica is the leader, 0 if it is on standby, by Lease.",
+    "1 if this replica is the leader, 0 if it is on standby; one series per Lease.",
     ("lease",), "one",
 )  # fmt: skip
 QUEUE: Final = Metric(
     "allotment_queue_depth", "gauge",
-    "Items waiting in a queue or being worked on.",
+    "Items that wait in a queue or are being processed.",
     ("queue",), "one per queue of the component",
 )  # fmt: skip
 BUILD_INFO: Final = Metric(

@@ -27,8 +27,8 @@ from allotment.exporter.definitions import (
     TAINTED_DEVICES,
     UNUSABLE,
 )  # fmt: skip
+from allotment.exporter.device_usage import NodeUsage, UsedAmount
 from allotment.exporter.metric import Family, Metric, Sample
-from allotment.exporter.node_usage import NodeUsage, UsedAmount
 from allotment.exporter.state import ExporterState
 from allotment.model.contested_claims import is_contested
 from allotment.model.resource import ResourceSlice

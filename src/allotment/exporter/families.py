@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from allotment.exporter.cardinality_limits import MAX_SERIES, limit_series
 from allotment.exporter.causes import CauseCache, examine
 from allotment.exporter.claims import claims
-from allotment.exporter.cluster_usage import ClusterUsage
-from allotment.exporter.costs import costs
+from allotment.exporter.costs import NodePrices, costs
+from allotment.exporter.device_usage import ClusterUsage
 from allotment.exporter.devices import devices
 from allotment.exporter.latency import Latencies
 from allotment.exporter.metric import Family
-from allotment.exporter.prices import NodePrices
 from allotment.exporter.state import ExporterState
 from allotment.fleet.catalog import InstanceType
 from allotment.model.features import Features

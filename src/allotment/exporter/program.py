@@ -19,11 +19,11 @@ from allotment.cluster.program import Program, ProgramContext
 from allotment.cluster.typed_objects import OF_DEVICES, value_of
 from allotment.exporter.cardinality_limits import MAX_SERIES
 from allotment.exporter.causes import CauseCache, examine
+from allotment.exporter.costs import NodePrices
 from allotment.exporter.definitions import BUILD_SECONDS, BUILDS, DIAGNOSIS_SECONDS, LAST_CONTACT
 from allotment.exporter.families import FamilyBuilder
 from allotment.exporter.latency import Latencies
 from allotment.exporter.metric import Family, Sample
-from allotment.exporter.prices import NodePrices
 from allotment.exporter.state import ExporterState
 from allotment.fleet.catalog import InstanceType
 from allotment.model.core import Pod

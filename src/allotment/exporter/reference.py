@@ -52,7 +52,7 @@ def _causes() -> Iterator[str]:
         "",
         "## Causes",
         "",
-        "`cause` is a closed set: the codes of [reasons.md](reasons.md), by a pod's headline, and these.",
+        "`cause` is one of the codes of [reasons.md](reasons.md), that of the pod's first reason, or one of these:",
         "",
         "| cause | meaning |",
         "|---|---|",

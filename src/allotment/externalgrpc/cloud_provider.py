@@ -1,4 +1,4 @@
-"""The external cloud provider that cluster-autoscaler calls, as a Protocol and its values.
+"""The interface (Protocol) and values of the external cloud provider that cluster-autoscaler calls.
 
 Kubernetes objects are JSON trees. Sizes count machines, prices are US dollars, times are nanoseconds, as in Go.
 """
@@ -104,16 +104,16 @@ class CloudProvider(Protocol):
         """Return the desired number of machines, including those that are being created."""
         ...
 
-    async def increase_size(self, group: str, by: int) -> None:
-        """Order ``by`` more machines, at least one."""
+    async def increase_size(self, group: str, delta: int) -> None:
+        """Order ``delta`` more machines, at least one."""
         ...
 
     async def delete_nodes(self, group: str, nodes: Sequence[NodeRef]) -> None:
         """Delete the machines of these nodes."""
         ...
 
-    async def decrease_target_size(self, group: str, by: int) -> None:
-        """Cancel ``by`` orders; existing nodes stay."""
+    async def decrease_target_size(self, group: str, delta: int) -> None:
+        """Cancel ``delta`` orders; existing nodes stay."""
         ...
 
     async def instances(self, group: str) -> Sequence[CloudInstance]: ...

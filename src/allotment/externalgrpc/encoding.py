@@ -107,8 +107,8 @@ def hours_between(start: Timestamp, end: Timestamp) -> float:
 
 def validate_slices_field(number: int) -> int:
     """Return ``number`` if it can be the field number of a template's slices; 0 means none. Raises ValueError."""
-    taken = {field.number for field in cloud_wire.NodeGroupTemplateNodeInfoResponse.DESCRIPTOR.fields}
-    if not 0 <= number <= _MAX_NUMBER or number in _RESERVED_NUMBERS or number in taken:
+    used_numbers = {field.number for field in cloud_wire.NodeGroupTemplateNodeInfoResponse.DESCRIPTOR.fields}
+    if not 0 <= number <= _MAX_NUMBER or number in _RESERVED_NUMBERS or number in used_numbers:
         raise ValueError(f"{number} is not available as a field number of NodeGroupTemplateNodeInfoResponse")
     return number
 

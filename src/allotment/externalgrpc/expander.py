@@ -1,4 +1,4 @@
-"""The external expander that cluster-autoscaler calls, as a Protocol and its values."""
+"""The interface (Protocol) and values of the external expander that cluster-autoscaler calls."""
 
 from __future__ import annotations
 

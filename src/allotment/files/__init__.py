@@ -1,1 +1,1 @@
-"""Writes files atomically, and files that only their owner can read."""
+"""Writes files atomically, and creates files that only their owner can read."""

@@ -36,7 +36,7 @@ def cluster_of(machines: Iterable[FleetMachine], kube: str = "1.36") -> FleetClu
     listed = tuple(machines)
     return FleetCluster(
         nodes=tuple(node_of(machine) for machine in listed),
-        slices=tuple(one for m in listed for one in slices_of(m.hardware, m.mode, m.node, kube)),
+        slices=tuple(slice_ for m in listed for slice_ in slices_of(m.hardware, m.mode, m.node, kube)),
         classes=classes_of(listed),
     )
 
@@ -46,7 +46,9 @@ def classes_of(machines: Iterable[FleetMachine]) -> tuple[DeviceClass, ...]:
     listed = tuple(machines)
     vendors = dict.fromkeys(machine.hardware.accelerator.vendor for machine in listed)
     auto = any(isinstance(machine.mode, AutoPartition) for machine in listed)
-    return tuple(one for vendor in vendors for one in CLASSES[vendor]) + ((AMD_WHOLE_GPU,) if auto else ())
+    return tuple(device_class for vendor in vendors for device_class in CLASSES[vendor]) + (
+        (AMD_WHOLE_GPU,) if auto else ()
+    )
 
 
 def node_of(machine: FleetMachine) -> Node:

@@ -113,7 +113,7 @@ def gke_name(model: Accelerator) -> str:
 
 def karpenter_name(model: Accelerator) -> str:
     """Return the value of ``karpenter.k8s.aws/instance-gpu-name`` for a model; empty if unknown."""
-    return next((name for name, meant in _KARPENTER.items() if {model.id, model.product} & {*meant}), "")
+    return next((name for name, products in _KARPENTER.items() if {model.id, model.product} & {*products}), "")
 
 
 def labels_of_gpus(known: Accelerator, gpus: int) -> dict[str, str]:

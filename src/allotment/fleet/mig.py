@@ -67,7 +67,7 @@ def placements(mig: Mig) -> Iterator[MigPlacement]:
 def mig_of(accelerator: Accelerator) -> Mig:
     """Return the MIG tables of an accelerator. Raises FleetError if it has no MIG."""
     if accelerator.mig is None:
-        raise FleetError(f"{accelerator.product} has no MIG", "use mode full")
+        raise FleetError(f"{accelerator.product} does not support MIG", "use mode full")
     return accelerator.mig
 
 

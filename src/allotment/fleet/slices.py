@@ -32,7 +32,7 @@ def slices_of(machine: Hardware, mode: Mode, node: str, kube: str = "1.36") -> t
     if kube not in RELEASES:
         raise FleetError(f"Kubernetes release: expected one of {', '.join(RELEASES)}, found {kube!r}")
     offered = _offered(machine, mode, node)
-    return tuple(one for each in offered for one in _slices(*each, node=node, together=kube == "1.34"))
+    return tuple(slice_ for each in offered for slice_ in _slices(*each, node=node, together=kube == "1.34"))
 
 
 def _slices(

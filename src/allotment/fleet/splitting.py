@@ -57,15 +57,16 @@ def _advanced(device: Device) -> bool:
 
 
 def _together(groups: Iterable[Sequence[Device]], counters: Sequence[CounterSet]) -> Iterator[SliceContent]:
-    left = {one.name: one for one in counters}
+    left = {counter_set.name: counter_set for counter_set in counters}
     for group in groups:
-        used = dict.fromkeys(one.counter_set for device in group for one in device.consumes_counters)
+        used = dict.fromkeys(consumed.counter_set for device in group for consumed in device.consumes_counters)
         pieces = list(_cut(tuple(group)))
         lost = next((name for name in used if name not in left), None)
         if used and (len(pieces) > 1 or len(used) > MAX_COUNTER_SETS or lost is not None):
             name = lost or next(iter(used))
             raise FleetError(
-                f"Kubernetes 1.34 requires devices and their counters in one slice: {name!r} is needed in several",
+                f"Kubernetes 1.34 requires devices and their counters in one slice: counter set {name!r} is needed in "
+                "several",
                 "publish fewer devices per counter set, or use Kubernetes 1.35 or newer",
             )
         yield from (SliceContent(piece, tuple(left.pop(name) for name in used)) for piece in pieces)

@@ -43,7 +43,7 @@ _OPTIONS: Final = (
 
 
 class PluginInfo(NamedTuple):
-    """A plugin's answer to GetInfo."""
+    """A plugin's response to GetInfo."""
 
     name: str
     endpoint: Path
@@ -108,15 +108,15 @@ class PluginClient:
     async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, PrepareResult]:
         """Prepare claims; return the results by claim UID, exactly one for each claim. Raises PluginCallError."""
         response = await self._call(self._prepare, encoding.PREPARE, claims)
-        answers = encoding.decode_prepare_response(self.version, response)
-        _check_complete(encoding.PREPARE, claims, answers)
-        return answers
+        results = encoding.decode_prepare_response(self.version, response)
+        _check_complete(encoding.PREPARE, claims, results)
+        return results
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
         """Unprepare claims; return the errors by claim UID, exactly one for each claim. Raises PluginCallError."""
-        answers = encoding.decode_unprepare_response(await self._call(self._unprepare, encoding.UNPREPARE, claims))
-        _check_complete(encoding.UNPREPARE, claims, answers)
-        return answers
+        results = encoding.decode_unprepare_response(await self._call(self._unprepare, encoding.UNPREPARE, claims))
+        _check_complete(encoding.UNPREPARE, claims, results)
+        return results
 
     def health(self) -> AsyncIterator[Sequence[DeviceHealth]] | None:
         """Return the stream of the driver's health messages, or None if the driver does not list the service.
@@ -131,8 +131,8 @@ class PluginClient:
         for stream in self._streams:
             stream.cancel()
         await self._channel.close(None)
-        # Not cancelled immediately: the core's answer to the last state query needs the event loop. It arrives when no
-        # call references the channel.
+        # Not cancelled immediately: the core's response to the last state query needs the event loop. It arrives when
+        # no call references the channel.
         await asyncio.wait((self._connection_task,), timeout=_CLOSE_SECONDS)
         self._connection_task.cancel()
         await asyncio.wait((self._connection_task,))
@@ -197,11 +197,11 @@ class PluginClient:
             self.on_connection()
 
 
-def _check_complete(method: str, claims: Sequence[ClaimRef], answers: Mapping[str, object]) -> None:
-    """Raise PluginCallError, with the kubelet's text, if the answers are not for exactly the requested claims."""
+def _check_complete(method: str, claims: Sequence[ClaimRef], results: Mapping[str, object]) -> None:
+    """Raise PluginCallError, with the kubelet's text, if the results are not for exactly the requested claims."""
     requested = {claim.uid for claim in claims}
-    for uid in answers:
+    for uid in results:
         if uid not in requested:
             raise PluginCallError(f"{method} returned result for unknown claim UID {uid}")
-    if missing := len(requested) - len(answers):
+    if missing := len(requested) - len(results):
         raise PluginCallError(f"{method} skipped {missing} ResourceClaims")

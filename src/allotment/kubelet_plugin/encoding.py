@@ -1,4 +1,4 @@
-"""Conversion between the values of :mod:`.messages` and protobuf messages.
+"""Conversion between the DRA API's values (:mod:`.messages`) and protobuf messages.
 
 Both versions of the service have the same fields, except for the share ID (KEP-5075), which only v1 has. As in
 upstream's conversion, answers to v1beta1 kubelets have no share IDs.
@@ -56,16 +56,16 @@ def decode_claims(request: Any) -> tuple[ClaimRef, ...]:
     return tuple(ClaimRef(c.namespace, c.uid, c.name) for c in request.claims)
 
 
-def encode_prepare_response(version: Version, answers: Mapping[str, PrepareResult]) -> Message:
+def encode_prepare_response(version: Version, results: Mapping[str, PrepareResult]) -> Message:
     response: Message = version.wire.NodePrepareResourcesResponse(
-        claims={uid: _encode_prepare_result(version, answer) for uid, answer in answers.items()}
+        claims={uid: _encode_prepare_result(version, result) for uid, result in results.items()}
     )
     return response
 
 
-def _encode_prepare_result(version: Version, answer: PrepareResult) -> Any:
-    devices = [_encode_device(version, device) for device in answer.devices]
-    return version.wire.NodePrepareResourceResponse(devices=devices, error=replace_surrogates(answer.error))
+def _encode_prepare_result(version: Version, result: PrepareResult) -> Any:
+    devices = [_encode_device(version, device) for device in result.devices]
+    return version.wire.NodePrepareResourceResponse(devices=devices, error=replace_surrogates(result.error))
 
 
 def _encode_device(version: Version, device: PreparedDevice) -> Any:
@@ -82,8 +82,8 @@ def _encode_device(version: Version, device: PreparedDevice) -> Any:
 def decode_prepare_response(version: Version, response: Any) -> dict[str, PrepareResult]:
     """Return the driver's results by claim UID."""
     return {
-        uid: PrepareResult(tuple(_decode_device(version, device) for device in answer.devices), answer.error)
-        for uid, answer in response.claims.items()
+        uid: PrepareResult(tuple(_decode_device(version, device) for device in result.devices), result.error)
+        for uid, result in response.claims.items()
     }
 
 
@@ -97,17 +97,17 @@ def _decode_device(version: Version, device: Any) -> PreparedDevice:
     )
 
 
-def encode_unprepare_response(version: Version, answers: Mapping[str, str]) -> Message:
-    answer = version.wire.NodeUnprepareResourceResponse
+def encode_unprepare_response(version: Version, errors: Mapping[str, str]) -> Message:
+    result_type = version.wire.NodeUnprepareResourceResponse
     response: Message = version.wire.NodeUnprepareResourcesResponse(
-        claims={uid: answer(error=replace_surrogates(error)) for uid, error in answers.items()}
+        claims={uid: result_type(error=replace_surrogates(error)) for uid, error in errors.items()}
     )
     return response
 
 
 def decode_unprepare_response(response: Any) -> dict[str, str]:
     """Return the driver's errors by claim UID; empty for success."""
-    return {uid: answer.error for uid, answer in response.claims.items()}
+    return {uid: result.error for uid, result in response.claims.items()}
 
 
 def encode_health(devices: Sequence[DeviceHealth]) -> health_v1alpha1_pb2.NodeWatchResourcesResponse:

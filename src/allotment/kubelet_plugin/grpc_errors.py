@@ -26,7 +26,7 @@ def call_error(error: grpc.aio.AioRpcError, endpoint: Path) -> PluginCallError:
 
 
 def invalid_message_error(error: InvalidMessage) -> PluginCallError:
-    """Return the error for an answer that cannot be parsed, with grpc-go's text."""
+    """Return the error for a response that cannot be parsed, with grpc-go's text."""
     return PluginCallError(f"rpc error: code = Internal desc = {error}")
 
 

@@ -1,4 +1,4 @@
-"""Requests and answers of the DRA API between a kubelet and a driver, as values.
+"""Requests and responses of the DRA API between a kubelet and a driver, as values.
 
 The same values are sent over gRPC in both versions of the service (:mod:`.client`, :mod:`.server`) and passed directly
 if kubelet and driver run in one process.
@@ -31,7 +31,7 @@ class PreparedDevice(NamedTuple):
 
 
 class PrepareResult(NamedTuple):
-    """The answer for one claim: its devices or an error."""
+    """The result for one claim: its devices or an error."""
 
     devices: tuple[PreparedDevice, ...] = ()
     error: str = ""

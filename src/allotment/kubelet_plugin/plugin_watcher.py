@@ -140,7 +140,7 @@ class PluginRegistry:
 
 def _list_sockets(folder: Path) -> frozenset[_SocketFile]:
     """Return the sockets in a folder, except hidden ones; none if the folder does not exist."""
-    found = []
+    sockets = []
     try:
         entries = os.scandir(folder)
     except FileNotFoundError:
@@ -155,5 +155,5 @@ def _list_sockets(folder: Path) -> frozenset[_SocketFile]:
                 continue
             if stat.S_ISSOCK(status.st_mode):
                 # mtime, not ctime: ctime changes with owner and mode.
-                found.append(_SocketFile(entry.name, status.st_ino, status.st_mtime_ns))
-    return frozenset(found)
+                sockets.append(_SocketFile(entry.name, status.st_ino, status.st_mtime_ns))
+    return frozenset(sockets)

@@ -57,7 +57,7 @@ async def register(socket: Path, add: Callable[[PluginInfo], None], remove: Call
 
 
 async def get_info(socket: Path) -> PluginInfo:
-    """Return the GetInfo answer of the plugin at ``socket``, without validation. Raises RegistrationFailed."""
+    """Return the GetInfo response of the plugin at ``socket``, without validation. Raises RegistrationFailed."""
     async with _dial(socket) as channel:
         return await _get_info(channel, socket)
 
@@ -107,7 +107,7 @@ def _validate(info: PluginInfo, socket: Path) -> None:
 
 
 async def _notify(channel: grpc.aio.Channel, socket: Path, error_text: str) -> None:
-    # The answer is an empty message.
+    # The response is an empty message.
     call = channel.unary_unary(
         _METHODS + "NotifyRegistrationStatus", request_serializer=grpc_codec.encode, response_deserializer=bytes
     )

@@ -96,13 +96,13 @@ async def _serve_socket(
 def _dra_service(plugin: KubeletPlugin, version: Version) -> _Service:
     async def prepare(request: bytes, context: _Context) -> Any:
         claims = await _decode(version.wire.NodePrepareResourcesRequest, request, context)
-        answers = await _await_driver(plugin.prepare(encoding.decode_claims(claims)), context)
-        return encoding.encode_prepare_response(version, answers)
+        results = await _await_driver(plugin.prepare(encoding.decode_claims(claims)), context)
+        return encoding.encode_prepare_response(version, results)
 
     async def unprepare(request: bytes, context: _Context) -> Any:
         claims = await _decode(version.wire.NodeUnprepareResourcesRequest, request, context)
-        answers = await _await_driver(plugin.unprepare(encoding.decode_claims(claims)), context)
-        return encoding.encode_unprepare_response(version, answers)
+        results = await _await_driver(plugin.unprepare(encoding.decode_claims(claims)), context)
+        return encoding.encode_unprepare_response(version, results)
 
     methods = {
         encoding.PREPARE: grpc.unary_unary_rpc_method_handler(prepare, response_serializer=grpc_codec.encode),
@@ -119,7 +119,7 @@ async def _decode(kind: type[_M], request: bytes, context: _Context) -> _M:
 
 
 async def _await_driver(call: Awaitable[Any], context: _Context) -> Any:
-    """Await a driver's answer; exceptions become a gRPC status. If the kubelet hangs up, the call is cancelled."""
+    """Await a driver's result; exceptions become a gRPC status. If the kubelet hangs up, the call is cancelled."""
     try:
         return await call
     except PluginCallError as error:
@@ -181,7 +181,7 @@ def _registration_service(info: registration_pb2.PluginInfo, on_registered: OnRe
         try:
             on_registered(status.plugin_registered, status.error)
         except Exception:
-            # A kubelet interprets a failed notification as the driver's refusal to be registered.
+            # A kubelet interprets a failed notification as the driver rejecting the registration.
             log.exception("unexpected error in the registration callback")
         return registration_pb2.RegistrationStatusResponse()
 

@@ -59,7 +59,7 @@ def check_length(path: Path) -> None:
     length = len(os.fsencode(path))
     if length > MAX_PATH_BYTES:
         raise SocketError(
-            f"socket path {path} has {length} bytes; the maximum is {MAX_PATH_BYTES}. Use a shorter folder path"
+            f"socket path {path} has {length} bytes; the maximum is {MAX_PATH_BYTES}. Use a shorter directory path"
         )
 
 

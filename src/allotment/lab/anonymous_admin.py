@@ -1,4 +1,4 @@
-"""Plain HTTP authentication: requests without credentials are the administrator's.
+"""Authentication over plain HTTP: requests without credentials act as the administrator.
 
 kubectl sends no credentials without TLS, whatever its configuration contains, so anonymous requests need these
 permissions. A browser on the same machine can also reach the port on behalf of any page: such requests carry an Origin
@@ -37,7 +37,7 @@ class AnonymousAdmin(Authenticator):
             return user
         stranger = _stranger(request.headers, self._host)
         if stranger:
-            message = f"forbidden: over plain HTTP this lab answers to its own address only, not to {stranger}"
+            message = f"forbidden: over plain HTTP this lab rejects requests from {stranger}"
             raise StatusError(failure_status(403, "Forbidden", message))
         return self._administrator
 
@@ -46,15 +46,15 @@ def _stranger(headers: Mapping[str, str], own: str) -> str:
     """The foreign origin or host of a request; empty if it comes from a local program."""
     host, origin = headers.get("host", ""), headers.get("origin")
     if origin is not None and origin.partition("://")[2] != host:
-        return f"a page of {origin}"
+        return f"a web page of {origin}"
     try:
         name = urlsplit(f"//{host}").hostname or ""
     except ValueError:
-        return f"the host {host}"
+        return f"clients that use the host name {host}"
     # A name without dots is local to this machine or its network, not a web page's.
     if "." not in name or name == own.lower() or name.endswith(".localhost") or _is_address(name):
         return ""
-    return f"the host {name}"
+    return f"clients that use the host name {name}"
 
 
 def _is_address(name: str) -> bool:

@@ -23,9 +23,9 @@ class CatalogError(ValueError):
 
 
 class Autoscale(NamedTuple):
-    """See ``allot up --help``. ``types``: the instance types on offer. ``seconds``: simulated provisioning delay.
+    """The autoscaler of a lab, with the options of ``allot up``. ``types``: the instance types on offer.
 
-    ``planner``: an alternative to the built-in planner.
+    ``seconds``: the simulated provisioning delay. ``planner``: an alternative to the built-in planner.
     """
 
     types: tuple[InstanceType, ...]
@@ -57,13 +57,15 @@ class Autoscale(NamedTuple):
     @property
     def vendors(self) -> tuple[str, ...]:
         """The vendors of the accelerators on offer."""
-        return tuple(dict.fromkeys(one.accelerator.vendor for one in self.types if one.accelerator is not None))
+        return tuple(
+            dict.fromkeys(instance.accelerator.vendor for instance in self.types if instance.accelerator is not None)
+        )
 
 
 def autoscale_of(words: str | Autoscale | None, cloud: Iterable[str] = ()) -> Autoscale | None:
     """Parse comma-separated providers and files; without any, all types are on offer.
 
-    Raises CatalogError and BadFault.
+    Raises CatalogError and InvalidFault.
     """
     if words is None or isinstance(words, Autoscale):
         return words
@@ -80,10 +82,10 @@ def types_of(words: Iterable[str]) -> tuple[InstanceType, ...]:
     for file in (word for word in wanted if Path(word).is_file()):
         rows, problems = read_catalog(Path(file).read_text("utf-8"), file)
         if problems:
-            raise CatalogError(f"{file}: {len(problems)} rows cannot be used", problems)
+            raise CatalogError(f"{file}: invalid rows: {len(problems)}", problems)
         types = merged(types, rows)
     providers = {word for word in wanted if not Path(word).is_file()}
-    if unknown := providers - {one.provider for one in types}:
-        known = ", ".join(sorted({one.provider for one in types}))
-        raise CatalogError(f"{min(unknown)!r} is neither a file nor a provider ({known})")
-    return tuple(one for one in types if not providers or one.provider in providers)
+    if unknown := providers - {instance.provider for instance in types}:
+        known = ", ".join(sorted({instance.provider for instance in types}))
+        raise CatalogError(f"{min(unknown)!r} is neither a file nor a known provider ({known})")
+    return tuple(instance for instance in types if not providers or instance.provider in providers)

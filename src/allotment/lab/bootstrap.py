@@ -56,11 +56,11 @@ class FirstObjects:
 
     def _furnish(self, tree: Tree) -> None:
         meta = tree["metadata"]
-        there = self._store.get(_BUCKETS[tree["kind"]], meta["namespace"], meta["name"])
-        if there is None:
+        existing = self._store.get(_BUCKETS[tree["kind"]], meta["namespace"], meta["name"])
+        if existing is None:
             self._create(tree)
-        elif tree["kind"] == "ConfigMap" and there.tree.get("data") != tree["data"]:
-            self._verbs.update(self._call(tree), {**there.tree, "data": tree["data"]})
+        elif tree["kind"] == "ConfigMap" and existing.tree.get("data") != tree["data"]:
+            self._verbs.update(self._call(tree), {**existing.tree, "data": tree["data"]})
 
     def _of(self, namespace: str) -> Iterable[Tree]:
         entry = self._store.get("namespaces", "", namespace)

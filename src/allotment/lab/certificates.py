@@ -112,10 +112,12 @@ def _read_authority(files: Identity, now: datetime) -> _Signer | None:
 
     A key without a certificate is left by an interrupted start: nothing has been signed with it.
     """
-    advice = f"restore {files.certificate.name} and {files.key.name} from a backup, or remove both for a new authority"
+    advice = (
+        f"restore {files.certificate.name} and {files.key.name} from a backup, or remove both to create a new authority"
+    )
 
     def damaged(path: Path, expected: str, content: bytes) -> DamagedFile:
-        return DamagedFile(path, expected, "another content" if content else "an empty file", advice)
+        return DamagedFile(path, expected, "different content" if content else "an empty file", advice)
 
     try:
         content = files.certificate.read_bytes()
@@ -134,7 +136,7 @@ def _read_authority(files: Identity, now: datetime) -> _Signer | None:
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise damaged(files.key, expected, content) from None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
-        raise DamagedFile(files.key, expected, "another key", advice)
+        raise DamagedFile(files.key, expected, "a different key", advice)
     return _Signer(certificate, key) if _is_current(certificate, now) else None
 
 
@@ -241,7 +243,8 @@ def _alternative(host: str) -> x509.GeneralName:
 def _token(path: Path) -> str:
     content = read_or_create(
         path, lambda: secrets.token_urlsafe(32).encode(), lambda content: _TOKEN.fullmatch(content) is not None,
-        "a token of at least 32 visible ASCII characters", "restore it from a backup, or remove it for a new token",
+        "a token of at least 32 visible ASCII characters",
+        "restore it from a backup, or remove it to create a new token",
     )  # fmt: skip
     return content.decode("ascii").strip()
 

@@ -27,7 +27,7 @@ from allotment.apiserver.access.bootstrap import namespace_objects
 from allotment.apiserver.access.reviews import AccessControl as ApiAccess
 from allotment.apiserver.api import Api
 from allotment.apiserver.built_in_kinds import built_in_kinds
-from allotment.apiserver.http_messages import Answer, Request, Response
+from allotment.apiserver.http_messages import AnyResponse, Request, Response
 from allotment.apiserver.kinds.kind import ServedKind, User
 from allotment.apiserver.local_client import LocalClient, TimeSlice
 from allotment.apiserver.storage.sqlite import SqliteStore
@@ -41,9 +41,9 @@ from allotment.lab import fleet
 from allotment.lab.anonymous_admin import AnonymousAdmin
 from allotment.lab.bootstrap import FirstObjects
 from allotment.lab.driver_environment import DriverEnvironment
-from allotment.lab.drivers import Drivers
 from allotment.lab.http_server import Server, server_context
 from allotment.lab.kubeconfig import Access
+from allotment.lab.node_drivers import NodeDrivers
 from allotment.lab.programs import DRIVERS, programs
 from allotment.lab.runtimes import runtime
 from allotment.lab.secret_files import read_or_create
@@ -107,7 +107,7 @@ class Plane:
         self.clock = clock
         self.access = access
         self.environment = environment
-        self.drivers = Drivers(environment)
+        self.drivers = NodeDrivers("drivers", environment)
         #: In the syntax of ``--fleet``: the requested fleet, or the one stored in the data.
         self.fleet = settings.fleet if settings.fleet is not None else settings.data.fleet() if settings.data else ()
         self._pace = TimeSlice()
@@ -243,7 +243,7 @@ def _secret(path: Path) -> bytes:
     return read_or_create(
         path, lambda: os.urandom(_KEY_BYTES), lambda content: len(content) == _KEY_BYTES,
         f"a key of {_KEY_BYTES} bytes",
-        "restore it from a backup, or remove it for a new key, with which earlier service account tokens are invalid",
+        "restore it from a backup, or remove it to create a new key, which invalidates earlier service account tokens",
     )  # fmt: skip
 
 
@@ -277,7 +277,7 @@ async def _listening(settings: Settings, keys: _Keys, stack: AsyncExitStack) -> 
     raise refused
 
 
-async def _starting(request: Request) -> Answer:
+async def _starting(request: Request) -> AnyResponse:
     """Answer requests until the API is ready."""
     return Response(503, (("retry-after", "1"),), b"")
 
@@ -293,7 +293,7 @@ def _client_address(host: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host)
 
 
-async def _published(drivers: Drivers, nodes: Iterable[str]) -> None:
+async def _published(drivers: NodeDrivers, nodes: Iterable[str]) -> None:
     """Wait for the devices of nodes; if they do not appear, log the reason and continue."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_PUBLISHING_SECONDS):

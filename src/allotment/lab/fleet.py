@@ -80,16 +80,16 @@ async def machines(client: Client) -> dict[str, str]:
 async def bring_classes(client: Client, machines: Iterable[FleetMachine]) -> None:
     """Create the objects of the vendors' charts: DeviceClasses, and ComputeDomains if there is a fabric."""
     found = tuple(machines)
-    classes = [to_tree(one, *_type(DEVICE_CLASSES)) for one in classes_of(found)]
-    await _for_each(classes, lambda one: _create_missing(client, DEVICE_CLASSES, one))
+    classes = [to_tree(device_class, *_type(DEVICE_CLASSES)) for device_class in classes_of(found)]
+    await _for_each(classes, lambda device_class: _create_missing(client, DEVICE_CLASSES, device_class))
     if any(_has_fabric(machine) for machine in found):
         await install(client)
 
 
 async def bring_vendors(client: Client, vendors: Iterable[str]) -> None:
     """Create the DeviceClasses of vendors whose machines may be provisioned later, since claims name them before."""
-    classes = [to_tree(one, *_type(DEVICE_CLASSES)) for vendor in vendors for one in CLASSES[vendor]]
-    await _for_each(classes, lambda one: _create_missing(client, DEVICE_CLASSES, one))
+    classes = [to_tree(device_class, *_type(DEVICE_CLASSES)) for vendor in vendors for device_class in CLASSES[vendor]]
+    await _for_each(classes, lambda device_class: _create_missing(client, DEVICE_CLASSES, device_class))
 
 
 async def _create_missing(client: Client, resource: Resource, tree: Tree) -> None:

@@ -66,7 +66,7 @@ def _check_is_lab(path: Path, tree: Tree, context: str, access: Access) -> None:
             server = str((entry.get("cluster") or {}).get("server", ""))
             host = urlsplit(server).hostname or ""
             if host not in (*_LOOPBACK, urlsplit(access.server).hostname):
-                problem = f"{path}: context {context!r} is of another cluster ({server}), which is left alone"
+                problem = f"{path}: context {context!r} belongs to another cluster ({server}) and is not changed"
                 raise UnusableKubeconfig(f"{problem}: choose another --name or --kubeconfig")
 
 

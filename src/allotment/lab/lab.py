@@ -48,21 +48,21 @@ if TYPE_CHECKING:
 
 
 class UnknownKind(LookupError):
-    """Nothing is called that."""
+    """Raised if no resource has the given name."""
 
     def __init__(self, word: str, known: Iterable[str]) -> None:
         spelt = {name.lower(): name for name in known}
         near = get_close_matches(word.lower(), list(spelt), 1)
-        super().__init__(f"no kind is called {word!r}" + (f"; did you mean {spelt[near[0]]!r}?" if near else ""))
+        super().__init__(f"unknown kind {word!r}" + (f"; did you mean {spelt[near[0]]!r}?" if near else ""))
 
 
 def resource_of(kind: ServedKind, version: str = "") -> Resource:
-    """The resource of a kind, in one of its versions or the preferred one."""
+    """Return the resource of a kind, in the given version or the preferred one."""
     return Resource(kind.group, version or kind.versions[0], kind.plural, kind.kind, kind.namespaced)
 
 
 def by_word(kinds: Iterable[ServedKind], word: str) -> Resource:
-    """The resource that a word means. Raises UnknownKind."""
+    """Return the resource with this kind, plural, singular or short name. Raises UnknownKind."""
     listed = tuple(kinds)
     wanted = word.lower()
     for kind in listed:
@@ -72,7 +72,7 @@ def by_word(kinds: Iterable[ServedKind], word: str) -> Resource:
 
 
 def by_type(kinds: Iterable[ServedKind], api_version: str, name: str) -> Resource:
-    """The resource of an apiVersion and kind. Raises UnknownKind."""
+    """Return the resource of an apiVersion and kind. Raises UnknownKind."""
     group, _, version = api_version.rpartition("/")
     listed = tuple(kinds)
     for kind in listed:
@@ -97,7 +97,7 @@ class NotApplied(Exception):
 
 
 class Lab:
-    """A private lab. Use it as a context manager, or call :meth:`start` and :meth:`stop`.
+    """A lab in a thread of this process. Use it as a context manager, or call :meth:`start` and :meth:`stop`.
 
     ``fleet``: the machines, in the syntax of ``allot up --fleet``; by default those of ``data``, else none. ``data``: a
     folder for the cluster's data; without one they are deleted with the lab. ``gates``: feature gates that differ from
@@ -142,9 +142,9 @@ class Lab:
     # --- life --------------------------------------------------------------------------------------------------------
 
     def start(self) -> Lab:
-        """Start; returns when the API answers and the fleet is published."""
+        """Start the lab; return it when the API responds and the fleet is published."""
         if self._thread is not None:
-            raise RuntimeError("the lab is running already")
+            raise RuntimeError("the lab is already running")
         self._thread = LoopThread("allotment-lab")
         try:
             self._plane = self._thread.wait(self._running.enter_async_context(running(self._settings)))
@@ -177,7 +177,7 @@ class Lab:
 
     @property
     def plane(self) -> Plane:
-        """The control plane itself: the store, the API, the asynchronous clients. It runs in another thread."""
+        """The control plane (store, API, asynchronous clients), which runs in another thread."""
         if self._plane is None:
             raise RuntimeError("the lab is not running: use it as a context manager, or call start()")
         return self._plane
@@ -189,17 +189,17 @@ class Lab:
 
     @property
     def client(self) -> SyncClient:
-        """All API operations, as the administrator."""
+        """A client with all API operations, as the administrator."""
         return self.client_for("allotment-admin")
 
     def client_for(self, user: str, groups: Sequence[str] = ("system:masters",)) -> SyncClient:
-        """All API operations, as another user."""
+        """Return a client with all API operations, as another user."""
         plane = self.plane
         return SyncClient(self._loop, plane.client(user, groups))
 
     @property
     def kubeconfig(self) -> Path:
-        """A configuration file for kubectl and other clients; it is deleted with the lab."""
+        """The path of a kubeconfig file for kubectl and other clients; the file is deleted with the lab."""
         if self._files is None:
             self._files = tempfile.TemporaryDirectory(prefix="allotment-")
         path = Path(self._files.name) / "config"
@@ -214,7 +214,7 @@ class Lab:
         return self._thread
 
     def resource(self, word: str) -> Resource:
-        """The resource of a name: ``pod``, ``po``, ``deployments.apps``, or a custom kind."""
+        """Return the resource of a name: ``pod``, ``po``, ``deployments.apps``, or a custom kind."""
         return by_word(self.plane.kinds(), word)
 
     # --- objects ----------------------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ class Lab:
                 f"{kind.kind.lower()}/{name}: {wait_conditions.deletion_blockers(tree)}"
                 for (kind, _, name), tree in held.items()
             ]
-            raise TimeoutError(f"still there after {timeout:g} s:\n" + "\n".join(lines)) from None
+            raise TimeoutError(f"not deleted after {timeout:g} s:\n" + "\n".join(lines)) from None
 
     def _target(self, tree: Tree, namespace: str) -> tuple[Resource, str, str]:
         meta = tree.get("metadata") or {}
@@ -295,8 +295,8 @@ class Lab:
         """List all objects of a kind, of all namespaces or of one."""
         return self.client.list(self.resource(kind), namespace or "", labels=labels, fields=fields).items
 
-    def ask(self, pod: Tree, port: int, path: str = "/") -> bytes:
-        """The response of a pod to a GET request at a port, as through ``kubectl port-forward``. Raises NoAnswer."""
+    def http_get(self, pod: Tree, port: int, path: str = "/") -> bytes:
+        """Send a GET request to a pod's port, as through ``kubectl port-forward``; return the body. Raises NoAnswer."""
         return self._loop.wait(http_get(self.plane.environment.kubelets, pod, port, path))
 
     def wait(
@@ -344,7 +344,7 @@ class Lab:
             lines = [
                 f"{targets[number][0].kind.lower()}/{targets[number][2]}: {descriptions[number]}" for number in missing
             ]
-            raise TimeoutError(f"not there after {timeout:g} s:\n" + "\n".join(lines)) from None
+            raise TimeoutError(f"conditions not met after {timeout:g} s:\n" + "\n".join(lines)) from None
         return [found[number] for number in range(len(targets))]
 
 
@@ -380,8 +380,8 @@ def _documents(source: Source) -> Iterable[tuple[Tree, Document | None]]:
         loaded = load_text(source) if isinstance(source, str) and _is_text(source) else load_paths([source])
         yield from _loaded(loaded)
     else:
-        for one in source:
-            yield from _documents(one)
+        for item in source:
+            yield from _documents(item)
 
 
 def _is_text(source: str) -> bool:

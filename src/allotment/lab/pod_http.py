@@ -14,7 +14,7 @@ class NoAnswer(Exception):
 
 
 async def http_get(kubelets: Kubelets, pod: dict[str, Any], port: int, path: str) -> bytes:
-    """The body of a GET response. Raises NoAnswer."""
+    """Send a GET request to a port of a pod, and return the body of the response. Raises NoAnswer."""
     name = pod["metadata"]["name"]
     target = f"{name}:{port}{path}"
     try:

@@ -29,9 +29,10 @@ from allotment.controllers.quotas import quotas
 from allotment.controllers.replica_sets import replica_sets, replication_controllers
 from allotment.controllers.resource_claims import resource_claims
 from allotment.controllers.stateful_sets import stateful_sets
-from allotment.lab.compute_domains import ComputeDomains
+from allotment.lab.compute_domains import compute_domains
 from allotment.lab.driver_environment import DriverEnvironment
-from allotment.lab.drivers import Drivers
+from allotment.lab.drivers import vendor_drivers
+from allotment.lab.node_drivers import NodeDrivers
 from allotment.lab.node_registration import register_nodes
 from allotment.model.features import Features
 from allotment.model.pod_groups import GATE
@@ -83,7 +84,7 @@ class UnknownProgram(ValueError):
     """Raised for an unknown program name, ``name``."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"there is no program {name!r} in a lab; there are {', '.join(NAMES)}")
+        super().__init__(f"unknown program {name!r}: expected one of {', '.join(NAMES)}")
         self.name = name
 
 
@@ -104,7 +105,7 @@ def excluded_programs(words: Iterable[str]) -> frozenset[str]:
 
 def programs(
     environment: DriverEnvironment,
-    drivers: Drivers,
+    drivers: NodeDrivers,
     without: frozenset[str] = frozenset(),
     autoscale: Autoscale | None = None,
 ) -> Mapping[str, Program]:
@@ -118,8 +119,8 @@ def programs(
     available: dict[str, Program] = {
         **_ALWAYS,
         **{name: made(features) for name, made in _GATED.items()},
-        _COMPUTE_DOMAINS: ComputeDomains(environment).run,
-        DRIVERS: drivers.run,
+        _COMPUTE_DOMAINS: compute_domains(environment),
+        DRIVERS: vendor_drivers(drivers),
         _JOINING: register_nodes(features.kube, __version__),
         _KUBELETS: kubelets,
         _SCHEDULER: scheduler(SchedulerOptions(features)),

@@ -1,7 +1,9 @@
 """pytest plugin with the fixture ``allotment_lab``, a new lab for each test.
 
-    @pytest.mark.allotment_lab(fleet="dgx-a100-40gb:2")     def test_my_chart_gets_its_gpus(allotment_lab):
-allotment_lab.apply("chart.yaml")         allotment_lab.wait(timeout=10)
+    @pytest.mark.allotment_lab(fleet="dgx-a100-40gb:2")
+    def test_my_chart_gets_its_gpus(allotment_lab):
+        allotment_lab.apply("chart.yaml")
+        allotment_lab.wait(timeout=10)
 
 The marker takes the arguments of :class:`allotment.Lab`. The lab is imported only when a test requests it.
 """

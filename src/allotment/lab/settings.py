@@ -18,8 +18,9 @@ RELEASE = "1.36"
 
 
 class Settings(NamedTuple):
-    """See ``allot up --help``. Without ``data`` everything is in memory. ``fleet`` None: the stored fleet.
+    """The start parameters of a lab, as the options of ``allot up`` set them.
 
+    Without ``data`` everything is in memory. ``fleet`` None: the stored fleet.
     With ``port`` 0, ``preferred_port`` is used if it is free, else any port. ``without``: programs that do not run, by
     the names in :mod:`allotment.lab.programs`, because others do their work. ``runtime`` and ``images``: see
     :mod:`allotment.lab.runtimes`. ``roots``: a folder with a subfolder for each node's kubelet, in which external

@@ -34,15 +34,17 @@ class InvalidName(ValueError):
     """Raised for an invalid lab name."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"a lab's name is 1 to 40 small letters, digits and inner '-', found {name!r}")
+        super().__init__(
+            f"lab name: expected 1 to 40 lower-case letters, digits or '-', without '-' at the ends, found {name!r}"
+        )
 
 
 class LabRunningError(Exception):
     """Raised if a lab of that name is already running: ``status``, if it is available."""
 
     def __init__(self, name: str, status: Status | None) -> None:
-        who = f" (process {status.pid}, {status.url})" if status is not None else ""
-        super().__init__(f"lab {name!r} is running already{who}")
+        process = f" (process {status.pid}, {status.url})" if status is not None else ""
+        super().__init__(f"lab {name!r} is already running{process}")
         self.name = name
         self.status = status
 

@@ -129,7 +129,7 @@ def detach(command: Sequence[str], name: str, place: LabLocation, log: Path) -> 
     with log.open("rb") as written:
         written.seek(start)
         text = written.read().decode("utf-8", "replace").strip()
-    raise DidNotStart(log, text or f"it ended with code {code}; see {log}")
+    raise DidNotStart(log, text or f"it exited with code {code}; see {log}")
 
 
 def down(register: Register, name: str) -> Status | None:
@@ -143,8 +143,8 @@ def down(register: Register, name: str) -> Status | None:
                 os.kill(status.pid, signal.SIGTERM)
             running_status = status
         if time.monotonic() > deadline:
-            who = f"process {running_status.pid}" if running_status else "its process"
-            raise DidNotStop(f"lab {name!r} is still running after {_STOP_SECONDS:g} s: see {who}")
+            process = f"process {running_status.pid}" if running_status else "its process"
+            raise DidNotStop(f"lab {name!r} is still running after {_STOP_SECONDS:g} s: check {process}")
         time.sleep(_LOOK_SECONDS)
     return running_status
 

@@ -94,7 +94,7 @@ def describe_state(tree: Tree | None) -> str:
         if bad and found.get("message"):
             return f"{found['type']}: {found['message']}"
     phase = _status(tree).get("phase")
-    return f"phase {phase}" if phase else "nothing in its status says why"
+    return f"phase {phase}" if phase else "its status contains no reason"
 
 
 def deletion_blockers(tree: Tree) -> str:
@@ -104,4 +104,4 @@ def deletion_blockers(tree: Tree) -> str:
     'finalizer example.com/backup'
     """
     finalizers = tree["metadata"].get("finalizers") or (tree.get("spec") or {}).get("finalizers") or ()
-    return ", ".join(f"finalizer {name}" for name in finalizers) or "it has not ended yet"
+    return ", ".join(f"finalizer {name}" for name in finalizers) or "it has not terminated yet"

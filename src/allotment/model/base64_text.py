@@ -27,35 +27,35 @@ def base64_error_offset(data: bytes) -> int | None:
     >>> base64_error_offset(b"aGVsbG8=x")
     8
     """
-    at = digits = 0
-    while at < len(data):
-        byte = data[at]
-        at += 1
+    offset = digits = 0
+    while offset < len(data):
+        byte = data[offset]
+        offset += 1
         if byte in _DIGITS:
             digits = (digits + 1) % 4
         elif byte == _PADDING:
-            return _padding_error_offset(data, at, digits)
+            return _padding_error_offset(data, offset, digits)
         elif byte not in _BREAKS:
-            return at - 1
-    return at - digits if digits else None  # the start of an incomplete group
+            return offset - 1
+    return offset - digits if digits else None  # the start of an incomplete group
 
 
-def _padding_error_offset(data: bytes, at: int, digits: int) -> int | None:
+def _padding_error_offset(data: bytes, offset: int, digits: int) -> int | None:
     """The first illegal byte after the first ``=``: a second ``=`` must follow two digits, and nothing else."""
     if digits < 2:
-        return at - 1
+        return offset - 1
     if digits == 2:
-        at = _skip_line_breaks(data, at)
-        if at == len(data):
-            return at
-        if data[at] != _PADDING:
-            return at - 1
-        at += 1
-    at = _skip_line_breaks(data, at)
-    return at if at < len(data) else None
+        offset = _skip_line_breaks(data, offset)
+        if offset == len(data):
+            return offset
+        if data[offset] != _PADDING:
+            return offset - 1
+        offset += 1
+    offset = _skip_line_breaks(data, offset)
+    return offset if offset < len(data) else None
 
 
-def _skip_line_breaks(data: bytes, at: int) -> int:
-    while at < len(data) and data[at] in _BREAKS:
-        at += 1
-    return at
+def _skip_line_breaks(data: bytes, offset: int) -> int:
+    while offset < len(data) and data[offset] in _BREAKS:
+        offset += 1
+    return offset

@@ -221,21 +221,21 @@ def _require_names(document: Document) -> None:
 def _reject_unknown_kind(document: Document) -> None:
     """Raise for a kind that a known group does not have; other unknown kinds are custom kinds."""
     version, kind = document.api_version, document.kind
-    known = kinds_of(version)
+    kinds = kinds_of(version)
     group = version.rpartition("/")[0]
-    if not known and group not in ("", GROUP, "extensions") and (group, kind) not in VALUE_TYPES:
+    if not kinds and group not in ("", GROUP, "extensions") and (group, kind) not in VALUE_TYPES:
         return
     message = f"no matches for kind {quote(kind)} in version {quote(version)}"
-    hint, suggestion, at = "", "", "kind"
-    elsewhere = [other for other in versions_of(kind) if other != REMOVED_VERSION]
-    close = difflib.get_close_matches(kind, known, n=1)
+    hint, suggestion, field = "", "", "kind"
+    elsewhere = [version for version in versions_of(kind) if version != REMOVED_VERSION]
+    close = difflib.get_close_matches(kind, kinds, n=1)
     if kind in _CLASSIC_DRA_KINDS and group == GROUP:
         hint = _CLASSIC_DRA_KINDS[kind]
     elif elsewhere:
-        hint, suggestion, at = f"did you mean {elsewhere[0]}?", elsewhere[0], "apiVersion"
+        hint, suggestion, field = f"did you mean {elsewhere[0]}?", elsewhere[0], "apiVersion"
     elif close:
         hint, suggestion = f"did you mean {close[0]}?", close[0]
-    problem = _make_problem("no-such-kind", message, document.position((at,)), at, hint, suggestion)
+    problem = _make_problem("no-such-kind", message, document.position((field,)), field, hint, suggestion)
     raise DecodingError([problem])
 
 

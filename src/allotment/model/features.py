@@ -67,9 +67,9 @@ def modelled_release(version: str) -> str:
     >>> modelled_release("v1.36.2-gke.100"), modelled_release("1.99"), modelled_release("v1.33.1")
     ('1.36', '1.37', '1.34')
     """
-    found = _MINOR.match(version)
+    match = _MINOR.match(version)
     minors = [int(release.partition(".")[2]) for release in RELEASES]
-    requested = int(found[1]) if found else minors[-1]
+    requested = int(match[1]) if match else minors[-1]
     return RELEASES[max((index for index, minor in enumerate(minors) if minor <= requested), default=0)]
 
 

@@ -171,16 +171,16 @@ def shape_of(api_version: str, kind: str) -> TypeShape | None:
     if number is not None:
         return _shapes().shape(number)
     if newer := _NEWER_VERSIONS.get(api_version, {}).get(kind):
-        older = _shapes().kinds[newer.same_as][kind]
-        return _Copier(newer.same_as, api_version).of(_shapes().shape(older))
+        older_shape = _shapes().kinds[newer.same_as][kind]
+        return _Copier(newer.same_as, api_version).of(_shapes().shape(older_shape))
     return _removed(kind) if api_version == REMOVED_VERSION and kind in REMOVED_KINDS else None
 
 
 @functools.cache
 def kinds_of(api_version: str) -> frozenset[str]:
     """The kinds of an API version; empty if the version is unknown."""
-    known = frozenset((*_shapes().kinds.get(api_version, ()), *_NEWER_VERSIONS.get(api_version, ())))
-    return known | REMOVED_KINDS if api_version == REMOVED_VERSION else known
+    kinds = frozenset((*_shapes().kinds.get(api_version, ()), *_NEWER_VERSIONS.get(api_version, ())))
+    return kinds | REMOVED_KINDS if api_version == REMOVED_VERSION else kinds
 
 
 def introduced_in(api_version: str, kind: str) -> str:
@@ -225,9 +225,9 @@ def _removed(kind: str) -> TypeShape:
     for struct, extra in _ONLY_IN_V1ALPHA3.items():
         if struct not in by_name:
             continue
-        for name, (other, like) in extra.items():
-            found = by_name.get(other) or copier.of(_struct_of_v1beta1(other))
-            by_name[struct].fields[name] = Field(found.fields[like].shape)
+        for name, (struct_name, like) in extra.items():
+            shape = by_name.get(struct_name) or copier.of(_struct_of_v1beta1(struct_name))
+            by_name[struct].fields[name] = Field(shape.fields[like].shape)
     return removed
 
 

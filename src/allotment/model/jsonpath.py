@@ -77,7 +77,7 @@ class Template:
 
     def render(self, value: Any) -> str:
         """Return the text for an object. Raises EvaluationError."""
-        return "".join(" ".join(map(text_of, found)) for found in _evaluate(self._nodes, value))
+        return "".join(" ".join(map(text_of, results)) for results in _evaluate(self._nodes, value))
 
 
 @lru_cache(1024)
@@ -102,8 +102,8 @@ def relax(text: str) -> str:
     single = _SINGLE_ACTION.fullmatch(text)
     if single is None or not (body := (single[1] or single[2]).strip()):
         return text
-    word = _IDENTIFIER.match(body)
-    return f"{{.{body}}}" if word and word[0] not in _KEYWORDS else f"{{{body}}}"
+    identifier = _IDENTIFIER.match(body)
+    return f"{{.{body}}}" if identifier and identifier[0] not in _KEYWORDS else f"{{{body}}}"
 
 
 def text_of(value: Any) -> str:
@@ -156,15 +156,15 @@ class _Reader:
                 nodes.append(self._text[self._at : end])
                 self._at = end
                 continue
-            word, steps = self._action()
-            if word == "end":
+            keyword, steps = self._action()
+            if keyword == "end":
                 if not depth:
                     raise TemplateError("not in range, nothing to end")
                 return nodes, True
-            if word == "range":
-                body, ended = self.nodes(depth + 1)
+            if keyword == "range":
+                body, terminator = self.nodes(depth + 1)
                 nodes.append(_Range(steps, tuple(body)))
-                if not ended:  # as upstream: the rest applies to each value, and then again to the object itself
+                if not terminator:  # as upstream: the rest applies to each value, and then again to the object itself
                     nodes += body
             else:
                 nodes.append(steps)
@@ -173,7 +173,7 @@ class _Reader:
     def _action(self) -> tuple[str, tuple[Step, ...]]:
         """Parse the action at the current brace: ``range``, ``end`` or an empty string, and its steps."""
         self._at += 1
-        word, steps = "", list[Step]()
+        keyword, steps = "", list[Step]()
         while (character := self._peek()) != "}":
             if character in ("", "\r", "\n"):
                 raise TemplateError("unclosed action: } is missing")
@@ -194,24 +194,24 @@ class _Reader:
                 steps.append(self._number())
             elif (name := self._match(_IDENTIFIER)) in ("true", "false"):
                 steps.append(_for_each(name == "true"))
-            elif name in ("range", "end") and not (word or steps):
-                word = name
+            elif name in ("range", "end") and not (keyword or steps):
+                keyword = name
             elif name:
                 raise TemplateError(f"unrecognized identifier {name}: a field starts with a dot, as .{name}")
             else:
                 raise TemplateError(f"unrecognized character in action: {character!r}")
         self._at += 1
-        return word, tuple(steps)
+        return keyword, tuple(steps)
 
     def _peek(self) -> str:
         return self._text[self._at : self._at + 1]
 
     def _match(self, pattern: re.Pattern[str]) -> str:
-        found = pattern.match(self._text, self._at)
-        if found is None:
+        match = pattern.match(self._text, self._at)
+        if match is None:
             return ""
-        self._at = found.end()
-        return found[0]
+        self._at = match.end()
+        return match[0]
 
     def _field(self) -> Step:
         name = self._match(_FIELD)
@@ -243,18 +243,18 @@ class _Reader:
         return _ESCAPE.sub(lambda match: _unescape(match, quote), body)
 
     def _brackets(self) -> Sequence[Step]:
-        found = _BRACKETS.match(self._text, self._at)
-        if found is None:
+        match = _BRACKETS.match(self._text, self._at)
+        if match is None:
             raise TemplateError("unterminated array: ] is missing")
-        self._at = found.end()
-        parts = found[1].split(",")
+        self._at = match.end()
+        parts = match[1].split(",")
         if len(parts) > 1:
             return (_union([_parse_steps(f"[{part.strip(' ')}]") for part in parts]),)
-        if key := _KEY.fullmatch(found[1]):
+        if key := _KEY.fullmatch(match[1]):
             return _parse_steps(f".{key[1]}")
-        bounds = _SLICE.fullmatch(":" if found[1] == "*" else found[1])
+        bounds = _SLICE.fullmatch(":" if match[1] == "*" else match[1])
         if bounds is None:
-            raise TemplateError(f"invalid array index {found[1]}")
+            raise TemplateError(f"invalid array index {match[1]}")
         start, end, step = bounds.groups()
         if end is None:  # an index is a slice of length 1
             first = _parse_int(start) or 0
@@ -262,7 +262,7 @@ class _Reader:
         return (_slice(_parse_int(start), _parse_int(end), _parse_int(step)),)
 
     def _filter(self) -> Step:
-        begin = self._at = self._at + 3
+        start = self._at = self._at + 3
         quote, quoted = "", False  # only the first quoted string can contain a parenthesis
         while (character := self._peek()) != ")" or (quote and not quoted):
             if character in ("", "\n"):
@@ -273,7 +273,7 @@ class _Reader:
                 elif character == quote and self._text[self._at - 1] != "\\":
                     quoted = True
             self._at += 1
-        text = self._text[begin : self._at]
+        text = self._text[start : self._at]
         if not self._text.startswith(")]", self._at):
             raise TemplateError("unterminated filter: ] is missing")
         self._at += 2
@@ -286,9 +286,9 @@ class _Reader:
 
 def _parse_steps(text: str) -> tuple[Step, ...]:
     """Parse an action without its braces."""
-    word, steps = _Reader(f"{{{text}}}")._action()
-    if word:
-        raise TemplateError(f"{word} is not the first word of an action")
+    keyword, steps = _Reader(f"{{{text}}}")._action()
+    if keyword:
+        raise TemplateError(f"{keyword} is not the first word of an action")
     return steps
 
 
@@ -340,21 +340,21 @@ def _all_children(values: list[Any]) -> list[Any]:
 
 def _descendants(values: list[Any]) -> list[Any]:
     """The values and all their descendants that have children."""
-    found: list[Any] = []
+    result: list[Any] = []
     for value in values:
         if children := _children(value):
-            found.append(value)
-            found += _descendants(children)
-    return found
+            result.append(value)
+            result += _descendants(children)
+    return result
 
 
 def _union(choices: Sequence[Sequence[Step]]) -> Step:
-    return lambda values: [found for steps in choices for found in _apply_steps(steps, values)]
+    return lambda values: [value for steps in choices for value in _apply_steps(steps, values)]
 
 
 def _slice(start: int | None, end: int | None, step: int | None, *, index: bool = False) -> Step:
     def sliced(values: list[Any]) -> list[Any]:
-        found: list[Any] = []
+        result: list[Any] = []
         for value in values:
             if value is None:
                 continue
@@ -365,7 +365,7 @@ def _slice(start: int | None, end: int | None, step: int | None, *, index: bool 
             first += length if first < 0 else 0
             last += length if last < 0 or (last == 0 and index) else 0
             if first == last:
-                return found
+                return result
             if not 0 <= first < length:
                 raise EvaluationError(f"array index out of bounds: index {first}, length {length}")
             if not 0 <= last <= length:
@@ -374,8 +374,8 @@ def _slice(start: int | None, end: int | None, step: int | None, *, index: bool 
                 raise EvaluationError(f"starting index {first} is greater than ending index {last}")
             if step is not None and step <= 0:
                 raise EvaluationError("step must be > 0")
-            found += value[first : last : step or 1]
-        return found
+            result += value[first : last : step or 1]
+        return result
 
     return sliced
 
@@ -394,12 +394,12 @@ def _comparison_filter(left: Sequence[Step], operator: str, right: Sequence[Step
     def matches(item: Any) -> bool:
         sides = []
         for path in (left, right):
-            found = _apply_steps(path, [item])
-            if not found:
+            matches_found = _apply_steps(path, [item])
+            if not matches_found:
                 return False
-            if len(found) > 1:
+            if len(matches_found) > 1:
                 raise EvaluationError("can only compare one element at a time")
-            sides.append(found[0])
+            sides.append(matches_found[0])
         return _compare(operator, *sides)
 
     return lambda values: [item for value in values for item in _require_list(value) if matches(item)]

@@ -41,10 +41,10 @@ def has_no_known_version(group: str, plural: str, served: Collection[str]) -> bo
     return bool(served) and (group, plural) in KNOWN_VERSIONS and not newest_known(group, plural, served)
 
 
-def version_mismatch(served: Iterable[str], known: Iterable[str]) -> str:
+def version_mismatch(served: Iterable[str], supported: Iterable[str]) -> str:
     """The message for a resource that a cluster serves in unknown versions only.
 
     >>> version_mismatch(["v3", "v2"], ["v1", "v1beta2"])
     'served only in v2 and v3; this release of Allotment reads v1 and v1beta2'
     """
-    return f"served only in {listed(sorted(served))}; this release of Allotment reads {listed(known)}"
+    return f"served only in {listed(sorted(served))}; this release of Allotment reads {listed(supported)}"

@@ -57,7 +57,7 @@ def pod_limits(spec: Tree, status: Tree | None = None, *, overhead: bool = True)
     if overhead:
         add_amounts(
             total,
-            {n: more for n, more in _parse_amounts(spec.get("overhead")).items() if n in total and total[n].sign()},
+            {n: amount for n, amount in _parse_amounts(spec.get("overhead")).items() if n in total and total[n].sign()},
         )
     return total
 
@@ -181,11 +181,11 @@ def _maximum_amounts(
     spec: Amounts, part: RequirementPart, infeasible: bool, in_force: Tree, admitted: Tree | None
 ) -> Amounts:
     """The maximum of the amounts in a spec and a status. Limits have no admitted amount."""
-    found = {} if infeasible else dict(spec)
-    _raise_to(found, _parse_amounts(in_force.get(part)))
+    result = {} if infeasible else dict(spec)
+    _raise_to(result, _parse_amounts(in_force.get(part)))
     if part == "requests":
-        _raise_to(found, _parse_amounts(admitted))
-    return found
+        _raise_to(result, _parse_amounts(admitted))
+    return result
 
 
 def _is_infeasible(status: Tree) -> bool:
@@ -204,9 +204,9 @@ def sum_amounts(parts: Iterable[Mapping[str, Quantity]]) -> Amounts:
     return total
 
 
-def add_amounts(total: Amounts, more: Mapping[str, Quantity]) -> None:
+def add_amounts(total: Amounts, amounts: Mapping[str, Quantity]) -> None:
     """Add amounts to ``total`` in place."""
-    for name, amount in more.items():
+    for name, amount in amounts.items():
         total[name] = total[name].add(amount) if name in total else amount
 
 

@@ -68,13 +68,13 @@ class Quantity:
 
     def __init__(self, mantissa: int, scale: int, is_small: bool, format: Format, text: str | None = None) -> None:
         shift = scale + 9
-        put = object.__setattr__
-        put(self, "nano", mantissa * (_NANO_POWERS[shift] if shift < 28 else 10**shift))
-        put(self, "format", format)
-        put(self, "is_small", is_small)
-        put(self, "mantissa", mantissa)
-        put(self, "scale", scale)
-        put(self, "_text", text)
+        set_field = object.__setattr__
+        set_field(self, "nano", mantissa * (_NANO_POWERS[shift] if shift < 28 else 10**shift))
+        set_field(self, "format", format)
+        set_field(self, "is_small", is_small)
+        set_field(self, "mantissa", mantissa)
+        set_field(self, "scale", scale)
+        set_field(self, "_text", text)
 
     # --- constructors --------------------------------------------------------------------------------------------
 
@@ -97,8 +97,8 @@ class Quantity:
 
     def value(self) -> int:
         """Go's ``Value()``: the value as an integer, rounded away from zero."""
-        whole, rest = divmod(abs(self.nano), _NANO)
-        return (whole + (rest > 0)) * self.sign()
+        integer, rest = divmod(abs(self.nano), _NANO)
+        return (integer + (rest > 0)) * self.sign()
 
     def sign(self) -> int:
         """-1, 0 or 1."""
@@ -210,14 +210,14 @@ def _parse(text: str) -> Quantity:
         raise QuantityError(_WRONG_FORMAT)
     if text == "0":
         return Quantity(0, 0, True, "DecimalSI", text)
-    sign, whole, fraction, letters, tail = shape.groups(default="")
-    if len(whole) + len(fraction) > _MAX_DIGITS:
+    sign, integer, fraction, letters, tail = shape.groups(default="")
+    if len(integer) + len(fraction) > _MAX_DIGITS:
         raise QuantityError(_BAD_NUMBER)
     format, exponent = _suffix(letters, tail)
-    digits = (whole or "0") + fraction
+    digits = (integer or "0") + fraction
     number = -int(digits) if sign == "-" else int(digits)
     if format == "BinarySI":
-        return _parse_binary(text, number, len(whole or "0"), fraction, exponent)
+        return _parse_binary(text, number, len(integer or "0"), fraction, exponent)
     scale = exponent - len(fraction)
     if len(digits) <= _SMALL_DIGITS and scale >= -9:
         # Go keeps text that looks canonical, which users can observe (``00001`` stays).
@@ -282,13 +282,13 @@ def _canonical(quantity: Quantity) -> str:
     nano = quantity.nano
     if nano == 0:
         return "0"
-    whole, rest = divmod(nano, _NANO)
-    if quantity.format == "BinarySI" and rest == 0 and abs(whole) >= 1024:
+    integer, rest = divmod(nano, _NANO)
+    if quantity.format == "BinarySI" and rest == 0 and abs(integer) >= 1024:
         times = 0
-        while times < len(_BINARY_NAMES) - 1 and whole % 1024 == 0:
-            whole //= 1024
+        while times < len(_BINARY_NAMES) - 1 and integer % 1024 == 0:
+            integer //= 1024
             times += 1
-        return _digits(whole) + _BINARY_NAMES[times]
+        return _digits(integer) + _BINARY_NAMES[times]
     exponent = -9
     while nano % 1000 == 0:
         nano //= 1000

@@ -20,7 +20,7 @@ Usage = dict[str, Quantity]
 CLAIMS_RESOURCE: Final = "resourceclaims.resource.k8s.io"
 CLASS_DEVICES_SUFFIX: Final = ".deviceclass.resource.k8s.io/devices"
 IMPLICIT_REQUESTS_PREFIX: Final = "requests.deviceclass.resource.kubernetes.io/"
-_MOST_DEVICES: Final = 32
+_MAX_DEVICES: Final = 32
 _ONE: Final = Quantity.of_int(1)
 _COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
 #: Resources that quotas also count by their plain name.
@@ -105,7 +105,7 @@ def _claim(spec: Tree, extended_name: Callable[[str], str]) -> Usage:
 def _device_count(request_fields: Tree) -> int:
     mode = request_fields.get("allocationMode") or "ExactCount"
     if mode == "All":
-        return _MOST_DEVICES
+        return _MAX_DEVICES
     return int(request_fields.get("count") or 1) if mode == "ExactCount" else 0
 
 

@@ -23,9 +23,9 @@ def quote(text: str) -> str:
 
 
 def _escaped(character: str) -> str:
-    known = _ESCAPES.get(character)
-    if known is not None:
-        return known
+    escape = _ESCAPES.get(character)
+    if escape is not None:
+        return escape
     code = ord(character)
     # Go and Python agree on printable characters; the only printable space is U+0020.
     if character.isprintable():

@@ -40,15 +40,15 @@ class Semver:
     def __init__(
         self, major: int, minor: int, patch: int, prerelease: tuple[str, ...] = (), build: tuple[str, ...] = ()
     ) -> None:
-        put = object.__setattr__
-        put(self, "major", major)
-        put(self, "minor", minor)
-        put(self, "patch", patch)
-        put(self, "prerelease", prerelease)
-        put(self, "build", build)
+        set_field = object.__setattr__
+        set_field(self, "major", major)
+        set_field(self, "minor", minor)
+        set_field(self, "patch", patch)
+        set_field(self, "prerelease", prerelease)
+        set_field(self, "build", build)
         # A release sorts after its prereleases; numeric identifiers by value and before text; the shorter list first.
         ranks = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in prerelease)
-        put(self, "_order", (major, minor, patch, not prerelease, ranks))
+        set_field(self, "_order", (major, minor, patch, not prerelease, ranks))
 
     @staticmethod
     def parse(text: str, normalize: bool = False) -> Semver:

@@ -95,8 +95,8 @@ def _scalar(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "[]"
     text = str(value)
-    plain = _WORDS.fullmatch(text) is not None and text.lower() not in _RESERVED
-    return text if plain or _AMOUNTS.fullmatch(text) else _quoted(text)
+    is_plain = _WORDS.fullmatch(text) is not None and text.lower() not in _RESERVED
+    return text if is_plain or _AMOUNTS.fullmatch(text) else _quoted(text)
 
 
 def _quoted(text: str) -> str:

@@ -198,16 +198,16 @@ class _Decoder:
     # --- violations ----------------------------------------------------------------------------------------------
 
     def wrong_type(self, shape: TypeShape, value: Any, literal: bool = False) -> None:
-        found = _JSON_NAMES.get(type(value), "number")
+        actual = _JSON_NAMES.get(type(value), "number")
         if literal:
-            found += f" {_number_text(value)}"
-        message = self.cannot_read(found, shape.name)
+            actual += f" {_number_text(value)}"
+        message = self.cannot_read(actual, shape.name)
         self.violations.append(SchemaViolation("type", message, tuple(self.path), _expectation(shape, value)))
 
-    def cannot_read(self, found: str, expected: str) -> str:
+    def cannot_read(self, actual: str, expected: str) -> str:
         """Go's message; it contains the innermost struct and the whole path, also for types with their own decoder."""
         field = ".".join(self.names)
-        return f"json: cannot unmarshal {found} into Go struct field {self.owner}.{field} of type {expected}"
+        return f"json: cannot unmarshal {actual} into Go struct field {self.owner}.{field} of type {expected}"
 
     def wrong_value(self, message: str, hint: str = "") -> None:
         self.violations.append(SchemaViolation("value", message, tuple(self.path), hint))
@@ -301,8 +301,8 @@ class _Decoder:
 
     def time(self, shape: TypeShape, value: Any) -> Any:
         if type(value) is not str:
-            found = _JSON_NAMES.get(type(value), "number")
-            self.wrong_value(self.cannot_read(found, "string"))
+            actual = _JSON_NAMES.get(type(value), "number")
+            self.wrong_value(self.cannot_read(actual, "string"))
             return None
         try:
             text = canonical(value, SECONDS if shape.form == "Time" else MICROSECONDS)
@@ -314,8 +314,8 @@ class _Decoder:
     def int_or_string(self, _: TypeShape, value: Any) -> Any:
         if type(value) is str or (type(value) is int and -(2**31) <= value < 2**31):
             return value
-        found = _JSON_NAMES.get(type(value)) or f"number {_number_text(value)}"
-        self.wrong_value(self.cannot_read(found, "int32"))
+        actual = _JSON_NAMES.get(type(value)) or f"number {_number_text(value)}"
+        self.wrong_value(self.cannot_read(actual, "int32"))
         return None
 
     def anything(self, _: TypeShape, value: Any) -> Any:

@@ -90,18 +90,18 @@ def canonical(text: str, layout: str = SECONDS) -> str | None:
 
 
 def _fields(text: str, layout: str) -> tuple[list[int], str]:
-    values, at = [], 0
+    values, offset = [], 0
     for element in _ELEMENTS:
-        match = element.pattern.match(text, at)
+        match = element.pattern.match(text, offset)
         if match is None:
-            raise _missing(text, layout, text[at:], element.layout)
-        at = match.end()
+            raise _missing(text, layout, text[offset:], element.layout)
+        offset = match.end()
         if element.name:
             value = int(match[0])
             if not element.minimum <= value <= element.maximum:
                 raise _out_of_range(text, element.name)
             values.append(value)
-    return values, text[at:]
+    return values, text[offset:]
 
 
 def _offset(zone: re.Match[str], text: str) -> timedelta:

@@ -39,8 +39,8 @@ def patch_from_v1(patch: Any, kind: str, api_version: str) -> Any:
 
 def _convert_partial(patch: Tree, kind: str, api_version: str) -> Tree:
     """Convert a partial object. Unset fields stay unset, and fields set to null stay null."""
-    whole = from_v1({**patch, "kind": kind, "apiVersion": HUB}, api_version)
-    part = {key: whole[key] for key in patch if key in whole}
+    converted = from_v1({**patch, "kind": kind, "apiVersion": HUB}, api_version)
+    part = {key: converted[key] for key in patch if key in converted}
     if "apiVersion" in patch:
         part["apiVersion"] = api_version
     # The conversion drops an empty node name of a slice; in a patch it must be kept.

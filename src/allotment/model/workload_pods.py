@@ -119,8 +119,8 @@ def _with_claims(pod: Pod, templates: Iterable[PersistentVolumeClaim]) -> Pod:
         )
         for template in templates
     }
-    others = (volume for volume in pod.spec.volumes if volume.name not in volumes)
-    return replace(pod, spec=replace(pod.spec, volumes=(*volumes.values(), *others)))
+    other_volumes = (volume for volume in pod.spec.volumes if volume.name not in volumes)
+    return replace(pod, spec=replace(pod.spec, volumes=(*volumes.values(), *other_volumes)))
 
 
 def _daemons(workload: Object, suffix: NameSuffix, nodes: tuple[str, ...], limit: int) -> list[Pod]:

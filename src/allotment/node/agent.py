@@ -274,7 +274,7 @@ class Agent:
             claims = known[1].claims if known else self._claims_on(node.name, machine)
         except (CorruptCheckpoint, OSError) as error:
             # A kubelet does not start then either: devices that may be prepared must not be prepared again.
-            log.error("node %s runs no pods: %s: %s", node.name, machine.state, error)
+            log.error("node %s cannot run pods: %s: %s", node.name, machine.state, error)
             return None
         built = NodeContext(
             node.name, partial(self._tree, node), self._client, context.clock, context.random, self._recorder,

@@ -10,9 +10,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError, Unreachable
@@ -22,7 +33,6 @@ from allotment.model import pod_groups
 from allotment.model.trees import Tree
 from allotment.node import checkpoint
 from allotment.node.checkpoint import ClaimRecord
-from allotment.node.keyed_lock import KeyedLocks
 from allotment.node.plugins import Plugins
 from allotment.node.pod_claims import ClaimsError, claim_names, is_made_for, requests_of
 
@@ -119,8 +129,8 @@ class NodeClaims:
                 raise ClaimsError(pod_groups.not_owner_message(claim_key, where, group))
             status = claim.get("status") or {}
             if not pod_groups.is_consumer(status.get("reservedFor") or (), metadata["uid"], group):
-                who = f"pod {metadata['name']} ({metadata['uid']})"
-                raise ClaimsError(f"{who} is not allowed to use ResourceClaim {name} ({claim['metadata']['uid']})")
+                user = f"pod {metadata['name']} ({metadata['uid']})"
+                raise ClaimsError(f"{user} is not allowed to use ResourceClaim {name} ({claim['metadata']['uid']})")
             if not status.get("allocation"):
                 raise ClaimsError(f"ResourceClaim {name}: not allocated")
             results = (status["allocation"].get("devices") or {}).get("results") or ()
@@ -294,3 +304,41 @@ async def _call_driver(call: Awaitable[T]) -> T:
     except Exception as error:
         log.exception("driver call failed")
         raise PluginCallError(f"rpc error: code = Unknown desc = {error}") from error
+
+
+K = TypeVar("K", bound=Hashable)
+
+
+class _CountedLock:
+    """A lock and the number of tasks that hold it or wait for it."""
+
+    __slots__ = ("lock", "users")
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.users = 0
+
+
+class KeyedLocks(Generic[K]):
+    """A set of locks. Keys must be sortable: locks are acquired in sorted order, which prevents deadlocks."""
+
+    def __init__(self) -> None:
+        self._locks: dict[K, _CountedLock] = {}
+
+    @asynccontextmanager
+    async def hold(self, keys: Iterable[K]) -> AsyncIterator[None]:
+        """Hold the locks of all these keys."""
+        wanted: list[Any] = sorted(set(keys))  # there is no standard type for sortable values
+        locks = [(key, self._locks.setdefault(key, _CountedLock())) for key in wanted]
+        for _, lock in locks:
+            lock.users += 1
+        try:
+            async with AsyncExitStack() as stack:
+                for _, lock in locks:
+                    await stack.enter_async_context(lock.lock)
+                yield
+        finally:
+            for key, lock in locks:
+                lock.users -= 1
+                if not lock.users:
+                    del self._locks[key]

@@ -8,7 +8,6 @@ from typing import Final
 
 from allotment.model.trees import Tree
 from allotment.node.containers import Container, ContainerExit, WaitingReason, cancel_all
-from allotment.node.ending import end
 from allotment.node.events import PodEvents
 from allotment.node.probe_actions import attempt
 from allotment.node.probes import Probe, probes_of
@@ -105,7 +104,7 @@ class ContainerLifecycle:
     async def end(self, container: Container) -> None:
         """Terminate the current run of a container; returns when it has ended."""
         left = max(self._ends_by - self._context.clock.seconds(), 0.0) if self.ending else self.grace
-        await end(container, self._events, self._pod_ip, grace=left)
+        await terminate_container(container, self._events, self._pod_ip, grace=left)
 
     # --- running --------------------------------------------------------------------------------------------------
 
@@ -187,7 +186,7 @@ class ContainerLifecycle:
                 again = "" if self.policy == "Never" and container.name not in self.sidecars else ", will be restarted"
                 why = f"Container {container.name} failed {kind} probe{again}"
                 grace = probe.get("terminationGracePeriodSeconds", self.grace)
-                self.group.create_task(end(container, self._events, self._pod_ip, grace=grace, why=why))
+                self.group.create_task(terminate_container(container, self._events, self._pod_ip, grace=grace, why=why))
 
         return probes_of(container, self._pod_ip, failed=failed, changed=self._changed, kill=kill)
 
@@ -197,7 +196,9 @@ class ContainerLifecycle:
         if not outcome.ok and self.group is not None:
             self._events.container(container.spec, "Warning", "FailedPostStartHook", "PostStartHook failed")
             why = "FailedPostStartHook"
-            self.group.create_task(end(container, self._events, self._pod_ip, grace=self.grace, why=why))
+            self.group.create_task(
+                terminate_container(container, self._events, self._pod_ip, grace=self.grace, why=why)
+            )
 
     async def pause(self, seconds: float) -> None:
         """Sleep until the time is over, the pod ends or :meth:`wake` is called."""
@@ -220,3 +221,33 @@ class ContainerLifecycle:
 
 def _hook(container: Container, name: str) -> Tree:
     return (container.spec.get("lifecycle") or {}).get(name) or {}
+
+
+#: Minimum grace period of a container in seconds.
+_MIN_GRACE_SECONDS: Final = 2.0
+
+
+async def terminate_container(
+    container: Container, pod_events: PodEvents, pod_ip: str, *, grace: float, why: str = ""
+) -> None:
+    """Terminate a container: preStop hook, SIGTERM, and SIGKILL after ``grace`` seconds of its clock.
+
+    Returns when it has ended. The ``preStop`` hook counts toward that time. A container that is already terminating
+    gets no second hook or event.
+    """
+    now = container.now
+    if now is None:
+        return
+    already_ending, container.ends = container.ends is now, now
+    if not already_ending:
+        pod_events.container(container.spec, "Normal", "Killing", why or f"Stopping container {container.name}")
+    clock = container.clock
+    hook = (container.spec.get("lifecycle") or {}).get("preStop")
+    if hook and grace > 0 and not already_ending:
+        start = clock.seconds()
+        outcome = await attempt(hook, container, pod_ip, seconds=grace, clock=clock)
+        if not outcome.ok:
+            pod_events.container(container.spec, "Warning", "FailedPreStopHook", "PreStopHook failed")
+        grace -= clock.seconds() - start
+    if container.now is now:
+        await now.stop(max(grace, _MIN_GRACE_SECONDS))

@@ -99,14 +99,14 @@ class DeviceHealths:
         if timer is not None:
             timer.cancel()
         now = self._now()
-        ends = [told.until for told in self._reports.get(key, {}).values() if told.until > now]
+        ends = [report.until for report in self._reports.get(key, {}).values() if report.until > now]
         if ends:
             loop = asyncio.get_running_loop()
             self._timers[key] = loop.call_later(min(ends) - now + 0.01, self._silent, key)
 
     def _silent(self, key: tuple[str, str]) -> None:
         now = self._now()
-        late = {name for name, told in self._reports.get(key, {}).items() if told.until <= now}
+        late = {name for name, report in self._reports.get(key, {}).items() if report.until <= now}
         self._wait(key)
         if late:
             self._changed(*key, late)
@@ -138,8 +138,8 @@ def allocated(node: str, pod: Tree, spec: Tree, claims: NodeClaims, healths: Dev
         resources: dict[str, Tree] = {}
         for driver, devices in by_driver.items():
             for device in devices:
-                if (told := healths.of(node, driver, device.pool, device.device)) is not None:
-                    entry = _resource(driver, device, *told)
+                if (health := healths.of(node, driver, device.pool, device.device)) is not None:
+                    entry = _resource(driver, device, *health)
                     resources.setdefault(entry["resourceID"], entry)
         if resources:
             name = f"claim:{claim['name']}" + (f"/{request}" if request else "")
@@ -153,8 +153,8 @@ def _resource(driver: str, device: PreparedDevice, health: Health, message: str)
     return {**entry, "message": message} if message else entry
 
 
-def _health_at(told: _HealthReport | None, now: float) -> tuple[str, str]:
-    return ("Unknown", "") if told is None else (told.health if now < told.until else "Unknown", told.message)
+def _health_at(report: _HealthReport | None, now: float) -> tuple[str, str]:
+    return ("Unknown", "") if report is None else (report.health if now < report.until else "Unknown", report.message)
 
 
 def _validity(device: DeviceHealth) -> float:

@@ -107,7 +107,7 @@ class Drivers:
                 except (StatusError, Unreachable) as error:
                     if isinstance(error, StatusError) and error.code in (404, 409):
                         continue
-                    log.info("ResourceSlice %s of unregistered driver %s: %s", item.name, key[1], error)
+                    log.info("cannot delete ResourceSlice %s of unregistered driver %s: %s", item.name, key[1], error)
                     failed = True
             if failed:
                 await self._clock.sleep(_AGAIN_SECONDS)

@@ -78,7 +78,7 @@ class Leases:
             await self._create(node, uid, spec)
             self._renewed.add(node)
         except (StatusError, Unreachable) as error:
-            log.info("lease of node %s: %s", node, error)
+            log.info("cannot renew the Lease of node %s: %s", node, error)
 
     async def _create(self, node: str, uid: str, spec: Tree) -> None:
         owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid}

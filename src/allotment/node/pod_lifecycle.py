@@ -217,7 +217,7 @@ class PodRun:
             except (StatusError, Unreachable) as error:
                 if isinstance(error, StatusError) and error.code == 404:
                     return
-                log.warning("status of pod %s/%s: %s", meta["namespace"], meta["name"], error)
+                log.warning("cannot write the status of pod %s/%s: %s", meta["namespace"], meta["name"], error)
                 if isinstance(error, Unreachable) or error.code in (409, 429) or error.code >= 500:
                     self._changed.set()
                     await asyncio.sleep(1)

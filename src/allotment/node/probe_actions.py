@@ -126,7 +126,7 @@ def port_of(port: int | str | None, spec: Tree) -> int:
             return int(declared["containerPort"])
     if port is not None and port.isdigit():
         return int(port)
-    raise OSError(f"port {port!r} is no port of container {spec['name']}")
+    raise OSError(f"port {port!r} is not a port of container {spec['name']}")
 
 
 def _where(action: Tree, container: Container, pod_ip: str) -> str:

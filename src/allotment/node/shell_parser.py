@@ -51,7 +51,7 @@ class WhileLoop(NamedTuple):
 
 
 class ForLoop(NamedTuple):
-    """``for name in words``."""
+    """A ``for`` loop over words."""
 
     name: str
     words: tuple[Word, ...]

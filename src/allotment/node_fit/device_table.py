@@ -26,7 +26,7 @@ _FIRST_CHOICE: Final = 8
 
 def undecided_refusal(verdict: Undecided) -> Refusal:
     """Return the refusal of a node whose search reached its step limit. Kubernetes has a timeout instead."""
-    return Refusal((f"search for devices given up after {verdict.steps} steps",), cause="undecided")
+    return Refusal((f"search for devices stopped after {verdict.steps} steps",), cause="undecided")
 
 
 class DeviceTable:

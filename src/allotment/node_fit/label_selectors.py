@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from allotment.node_fit.podspec import LabelSelector, LabelSelectorRequirement
+from allotment.model.core import LabelSelector, LabelSelectorRequirement
 
 Labels = Mapping[str, str]
 Matches = Callable[[Labels], bool]

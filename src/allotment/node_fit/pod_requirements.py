@@ -12,12 +12,11 @@ from typing import Final, NamedTuple
 import msgspec
 
 from allotment.engine.cluster.node_selection import NodeFacts, UnusableNodeSelector, selects
-from allotment.model.core import Toleration
+from allotment.model.core import Container, PodAffinityTerm, PodSpec, Toleration, TopologySpreadConstraint
 from allotment.model.node_selectors import NodeSelector
 from allotment.model.pod_resources import pod_requests, with_default_requests
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree, to_value, without_nulls
-from allotment.node_fit.podspec import Container, PodAffinityTerm, PodSpec, TopologySpreadConstraint
 
 #: Requests that scores assume for a container without any, so that nodes do not fill up with such containers.
 _SCORED: Final = {"cpu": Quantity.parse("100m"), "memory": Quantity.binary(200 * 1024 * 1024)}
@@ -127,7 +126,9 @@ class PodRequirements:
         Kubernetes retries such pods when other pods are added (queueing hints). For all others, added pods only use
         resources.
         """
-        return bool(self.affinity) or any(one.when_unsatisfiable == "DoNotSchedule" for one in self.spread)
+        return bool(self.affinity) or any(
+            constraint.when_unsatisfiable == "DoNotSchedule" for constraint in self.spread
+        )
 
     def named_nodes(self) -> tuple[str, ...] | None:
         """Return the only nodes that the pod's affinity names (pods of a DaemonSet), or None if it names none."""
@@ -217,11 +218,11 @@ def _requests(spec: Tree, status: Tree | None = None) -> RequestTotals:
 def _resized(spec: Tree, status: Tree) -> RequestTotals | None:
     """Return the requests of a pod whose status differs from its spec (resize), or None if they agree."""
     if status.get("resources") is None and not any(
-        one.get("resources") is not None and _differs(one, container)
+        container_status.get("resources") is not None and _differs(container_status, container)
         for part, statuses in _STATUSES
-        for one in status.get(statuses) or ()
+        for container_status in status.get(statuses) or ()
         for container in spec.get(part) or ()
-        if container.get("name") == one.get("name")
+        if container.get("name") == container_status.get("name")
     ):
         return None
     now = _requests(spec, status)

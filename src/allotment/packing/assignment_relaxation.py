@@ -118,9 +118,9 @@ def _variables(constraints: _Constraints, types: Sequence[BinTypeArrays]) -> Ite
 
 def _unassigned(kinds: int, penalty: float) -> _Variables:
     """``u[k]``."""
-    one = np.ones(kinds)
+    ones = np.ones(kinds)
     return _Variables(
-        np.full(kinds, penalty), np.full(kinds, INFINITY), one.astype(np.int64), np.arange(kinds, dtype=np.int64), one
+        np.full(kinds, penalty), np.full(kinds, INFINITY), ones.astype(np.int64), np.arange(kinds, dtype=np.int64), ones
     )
 
 

@@ -176,19 +176,19 @@ def pack_like_karpenter(solution: PartialSolution, oracle: FeasibilityOracle) ->
                 continue
             tried.add(load)
             if after is not None:
-                here = min(planned[load], rest)
-                planned[load] -= here
+                number_taken = min(planned[load], rest)
+                planned[load] -= number_taken
                 if not planned[load]:
                     del planned[load]
-                planned[after] = planned.get(after, 0) + here
+                planned[after] = planned.get(after, 0) + number_taken
                 tried.discard(after)
-                rest -= here
+                rest -= number_taken
     for load, count in planned.items():
         for number in feasible.of_load(load):
-            here = min(count, solution.available(number))
-            if here:
-                solution.add(number, load, here)
-                count -= here
+            number_taken = min(count, solution.available(number))
+            if number_taken:
+                solution.add(number, load, number_taken)
+                count -= number_taken
             if not count:
                 break
 

@@ -1,5 +1,4 @@
-"""Large neighborhood search: remove some bins, construct bins for their items again, keep the result if it costs no
-more.
+"""Large neighborhood search: removes some bins, packs their items again, and keeps results that cost no more.
 
 Also known as ruin and recreate: Schrimpf, Schneider, Stamm-Wilbrandt and Dueck, "Record breaking optimization results
 using the ruin and recreate principle" (2000).

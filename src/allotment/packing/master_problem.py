@@ -68,9 +68,9 @@ class MasterProblem:
             lower.append(-INFINITY)
             upper.append(problem.budget / self._unit)
         self._program = Program(lower, upper)
-        one = np.ones(kinds)
+        ones = np.ones(kinds)
         places = np.arange(kinds, dtype=np.int64)
-        self._program.add_columns(one * 100 * _UNPACKED_PRICE, places, places, one)
+        self._program.add_columns(ones * 100 * _UNPACKED_PRICE, places, places, ones)
         n = len(pairs)
         self.pairs = list(pairs)
         if n:

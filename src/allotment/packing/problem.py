@@ -64,7 +64,10 @@ class KeepGoing(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """``counts``: items by kind. ``group_limits``: the maximum number of bins by group, over all types of the group."""
+    """A packing problem.
+
+    ``counts``: items by kind. ``group_limits``: the maximum number of bins by group, over all types of the group.
+    """
 
     kinds: tuple[str, ...]
     counts: tuple[int, ...]
@@ -112,7 +115,7 @@ class Progress(Protocol):
 
 
 def counts_without(problem: Problem, unpacked: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-    """Items by kind, without the ``unpacked`` ones."""
+    """Return the items by kind, without the ``unpacked`` ones."""
     counts = list(problem.counts)
     for kind, n in unpacked:
         counts[kind] -= n

@@ -26,9 +26,9 @@ def search_without_solver(
         lambda solution, oracle: pack_like_cluster_autoscaler(solution, oracle, "least-waste"),
     ):
         if keep_going():
-            other = PartialSolution(problem, problem.counts)
-            pack(other, oracle)
-            best = min(best, other, key=PartialSolution.rank)
+            candidate = PartialSolution(problem, problem.counts)
+            pack(candidate, oracle)
+            best = min(best, candidate, key=PartialSolution.rank)
     bound = simple_bound(problem, problem.counts)
     if progress is not None:
         progress(best.cost, bound)

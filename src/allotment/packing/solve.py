@@ -18,7 +18,7 @@ _SMALL, _ROUNDS = 20_000, 40
 
 
 def use_cheaper_types(solution: PartialSolution, oracle: FeasibilityOracle) -> PartialSolution:
-    """The same loads in cheaper bin types as far as limits allow, including types that the search did not consider."""
+    """Move loads to cheaper bin types as far as limits allow, including types that the search did not consider."""
     problem = solution.problem
     order = sorted(range(len(problem.bin_types)), key=lambda number: (problem.bin_types[number].price, number))
     improved = solution.copy()
@@ -40,7 +40,7 @@ def use_cheaper_types(solution: PartialSolution, oracle: FeasibilityOracle) -> P
 
 
 def solve_greedily(problem: Problem, oracle: FeasibilityOracle) -> PartialSolution | None:
-    """The cheapest packing of all items, or None unless a greedy heuristic finds it and the simple bound proves it.
+    """Return the cheapest packing of all items, or None unless a greedy heuristic finds it and the bound proves it.
 
     Only small problems are tried.
     """
@@ -53,7 +53,7 @@ def solve_greedily(problem: Problem, oracle: FeasibilityOracle) -> PartialSoluti
 def lower_bound(
     problem: Problem, unpacked: Sequence[tuple[int, int]] = (), *, keep_going: KeepGoing | None = None
 ) -> int:
-    """A lower bound on the cost of packing all items but the ``unpacked`` ones, derived from the rows alone.
+    """Return a lower bound on the cost of packing all items but the ``unpacked`` ones, derived from the rows alone.
 
     ``keep_going``: the search for a better bound runs until it returns False; None: for a fixed number of rounds.
     Without numpy and HiGHS the bound is weaker.
@@ -81,7 +81,7 @@ def solve(
     seconds: float | None = None,
     progress: Progress | None = None,
 ) -> Packing:
-    """The cheapest packing found until ``keep_going`` returns False; equal for an equal seed and number of steps.
+    """Return the cheapest packing found until ``keep_going`` returns False; the same for equal seeds and step counts.
 
     ``seconds``: the time that ``keep_going`` allows, if the caller knows it; the steps do not depend on it. The search
     ends earlier if the packing is proven optimal, or after many steps without an improvement.
@@ -109,7 +109,7 @@ def solve(
 
 
 def _unpacked_notes(problem: Problem, unpacked: tuple[tuple[int, int], ...]) -> list[str]:
-    """The reasons for unpacked items that follow from the problem itself."""
+    """Return the reasons for unpacked items that follow from the problem itself."""
     without_type = [kind for kind, _ in unpacked if all(bin_type.needs[kind] is None for bin_type in problem.bin_types)]
     notes = [f"no bin type fits {problem.kinds[kind]}" for kind in without_type]
     rest = sum(n for kind, n in unpacked if kind not in without_type)
@@ -121,5 +121,5 @@ def _unpacked_notes(problem: Problem, unpacked: tuple[tuple[int, int], ...]) -> 
         if any(bin_type.max_count is not None for bin_type in problem.bin_types):
             limits.append("the number of bins of some types")
         why = f": {', '.join(limits)}" if limits else ""
-        notes.append(f"{rest} items are not packed, as no available bin fits them{why}")
+        notes.append(f"{rest} items are not packed because no available bin fits them{why}")
     return notes

@@ -37,11 +37,11 @@ def unit_weights(size: int, sizes: tuple[int, ...], amounts: Mapping[int, float]
     cells = [piece // step for piece in sizes]
     demand = [max(amounts.get(piece, 0.0), _MIN_AMOUNT) for piece in sizes]
     program = Program(demand, [INFINITY] * len(sizes))
-    one = np.ones(1)
+    ones = np.ones(1)
     first = np.zeros(1, dtype=np.int64)
     for i, cell in enumerate(cells):
         fit = room // cell if cell else 1000
-        program.add_columns(one, first, np.array([i], dtype=np.int64), np.array([float(fit)]))
+        program.add_columns(ones, first, np.array([i], dtype=np.int64), np.array([float(fit)]))
     weights = np.zeros(len(sizes), dtype=np.int64)
     for _ in range(_ROUNDS):
         point = program.solve_relaxation()
@@ -54,7 +54,7 @@ def unit_weights(size: int, sizes: tuple[int, ...], amounts: Mapping[int, float]
         if heaviest <= _ONE * 1.001:
             break
         rows = np.flatnonzero(counts)
-        program.add_columns(one, first, rows, counts[rows].astype(np.float64))
+        program.add_columns(ones, first, rows, counts[rows].astype(np.float64))
     heaviest, _ = _heaviest(room, cells, weights)
     return {piece: int(weights[i]) for i, piece in enumerate(sizes)}, heaviest
 

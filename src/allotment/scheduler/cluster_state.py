@@ -1,4 +1,4 @@
-"""Follows what pods are scheduled onto: nodes, ResourceSlices, DeviceClasses, DeviceTaintRules and namespaces."""
+"""Tracks what pods are scheduled onto: nodes, ResourceSlices, DeviceClasses, DeviceTaintRules and namespaces."""
 
 from __future__ import annotations
 

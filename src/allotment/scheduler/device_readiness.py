@@ -1,4 +1,4 @@
-"""Whether the devices of an allocated claim are ready for a pod (binding conditions, KEP-5007)."""
+"""Determines whether the devices of an allocated claim are ready for a pod (binding conditions, KEP-5007)."""
 
 from __future__ import annotations
 

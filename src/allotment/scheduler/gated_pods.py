@@ -115,8 +115,8 @@ class GatedPods:
             found = refused_everywhere("claim-not-owned", hold.text, entry.name)
         elif hold.code == "claim-deleting":
             summary = (
-                f"claim {namespace}/{entry.resource_claim_name or entry.name} is being deleted; it remains until its "
-                "last consumer ends, and accepts no new ones"
+                f"claim {namespace}/{entry.resource_claim_name or entry.name} is being deleted; it is kept until its "
+                "last consumer has ended, and new pods cannot use it"
             )
             return [f"{summary} (claim-deleting)"]
         else:

@@ -154,14 +154,14 @@ class PendingPods:
         self._reporter.report_alone(pod, verdict)
         self._events.wake()
 
-    def start_or_retry(self, pod: QueuedPod, work: Coroutine[Any, Any, bool], what: str) -> None:
+    def start_or_retry(self, pod: QueuedPod, work: Coroutine[Any, Any, bool], description: str) -> None:
         """Start work that a pod waits for. If it fails no event follows, so the pod is retried after a back-off."""
 
         async def done() -> None:
             if not await work and (waiting := self._queue.remove(pod.uid) or self._gated.remove(pod.uid)) is not None:
-                self.back_off(waiting, f"{what}: the API server rejected the request or did not answer")
+                self.back_off(waiting, f"{description}: the API server rejected the request or did not answer")
 
-        self._start(done(), what)
+        self._start(done(), description)
 
     # --- claims ------------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Follows pods and claims, and updates the queue, the claim ledger and the nodes accordingly."""
+"""Watches pods and claims, and updates the queue, the claim ledger and the nodes accordingly."""
 
 from __future__ import annotations
 

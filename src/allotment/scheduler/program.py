@@ -140,7 +140,7 @@ class Scheduler:
             ledger, inventory, pods, clock, options.name, others, settling,
             node_of=lambda uid: None if uid in assumed else machines.node_of(uid),
             evict=lambda pod, claim, text: tasks.start(
-                evictor.evict(pod, claim, text), f"give way {pod.name}"
+                evictor.evict(pod, claim, text), f"evict pod {pod.name}"
             ),
         )  # fmt: skip
 
@@ -205,8 +205,8 @@ class Scheduler:
             events,
             clock,
         )
-        for which, read in (("waiting", queue.__len__), ("binding", assumed.__len__)):
-            observing.gauge("queue", f"scheduler {which}", read)
+        for label_value, read in (("waiting", queue.__len__), ("binding", assumed.__len__)):
+            observing.gauge("queue", f"scheduler {label_value}", read)
 
     def _cluster_event(self, event: ClusterEvent) -> None:
         self._events.add(event)

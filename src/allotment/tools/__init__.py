@@ -1,1 +1,1 @@
-"""Pure functions from objects to a report value: explain, free, matches."""
+"""Pure functions from Kubernetes objects to a report value: check, doctor, explain, free, matches, migrate, plan."""

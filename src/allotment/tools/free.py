@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+from msgspec import field
+
 from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.cluster.layout import NodeView, available
@@ -111,7 +113,7 @@ class FreeReport(Value, frozen=True):
     """The devices of a cluster by node, and claims on devices that are not published."""
 
     nodes: tuple[NodeReport, ...] = ()
-    strays: tuple[UnpublishedDevice, ...] = ()
+    unpublished: tuple[UnpublishedDevice, ...] = field(name="strays", default=())
 
     def count(self, state: str = "") -> int:
         """The number of devices in a state, or of all devices."""
@@ -146,7 +148,7 @@ def free(inventory: Inventory, claims: Iterable[ResourceClaim]) -> FreeReport:
         local.append(NodeReport(node, tuple(own), tuple(sets), _problems(view)))
     if common_devices:
         local.append(NodeReport("", tuple(common_devices.values()), tuple(common_sets.values())))
-    return FreeReport(tuple(local), holders.strays(seen))
+    return FreeReport(tuple(local), holders.unpublished(seen))
 
 
 class _Holders:
@@ -175,7 +177,7 @@ class _Holders:
                     str(key), consumers, is_contested(claim), result.share_id or "", result.consumed_capacity
                 )
 
-    def strays(self, seen: set[DeviceID]) -> tuple[UnpublishedDevice, ...]:
+    def unpublished(self, seen: set[DeviceID]) -> tuple[UnpublishedDevice, ...]:
         return tuple(
             UnpublishedDevice(str(key), *device)
             for key, allocation in self._inventory.usage.allocations.items()
@@ -248,8 +250,8 @@ def _attributes(device: Device) -> dict[str, AttributeValue]:
     """The values of the attributes by name."""
     found: dict[str, AttributeValue] = {}
     for name, attribute in device.attributes.items():
-        for field in attribute.__struct_fields__:
-            value = getattr(attribute, field)
+        for value_type in attribute.__struct_fields__:
+            value = getattr(attribute, value_type)
             if value is not None:
                 found[name] = value
     return found

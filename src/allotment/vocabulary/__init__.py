@@ -1,7 +1,7 @@
-"""What drivers say: the names and values that they publish and understand, by driver and release.
+"""The names and values that DRA drivers publish and accept, by driver and release.
 
-An open world: a name that is not here may still be published by somebody's fork or next release. Who finds one unknown
-can say so, with the nearest names, but only a cluster's own slices prove that it is wrong.
+The vocabularies are open: a fork or a later release may publish a name that is missing here. An unknown name can be
+reported, with similar names, but only a cluster's own slices prove that it is wrong.
 """
 
 from allotment.vocabulary.drivers import drivers as drivers

@@ -1,4 +1,4 @@
-"""The drivers whose words are known."""
+"""The drivers with a known vocabulary, their releases, and the DeviceClasses that they install."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
-from allotment.vocabulary.records import HelmEntry, Record, chart, record, words
+from allotment.vocabulary.records import DriverRecord, HelmEntry, build_vocabulary, load_chart, load_record
 from allotment.vocabulary.terms import ClassTerm, Vocabulary
 
-#: In the order in which they are listed; each has a file of its name among the data.
+#: In the order of output; each driver has a file with its name in ``data``.
 _DRIVERS: Final = (
     "gpu.nvidia.com",
     "compute-domain.nvidia.com",
@@ -28,15 +28,15 @@ _DRIVERS: Final = (
 
 
 def drivers() -> tuple[str, ...]:
-    """The drivers whose words are known, by name: ``gpu.nvidia.com`` first."""
+    """Return the names of the drivers with a known vocabulary, ``gpu.nvidia.com`` first."""
     return _DRIVERS
 
 
 def vocabulary(driver: str, release: str = "") -> Vocabulary | None:
-    """The words of a driver in a release, by default the newest known; None for a driver that nobody told us of.
+    """Return the vocabulary of a driver in a release, by default the newest known one; None for an unknown driver.
 
-    A release may be written with a ``v``, with or without the numbers of a patch: ``v25.8.1`` is ``25.8``.
-    Raises ValueError for a release that is not known of a driver that is.
+    A release may start with ``v`` and may have a patch version: ``v25.8.1`` is ``25.8``.
+    Raises ValueError for an unknown release of a known driver.
 
     >>> words = vocabulary("gpu.nvidia.com", "v25.8.0")
     >>> words.release, words.attribute("gpu.nvidia.com", "pcieBusID").kind
@@ -44,45 +44,45 @@ def vocabulary(driver: str, release: str = "") -> Vocabulary | None:
     """
     if driver not in _DRIVERS:
         return None
-    known = _record(driver)
-    return _words(driver, release_of(known, release))
+    record = _record(driver)
+    return _vocabulary(driver, release_of(record, release))
 
 
-def release_of(known: Record, release: str) -> str:
-    """The known release that is meant. Raises ValueError for none."""
+def release_of(record: DriverRecord, release: str) -> str:
+    """Return the known release that a text refers to. Raises ValueError if there is none."""
     if not release:
-        return known.releases[-1].name
+        return record.releases[-1].name
     wanted = release.removeprefix("v")
-    for one in reversed(known.releases):
-        if wanted == one.name or release in one.aliases or wanted in one.aliases:
-            return one.name
-    for one in reversed(known.releases):
+    for candidate in reversed(record.releases):
+        if wanted == candidate.name or release in candidate.aliases or wanted in candidate.aliases:
+            return candidate.name
+    for candidate in reversed(record.releases):
         # A patch of it, or only the beginning of its number.
-        base = one.name.partition("-")[0]
-        if wanted.startswith((f"{base}.", f"{base}-")) or one.name.startswith(f"{wanted}."):
-            return one.name
-    names = ", ".join(one.name for one in known.releases)
-    raise ValueError(f"{known.driver} has no release {release}: expected one of {names}")
+        base = candidate.name.partition("-")[0]
+        if wanted.startswith((f"{base}.", f"{base}-")) or candidate.name.startswith(f"{wanted}."):
+            return candidate.name
+    names = ", ".join(candidate.name for candidate in record.releases)
+    raise ValueError(f"{record.driver} has no release {release}: expected one of {names}")
 
 
 @cache
 def installed_classes() -> Mapping[str, tuple[str, ClassTerm]]:
-    """The DeviceClasses that the drivers' charts install, in any release, by name: the driver and the class.
+    """Return the DeviceClasses that the drivers' charts install in any release, by name, each with its driver.
 
     >>> installed_classes()["mig.nvidia.com"][0]
     'gpu.nvidia.com'
     """
-    found: dict[str, tuple[str, ClassTerm]] = {}
+    result: dict[str, tuple[str, ClassTerm]] = {}
     for driver in _DRIVERS:
-        for one in _record(driver).releases:
-            for term in _words(driver, one.name).classes:
-                found[term.name] = (driver, term)
-    return MappingProxyType(found)
+        for release in _record(driver).releases:
+            for term in _vocabulary(driver, release.name).classes:
+                result[term.name] = (driver, term)
+    return MappingProxyType(result)
 
 
 @cache
 def guessed_classes() -> Mapping[str, str]:
-    """Names of classes that people write and nobody installs, with the class that they mean.
+    """Return names of DeviceClasses that users write but no chart installs, with the intended class.
 
     >>> guessed_classes()["nvidia-mig"]
     'mig.nvidia.com'
@@ -92,7 +92,7 @@ def guessed_classes() -> Mapping[str, str]:
 
 @cache
 def mistaken_drivers() -> Mapping[str, str]:
-    """Names that people write for drivers, with the driver that they mean.
+    """Return wrong names that users write for drivers, with the intended driver.
 
     >>> mistaken_drivers()["nvidia.com"]
     'gpu.nvidia.com'
@@ -102,34 +102,34 @@ def mistaken_drivers() -> Mapping[str, str]:
 
 @cache
 def vendors() -> Mapping[str, tuple[str, ...]]:
-    """The drivers of each vendor.
+    """Return the drivers of each vendor.
 
     >>> vendors()["nvidia"]
     ('gpu.nvidia.com', 'compute-domain.nvidia.com')
     """
-    found: dict[str, tuple[str, ...]] = {}
+    result: dict[str, tuple[str, ...]] = {}
     for driver in _DRIVERS:
         vendor = _record(driver).vendor
-        found[vendor] = (*found.get(vendor, ()), driver)
-    return MappingProxyType(found)
+        result[vendor] = (*result.get(vendor, ()), driver)
+    return MappingProxyType(result)
 
 
 @cache
-def _record(driver: str) -> Record:
-    return record(driver)
+def _record(driver: str) -> DriverRecord:
+    return load_record(driver)
 
 
 @cache
-def _words(driver: str, release: str) -> Vocabulary:
-    known = _record(driver)
-    return words(known, release, _values(known.chart) if known.chart else ())
+def _vocabulary(driver: str, release: str) -> Vocabulary:
+    record = _record(driver)
+    return build_vocabulary(record, release, _values(record.chart) if record.chart else ())
 
 
 @cache
 def _values(name: str) -> tuple[HelmEntry, ...]:
     """The values of a chart, with the feature gates of all drivers that it installs."""
     gates = (gate for driver in _DRIVERS if _record(driver).chart == name for gate in _record(driver).gates)
-    return chart(name) + tuple(
-        HelmEntry(key=f"featureGates.{one.name}", meaning=one.meaning, since=one.since, before=one.before)
-        for one in gates
+    return load_chart(name) + tuple(
+        HelmEntry(key=f"featureGates.{gate.name}", meaning=gate.meaning, since=gate.since, before=gate.before)
+        for gate in gates
     )

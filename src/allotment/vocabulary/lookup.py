@@ -1,4 +1,4 @@
-"""Finding a name among a driver's words: what it is, since when, what it became, and how to write it."""
+"""Looks up a name in a driver's vocabulary: its meaning, releases and replacement, and an example of its use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from allotment.vocabulary.parameters.fields import fields_of
 from allotment.vocabulary.parameters.kinds import kinds_of
 from allotment.vocabulary.terms import Attribute, Capacity, Presence, Vocabulary
 
-Sort: TypeAlias = Literal[
+EntryType: TypeAlias = Literal[
     "attribute",
     "capacity",
     "class",
@@ -24,13 +24,13 @@ Sort: TypeAlias = Literal[
 ]
 
 
-class Word(NamedTuple):
-    """A name that was found. ``name`` is the full one; ``meaning`` what it is, or what to write for it.
+class VocabularyEntry(NamedTuple):
+    """A name that matches a text. ``name``: with its domain; ``meaning``: its meaning, or the name to use instead.
 
-    ``kind`` is an attribute's or parameter's; ``on`` the device types that have it; ``cel`` how a selector reads it.
+    ``kind``: of an attribute or parameter. ``on``: the device types that have it. ``cel``: an example of a condition.
     """
 
-    sort: Sort
+    entry_type: EntryType
     name: str
     meaning: str
     kind: str = ""
@@ -39,54 +39,60 @@ class Word(NamedTuple):
     cel: str = ""
 
     @property
-    def bare(self) -> str:
-        """The name in which a text is looked for: without a domain, which many names have in common."""
-        return self.name.rpartition("/")[2] if self.sort in ("attribute", "capacity", "earlier name") else self.name
+    def short_name(self) -> str:
+        """The name without its domain, in which a text is searched, because many names have the same domain."""
+        return (
+            self.name.rpartition("/")[2] if self.entry_type in ("attribute", "capacity", "earlier name") else self.name
+        )
 
 
-def find(words: Vocabulary, text: str) -> tuple[Word, ...]:
-    """Everything that has ``text`` in its name, exact names first; values and keys of charts where they are meant.
+def find(words: Vocabulary, text: str) -> tuple[VocabularyEntry, ...]:
+    """Return all names that contain ``text``, exact matches first; also values of attributes, and keys of charts.
 
     >>> from allotment.vocabulary import vocabulary
-    >>> [(word.sort, word.name) for word in find(vocabulary("gpu.amd.com"), "simdc")]
+    >>> [(entry.entry_type, entry.name) for entry in find(vocabulary("gpu.amd.com"), "simdc")]
     [('no such name', 'simdCount')]
     """
     wanted = text.casefold()
-    found = [word for word in _every(words) if wanted in word.bare.casefold()]
-    return tuple(sorted(found, key=lambda word: word.bare.casefold() != wanted))
+    matches = [entry for entry in _all_entries(words) if wanted in entry.short_name.casefold()]
+    return tuple(sorted(matches, key=lambda entry: entry.short_name.casefold() != wanted))
 
 
-def _every(words: Vocabulary) -> Iterator[Word]:
+def _all_entries(words: Vocabulary) -> Iterator[VocabularyEntry]:
     for attribute in words.attributes:
-        yield Word(
+        yield VocabularyEntry(
             "attribute", attribute.name, attribute.meaning, attribute.kind, attribute.on, attribute.values,
-            reading(attribute, words),
+            cel_example(attribute, words),
         )  # fmt: skip
     for capacity in words.capacities:
-        yield Word("capacity", capacity.name, capacity.meaning, "quantity", capacity.on, cel=reading(capacity, words))
+        yield VocabularyEntry(
+            "capacity", capacity.name, capacity.meaning, "quantity", capacity.on, cel=cel_example(capacity, words)
+        )
     for term in words.classes:
         extended = f" ({term.extended_resource})" if term.extended_resource else ""
-        yield Word("class", term.name, term.meaning + extended, on=dict.fromkeys(term.types, "always"))
+        yield VocabularyEntry("class", term.name, term.meaning + extended, on=dict.fromkeys(term.types, "always"))
     for gate in words.gates:
-        yield Word("gate", gate.name, f"{gate.meaning}; {'on' if gate.default else 'off'} by default: {gate.switch}")
+        yield VocabularyEntry(
+            "gate", gate.name, f"{gate.meaning}; {'on' if gate.default else 'off'} by default: {gate.switch}"
+        )
     for (_, kind), type_ in (kinds_of(words.driver, words.release) or {}).items():
         for field in fields_of(type_):
-            yield Word("parameter", f"{kind}.{field.name}", field.meaning, field.type, values=field.values)
+            yield VocabularyEntry("parameter", f"{kind}.{field.name}", field.meaning, field.type, values=field.values)
     for attribute in words.attributes:
         for value in attribute.values:
-            yield Word("value", value, f"a value of {attribute.name}")
+            yield VocabularyEntry("value", value, f"a value of {attribute.name}")
     for key, meaning in words.helm.items():
         if not key.startswith("featureGates."):
-            yield Word("chart value", key, meaning)
+            yield VocabularyEntry("chart value", key, meaning)
     for old in words.renamed:
-        now = f"since {old.release} write {old.becomes}" if old.becomes else f"gone since {old.release}"
-        yield Word("earlier name", old.name, f"was {old.meaning}; {now}")
-    for name, meant in words.guessed.items():
-        yield Word("no such name", name, f"write {meant}")
-    for name, meant in words.guessed_classes.items():
-        yield Word("no such name", name, f"write class {meant}")
+        now = f"since {old.release} use {old.becomes}" if old.becomes else f"removed in {old.release}"
+        yield VocabularyEntry("earlier name", old.name, f"was {old.meaning}; {now}")
+    for name, correct in words.guessed.items():
+        yield VocabularyEntry("no such name", name, f"use {correct}")
+    for name, correct in words.guessed_classes.items():
+        yield VocabularyEntry("no such name", name, f"use class {correct}")
     for name, since in words.later.items():
-        yield Word("later name", name, f"since release {since}")
+        yield VocabularyEntry("later name", name, f"available since release {since}")
 
 
 # --- as CEL ----------------------------------------------------------------------------------------------------------
@@ -100,8 +106,8 @@ _COMPARED: Final = {
 _EXAMPLES: Final = {"string": "…", "version": "1.0.0"}
 
 
-def reading(term: Attribute | Capacity, words: Vocabulary) -> str:
-    """An example of a condition on an attribute or capacity, guarded where devices of every class may lack it."""
+def cel_example(term: Attribute | Capacity, words: Vocabulary) -> str:
+    """Return an example of a condition on an attribute or capacity, guarded if devices of every class may lack it."""
     domain, _, name = term.name.rpartition("/")
     if isinstance(term, Capacity):
         map_, value = f'device.capacity["{domain}"]', f'device.capacity["{domain}"].{name}'
@@ -111,18 +117,18 @@ def reading(term: Attribute | Capacity, words: Vocabulary) -> str:
         example = term.values[0] if term.values else _EXAMPLES.get(term.kind, "")
         condition = _COMPARED[term.kind].format(value, example)
     always = {type for type, presence in term.on.items() if presence == "always"}
-    sure = any(always.issuperset(one.types) for one in words.classes)
-    return condition if sure else f'"{name}" in {map_} && {condition}'
+    always_published = any(always.issuperset(device_class.types) for device_class in words.classes)
+    return condition if always_published else f'"{name}" in {map_} && {condition}'
 
 
 def releases_with(driver: str, name: str) -> tuple[str, ...]:
-    """The releases of a driver that have an attribute or capacity of that full name, oldest first."""
+    """Return the releases of a driver that have an attribute or capacity with this full name, oldest first."""
     newest = vocabulary(driver)
     if newest is None:
         return ()
-    every = ((one, vocabulary(driver, one)) for one in newest.releases)
+    every = ((release, vocabulary(driver, release)) for release in newest.releases)
     return tuple(
-        one
-        for one, words in every
+        release
+        for release, words in every
         if words is not None and (name in words.attributes_by_name or name in words.capacities_by_name)
     )

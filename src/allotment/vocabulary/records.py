@@ -1,7 +1,7 @@
-"""From the packaged tables of a driver to its words in one release.
+"""Reads the packaged tables of a driver, and derives its vocabulary in one release.
 
-The tables (``data/DRIVER.toml``) hold every release at once: what is not in all of them says ``since`` which, and
-``before`` which. Values that hardware decides (names of products, MIG profiles) are those of the packaged hardware.
+A table (``data/DRIVER.toml``) covers all releases: an entry that is not in all of them has ``since`` or ``before``.
+Values that depend on hardware (product names, MIG profiles) are those of the packaged hardware profiles.
 """
 
 from __future__ import annotations
@@ -32,26 +32,35 @@ from allotment.vocabulary.terms import (
 
 def _column(of: Callable[[Accelerator], Iterable[str]]) -> Callable[[str], tuple[str, ...]]:
     def values(vendor: str) -> tuple[str, ...]:
-        found = (value for one in accelerators().values() if one.vendor == vendor for value in of(one))
-        return tuple(dict.fromkeys(filter(None, found)))
+        result = (
+            value
+            for accelerator in accelerators().values()
+            if accelerator.vendor == vendor
+            for value in of(accelerator)
+        )
+        return tuple(dict.fromkeys(filter(None, result)))
 
     return values
 
 
-#: What an attribute's ``from_hardware`` may name -> its values by vendor.
+#: Columns of the packaged hardware that ``from_hardware`` can name, each with its values by vendor.
 VALUES: Final[Mapping[str, Callable[[str], tuple[str, ...]]]] = {
-    "product": _column(lambda one: [one.product]),
-    "mig profile": _column(lambda one: [profile.name for profile in one.mig.profiles] if one.mig else []),
-    "pci device": _column(lambda one: [one.pci_device, AMD_VIRTUAL_FUNCTIONS.get(one.pci_device, "")]),
-    "partition profile": _column(lambda one: [partition.profile for partition in one.partitions]),
-    "compute partition": _column(lambda one: [partition.compute for partition in one.partitions]),
-    "memory partition": _column(lambda one: [partition.memory for partition in one.partitions]),
-    "family": _column(lambda one: [one.family]),
+    "product": _column(lambda accelerator: [accelerator.product]),
+    "mig profile": _column(
+        lambda accelerator: [profile.name for profile in accelerator.mig.profiles] if accelerator.mig else []
+    ),
+    "pci device": _column(
+        lambda accelerator: [accelerator.pci_device, AMD_VIRTUAL_FUNCTIONS.get(accelerator.pci_device, "")]
+    ),
+    "partition profile": _column(lambda accelerator: [partition.profile for partition in accelerator.partitions]),
+    "compute partition": _column(lambda accelerator: [partition.compute for partition in accelerator.partitions]),
+    "memory partition": _column(lambda accelerator: [partition.memory for partition in accelerator.partitions]),
+    "family": _column(lambda accelerator: [accelerator.family]),
 }
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of all entries: from which release on, and before which one."""
+    """Base of all entries: valid ``since`` one release and ``before`` another."""
 
     since: str = ""
     before: str = ""
@@ -65,7 +74,7 @@ class _Dated(Protocol):
 
 
 class ReleaseEntry(_Entry, frozen=True):
-    """A release: when it came out, and what else it is called."""
+    """A release, with its publication date and other names."""
 
     name: str
     published: str = ""
@@ -83,7 +92,7 @@ class TypeEntry(_Entry, frozen=True):
 class AttributeEntry(_Entry, frozen=True):
     """An attribute, or one for each of ``numbers``; ``from_hardware`` names a column of the packaged hardware.
 
-    ``on`` may name types that only later releases have. ``each``: it tells devices of one kind apart. The values of
+    ``on`` may name types that only later releases have. ``each``: it differs between devices of one kind. The values of
     attribute ``type`` are the types.
     """
 
@@ -109,7 +118,7 @@ class CapacityEntry(_Entry, frozen=True):
 
 
 class ClassEntry(_Entry, frozen=True):
-    """A DeviceClass."""
+    """A DeviceClass that the driver's chart installs."""
 
     name: str
     types: tuple[str, ...]
@@ -150,8 +159,8 @@ class HelmEntry(_Entry, frozen=True):
     meaning: str
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All that is known of a driver, of all its releases."""
+class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The data of a driver for all its releases."""
 
     driver: str
     vendor: str
@@ -176,54 +185,59 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     values: tuple[HelmEntry, ...]
 
 
-def record(driver: str) -> Record:
-    """The packaged record of a driver."""
-    return msgspec.convert(_read(f"{driver}.toml"), Record)
+def load_record(driver: str) -> DriverRecord:
+    """Return the packaged record of a driver."""
+    return msgspec.convert(_read(f"{driver}.toml"), DriverRecord)
 
 
 @cache
-def chart(name: str) -> tuple[HelmEntry, ...]:
-    """The packaged values of a chart."""
+def load_chart(name: str) -> tuple[HelmEntry, ...]:
+    """Return the packaged values of a chart."""
     return msgspec.convert(_read(f"charts/{name}.toml"), Chart).values
 
 
-def words(known: Record, release: str, values: Iterable[HelmEntry] = ()) -> Vocabulary:
-    """The words of a driver in one of its releases; ``values``: those of its chart."""
-    order = [one.name for one in known.releases]
-    at = order.index(release)
+def build_vocabulary(record: DriverRecord, release: str, values: Iterable[HelmEntry] = ()) -> Vocabulary:
+    """Return the vocabulary of a driver in one of its releases; ``values``: those of its chart."""
+    releases = [release.name for release in record.releases]
+    index = releases.index(release)
     types = tuple(
-        DeviceType(name=one.name, meaning=one.meaning, special=one.special) for one in _of(known.types, order, at)
+        DeviceType(name=entry.name, meaning=entry.meaning, special=entry.special)
+        for entry in _valid_entries(record.types, releases, index)
     )
-    attributes = tuple(_attributes(known, _of(known.attributes, order, at), types))
-    capacities = tuple(_capacities(known, _of(known.capacities, order, at), types))
+    attributes = tuple(_attributes(record, _valid_entries(record.attributes, releases, index), types))
+    capacities = tuple(_capacities(record, _valid_entries(record.capacities, releases, index), types))
     classes = tuple(
-        ClassTerm(name=one.name, types=one.types, meaning=one.meaning, extended_resource=one.extended_resource)
-        for one in _of(known.classes, order, at)
+        ClassTerm(name=entry.name, types=entry.types, meaning=entry.meaning, extended_resource=entry.extended_resource)
+        for entry in _valid_entries(record.classes, releases, index)
     )
     gates = tuple(
-        Gate(name=one.name, default=one.default, meaning=one.meaning, switch=f"featureGates.{one.name}=true")
-        for one in _of(known.gates, order, at)
+        Gate(name=entry.name, default=entry.default, meaning=entry.meaning, switch=f"featureGates.{entry.name}=true")
+        for entry in _valid_entries(record.gates, releases, index)
     )
-    here = {one.name for group in (attributes, capacities, classes, gates) for one in group}
+    names = {term.name for group in (attributes, capacities, classes, gates) for term in group}
     return Vocabulary(
-        driver=known.driver,
-        vendor=known.vendor,
-        title=known.title,
+        driver=record.driver,
+        vendor=record.vendor,
+        title=record.title,
         release=release,
-        releases=tuple(order),
+        releases=tuple(releases),
         types=types,
         attributes=attributes,
         capacities=capacities,
         classes=classes,
-        renamed=tuple(one for one in _renamed(known, order, at) if one.redefined or one.name not in here),
+        renamed=tuple(
+            entry for entry in _renamed(record, releases, index) if entry.redefined or entry.name not in names
+        ),
         gates=gates,
-        configs={one.kind: one.types for one in _of(known.configs, order, at)},
-        helm={one.key: one.meaning for one in _of(tuple(values), order, at)},
-        mistaken=known.mistaken,
-        guessed={name: to for name, to in known.guessed.items() if f"{known.driver}/{name}" not in here and to in here},
-        guessed_classes=known.guessed_classes,
-        later={name: since for name, since in _later(known, order, at).items() if name not in here},
-        published={one.name: one.published for one in known.releases},
+        configs={entry.kind: entry.types for entry in _valid_entries(record.configs, releases, index)},
+        helm={entry.key: entry.meaning for entry in _valid_entries(tuple(values), releases, index)},
+        mistaken=record.mistaken,
+        guessed={
+            name: to for name, to in record.guessed.items() if f"{record.driver}/{name}" not in names and to in names
+        },
+        guessed_classes=record.guessed_classes,
+        later={name: since for name, since in _later(record, releases, index).items() if name not in names},
+        published={release.name: release.published for release in record.releases},
     )
 
 
@@ -232,80 +246,85 @@ def _read(file: str) -> dict[str, Any]:
         return tomllib.load(stream)
 
 
-_Any = TypeVar("_Any", bound=_Dated)
+_AnyEntry = TypeVar("_AnyEntry", bound=_Dated)
 
 
-def _of(entries: Sequence[_Any], order: Sequence[str], at: int) -> list[_Any]:
-    """The entries of the release at a place of the order."""
+def _valid_entries(entries: Sequence[_AnyEntry], releases: Sequence[str], index: int) -> list[_AnyEntry]:
+    """Return the entries that are valid in the release at an index of the order."""
     return [
-        one
-        for one in entries
-        if (not one.since or order.index(one.since) <= at) and (not one.before or at < order.index(one.before))
+        entry
+        for entry in entries
+        if (not entry.since or releases.index(entry.since) <= index)
+        and (not entry.before or index < releases.index(entry.before))
     ]
 
 
-def _full(known: Record, name: str) -> str:
-    return name if "/" in name else f"{known.driver}/{name}"
+def _full_name(record: DriverRecord, name: str) -> str:
+    return name if "/" in name else f"{record.driver}/{name}"
 
 
-def _names(known: Record, entry: AttributeEntry | CapacityEntry) -> list[str]:
-    name = _full(known, entry.name)
+def _names(record: DriverRecord, entry: AttributeEntry | CapacityEntry) -> list[str]:
+    name = _full_name(record, entry.name)
     return [f"{name}{number}" for number in entry.numbers] or [name]
 
 
-def _attributes(known: Record, entries: Iterable[AttributeEntry], types: Sequence[DeviceType]) -> Iterable[Attribute]:
-    for one in entries:
-        values = (*one.values, *(VALUES[one.from_hardware](known.vendor) if one.from_hardware else ()))
-        if one.name == "type" and one.closed:
-            values = tuple(each.name for each in types)
-        on = _on(one.on, types)
-        for name in _names(known, one) if on else ():
+def _attributes(
+    record: DriverRecord, entries: Iterable[AttributeEntry], types: Sequence[DeviceType]
+) -> Iterable[Attribute]:
+    for entry in entries:
+        values = (*entry.values, *(VALUES[entry.from_hardware](record.vendor) if entry.from_hardware else ()))
+        if entry.name == "type" and entry.closed:
+            values = tuple(type_.name for type_ in types)
+        on = _on(entry.on, types)
+        for name in _names(record, entry) if on else ():
             yield Attribute(
                 name=name,
-                kind=one.kind,
+                kind=entry.kind,
                 on=on,
-                meaning=one.meaning,
+                meaning=entry.meaning,
                 values=tuple(dict.fromkeys(values)),
-                closed=one.closed,
-                shared=not one.each,
+                closed=entry.closed,
+                shared=not entry.each,
             )
 
 
-def _capacities(known: Record, entries: Iterable[CapacityEntry], types: Sequence[DeviceType]) -> Iterable[Capacity]:
-    for one in entries:
-        on = _on(one.on, types)
-        for name in _names(known, one) if on else ():
-            yield Capacity(name=name, on=on, meaning=one.meaning, consumable=one.consumable)
+def _capacities(
+    record: DriverRecord, entries: Iterable[CapacityEntry], types: Sequence[DeviceType]
+) -> Iterable[Capacity]:
+    for entry in entries:
+        on = _on(entry.on, types)
+        for name in _names(record, entry) if on else ():
+            yield Capacity(name=name, on=on, meaning=entry.meaning, consumable=entry.consumable)
 
 
 def _on(on: Mapping[str, Presence], types: Sequence[DeviceType]) -> dict[str, Presence]:
-    return {one.name: on[one.name] for one in types if one.name in on}
+    return {type_.name: on[type_.name] for type_ in types if type_.name in on}
 
 
-def _renamed(known: Record, order: Sequence[str], at: int) -> Iterable[Renamed]:
-    for one in known.renamed:
-        if order.index(one.release) <= at:
-            named = one.kind in ("attribute", "capacity")
+def _renamed(record: DriverRecord, releases: Sequence[str], index: int) -> Iterable[Renamed]:
+    for entry in record.renamed:
+        if releases.index(entry.release) <= index:
+            named = entry.kind in ("attribute", "capacity")
             yield Renamed(
-                name=_full(known, one.name) if named else one.name,
-                becomes=_full(known, one.becomes) if named and one.becomes else one.becomes,
-                release=one.release,
-                meaning=one.meaning,
-                kind=one.kind,
-                redefined=one.redefined,
+                name=_full_name(record, entry.name) if named else entry.name,
+                becomes=_full_name(record, entry.becomes) if named and entry.becomes else entry.becomes,
+                release=entry.release,
+                meaning=entry.meaning,
+                kind=entry.kind,
+                redefined=entry.redefined,
             )
 
 
-def _later(known: Record, order: Sequence[str], at: int) -> Mapping[str, str]:
-    """Names that only later releases have, with the first of them."""
-    found: dict[str, str] = {}
+def _later(record: DriverRecord, releases: Sequence[str], index: int) -> Mapping[str, str]:
+    """Return the names that only later releases have, each with the first such release."""
+    result: dict[str, str] = {}
     terms: list[tuple[str, str]] = [
-        *((name, one.since) for one in known.attributes for name in _names(known, one)),
-        *((name, one.since) for one in known.capacities for name in _names(known, one)),
-        *((one.name, one.since) for one in known.classes),
-        *((one.name, one.since) for one in known.gates),
+        *((name, entry.since) for entry in record.attributes for name in _names(record, entry)),
+        *((name, entry.since) for entry in record.capacities for name in _names(record, entry)),
+        *((entry.name, entry.since) for entry in record.classes),
+        *((entry.name, entry.since) for entry in record.gates),
     ]
     for name, since in terms:
-        if since and order.index(since) > at:
-            found.setdefault(name, since)
-    return found
+        if since and releases.index(since) > index:
+            result.setdefault(name, since)
+    return result

@@ -1,4 +1,4 @@
-"""The words of one driver in one release, as values."""
+"""The vocabulary of a driver in one release, as values: attributes, capacities, device types, classes, gates."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Presence: TypeAlias = Literal["always", "sometimes"]
 class Attribute(Value, frozen=True):
     """An attribute that the driver publishes.
 
-    ``name`` is the full one: ``gpu.nvidia.com/profile``, ``resource.kubernetes.io/pciBusID``. ``on`` says for each
-    device type that has it whether always or sometimes. ``values`` are those known; ``closed``: there are no others.
+    ``name`` includes the domain: ``gpu.nvidia.com/profile``, ``resource.kubernetes.io/pciBusID``. ``on``: for each
+    device type that has it, always or sometimes. ``values``: the known ones; ``closed``: there are no others.
     ``shared``: devices of one kind have one value (productName), so that selecting by it makes sense; others tell
     devices apart (uuid). ``meaning`` is one line.
     """
@@ -42,10 +42,10 @@ class Capacity(Value, frozen=True):
 
 
 class Renamed(Value, frozen=True):
-    """A name of another release. ``becomes`` is what to write now, empty where nothing took its place.
+    """A name of another release. ``becomes``: the name to use now, empty if there is no replacement.
 
-    ``redefined``: the name is still there and means something else (AMD's deviceID). ``kind``: where it stands.
-    ``release``: the first that no longer has the old meaning. ``meaning``: what it was.
+    ``redefined``: the name still exists with another meaning (AMD's deviceID). ``kind``: the kind of name.
+    ``release``: the first one without the old meaning. ``meaning``: the old meaning.
     """
 
     name: str
@@ -57,9 +57,9 @@ class Renamed(Value, frozen=True):
 
 
 class DeviceType(Value, frozen=True):
-    """A type of device, as attribute ``type`` has it (empty where the driver has no such attribute).
+    """A type of device: the value of attribute ``type``, empty if the driver has no such attribute.
 
-    ``special``: there are none of it unless somebody set the driver up for them (GPUs for virtual machines).
+    ``special``: exists only if the driver is configured for it (GPUs for virtual machines).
     """
 
     name: str
@@ -68,7 +68,7 @@ class DeviceType(Value, frozen=True):
 
 
 class ClassTerm(Value, frozen=True):
-    """A DeviceClass that the driver's chart installs: which of the driver's device types it selects."""
+    """A DeviceClass that the driver's chart installs, with the device types that it selects."""
 
     name: str
     types: tuple[str, ...]
@@ -77,7 +77,7 @@ class ClassTerm(Value, frozen=True):
 
 
 class Gate(Value, frozen=True):
-    """A feature gate of the driver (not of Kubernetes): what needs it, and how to switch it on."""
+    """A feature gate of the driver (not of Kubernetes): what needs it, and how to enable it."""
 
     name: str
     default: bool
@@ -86,17 +86,17 @@ class Gate(Value, frozen=True):
 
 
 class Vocabulary(Value, frozen=True, dict=True):
-    """The words of one driver in one release.
+    """The vocabulary of one driver in one release.
 
-    ``domain`` is that of names without one: the driver's name. ``releases`` are those known, oldest first, and
-    ``published`` says when each came out; ``release`` is the one that these words are of. ``later`` are the names that
-    only a later release has (attributes and capacities in full, classes, gates), with the first that does. ``helm``
-    are the keys of the chart's values, dotted, with what they do; below those that end in nothing but themselves
-    anything may stand (``kubeletPlugin.tolerations``). ``configs`` are the kinds of parameters,
-    ``apiVersion/kind`` -> the device types that they are for.
+    ``domain``: the domain of names without one, the driver's name. ``releases``: the known ones, oldest first, and
+    ``published``: their dates; ``release``: the one that this vocabulary describes. ``later``: the names that
+    only a later release has (attributes and capacities with domain, classes, gates), with the first such one. ``helm``:
+    the keys of the chart's values, dotted, with their meaning; below keys without known subkeys
+    any value is possible (``kubeletPlugin.tolerations``). ``configs``: the kinds of parameters,
+    ``apiVersion/kind`` -> the device types that they apply to.
 
-    ``guessed`` are names that people write and no release ever had, without domain, each with the full name of the
-    attribute or capacity that they mean; ``guessed_classes`` the same of DeviceClasses; ``mistaken`` other names of
+    ``guessed``: wrong names that users write, without domain, each with the full name of the
+    intended attribute or capacity; ``guessed_classes``: the same for DeviceClasses; ``mistaken``: wrong names of
     the driver itself.
     """
 
@@ -113,7 +113,7 @@ class Vocabulary(Value, frozen=True, dict=True):
     gates: tuple[Gate, ...] = ()
     configs: dict[str, tuple[str, ...]] = {}
     helm: dict[str, str] = {}
-    #: Other names that people write for the driver, by mistake: ``nvidia.com``.
+    #: Wrong names that users write for the driver: ``nvidia.com``.
     mistaken: tuple[str, ...] = ()
     guessed: dict[str, str] = {}
     guessed_classes: dict[str, str] = {}
@@ -122,32 +122,32 @@ class Vocabulary(Value, frozen=True, dict=True):
 
     @property
     def domain(self) -> str:
-        """The domain of names that are written without one."""
+        """The domain of names without one."""
         return self.driver
 
     @property
     def terms(self) -> tuple[Attribute | Capacity, ...]:
-        """What devices publish: attributes, then capacities."""
+        """The attributes, then the capacities, that devices publish."""
         return (*self.attributes, *self.capacities)
 
     def attribute(self, domain: str, name: str) -> Attribute | None:
-        """The attribute of that name, if the driver has it."""
+        """Return the attribute with this name, if the driver has it."""
         return self.attributes_by_name.get(f"{domain}/{name}")
 
     def capacity(self, domain: str, name: str) -> Capacity | None:
-        """The capacity of that name, if the driver has it."""
+        """Return the capacity with this name, if the driver has it."""
         return self.capacities_by_name.get(f"{domain}/{name}")
 
     def gate(self, name: str) -> Gate | None:
-        """The feature gate of that name, if the driver has it."""
+        """Return the feature gate with this name, if the driver has it."""
         return self.gates_by_name.get(name)
 
     def device_class(self, name: str) -> ClassTerm | None:
-        """The DeviceClass of that name, if the driver's chart installs it."""
+        """Return the DeviceClass with this name, if the driver's chart installs it."""
         return self.classes_by_name.get(name)
 
     def renaming(self, name: str, kind: str = "attribute") -> Renamed | None:
-        """What became of a name of an earlier release: a full one, or a class's or driver's."""
+        """Return the replacement of a name of an earlier release: a full name, or that of a class or driver."""
         return self.renamed_by_name.get((kind, name))
 
     @cached_property
@@ -172,5 +172,5 @@ class Vocabulary(Value, frozen=True, dict=True):
 
     @cached_property
     def renamed_by_name(self) -> Mapping[tuple[str, str], Renamed]:
-        """What became of the names of earlier releases, by kind and name."""
+        """The replacements of names of earlier releases, by kind and name."""
         return {(term.kind, term.name): term for term in self.renamed}

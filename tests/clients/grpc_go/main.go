@@ -1,6 +1,6 @@
-// Calls methods with messages as they are on the wire, over grpc-go, as cluster-autoscaler does. Arguments: the address,
-// and for TLS the authority's file, then a client's certificate and key. Standard input: a line for each call, path and
-// request in hex. Standard output: a line for each, the status and the response in hex, or the status' text.
+// Calls methods with encoded messages over grpc-go, as cluster-autoscaler does. Arguments: the address, and for TLS the
+// authority's file, then a client's certificate and key. Standard input: one line per call, with path and request in
+// hex. Standard output: one line per call, with the status and the response in hex, or the status' text.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// asIs leaves messages as they are.
+// asIs is a codec that does not change messages.
 type asIs struct{}
 
 func (asIs) Marshal(message any) ([]byte, error) { return *message.(*[]byte), nil }

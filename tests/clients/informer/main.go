@@ -1,5 +1,5 @@
-// Command informer follows the claims of a namespace as every Go controller does, by client-go's shared informer, and
-// prints one line for each change: ADDED, MODIFIED or DELETED, the name, and the state. It ends after the count given.
+// Command informer watches the claims of a namespace as Go controllers do, with client-go's shared informer, and prints
+// one line for each change: ADDED, MODIFIED or DELETED, the name, and the state. It ends after COUNT changes.
 //
 //	go run . KUBECONFIG NAMESPACE COUNT
 package main

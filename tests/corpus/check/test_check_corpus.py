@@ -1,10 +1,10 @@
-"""What ``allot check`` prints of the packaged examples and of the articles' manifests, as text and as JSON.
+"""The output of ``allot check`` for the packaged examples and the articles' manifests, as text and as JSON.
 
 ``examples/NAME.txt`` and ``.json`` are the output for a packaged example, and ``NAME.fixed.yaml`` is the example after
-``--fix --unsafe-fixes``. Of the articles' manifests, ``seeds/NAME.json`` keeps what is found and
-none of their text.
+``--fix --unsafe-fixes``. For the articles' manifests, ``seeds/NAME.json`` contains the findings and none of the
+manifests' text.
 
-``ALLOTMENT_UPDATE_CORPUS=1`` writes them anew; read the difference before you commit it.
+``ALLOTMENT_UPDATE_CORPUS=1`` regenerates these files; review the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Check = Callable[..., str]
 
 @pytest.fixture
 def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Check:
-    """Runs ``allot check`` in a folder of its own, and gives what it prints."""
+    """Runs ``allot check`` in a folder of its own, and returns its output."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
 
@@ -44,11 +44,11 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     return run
 
 
-def _hold(path: Path, text: str) -> None:
+def _compare(path: Path, text: str) -> None:
     if UPDATE:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, "utf-8")
-    assert text == path.read_text("utf-8"), "read the difference; ALLOTMENT_UPDATE_CORPUS=1 takes it over"
+    assert text == path.read_text("utf-8"), "review the difference; ALLOTMENT_UPDATE_CORPUS=1 updates the file"
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -56,16 +56,16 @@ def test_packaged_examples(name: str, check: Check, tmp_path: Path) -> None:
     file = f"{name}.yaml"
     (tmp_path / file).write_text(EXAMPLES[name].text, "utf-8")
     folder = HERE / "examples"
-    _hold(folder / f"{name}.txt", check(file))
-    _hold(folder / f"{name}.json", check(file, "-o", "json"))
+    _compare(folder / f"{name}.txt", check(file))
+    _compare(folder / f"{name}.json", check(file, "-o", "json"))
     check(file, "--fix", "--unsafe-fixes")
-    mended = (tmp_path / file).read_text("utf-8")
-    if mended != EXAMPLES[name].text or (folder / f"{name}.fixed.yaml").exists():
-        _hold(folder / f"{name}.fixed.yaml", mended)
+    fixed = (tmp_path / file).read_text("utf-8")
+    if fixed != EXAMPLES[name].text or (folder / f"{name}.fixed.yaml").exists():
+        _compare(folder / f"{name}.fixed.yaml", fixed)
 
 
 def _without_text(finding: dict[str, Any]) -> dict[str, Any]:
-    """A finding without the pieces of the file that its fix replaces."""
+    """A finding without the text that its fix replaces."""
     if "fix" in finding:
         finding["fix"].pop("replacements", None)
     return finding
@@ -78,4 +78,6 @@ def test_manifests_of_the_articles(name: str, check: Check, tmp_path: Path, shar
         shutil.copyfile(shared(f"manifests/{file}"), tmp_path / file)
     printed = json.loads(check(*files, "-o", "json"))
     printed["findings"] = [_without_text(finding) for finding in printed["findings"]]
-    _hold(HERE / "seeds" / f"{name.replace(' ', '-')}.json", json.dumps(printed, indent=1, ensure_ascii=False) + "\n")
+    _compare(
+        HERE / "seeds" / f"{name.replace(' ', '-')}.json", json.dumps(printed, indent=1, ensure_ascii=False) + "\n"
+    )

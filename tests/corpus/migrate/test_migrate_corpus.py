@@ -1,10 +1,10 @@
-"""Device-plugin workloads as people write them, and what becomes of each.
+"""Typical device-plugin workloads, and their migrated manifests.
 
-``before/<name>.yaml`` says in its leading comment which hardware it is for (``fleet:``), which options it is migrated
-with (``options:``) and what labels its nodes have (``nodes:``). ``after/<name>.yaml`` is its text afterwards, followed
-by new classes; ``after/<name>.txt`` are the decisions.
+``before/<name>.yaml`` states in its leading comment the hardware (``fleet:``), the options of the migration
+(``options:``) and the labels of its nodes (``nodes:``). ``after/<name>.yaml`` is the migrated text, followed by new
+classes; ``after/<name>.txt`` contains the decisions.
 
-``ALLOTMENT_UPDATE_CORPUS=1`` writes those anew; read the difference before you commit it.
+``ALLOTMENT_UPDATE_CORPUS=1`` regenerates these files; review the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ HERE = Path(__file__).parent
 WORKLOADS = sorted(path.stem for path in (HERE / "before").glob("*.yaml"))
 UPDATE = bool(os.environ.get("ALLOTMENT_UPDATE_CORPUS"))
 FEATURES = Features(kube="1.36")
-#: On none of our hardware, or not migrated.
-NOWHERE = {"intel", "too-many-shares"}
+#: Not on hardware that Allotment knows, or not migrated.
+NOT_MIGRATED = {"intel", "too-many-shares"}
 
 
-def said(text: str, word: str) -> str:
-    """What the leading comment says."""
+def header_value(text: str, word: str) -> str:
+    """The value of a word in the leading comment."""
     found = re.search(rf"^# {word}: (.+)$", text, re.MULTILINE)
     return found[1] if found else ""
 
@@ -48,9 +48,9 @@ def migrated(name: str) -> Migration:
     """A workload of the corpus, migrated to its hardware."""
     path = HERE / "before" / f"{name}.yaml"
     text = path.read_text()
-    fleet = said(text, "fleet")
+    fleet = header_value(text, "fleet")
     cluster = cluster_of(parse_fleet([fleet])) if fleet else None
-    strategy: MigrationStrategy = "claims" if "--strategy claims" in said(text, "options") else "auto"
+    strategy: MigrationStrategy = "claims" if "--strategy claims" in header_value(text, "options") else "auto"
     target = Target(
         kube="1.36",
         features=FEATURES,
@@ -66,29 +66,29 @@ def migrated(name: str) -> Migration:
 
 
 def decisions(migration: Migration) -> str:
-    """What was decided, in lines."""
+    """The decisions, one per line."""
     lines = []
-    for one in migration.workloads:
-        claim = f" {one.claim_kind} {one.claim_name}" if one.claim_name else ""
-        lines += [f"{one.subject}: {one.decision.outcome}{claim}", f"  {one.decision.reason}"]
-        lines += [f"  on: {'; '.join(one.decision.basis)}"]
-        lines += [f"  hint: {one.decision.hint}"] if one.decision.hint else []
-        lines += [f"  {label.term}: {label.expression or label.why}" for label in one.labels]
-        lines += [f"  note: {note}" for note in one.notes]
+    for workload in migration.workloads:
+        claim = f" {workload.claim_kind} {workload.claim_name}" if workload.claim_name else ""
+        lines += [f"{workload.subject}: {workload.decision.outcome}{claim}", f"  {workload.decision.reason}"]
+        lines += [f"  on: {'; '.join(workload.decision.basis)}"]
+        lines += [f"  hint: {workload.decision.hint}"] if workload.decision.hint else []
+        lines += [f"  {label.term}: {label.expression or label.why}" for label in workload.labels]
+        lines += [f"  note: {note}" for note in workload.notes]
     return "".join(f"{line}\n" for line in lines)
 
 
 def text_after(migration: Migration) -> str:
-    """All texts after, new classes last."""
+    """All migrated texts, new classes last."""
     texts = [migration.texts.get(file, source) for file, source in migration.sources.items()]
-    return "---\n".join([*texts, *(one.text for one in migration.classes)])
+    return "---\n".join([*texts, *(class_.text for class_ in migration.classes)])
 
 
 def objects_after(migration: Migration) -> list[Object]:
-    """The objects of the files after; what the API server would refuse fails."""
+    """The objects of the migrated files; fails if the API server would reject one."""
     decoded = decode_all(migration.after)
     assert not decoded.problems
-    allowed = {name for one in migration.workloads for name in one.decision.needs.admin_namespaces}
+    allowed = {name for workload in migration.workloads for name in workload.decision.needs.admin_namespaces}
     labels = {"resource.kubernetes.io/admin-access": "true"}
     namespaces = {name: Namespace(metadata=ObjectMeta(name=name, labels=labels)) for name in allowed}
     for manifest in decoded.manifests:
@@ -97,7 +97,7 @@ def objects_after(migration: Migration) -> list[Object]:
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_what_becomes_of_it(name: str) -> None:
+def test_migrated_text_and_decisions(name: str) -> None:
     migration = migrated(name)
     for suffix, text in ((".yaml", text_after(migration)), (".txt", decisions(migration))):
         golden = HERE / "after" / f"{name}{suffix}"
@@ -107,14 +107,16 @@ def test_what_becomes_of_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_an_api_server_accepts_it(name: str) -> None:
+def test_an_api_server_accepts_a_migrated_workload(name: str) -> None:
     assert objects_after(migrated(name))
 
 
-@pytest.mark.parametrize("name", sorted(set(WORKLOADS) - NOWHERE))
-def test_it_gets_its_devices(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(set(WORKLOADS) - NOT_MIGRATED))
+def test_a_migrated_workload_gets_its_devices(name: str) -> None:
     migration = migrated(name)
-    labels = dict(pair.split("=") for pair in said(next(iter(migration.sources.values())), "nodes").split(",") if pair)
+    labels = dict(
+        pair.split("=") for pair in header_value(next(iter(migration.sources.values())), "nodes").split(",") if pair
+    )
     nodes = [
         replace(node, metadata=replace(node.metadata, labels={**node.metadata.labels, **labels}))
         for node in migration.target.nodes
@@ -126,20 +128,20 @@ def test_it_gets_its_devices(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_nothing_is_left_to_migrate(name: str) -> None:
+def test_a_migrated_workload_needs_no_further_migration(name: str) -> None:
     migration = migrated(name)
     again = migrate(migration.after, replace_known(migration))
-    assert [one.subject for one in again.workloads if one.decision.changes] == []
+    assert [workload.subject for workload in again.workloads if workload.decision.changes] == []
     assert not again.texts
 
 
 def replace_known(migration: Migration) -> Target:
-    """The same target, with the classes that were made."""
-    made = [value for value in objects_after(migration) if isinstance(value, DeviceClass)]
+    """The same target, with the classes that the migration created."""
+    created = [value for value in objects_after(migration) if isinstance(value, DeviceClass)]
     target = migration.target
     return Target(
         kube=target.kube, features=target.features, strategy=target.strategy, known=target.known, nodes=target.nodes,
-        slices=target.slices, classes=(*target.classes, *made),
+        slices=target.slices, classes=(*target.classes, *created),
     )  # fmt: skip
 
 
@@ -149,7 +151,7 @@ def test_comments_and_other_objects_stay(name: str) -> None:
     before, after = next(iter(migration.sources.values())), text_after(migration)
     comments = [line.strip() for line in before.splitlines() if line.strip().startswith("#")]
     assert [comment for comment in comments if comment not in after] == []
-    changed = {one.subject for one in migration.workloads if one.decision.changes}
+    changed = {workload.subject for workload in migration.workloads if workload.decision.changes}
     untouched = [
         d
         for d in migration.before

@@ -1,5 +1,5 @@
-// Command injection does what containerd and CRI-O do with the names that a kubelet gives them, by the library that both
-// use: look them up in the folder of CDI specs, and change the container accordingly.
+// Command injection applies CDI devices to a container as containerd and CRI-O do, with the library that both use: it
+// finds the devices' names in the folder of CDI specs, and changes the container's configuration.
 //
 //	injection FOLDER NAME… <config.json >config.json
 package main

@@ -1,6 +1,6 @@
-// Command kubelet is the part of Kubernetes' own kubelet that deals with DRA drivers, and nothing else of it: the watcher
-// of plugin sockets, the manager that prepares claims for pods, its checkpoint, and the wiping of slices whose driver has
-// gone. Containers are not run; the devices that a runtime would be given are printed, a line of JSON for each event.
+// Command kubelet runs only the part of Kubernetes' own kubelet that handles DRA drivers: the watcher of plugin sockets,
+// the manager that prepares claims for pods, its checkpoint, and the removal of slices of drivers that are gone. It runs
+// no containers; it prints the devices that a runtime would get, as one line of JSON for each event.
 //
 //	kubelet KUBECONFIG NODE FOLDER
 package main
@@ -31,10 +31,10 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/pluginmanager"
 )
 
-// event is what is printed.
+// event is one line of the output.
 type event struct {
 	Pod      string              `json:"pod"`
-	Prepared map[string][]string `json:"prepared,omitempty"` // names of CDI devices by container
+	Prepared map[string][]string `json:"prepared,omitempty"` // CDI device names by container
 	Error    string              `json:"error,omitempty"`
 	Ended    bool                `json:"ended,omitempty"`
 }
@@ -47,7 +47,7 @@ func tell(one event) {
 	fmt.Println(string(text))
 }
 
-// node holds the pods that are bound to it, as the API server tells.
+// node lists the pods that are bound to it, from the API server.
 type node struct {
 	name    string
 	client  kubernetes.Interface
@@ -130,7 +130,7 @@ func (n *node) begin(ctx context.Context, pod *v1.Pod) {
 	tell(event{Pod: pod.Name, Prepared: found})
 }
 
-// end gives the pod's claims back, also those that a process before this one prepared.
+// end unprepares the pod's claims, also those that an earlier process prepared.
 func (n *node) end(ctx context.Context, pod *v1.Pod, there bool) {
 	if err := n.manager.UnprepareResources(ctx, pod); err != nil {
 		tell(event{Pod: pod.Name, Error: err.Error()})
@@ -169,7 +169,7 @@ func main() {
 		name: os.Args[2], client: client, manager: manager,
 		prepared: map[types.UID]*v1.Pod{}, failed: map[types.UID]string{},
 	}
-	// A pod that is not known to run would be cleaned up after.
+	// The manager would unprepare the claims of a pod that is not reported as running.
 	if err := here.look(ctx); err != nil {
 		panic(err)
 	}

@@ -1,5 +1,5 @@
-// Reads dashboards as Grafana's own types have them: fields that it does not know are refused, and so are values
-// outside its bounds. Names what is wrong, one line each; exit status 1 if anything is.
+// Decodes dashboards into Grafana's own types: unknown fields and values outside of its limits are errors. Prints one
+// line for each error; the exit status is 1 if there are any.
 package main
 
 import (

@@ -18,7 +18,7 @@ from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIM_TEMPLATES, EVENTS, NODES, PODS
 from allotment.model.features import Features
 from allotment.model.trees import Tree
-from tests.lab.stage import Stage, stage
+from tests.lab.harness import LabHarness, lab_harness
 
 FEATURES = Features(kube="1.36")
 SCHEDULER_MESSAGE = "0/1 nodes are available: 1 cannot allocate all claims."
@@ -58,7 +58,7 @@ class Line:
 
 
 @asynccontextmanager
-async def annotated(on: Stage, line: Line | None = None, **options: Any) -> AsyncIterator[Caches]:
+async def annotated(on: LabHarness, line: Line | None = None, **options: Any) -> AsyncIterator[Caches]:
     """Run the annotator with a scheduler that reports no more than that of Kubernetes."""
     plane = on.plane
     client: Any = line or plane.client(NAME)
@@ -66,7 +66,7 @@ async def annotated(on: Stage, line: Line | None = None, **options: Any) -> Asyn
     context = ProgramContext(
         lambda name, manager="": client, caches, plane.clock, Events(client, clock=plane.clock), Random(1)
     )
-    program = annotator(Options(FEATURES, **{"patience": 0.0, "every": 0.5, **options}))
+    program = annotator(Options(FEATURES, **{"delay": 0.0, "every": 0.5, **options}))
     task = asyncio.create_task(run({NAME: program}, context))
     try:
         yield caches
@@ -88,7 +88,7 @@ def pod(name: str, template: str, **spec: Any) -> Tree:
     return {"metadata": {"name": name}, "spec": pod_spec}
 
 
-async def reject(on: Stage, name: str, message: str = SCHEDULER_MESSAGE) -> None:
+async def reject(on: LabHarness, name: str, message: str = SCHEDULER_MESSAGE) -> None:
     """Set the PodScheduled condition as the other scheduler does."""
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
     await on.client.patch(
@@ -96,14 +96,14 @@ async def reject(on: Stage, name: str, message: str = SCHEDULER_MESSAGE) -> None
     )
 
 
-async def annotator_events(on: Stage, name: str) -> list[Tree]:
+async def annotator_events(on: LabHarness, name: str) -> list[Tree]:
     """The annotator's events about a pod, oldest first."""
     fields = f"involvedObject.name={name},reportingComponent={NAME}"
     items = (await on.client.list(EVENTS, "default", fields=fields)).items
     return sorted(items, key=lambda event: int(event["metadata"]["resourceVersion"]))
 
 
-async def until(on: Stage, name: str, true: Callable[[list[Tree]], Any]) -> list[Tree]:
+async def until(on: LabHarness, name: str, true: Callable[[list[Tree]], Any]) -> list[Tree]:
     events: list[Tree] = []
     try:
         async with asyncio.timeout(120):
@@ -114,14 +114,14 @@ async def until(on: Stage, name: str, true: Callable[[list[Tree]], Any]) -> list
     return events
 
 
-async def quiet(on: Stage, seconds: float = 3.0) -> None:
+async def quiet(on: LabHarness, seconds: float = 3.0) -> None:
     """Wait long enough for several batches."""
     await on.plane.clock.sleep(seconds)
 
 
 def test_the_reason_precedes_the_scheduler_message() -> None:
-    async def story() -> None:
-        async with stage(fleet=("t4-4x-pcie",)) as on, annotated(on):
+    async def scenario() -> None:
+        async with lab_harness(fleet=("t4-4x-pcie",)) as on, annotated(on):
             await on.client.create(CLAIM_TEMPLATES, template("nine", 9), "default")
             await on.client.create(PODS, pod("greedy", "nine"), "default")
             await reject(on, "greedy")
@@ -130,26 +130,26 @@ def test_the_reason_precedes_the_scheduler_message() -> None:
             )[-1:]
             first, *_, last = event["message"].splitlines()
             assert first.endswith("(too-few-devices)"), first
-            assert last == f"The scheduler says: {SCHEDULER_MESSAGE}"
+            assert last == f"Last message of the scheduler: {SCHEDULER_MESSAGE}"
             assert (event["type"], event["reason"], event["involvedObject"]["kind"]) == ("Warning", UNAVAILABLE, "Pod")
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_pod_without_claim_is_explained_without_a_scheduler_message() -> None:
-    async def story() -> None:
-        async with stage(fleet=("t4-4x-pcie",)) as on, annotated(on):
+    async def scenario() -> None:
+        async with lab_harness(fleet=("t4-4x-pcie",)) as on, annotated(on):
             await on.client.create(PODS, pod("lost", "absent"), "default")
             (event,) = await until(on, "lost", bool)
             assert "absent" in event["message"].splitlines()[0]
             assert event["message"].endswith("The scheduler has not reported a reason.")
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_reason_is_reported_once_across_restarts_and_a_new_reason_again() -> None:
-    async def story() -> None:
-        async with stage(fleet=("t4-4x-pcie",)) as on:
+    async def scenario() -> None:
+        async with lab_harness(fleet=("t4-4x-pcie",)) as on:
             await on.client.create(CLAIM_TEMPLATES, template("nine", 9), "default")
             await on.client.create(PODS, pod("greedy", "nine"), "default")
             async with annotated(on):
@@ -164,15 +164,15 @@ def test_a_reason_is_reported_once_across_restarts_and_a_new_reason_again() -> N
                 _, other = await until(on, "greedy", lambda events: len(events) == 2)
                 assert other["message"].splitlines()[0] != event["message"].splitlines()[0]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_recurring_reason_is_not_repeated_after_a_restart() -> None:
-    async def cordoned(on: Stage, *, yes: bool) -> None:
+    async def cordoned(on: LabHarness, *, yes: bool) -> None:
         await on.client.patch(NODES, "t4-4x-pcie-1", {"spec": {"unschedulable": yes}})
 
-    async def story() -> None:
-        async with stage(fleet=("t4-4x-pcie",)) as on:
+    async def scenario() -> None:
+        async with lab_harness(fleet=("t4-4x-pcie",)) as on:
             await on.client.create(CLAIM_TEMPLATES, template("nine", 9), "default")
             await on.client.create(PODS, pod("greedy", "nine"), "default")
             async with annotated(on):
@@ -185,12 +185,12 @@ def test_a_recurring_reason_is_not_repeated_after_a_restart() -> None:
                 await quiet(on)
                 assert await annotator_events(on, "greedy") == before
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_pod_that_fits_is_reported_only_after_its_scheduler_rejected_it() -> None:
-    async def story() -> None:
-        async with stage(fleet=("t4-4x-pcie",)) as on, annotated(on):
+    async def scenario() -> None:
+        async with lab_harness(fleet=("t4-4x-pcie",)) as on, annotated(on):
             await on.client.create(CLAIM_TEMPLATES, template("one"), "default")
             await on.client.create(PODS, pod("fine", "one"), "default")
             await quiet(on)
@@ -198,45 +198,45 @@ def test_a_pod_that_fits_is_reported_only_after_its_scheduler_rejected_it() -> N
             await reject(on, "fine")
             (event,) = await until(on, "fine", bool)
             assert (event["type"], event["reason"]) == ("Normal", AVAILABLE)
-            assert event["message"].startswith("Its claims fit on node t4-4x-pcie-1 now (gpu-0).")
+            assert event["message"].startswith("The pod's claims now fit on node t4-4x-pcie-1 (gpu-0).")
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_pods_without_devices_or_not_to_be_scheduled_are_ignored() -> None:
-    async def story() -> None:
-        async with stage(fleet=("t4-4x-pcie",)) as on, annotated(on):
+    async def scenario() -> None:
+        async with lab_harness(fleet=("t4-4x-pcie",)) as on, annotated(on):
             await on.client.create(CLAIM_TEMPLATES, template("nine", 9), "default")
             plain = {"containers": [{"name": "main", "image": "i", "resources": {"requests": {"cpu": "999"}}}]}
             gated = pod("gated", "nine", schedulingGates=[{"name": "wait"}])
-            for one in (
+            for tree in (
                 {"metadata": {"name": "plain"}, "spec": {"schedulerName": "another", **plain}},
                 gated,
                 pod("placed", "nine", nodeName="t4-4x-pcie-1"),
                 pod("greedy", "nine"),
             ):
-                await on.client.create(PODS, one, "default")
+                await on.client.create(PODS, tree, "default")
             await until(on, "greedy", bool)
             await quiet(on)
             assert [await annotator_events(on, name) for name in ("plain", "gated", "placed")] == [[], [], []]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_pod_is_explained_only_after_the_delay() -> None:
-    async def story() -> None:
-        async with stage(fleet=("t4-4x-pcie",), speed=5.0) as on, annotated(on, patience=10.0):
+    async def scenario() -> None:
+        async with lab_harness(fleet=("t4-4x-pcie",), speed=5.0) as on, annotated(on, delay=10.0):
             await on.client.create(CLAIM_TEMPLATES, template("nine", 9), "default")
             made = await on.client.create(PODS, pod("greedy", "nine"), "default")
             await until(on, "greedy", bool)
             assert on.plane.clock.left(made["metadata"]["creationTimestamp"], 10.0) <= 0
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_the_delay_starts_when_the_pod_becomes_pending() -> None:
-    async def story() -> None:
-        async with stage(fleet=("t4-4x-pcie",), speed=10.0) as on, annotated(on, patience=10.0):
+    async def scenario() -> None:
+        async with lab_harness(fleet=("t4-4x-pcie",), speed=10.0) as on, annotated(on, delay=10.0):
             await on.client.create(CLAIM_TEMPLATES, template("nine", 9), "default")
             await on.client.create(PODS, pod("gated", "nine", schedulingGates=[{"name": "wait"}]), "default")
             await quiet(on, 12.0)
@@ -245,32 +245,32 @@ def test_the_delay_starts_when_the_pod_becomes_pending() -> None:
             (event,) = await until(on, "gated", bool)
             assert (parse(event["eventTime"]) - start).total_seconds() * 10.0 >= 10.0
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_time_without_a_connection_does_not_count() -> None:
-    async def story() -> None:
-        async with stage(fleet=("t4-4x-pcie",), speed=10.0) as on:
+    async def scenario() -> None:
+        async with lab_harness(fleet=("t4-4x-pcie",), speed=10.0) as on:
             line = Line(on.plane.client(NAME))
-            async with annotated(on, line, patience=40.0) as caches:
+            async with annotated(on, line, delay=40.0) as caches:
                 await on.client.create(CLAIM_TEMPLATES, template("nine", 9), "default")
                 await on.client.create(PODS, pod("greedy", "nine"), "default")
                 while caches.trees(PODS).item("default", "greedy") is None:
                     await asyncio.sleep(0.01)
                 line.cut()
                 await quiet(on, 45.0)
-                assert await annotator_events(on, "greedy") == []  # it may long have been placed
+                assert await annotator_events(on, "greedy") == []  # it may have been placed already
                 start = on.plane.clock.moment()
                 line.reconnect()
                 (event,) = await until(on, "greedy", bool)
                 assert (parse(event["eventTime"]) - start).total_seconds() * 10.0 >= 40.0
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_many_pending_pods_are_explained_in_batches() -> None:
-    async def story() -> None:
-        async with stage(fleet=("t4-4x-pcie",)) as on:
+    async def scenario() -> None:
+        async with lab_harness(fleet=("t4-4x-pcie",)) as on:
             await on.client.create(CLAIM_TEMPLATES, template("nine", 9), "default")
             for number in range(7):
                 await on.client.create(PODS, pod(f"greedy-{number}", "nine"), "default")
@@ -282,4 +282,4 @@ def test_many_pending_pods_are_explained_in_batches() -> None:
                 for number in range(7):
                     await until(on, f"greedy-{number}", lambda events: len(events) == 2)
 
-    asyncio.run(story())
+    asyncio.run(scenario())

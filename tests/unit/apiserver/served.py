@@ -14,7 +14,7 @@ from allotment.apiserver.access.authorization import Authorizer
 from allotment.apiserver.access.reviews import AccessControl
 from allotment.apiserver.api import Api
 from allotment.apiserver.built_in_kinds import built_in_kinds
-from allotment.apiserver.http_messages import Answer, Peer, Request, Response, Streaming
+from allotment.apiserver.http_messages import AnyResponse, Peer, Request, Response, Streaming
 from allotment.apiserver.kinds.kind import User
 from allotment.apiserver.local_client import LocalClient, TimeSlice
 from allotment.apiserver.storage.sqlite import SqliteStore
@@ -97,7 +97,7 @@ class Served:
     async def send(
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None,
         peer: Peer | None = ADMIN,
-    ) -> Answer:  # fmt: skip
+    ) -> AnyResponse:  # fmt: skip
         where, _, query = path.partition("?")
         return await self.api(Request(method, where, query, headers or {}, body, peer))
 

@@ -75,7 +75,7 @@ def test_writes() -> None:
     asyncio.run(scenario())
 
 
-def test_unknown_fields_are_refused() -> None:
+def test_unknown_fields_are_rejected() -> None:
     async def scenario() -> None:
         served = await Served().started()
         with pytest.raises(StatusError, match='strict decoding error: unknown field "dat"'):

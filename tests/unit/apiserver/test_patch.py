@@ -28,7 +28,7 @@ def test_the_four_patch_types() -> None:
     asyncio.run(scenario())
 
 
-def test_results_that_do_not_fit_the_schema_are_refused() -> None:
+def test_results_that_violate_the_schema_are_rejected() -> None:
     async def scenario() -> None:
         served = await Served().started()
         await served.post(MAPS, config_map("a"))

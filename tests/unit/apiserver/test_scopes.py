@@ -69,16 +69,16 @@ def test_a_cluster_scoped_object_loses_its_namespace(path: str, version: str, ki
         tree = {"apiVersion": version, "kind": kind, "metadata": {"name": "one", "namespace": "shop"}, **rest}
         made = written(await served.post(path, tree), 201)
         assert (await served.post(path, tree)).code == 409
-        one = f"{path}/one"
+        item_path = f"{path}/one"
         labels = {**tree["metadata"], "labels": {"a": "1"}}
-        changed = written(await served.put(one, {**made, "metadata": {**made["metadata"], **labels}}), 200)
+        changed = written(await served.put(item_path, {**made, "metadata": {**made["metadata"], **labels}}), 200)
         assert changed["metadata"]["labels"]["a"] == "1"
         for number, form in enumerate((MERGE,) if kind == "Gizmo" else (MERGE, STRATEGIC)):
             patch = {"metadata": {"namespace": "other", "labels": {"b": f"{number}"}}}
-            assert written(await served.patch(one, patch, form), 200)["metadata"]["labels"]["b"] == f"{number}"
+            assert written(await served.patch(item_path, patch, form), 200)["metadata"]["labels"]["b"] == f"{number}"
         operation = {"op": "add", "path": "/metadata/namespace", "value": "other"}
-        changed = written(await served.patch(one, [operation], JSON), 200)
-        assert changed == written(await served.get(one), 200)
+        changed = written(await served.patch(item_path, [operation], JSON), 200)
+        assert changed == written(await served.get(item_path), 200)
 
     asyncio.run(test())
 
@@ -109,7 +109,7 @@ def test_a_cluster_scoped_review_loses_its_namespace() -> None:
     asyncio.run(test())
 
 
-def test_a_namespace_different_from_the_request_is_refused() -> None:
+def test_a_namespace_different_from_the_request_is_rejected() -> None:
     async def test() -> None:
         served = await Served().started()
         # The name differs, too; the namespace is checked first.

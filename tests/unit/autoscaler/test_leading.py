@@ -1,4 +1,4 @@
-"""Several copies: one leads, another takes over, and no machine is ordered twice."""
+"""Several replicas: one leads, another one takes over, and no machine is ordered twice."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def test_after_a_crash_of_the_leader_the_other_replica_continues(writes: int) ->
         chosen = options(namespace=NAMESPACE)
         async with AsyncExitStack() as copies:
             await copies.enter_async_context(
-                world(chosen, 100, CrashingClient(client, writes, before=False), stands="first")
+                world(chosen, 100, CrashingClient(client, writes, before=False), identity="first")
             )
             await asyncio.sleep(0.02)
-            cluster = await copies.enter_async_context(world(chosen, 100, client, stands="second"))
+            cluster = await copies.enter_async_context(world(chosen, 100, client, identity="second"))
             await cluster.until(lambda: leader(client) == "first")
             await cluster.until(lambda: leader(client) == "second")
             await cluster.until(lambda: len(nominated(cluster, 2)) == 2)
@@ -51,7 +51,7 @@ def test_a_replica_without_the_lease_does_nothing() -> None:
         async with AsyncExitStack() as copies:
             for identity in ("first", "second", "third"):
                 chosen = options(namespace=NAMESPACE)
-                cluster = await copies.enter_async_context(world(chosen, 60, client, stands=identity))
+                cluster = await copies.enter_async_context(world(chosen, 60, client, identity=identity))
             for number in range(5):
                 cluster.pod(f"p{number}")
             await cluster.until(lambda: len(nominated(cluster, 5)) == 5)

@@ -1,4 +1,4 @@
-"""Nodes take pods when all is there that they were planned with, and together where pods could take each other's."""
+"""Nodes accept pods once they are complete, and together if pods of one could take devices of the other."""
 
 from __future__ import annotations
 
@@ -19,43 +19,43 @@ from tests.unit.autoscaler.world import BIG, SMALL, TYPES, World, options, world
 from tests.unit.cluster import idle
 
 
-def play(chosen: AutoscalerOptions, story: Callable[[World], Awaitable[None]], speed: float = 30.0) -> None:
+def run_scenario(chosen: AutoscalerOptions, scenario: Callable[[World], Awaitable[None]], speed: float = 30.0) -> None:
     async def test() -> None:
         async with world(chosen, speed) as cluster:
-            await story(cluster)
+            await scenario(cluster)
 
     idle.run(test())
 
 
 def by_name(values: Sequence[Object], limits: PlanLimits, keep_going: KeepGoing, /) -> ProvisioningPlan:
-    """Pods called big… get a big machine each, all others a small one."""
+    """Plan a big machine for each pod named big…, and a small one for each other pod."""
     waiting = [v for v in values if isinstance(v, Pod) and not v.spec.node_name and not v.status.nominated_node_name]
     machines = []
     for number, pod in enumerate(waiting):
         key = BIG if pod.metadata.name.startswith("big") else SMALL
-        kind = next(one for one in TYPES if one.key == key)
-        seat = PodPlacement(pod=ObjectKey(pod.metadata.namespace, pod.metadata.name), node=f"new-{number}")
+        kind = next(instance for instance in TYPES if instance.key == key)
+        placement = PodPlacement(pod=ObjectKey(pod.metadata.namespace, pod.metadata.name), node=f"new-{number}")
         machines.append(
             PlannedMachine(
-                node=seat.node, instance=key, form=kind.hardware, zone="us-east-1a", capacity_type="on-demand",
-                usd_per_hour=Decimal(1), seats=(seat,), drivers=("gpu.nvidia.com",),
+                node=placement.node, instance=key, form=kind.hardware, zone="us-east-1a", capacity_type="on-demand",
+                usd_per_hour=Decimal(1), placements=(placement,), drivers=("gpu.nvidia.com",),
             )
         )  # fmt: skip
     return ProvisioningPlan(machines=tuple(machines))
 
 
-def asks(cpu: str) -> Tree:
+def pod_spec(cpu: str) -> Tree:
     return {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]}
 
 
 def reserved_for(cluster: World, node: str) -> str:
     taints = cluster.client.objects[NODES, "", node]["spec"].get("taints") or ()
-    return next((one["value"] for one in taints if one["key"] == RESERVED), "")
+    return next((taint["value"] for taint in taints if taint["key"] == RESERVED), "")
 
 
 def has_toleration(cluster: World, pod: str) -> list[str]:
     tolerations = cluster.get(pod)["spec"].get("tolerations") or ()
-    return [one["value"] for one in tolerations if one["key"] == RESERVED]
+    return [toleration["value"] for toleration in tolerations if toleration["key"] == RESERVED]
 
 
 def small(cluster: World) -> str:
@@ -63,7 +63,7 @@ def small(cluster: World) -> str:
 
 
 def test_a_node_is_cordoned_until_its_devices_are_published() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         cluster.pod("a")
         await cluster.until(lambda: small(cluster) and not cluster.is_open(small(cluster)))
         node = small(cluster)
@@ -72,13 +72,13 @@ def test_a_node_is_cordoned_until_its_devices_are_published() -> None:
         assert cluster.nominated("a") == node
         assert PROVISIONING not in cluster.client.objects[NODES, "", node]["metadata"]["annotations"]
 
-    play(options(planner=by_name), story)
+    run_scenario(options(planner=by_name), scenario)
 
 
 def test_nodes_open_together_if_pods_of_one_could_take_devices_of_the_other() -> None:
-    async def story(cluster: World) -> None:
-        cluster.pod("small", spec=asks("1"))
-        cluster.pod("big", spec=asks("2"))
+    async def scenario(cluster: World) -> None:
+        cluster.pod("small", spec=pod_spec("1"))
+        cluster.pod("big", spec=pod_spec("2"))
         await cluster.until(lambda: small(cluster))
         node = small(cluster)
         await cluster.after(10)
@@ -89,24 +89,24 @@ def test_nodes_open_together_if_pods_of_one_could_take_devices_of_the_other() ->
         assert cluster.nominated("small") == node
         assert cluster.nominated("big") not in ("", node)
 
-    play(options("aws/g5.*=slow:30", planner=by_name), story)
+    run_scenario(options("aws/g5.*=slow:30", planner=by_name), scenario)
 
 
 def test_machines_of_equivalent_pods_open_independently() -> None:
-    async def story(cluster: World) -> None:
-        cluster.pod("small", spec=asks("1"))
-        cluster.pod("big", spec=asks("1"))
+    async def scenario(cluster: World) -> None:
+        cluster.pod("small", spec=pod_spec("1"))
+        cluster.pod("big", spec=pod_spec("1"))
         await cluster.until(lambda: small(cluster))
         await cluster.until(lambda: cluster.is_open(small(cluster)))
         assert len(cluster.machines()) == 1
 
-    play(options("aws/g5.*=slow:300", planner=by_name), story)
+    run_scenario(options("aws/g5.*=slow:300", planner=by_name), scenario)
 
 
 def test_a_failed_machine_delays_others_only_for_the_opening_window() -> None:
-    async def story(cluster: World) -> None:
-        cluster.pod("small", spec=asks("1"))
-        cluster.pod("big", spec=asks("2"))
+    async def scenario(cluster: World) -> None:
+        cluster.pod("small", spec=pod_spec("1"))
+        cluster.pod("big", spec=pod_spec("2"))
         await cluster.until(lambda: small(cluster))
         await cluster.after(10)
         assert not cluster.is_open(small(cluster))
@@ -114,13 +114,13 @@ def test_a_failed_machine_delays_others_only_for_the_opening_window() -> None:
         assert cluster.nominated("small") == small(cluster)
         assert len(cluster.machines()) == 1
 
-    play(options("aws/g5.*=lost", planner=by_name, opening_window=20), story)
+    run_scenario(options("aws/g5.*=lost", planner=by_name, opening_window=20), scenario)
 
 
 def test_a_foreign_cordon_is_kept() -> None:
-    async def story(cluster: World) -> None:
-        cluster.pod("small", spec=asks("1"))
-        cluster.pod("big", spec=asks("2"))
+    async def scenario(cluster: World) -> None:
+        cluster.pod("small", spec=pod_spec("1"))
+        cluster.pod("big", spec=pod_spec("2"))
         await cluster.until(lambda: small(cluster) and not cluster.is_open(small(cluster)))
         node = cluster.client.objects[NODES, "", small(cluster)]
         message = {key: value for key, value in node["metadata"]["annotations"].items() if key != PROVISIONING}
@@ -128,13 +128,13 @@ def test_a_foreign_cordon_is_kept() -> None:
         await cluster.until(lambda: len(cluster.event_texts("MachineReady")) == 2)
         assert not cluster.is_open(small(cluster))
 
-    play(options("aws/g5.*=slow:10", planner=by_name), story)
+    run_scenario(options("aws/g5.*=slow:10", planner=by_name), scenario)
 
 
 def test_a_node_opens_first_for_the_pods_it_was_ordered_for() -> None:
-    async def story(cluster: World) -> None:
-        cluster.pod("small", spec=asks("1") | {"tolerations": [{"key": "mine", "operator": "Exists"}]})
-        cluster.pod("big", spec=asks("2"))
+    async def scenario(cluster: World) -> None:
+        cluster.pod("small", spec=pod_spec("1") | {"tolerations": [{"key": "mine", "operator": "Exists"}]})
+        cluster.pod("big", spec=pod_spec("2"))
         await cluster.until(lambda: len(cluster.event_texts("MachineReady")) == 2)
         for pod in ("small", "big"):
             assert has_toleration(cluster, pod) == [reserved_for(cluster, cluster.nominated(pod))] != [""]
@@ -146,11 +146,11 @@ def test_a_node_opens_first_for_the_pods_it_was_ordered_for() -> None:
         cluster.end("big")
         await cluster.until(lambda: not reserved_for(cluster, other))
 
-    play(options(planner=by_name), story)
+    run_scenario(options(planner=by_name), scenario)
 
 
 def test_an_unused_node_is_reserved_for_only_thirty_seconds() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         cluster.pod("small")
         await cluster.until(lambda: cluster.event_texts("MachineReady"))
         node = cluster.nominated("small")
@@ -159,11 +159,11 @@ def test_an_unused_node_is_reserved_for_only_thirty_seconds() -> None:
         assert reserved_for(cluster, node)
         await cluster.until(lambda: not reserved_for(cluster, node))
 
-    play(options(planner=by_name), story, speed=60)
+    run_scenario(options(planner=by_name), scenario, speed=60)
 
 
 def test_without_permission_to_patch_pods_nodes_open_for_all_pods() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         cluster.client.unchangeable.add(PODS)
         cluster.pod("small")
         await cluster.until(lambda: cluster.event_texts("MachineReady"))
@@ -172,7 +172,7 @@ def test_without_permission_to_patch_pods_nodes_open_for_all_pods() -> None:
         assert not reserved_for(cluster, node)
         assert not has_toleration(cluster, "small")
 
-    play(options(planner=by_name), story)
+    run_scenario(options(planner=by_name), scenario)
 
 
 def test_reservations_are_no_input_of_plans() -> None:

@@ -1,4 +1,4 @@
-"""The parts of the autoscaler that are plain functions and values."""
+"""Plain functions and values of the autoscaler."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ OFFER = ("aws/g5.xlarge", "us-east-1a", "on-demand")
 
 
 def machine(*pods: str, instance: str = "aws/g5.xlarge", form: str = "a10g", price: str = "1.006") -> PlannedMachine:
-    seats = tuple(PodPlacement(pod=ObjectKey("ns", pod), node="new-1") for pod in pods)
+    placements = tuple(PodPlacement(pod=ObjectKey("ns", pod), node="new-1") for pod in pods)
     return PlannedMachine(
         node="new-1", instance=instance, form=form, zone="us-east-1a", capacity_type="on-demand",
-        usd_per_hour=Decimal(price), seats=seats,
+        usd_per_hour=Decimal(price), placements=placements,
     )  # fmt: skip
 
 
@@ -62,7 +62,7 @@ def test_an_order_round_trips_through_its_config_map() -> None:
     assert order_of(tree, "simulated") == order
     assert order_of(tree, "karpenter") is None
     assert order.mode == "static-mig=1g.5gb:7"
-    assert {seat.node for seat in order.machine.seats} == {order.name} == {order.machine.node}
+    assert {placement.node for placement in order.machine.placements} == {order.name} == {order.machine.node}
 
 
 def test_an_invalid_order_names_its_config_map() -> None:
@@ -200,19 +200,19 @@ def test_a_machine_is_ready_with_a_complete_pool_of_each_driver(
 
 
 def test_a_machine_in_flight_counts_as_its_template_until_its_slices_are_complete() -> None:
-    instance = next(one for one in catalog() if one.key == "gcp/a2-highgpu-1g")
+    instance = next(item for item in catalog() if item.key == "gcp/a2-highgpu-1g")
     order = order_for(machine("a", instance=instance.key, form="a100-40gb/static-mig=1g.5gb:7"), (), "now")
     made = in_flight_node(order, instance, "real-name", "1.36")
     assert made.pools == {"gpu.nvidia.com": 1}
     half = ResourceSlice(metadata=ObjectMeta(name="half"), spec=ResourceSliceSpec(node_name="real-name"))
     other = ResourceSlice(metadata=ObjectMeta(name="other"), spec=ResourceSliceSpec(node_name="elsewhere"))
-    there = Node(metadata=ObjectMeta(name="real-name"))
-    values = with_in_flight_nodes([there, half, other], [made], {}, frozenset())
-    assert there not in values
+    registered = Node(metadata=ObjectMeta(name="real-name"))
+    values = with_in_flight_nodes([registered, half, other], [made], {}, frozenset())
+    assert registered not in values
     assert half not in values
     assert other in values
-    assert [one.metadata.name for one in values if isinstance(one, Node)] == ["real-name"]
-    devices = [d for one in values if isinstance(one, ResourceSlice) for d in one.spec.devices or ()]
+    assert [value.metadata.name for value in values if isinstance(value, Node)] == ["real-name"]
+    devices = [d for value in values if isinstance(value, ResourceSlice) for d in value.spec.devices or ()]
     assert len(devices) == 7
 
 
@@ -221,8 +221,8 @@ def test_assigned_pods_are_nominated_and_leaving_nodes_left_out() -> None:
     bound = Pod(metadata=ObjectMeta(name="b", namespace="ns", uid="2"), spec=PodSpec(node_name="goes"))
     goes = Node(metadata=ObjectMeta(name="goes"))
     found = with_in_flight_nodes([waiting, bound, goes], [], {"1": "comes", "2": "comes"}, frozenset({"goes"}))
-    assert [one.status.nominated_node_name for one in found if isinstance(one, Pod)] == ["comes", ""]
-    assert not [one for one in found if isinstance(one, Node)]
+    assert [value.status.nominated_node_name for value in found if isinstance(value, Pod)] == ["comes", ""]
+    assert not [value for value in found if isinstance(value, Node)]
 
 
 # --- faults ----------------------------------------------------------------------------------------------------------
@@ -250,10 +250,10 @@ def test_faults_are_parsed_by_type_and_zone(words: str, kind: str, amount: float
         ("no-capacity", "the instance type is missing"),
         ("=fail", "the instance type is missing"),
         ("*=burn", "unknown fault 'burn'"),
-        ("*=fail:200%", "takes a share"),
-        ("*=slow:soon", "takes seconds"),
-        ("*=stock:1.5", "takes a whole number"),
-        ("*=slow:nan", "takes seconds"),
+        ("*=fail:200%", "expected a share"),
+        ("*=slow:soon", "expected seconds"),
+        ("*=stock:1.5", "expected a whole number"),
+        ("*=slow:nan", "expected seconds"),
     ],
 )
 def test_an_invalid_fault_is_rejected_with_the_valid_ones(words: str, text: str) -> None:
@@ -263,9 +263,9 @@ def test_an_invalid_fault_is_rejected_with_the_valid_ones(words: str, text: str)
 
 
 def test_a_sidecar_differs_from_an_init_container() -> None:
-    def wish(**more: str) -> str:
+    def key_with(**more: str) -> str:
         first = {"name": "first", "resources": {"requests": {"cpu": "4"}}, **more}
         spec = {"initContainers": [first], "containers": [{"name": "main"}]}
         return requirements_key(CachedItem({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec}))
 
-    assert wish() != wish(restartPolicy="Always")
+    assert key_with() != key_with(restartPolicy="Always")

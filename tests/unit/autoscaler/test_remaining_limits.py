@@ -27,10 +27,10 @@ from tests.unit.autoscaler.world import TYPES, ClusterClient, World, one_pod_a_m
 from tests.unit.cluster import idle
 
 
-def play(chosen: AutoscalerOptions, story: Callable[[World], Awaitable[None]], speed: float = 60.0) -> None:
+def run_scenario(chosen: AutoscalerOptions, scenario: Callable[[World], Awaitable[None]], speed: float = 60.0) -> None:
     async def test() -> None:
         async with world(chosen, speed) as cluster:
-            await story(cluster)
+            await scenario(cluster)
 
     idle.run(test())
 
@@ -57,20 +57,20 @@ class Counting:
 def test_orders_for_a_pod_that_never_binds_are_bounded(faults: tuple[str, ...]) -> None:
     planner = Counting()
 
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         started = cluster.clock.seconds()
         cluster.pod("a")
         await cluster.after(240)
         assert 3 <= planner.planned <= PurchaseBackoff(40, 80).max_plans(cluster.clock.seconds() - started)
         assert any("did not help 3 times in a row" in text for text in cluster.event_texts("NotTriggerScaleUp"))
 
-    play(options(*faults, planner=planner, purchase_backoff=40, max_purchase_backoff=80), story, speed=100)
+    run_scenario(options(*faults, planner=planner, purchase_backoff=40, max_purchase_backoff=80), scenario, speed=100)
 
 
 def test_recreated_pods_do_not_reset_the_back_off() -> None:
     planner = Counting()
 
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         started = cluster.clock.seconds()
         for number in range(30):  # a CronJob, say
             cluster.pod(f"run-{number}")
@@ -78,13 +78,13 @@ def test_recreated_pods_do_not_reset_the_back_off() -> None:
             cluster.end(f"run-{number}")
         assert planner.planned <= PurchaseBackoff(60, 1800).max_plans(cluster.clock.seconds() - started)
 
-    play(options("*=fail", planner=planner), story, speed=100)
+    run_scenario(options("*=fail", planner=planner), scenario, speed=100)
 
 
 def test_a_bound_pod_resets_the_back_off_of_equivalent_pods() -> None:
     planner = Counting()
 
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         cluster.pod("a")
         cluster.pod("b")
         await cluster.until(lambda: cluster.event_texts("NotTriggerScaleUp"))
@@ -95,7 +95,7 @@ def test_a_bound_pod_resets_the_back_off_of_equivalent_pods() -> None:
         cluster.pod("c")
         await cluster.until(lambda: planner.planned > before)
 
-    play(options("*=fail", planner=planner, purchase_backoff=10_000), story)
+    run_scenario(options("*=fail", planner=planner, purchase_backoff=10_000), scenario)
 
 
 @given(st.integers(1, 600), st.integers(0, 3), st.floats(0, 7200), st.floats(0.1, 60))
@@ -174,7 +174,7 @@ def test_an_unreachable_api_server_duplicates_no_machine_and_loses_no_pod(
     assert "crashed" not in caplog.text
 
 
-def test_a_type_removed_from_the_catalogue_is_not_ordered_twice() -> None:
+def test_a_type_removed_from_the_catalog_is_not_ordered_twice() -> None:
     """Its machine is in flight; what it will provide is unknown, but not its pods."""
 
     async def test() -> None:
@@ -254,7 +254,7 @@ def once_only(values: Sequence[Object], limits: PlanLimits, keep_going: KeepGoin
 
 
 def test_a_machine_ordered_for_a_deleted_pod_serves_the_next() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         cluster.pod("a")
         await cluster.until(cluster.provider_machines)
         cluster.end("a")
@@ -263,7 +263,7 @@ def test_a_machine_ordered_for_a_deleted_pod_serves_the_next() -> None:
         await cluster.after(20)
         assert cluster.provider_machines() == [cluster.nominated("b")]
 
-    play(options(seconds=20), story)
+    run_scenario(options(seconds=20), scenario)
 
 
 def test_five_hundred_simultaneous_pods_are_one_plan_without_duplicate_orders() -> None:
@@ -272,22 +272,22 @@ def test_five_hundred_simultaneous_pods_are_one_plan_without_duplicate_orders() 
     def in_fives(values: Sequence[Object], limits: PlanLimits, keep_going: KeepGoing, /) -> ProvisioningPlan:
         """Ten pods a machine."""
         plan = planner(values, limits, keep_going)
-        seats = [seat for machine in plan.machines for seat in machine.seats]
+        placements = [placement for machine in plan.machines for placement in machine.placements]
         planner.planned -= len(plan.machines)
         machines = [
-            with_fields(machine, seats=tuple(seats[10 * number : 10 * number + 10]))
-            for number, machine in enumerate(plan.machines[: -(-len(seats) // 10)])
+            with_fields(machine, placements=tuple(placements[10 * number : 10 * number + 10]))
+            for number, machine in enumerate(plan.machines[: -(-len(placements) // 10)])
         ]
         planner.planned += len(machines)
         return with_fields(plan, machines=tuple(machines))
 
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         for number in range(500):
             cluster.client.put(*_pod(number))
         await cluster.until(lambda: all(cluster.nominated(f"p{number}") for number in range(500)), 20)
         assert planner.planned == len(cluster.machines()) == len(cluster.orders()) == 50
 
-    play(options(planner=in_fives), story, speed=20)
+    run_scenario(options(planner=in_fives), scenario, speed=20)
 
 
 def _pod(number: int) -> tuple[Resource, Tree]:

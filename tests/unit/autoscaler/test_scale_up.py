@@ -24,16 +24,16 @@ from tests.unit.autoscaler.world import (
 from tests.unit.cluster import idle
 
 
-def play(chosen: AutoscalerOptions, story: Callable[[World], Awaitable[None]], speed: float = 60.0) -> None:
+def run_scenario(chosen: AutoscalerOptions, scenario: Callable[[World], Awaitable[None]], speed: float = 60.0) -> None:
     async def test() -> None:
         async with world(chosen, speed) as cluster:
-            await story(cluster)
+            await scenario(cluster)
 
     idle.run(test())
 
 
 def test_a_pending_pod_gets_the_cheapest_machine_an_event_and_a_nomination() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         cluster.pod("a")
         await cluster.until(lambda: cluster.nominated("a"))
         node = cluster.nominated("a")
@@ -44,11 +44,11 @@ def test_a_pending_pod_gets_the_cheapest_machine_an_event_and_a_nomination() -> 
         ]
         await cluster.until(lambda: cluster.event_texts("MachineReady"))
 
-    play(options(), story)
+    run_scenario(options(), scenario)
 
 
 def test_the_report_lists_the_current_machines() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         cluster.pod("a")
         machine = "aws/g4dn.xlarge (on-demand, us-east-1a, 0.526 USD/h)"
         await cluster.until(lambda: f"{machine}: ordered at" in cluster.report())
@@ -60,13 +60,13 @@ def test_the_report_lists_the_current_machines() -> None:
         cluster.client.remove(NODES, "", node)
         await cluster.until(lambda: "machines now: none" in cluster.report())
 
-    play(options(), story)
+    run_scenario(options(), scenario)
 
 
 def test_simultaneous_pods_are_planned_together() -> None:
     plans: list[int] = []
 
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         for number in range(5):
             cluster.pod(f"p{number}")
             await cluster.after(0.3)
@@ -78,11 +78,11 @@ def test_simultaneous_pods_are_planned_together() -> None:
         plans.append(1)
         return one_pod_a_machine(values, limits, keep_going)
 
-    play(options(planner=counted), story)
+    run_scenario(options(planner=counted), scenario)
 
 
 def test_machines_in_flight_count_and_nothing_is_ordered_twice() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         cluster.pod("a")
         await cluster.until(lambda: len(cluster.orders()) == 1)
         cluster.pod("b")  # while the machine of the first is on its way
@@ -92,11 +92,11 @@ def test_machines_in_flight_count_and_nothing_is_ordered_twice() -> None:
         await cluster.after(30)
         assert len(cluster.provider_machines()) == 2
 
-    play(options(seconds=10), story)
+    run_scenario(options(seconds=10), scenario)
 
 
 def test_if_unavailable_the_next_cheapest_is_ordered_immediately() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         cluster.pod("a")
         await cluster.until(lambda: cluster.nominated("a"))
         assert list(cluster.machines().values()) == ["g5.xlarge"]
@@ -104,11 +104,11 @@ def test_if_unavailable_the_next_cheapest_is_ordered_immediately() -> None:
         await cluster.until(lambda: cluster.event_texts("FailedScaleUp"))
         assert any("out of stock" in text for text in cluster.event_texts("FailedScaleUp"))
 
-    play(options("aws/g4dn.*=no-capacity"), story)
+    run_scenario(options("aws/g4dn.*=no-capacity"), scenario)
 
 
 def test_an_unavailable_zone_does_not_affect_the_others() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         cluster.pod("a")
         await cluster.until(lambda: cluster.nominated("a"))
         (node,) = cluster.all(NODES)
@@ -116,26 +116,26 @@ def test_an_unavailable_zone_does_not_affect_the_others() -> None:
         assert labels["node.kubernetes.io/instance-type"] == "g4dn.xlarge"
         assert labels["topology.kubernetes.io/zone"] == "us-east-1b"
 
-    play(options("aws/g4dn.*:us-east-1a=no-capacity"), story)
+    run_scenario(options("aws/g4dn.*:us-east-1a=no-capacity"), scenario)
 
 
 def test_an_unavailable_offering_is_requested_again_only_after_its_back_off() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         cluster.pod("a")
         await cluster.until(lambda: cluster.event_texts("NotTriggerScaleUp"))
         assert cluster.event_texts("NotTriggerScaleUp") == [
-            "no machine is ordered: no type is to be had within the limits"
+            "no machine is ordered: no type is available within the limits"
         ]
         await cluster.until(lambda: cluster.event_count("FailedScaleUp") == 4)  # two types in two zones
         await cluster.after(20)
         assert cluster.event_count("FailedScaleUp") == 4
         await cluster.until(lambda: cluster.event_count("FailedScaleUp") > 4)
 
-    play(options("*=no-capacity", shortage_backoff=40), story, speed=40)
+    run_scenario(options("*=no-capacity", shortage_backoff=40), scenario, speed=40)
 
 
 def test_a_rejected_order_is_not_repeated() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         cluster.pod("a")
         await cluster.until(lambda: cluster.event_texts("NotTriggerScaleUp"))
         await cluster.until(lambda: cluster.event_count("FailedScaleUp") == 4)
@@ -143,21 +143,21 @@ def test_a_rejected_order_is_not_repeated() -> None:
         assert cluster.event_count("FailedScaleUp") == 4
         assert cluster.orders() == cluster.provider_machines() == []
 
-    play(options("*=refused"), story, speed=100)
+    run_scenario(options("*=refused"), scenario, speed=100)
 
 
 def test_a_machine_that_fails_to_start_is_replaced() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         cluster.pod("a")
         await cluster.until(lambda: cluster.nominated("a"))
         assert list(cluster.machines().values()) == ["g5.xlarge"]
         assert len(cluster.provider_machines()) == 1
 
-    play(options("aws/g4dn.*=fail"), story)
+    run_scenario(options("aws/g4dn.*=fail"), scenario)
 
 
 def test_a_machine_whose_node_does_not_register_in_time_is_released() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         cluster.pod("a")
         await cluster.until(cluster.provider_machines)
         (first,) = cluster.provider_machines()
@@ -167,11 +167,11 @@ def test_a_machine_whose_node_does_not_register_in_time_is_released() -> None:
         assert any("no node has registered after 60 s" in text for text in cluster.event_texts("FailedScaleUp"))
         assert list(cluster.machines().values()) == ["g5.xlarge"]
 
-    play(options("aws/g4dn.*=lost", registration=60), story, speed=60)
+    run_scenario(options("aws/g4dn.*=lost", registration=60), scenario, speed=60)
 
 
 def test_a_node_without_its_devices_is_not_ready() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         cluster.pod("a")
         await cluster.until(lambda: "g5.xlarge" in cluster.machines().values())
         await cluster.until(lambda: cluster.event_texts("MachineReady"))
@@ -180,11 +180,11 @@ def test_a_node_without_its_devices_is_not_ready() -> None:
         )
         assert len(cluster.all(SLICES)) >= 1
 
-    play(options("aws/g4dn.*=bare", registration=60), story, speed=60)
+    run_scenario(options("aws/g4dn.*=bare", registration=60), scenario, speed=60)
 
 
 def test_unserved_pods_get_one_event_with_the_reason() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         cluster.pod("a")
         cluster.pod("b")
         await cluster.until(lambda: cluster.event_texts("NotTriggerScaleUp"))
@@ -193,11 +193,11 @@ def test_unserved_pods_get_one_event_with_the_reason() -> None:
         assert len(cluster.event_texts("NotTriggerScaleUp")) == 1
         assert len(cluster.provider_machines()) == 1
 
-    play(options(limits=PlanLimits(max_machines=1)), story)
+    run_scenario(options(limits=PlanLimits(max_machines=1)), scenario)
 
 
 def test_gated_finished_deleted_and_daemon_pods_get_no_machine() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         owner = {"kind": "DaemonSet", "name": "d", "uid": "u", "controller": True, "apiVersion": "apps/v1"}
         cluster.pod("gated", spec={"schedulingGates": [{"name": "wait"}]})
         cluster.pod("daemon", ownerReferences=[owner])
@@ -207,11 +207,11 @@ def test_gated_finished_deleted_and_daemon_pods_get_no_machine() -> None:
         await cluster.after(10)
         assert len(cluster.provider_machines()) == 1
 
-    play(options(), story)
+    run_scenario(options(), scenario)
 
 
 def test_a_dry_run_proposes_and_orders_nothing() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         cluster.pod("a")
         await cluster.until(lambda: cluster.event_texts("ProposedScaleUp"))
         await cluster.until(lambda: "dry run" in cluster.report())
@@ -221,7 +221,7 @@ def test_a_dry_run_proposes_and_orders_nothing() -> None:
         assert not cluster.machines()
         assert len(cluster.event_texts("ProposedScaleUp")) == 1
 
-    play(options(dry_run=True), story)
+    run_scenario(options(dry_run=True), scenario)
 
 
 def test_a_failed_plan_is_retried_and_orders_are_still_reconciled(caplog: pytest.LogCaptureFixture) -> None:
@@ -232,7 +232,7 @@ def test_a_failed_plan_is_retried_and_orders_are_still_reconciled(caplog: pytest
             raise ZeroDivisionError
         return one_pod_a_machine(values, limits, keep_going)
 
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         cluster.pod("a")
         await cluster.until(cluster.provider_machines)
         cluster.pod("b")
@@ -240,7 +240,7 @@ def test_a_failed_plan_is_retried_and_orders_are_still_reconciled(caplog: pytest
         await cluster.until(lambda: cluster.nominated("b"))
         assert fails == []
 
-    play(options(planner=planner, seconds=5), story)
+    run_scenario(options(planner=planner, seconds=5), scenario)
     assert "crashed" not in caplog.text
 
 

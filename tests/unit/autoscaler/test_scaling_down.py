@@ -15,11 +15,11 @@ from tests.unit.cluster import idle
 _SET = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "set", "controller": True}
 
 
-def play(chosen: AutoscalerOptions, story: Callable[[World], Awaitable[None]], speed: float = 60.0) -> None:
+def run_scenario(chosen: AutoscalerOptions, scenario: Callable[[World], Awaitable[None]], speed: float = 60.0) -> None:
     async def test() -> None:
         async with world(chosen, speed) as cluster:
             cluster.client.put(REPLICA_SETS, {"metadata": {"name": "web", "namespace": "ns", "uid": "set"}})
-            await story(cluster)
+            await scenario(cluster)
 
     idle.run(test())
 
@@ -44,7 +44,7 @@ def node(cluster: World, name: str) -> Tree:
 
 
 def test_the_machine_of_a_deleted_pod_is_released() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         placed = await running(cluster, "a", "b")
         cluster.end("a")
         await cluster.until(lambda: placed["a"] not in cluster.machines())
@@ -54,22 +54,22 @@ def test_the_machine_of_a_deleted_pod_is_released() -> None:
         assert cluster.client.evicted == []
         assert any("it is idle" in text for text in cluster.event_texts("ScaleDown"))
 
-    play(scaled(), story)
+    run_scenario(scaled(), scenario)
 
 
 def test_a_machine_is_kept_until_consolidate_after() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         placed = await running(cluster, "a")
         cluster.end("a")
         await cluster.after(12)
         assert list(cluster.machines()) == [placed["a"]]
         assert not node(cluster, placed["a"])["spec"].get("unschedulable")
 
-    play(scaled(), story)
+    run_scenario(scaled(), scenario)
 
 
 def test_a_node_with_a_do_not_disrupt_annotation_is_kept() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         placed = await running(cluster, "a")
         known = node(cluster, placed["a"])
         message = {**known["metadata"]["annotations"], "karpenter.sh/do-not-disrupt": "true"}
@@ -78,11 +78,11 @@ def test_a_node_with_a_do_not_disrupt_annotation_is_kept() -> None:
         await cluster.after(90)
         assert list(cluster.machines()) == [placed["a"]]
 
-    play(scaled(), story)
+    run_scenario(scaled(), scenario)
 
 
 def test_a_node_cordoned_by_another_client_is_kept() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         placed = await running(cluster, "a")
         known = node(cluster, placed["a"])
         cluster.client.put(NODES, {**known, "spec": {**known["spec"], "unschedulable": True}})
@@ -91,31 +91,31 @@ def test_a_node_cordoned_by_another_client_is_kept() -> None:
         assert list(cluster.machines()) == [placed["a"]]
         assert LEAVING not in node(cluster, placed["a"])["metadata"]["annotations"]
 
-    play(scaled(), story)
+    run_scenario(scaled(), scenario)
 
 
 def test_only_machines_of_the_autoscaler_are_removed() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         status = {"allocatable": {"cpu": "8", "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]}
         cluster.client.put(NODES, {"metadata": {"name": "theirs", "labels": {
             "node.kubernetes.io/instance-type": "m5.large"}}, "spec": {}, "status": status})  # fmt: skip
         await cluster.after(90)
         assert list(cluster.machines()) == ["theirs"]
 
-    play(scaled(), story)
+    run_scenario(scaled(), scenario)
 
 
 def test_the_budget_limits_concurrent_disruptions() -> None:
     most = 0
 
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         nonlocal most
         placed = await running(cluster, "a", "b", "c", "d")
         for name in placed:
             cluster.end(name)
 
         def cordoned() -> int:
-            return sum(LEAVING in one["metadata"].get("annotations", {}) for one in cluster.all(NODES))
+            return sum(LEAVING in node["metadata"].get("annotations", {}) for node in cluster.all(NODES))
 
         def gone() -> bool:
             nonlocal most
@@ -125,21 +125,21 @@ def test_the_budget_limits_concurrent_disruptions() -> None:
         await cluster.until(gone)
         assert most == 1
 
-    play(options(consolidation="empty", consolidate_after=20, budget="1"), story)
+    run_scenario(options(consolidation="empty", consolidate_after=20, budget="1"), scenario)
 
 
 def test_pods_are_consolidated_onto_one_machine() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         placed = await running(cluster, "a", "b")
         await cluster.until(lambda: len(cluster.machines()) == 1)
         (gone,) = set(placed.values()) - set(cluster.machines())
         assert [placed[name] for name in cluster.client.evicted] == [gone]
 
-    play(scaled("cheaper"), story)
+    run_scenario(scaled("cheaper"), scenario)
 
 
 def test_pods_with_an_exhausted_disruption_budget_are_not_moved() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         spec = {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 0}
         status = {"disruptionsAllowed": 0, "observedGeneration": 1}
         meta = {"name": "web", "namespace": "ns", "generation": 1}
@@ -149,11 +149,11 @@ def test_pods_with_an_exhausted_disruption_budget_are_not_moved() -> None:
         assert len(cluster.machines()) == 2
         assert cluster.client.evicted == []
 
-    play(scaled("cheaper"), story)
+    run_scenario(scaled("cheaper"), scenario)
 
 
 def test_a_rejected_eviction_is_retried_while_the_machine_is_kept() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         cluster.client.refuse_eviction = {"a", "b"}
         await running(cluster, "a", "b")
         await cluster.until(lambda: any(LEAVING in n["metadata"]["annotations"] for n in cluster.all(NODES)))
@@ -162,11 +162,11 @@ def test_a_rejected_eviction_is_retried_while_the_machine_is_kept() -> None:
         cluster.client.refuse_eviction.clear()
         await cluster.until(lambda: len(cluster.machines()) == 1)
 
-    play(scaled("cheaper"), story)
+    run_scenario(scaled("cheaper"), scenario)
 
 
 def test_a_pod_without_a_controller_is_not_moved() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         for name in ("a", "b"):
             cluster.pod(name)
         await cluster.until(lambda: len(cluster.event_texts("MachineReady")) == 2)
@@ -176,11 +176,11 @@ def test_a_pod_without_a_controller_is_not_moved() -> None:
         assert len(cluster.machines()) == 2
         assert cluster.client.evicted == []
 
-    play(scaled("cheaper"), story)
+    run_scenario(scaled("cheaper"), scenario)
 
 
 def test_a_new_pod_on_a_cordoned_node_aborts_the_disruption() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         placed = await running(cluster, "a")
         cluster.end("a")
         await cluster.until(lambda: LEAVING in node(cluster, placed["a"])["metadata"]["annotations"])
@@ -191,7 +191,7 @@ def test_a_new_pod_on_a_cordoned_node_aborts_the_disruption() -> None:
         assert not node(cluster, placed["a"])["spec"].get("unschedulable")
         assert list(cluster.machines()) == [placed["a"]]
 
-    play(scaled(), story, speed=20)
+    run_scenario(scaled(), scenario, speed=20)
 
 
 def test_cordons_of_an_earlier_process_are_removed() -> None:

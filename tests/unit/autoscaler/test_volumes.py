@@ -14,11 +14,11 @@ ZONE = "topology.kubernetes.io/zone"
 _SET = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "set", "controller": True}
 
 
-def play(chosen: AutoscalerOptions, story: Callable[[World], Awaitable[None]], speed: float = 60.0) -> None:
+def run_scenario(chosen: AutoscalerOptions, scenario: Callable[[World], Awaitable[None]], speed: float = 60.0) -> None:
     async def test() -> None:
         async with world(chosen, speed) as cluster:
             cluster.client.put(REPLICA_SETS, {"metadata": {"name": "web", "namespace": "ns", "uid": "set"}})
-            await story(cluster)
+            await scenario(cluster)
 
     idle.run(test())
 
@@ -42,7 +42,7 @@ def using(name: str) -> Tree:
 def test_a_machine_is_ordered_in_the_zone_of_the_volume() -> None:
     zone = TYPES[0].zones[-1]
 
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         volume(cluster, "data", zone)
         cluster.pod("a", spec=using("data"))
         await cluster.until(lambda: cluster.nominated("a"))
@@ -50,11 +50,11 @@ def test_a_machine_is_ordered_in_the_zone_of_the_volume() -> None:
         assert node["metadata"]["labels"][ZONE] == zone
 
     assert zone != TYPES[0].zones[0]
-    play(options()._replace(planner=None), story)
+    run_scenario(options()._replace(planner=None), scenario)
 
 
 def test_nothing_is_ordered_for_a_pod_without_its_volume_claim() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         cluster.pod("a", spec=using("data"))
         cluster.pod("b")
         await cluster.until(lambda: cluster.event_texts("NotTriggerScaleUp"))
@@ -63,14 +63,14 @@ def test_nothing_is_ordered_for_a_pod_without_its_volume_claim() -> None:
         await cluster.until(lambda: cluster.nominated("b"))
         assert len(cluster.provider_machines()) == 1
         volume(cluster, "data", TYPES[0].zones[0])
-        room = f"no machine is ordered: node {cluster.nominated('b')} already has room for it"
+        room = f"no machine is ordered: node {cluster.nominated('b')} already has capacity for it"
         await cluster.until(lambda: room in cluster.event_texts("NotTriggerScaleUp"))
 
-    play(options()._replace(planner=None), story)
+    run_scenario(options()._replace(planner=None), scenario)
 
 
 def test_pods_with_volumes_move_only_within_their_zone() -> None:
-    async def story(cluster: World) -> None:
+    async def scenario(cluster: World) -> None:
         for name in "abc":
             volume(cluster, name, TYPES[0].zones[0] if name != "c" else "elsewhere")
             cluster.pod(name, ownerReferences=[_SET], labels={"app": "web"}, spec=using(name))
@@ -82,4 +82,4 @@ def test_pods_with_volumes_move_only_within_their_zone() -> None:
         assert sorted(cluster.client.evicted) == ["a", "b"]
 
     chosen = options(consolidation="cheaper", consolidate_after=20, budget="100%")
-    play(chosen, story)
+    run_scenario(chosen, scenario)

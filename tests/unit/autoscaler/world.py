@@ -31,15 +31,17 @@ from allotment.model.trees import Tree, to_tree
 from allotment.packing.problem import KeepGoing
 from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.report import PlannedMachine, PodPlacement, ProvisioningPlan, UnservedPod
+from tests.polling import until
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient, refusal
-from tests.waiting import until
 
 NAMESPACE = "ns"
 FEATURES = Features(kube="1.36")
 SMALL, BIG = "aws/g4dn.xlarge", "aws/g5.xlarge"
 #: The cheapest first.
-TYPES: tuple[InstanceType, ...] = tuple(one for key in (SMALL, BIG) for one in catalog() if one.key == key)
+TYPES: tuple[InstanceType, ...] = tuple(
+    instance for key in (SMALL, BIG) for instance in catalog() if instance.key == key
+)
 
 
 class ClusterClient(MemoryClient):
@@ -128,7 +130,7 @@ class World:
         return [tree for (kind, _, _), tree in sorted(self.client.objects.items(), key=str) if kind == resource]
 
     def pod(self, name: str, **more: Any) -> Tree:
-        """Create a pod that the scheduler found no node for."""
+        """Create an unschedulable pod."""
         return self.client.put(PODS, waiting_pod(name, **more))
 
     def get(self, name: str) -> Tree:
@@ -151,8 +153,8 @@ class World:
     def machines(self) -> dict[str, str]:
         """Return the types of the existing nodes, by name."""
         return {
-            one["metadata"]["name"]: one["metadata"]["labels"]["node.kubernetes.io/instance-type"]
-            for one in self.all(NODES)
+            node["metadata"]["name"]: node["metadata"]["labels"]["node.kubernetes.io/instance-type"]
+            for node in self.all(NODES)
         }
 
     def orders(self) -> list[str]:
@@ -165,12 +167,14 @@ class World:
 
     def _maps(self, label: str) -> list[str]:
         maps = self.all(CONFIG_MAPS)
-        found = [one["metadata"]["name"] for one in maps if label in one["metadata"].get("labels", {})]
+        found = [
+            config_map["metadata"]["name"] for config_map in maps if label in config_map["metadata"].get("labels", {})
+        ]
         return [name.partition("-")[2] for name in found]
 
     def report(self) -> str:
         """Return the summary of the last plan's report."""
-        maps = {one["metadata"]["name"]: one for one in self.all(CONFIG_MAPS)}
+        maps = {config_map["metadata"]["name"]: config_map for config_map in self.all(CONFIG_MAPS)}
         return str(maps.get("allotment-autoscaler-report", {}).get("data", {}).get("summary", ""))
 
     def is_open(self, node: str) -> bool:
@@ -187,7 +191,7 @@ class World:
         return sum(tree.get("series", {}).get("count", 1) for tree in events)
 
     async def until(self, true: Callable[[], object], seconds: float = 8.0) -> None:
-        await until(true, self.client.standing, seconds)
+        await until(true, self.client.summary, seconds)
 
     async def after(self, seconds: float) -> None:
         """Wait this many seconds of the cluster's clock."""
@@ -195,7 +199,7 @@ class World:
 
 
 def waiting_pod(name: str, **more: Any) -> Tree:
-    """A pod that the scheduler found no node for; ``spec`` and metadata fields in ``more``."""
+    """An unschedulable pod; ``spec`` and metadata fields in ``more``."""
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/0 nodes"}
     spec = {"containers": [{"name": "c", "image": "i"}], **more.pop("spec", {})}
     status = {"phase": "Pending", "conditions": [condition]}
@@ -212,22 +216,24 @@ def options(*faults: str, seconds: float = 2.0, planner: Planner | None = None, 
 @asynccontextmanager
 async def world(
     chosen: AutoscalerOptions, speed: float = 20.0, client: ClusterClient | None = None, clock: Clock | None = None,
-    stands: str = "",
+    identity: str = "",
 ) -> AsyncIterator[World]:  # fmt: skip
     """Run an autoscaler in a cluster, with a kubelet and a driver that make new nodes ready.
 
-    ``stands``: its identity for the Lease; it runs while it is the leader.
+    ``identity``: of the leader election; the autoscaler runs while it is the leader.
     """
-    there = client or ClusterClient()
-    context = context_of(there, clock or IdleClock(speed))
-    election = LeaderElection(there, NAME, stands, clock=context.clock, random=context.random, namespace=NAMESPACE)
+    cluster_client = client or ClusterClient()
+    context = context_of(cluster_client, clock or IdleClock(speed))
+    election = LeaderElection(
+        cluster_client, NAME, identity, clock=context.clock, random=context.random, namespace=NAMESPACE
+    )
 
     async def scaling(context: ProgramContext) -> None:
-        await (election.run(lambda: autoscaler(chosen)(context)) if stands else autoscaler(chosen)(context))
+        await (election.run(lambda: autoscaler(chosen)(context)) if identity else autoscaler(chosen)(context))
 
     task = asyncio.create_task(run({"autoscaler": scaling, "nodes": nodes_get_ready}, context))
     try:
-        yield World(there, context.clock)
+        yield World(cluster_client, context.clock)
     finally:
         task.cancel()
         await asyncio.wait([task])
@@ -259,9 +265,9 @@ async def nodes_get_ready(context: ProgramContext) -> None:
             if "allotment.dev/hardware" not in annotations:
                 continue
             label = item.labels["node.kubernetes.io/instance-type"]
-            instance = next(one for one in TYPES if one.name == label)
-            for one in template_of(instance, "", item.name).slices:
-                await client.create(SLICES, to_tree(one, SLICES.api_version, SLICES.kind))
+            instance = next(type_ for type_ in TYPES if type_.name == label)
+            for slice_ in template_of(instance, "", item.name).slices:
+                await client.create(SLICES, to_tree(slice_, SLICES.api_version, SLICES.kind))
         await context.clock.sleep(0.5)
 
 
@@ -282,7 +288,7 @@ def one_pod_a_machine(values: Sequence[Object], limits: PlanLimits, keep_going: 
         free = (
             own_node
             if own_node in nodes
-            else next((one for one in nodes if one not in taken and one not in nominated_nodes), "")
+            else next((node for node in nodes if node not in taken and node not in nominated_nodes), "")
         )
         if free:
             taken.add(free)
@@ -291,7 +297,7 @@ def one_pod_a_machine(values: Sequence[Object], limits: PlanLimits, keep_going: 
         offering = _cheapest(limits)
         if offering is None or len(machines) >= most:
             code = "limits"
-            unserved.append(UnservedPod(pod=key, owner="", code=code, text="no type is to be had within the limits"))
+            unserved.append(UnservedPod(pod=key, owner="", code=code, text="no type is available within the limits"))
             continue
         instance, zone = offering
         name = f"new-{len(machines) + 1}"
@@ -300,7 +306,7 @@ def one_pod_a_machine(values: Sequence[Object], limits: PlanLimits, keep_going: 
         machines.append(
             PlannedMachine(
                 node=name, instance=instance.key, form=instance.hardware, zone=zone, capacity_type="on-demand",
-                usd_per_hour=price, seats=(PodPlacement(pod=key, node=name),), drivers=("gpu.nvidia.com",),
+                usd_per_hour=price, placements=(PodPlacement(pod=key, node=name),), drivers=("gpu.nvidia.com",),
             )
         )  # fmt: skip
     total = sum((machine.usd_per_hour for machine in machines), Decimal(0))

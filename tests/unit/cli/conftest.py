@@ -1,4 +1,4 @@
-"""The command as a user runs it, in this process."""
+"""Fixtures that run the command in this process, as a user would."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pytest
 import allotment
 from allotment.cli.main import main
 from allotment.cli.plan import progress
-from tests.waiting import wait_until
+from tests.polling import wait_until
 
 
 class Ran(NamedTuple):
-    """Exit code and what was written."""
+    """An exit code and the output."""
 
     code: int
     out: str
@@ -54,14 +54,14 @@ def allot(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, t
 
 @pytest.fixture(scope="session")
 def lab() -> Iterator[allotment.Lab]:
-    """A lab with one node of four T4, in this process; every test has a namespace of its own in it."""
+    """A lab with one node of four T4, in this process; each test has its own namespace."""
     with allotment.Lab(fleet="t4-4x-pcie", speed=50) as lab:
         yield lab
 
 
 @pytest.fixture
 def namespace(lab: allotment.Lab, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A namespace with the name of the test, emptied at its end."""
+    """A namespace with the name of the test; its objects are deleted afterwards."""
     name = request.node.name.removeprefix("test_").partition("[")[0].replace("_", "-")[:50].strip("-")
     lab.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     yield name
@@ -76,11 +76,11 @@ def namespace(lab: allotment.Lab, request: pytest.FixtureRequest) -> Iterator[st
 
 @pytest.fixture
 def live(allot: Allot, lab: allotment.Lab, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Allot:
-    """``allot`` with the lab as the current context; ``-n`` is that of the test unless the words name another."""
+    """``allot`` with the lab as the current context, in the namespace of the test unless the arguments name another."""
     monkeypatch.setenv("KUBECONFIG", str(lab.kubeconfig))
 
     def run(*words: str, stdin: str | bytes = "") -> Ran:
-        said = {"-n", "-A", "--namespace"} & set(words)
-        return allot(*words, *(() if said else ("-n", namespace)), stdin=stdin)
+        named = {"-n", "-A", "--namespace"} & set(words)
+        return allot(*words, *(() if named else ("-n", namespace)), stdin=stdin)
 
     return run

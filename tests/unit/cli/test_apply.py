@@ -39,11 +39,15 @@ spec: {cars: 3}
 
 
 def test_an_object_is_created_configured_or_left_unchanged(live: Allot) -> None:
-    said = [live("apply", "-f", "-", stdin=SETTINGS % colour).out for colour in ("blue", "blue", "red")]
-    assert said == ["configmap/settings created\n", "configmap/settings unchanged\n", "configmap/settings configured\n"]
+    outputs = [live("apply", "-f", "-", stdin=SETTINGS % colour).out for colour in ("blue", "blue", "red")]
+    assert outputs == [
+        "configmap/settings created\n",
+        "configmap/settings unchanged\n",
+        "configmap/settings configured\n",
+    ]
 
 
-def test_a_dry_run_keeps_nothing(live: Allot, lab: allotment.Lab, namespace: str) -> None:
+def test_a_dry_run_stores_nothing(live: Allot, lab: allotment.Lab, namespace: str) -> None:
     ran = live("apply", "--dry-run=server", "-f", "-", stdin=SETTINGS % "blue")
     assert ran.out == "configmap/settings created (server dry run)\n"
     live("apply", "-f", "-", stdin=SETTINGS % "blue")
@@ -54,7 +58,7 @@ def test_a_dry_run_keeps_nothing(live: Allot, lab: allotment.Lab, namespace: str
     assert lab.client.get(CONFIG_MAPS, "settings", namespace)["data"] == {"colour": "blue"}
 
 
-def test_fields_of_others_are_taken_over_only_by_force(live: Allot, lab: allotment.Lab, namespace: str) -> None:
+def test_fields_of_other_managers_require_force_conflicts(live: Allot, lab: allotment.Lab, namespace: str) -> None:
     tree = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"colour": "green"}}
     lab.client.create(CONFIG_MAPS, {**tree, "metadata": {"name": "settings", "namespace": namespace}}, namespace)
     lab.client.patch(CONFIG_MAPS, "settings", {"data": {"colour": "black"}}, namespace)
@@ -112,11 +116,11 @@ def test_name_can_be_generated(live: Allot) -> None:
     assert "resource name may not be empty" in nameless.err
 
 
-def test_a_namespace_in_the_file_and_another_in_the_command_are_a_mistake(live: Allot) -> None:
+def test_different_namespaces_in_file_and_command_are_an_error(live: Allot, namespace: str) -> None:
     inside = (SETTINGS % "blue").replace("name: settings", "name: settings, namespace: other")
     ran = live("apply", "-f", "-", stdin=inside)
     assert ran.code == 1
-    assert 'the namespace from the provided object "other" does not match the namespace "a-namespace' in ran.err
+    assert f'the namespace from the provided object "other" does not match the namespace "{namespace}"' in ran.err
 
 
 def test_objects_are_deleted_by_file_by_name_and_by_label(live: Allot, namespace: str) -> None:
@@ -134,7 +138,7 @@ def test_objects_are_deleted_by_file_by_name_and_by_label(live: Allot, namespace
     assert live("delete", "--ignore-not-found", "-f", "-", stdin=text).code == 0
 
 
-def test_delete_waits_until_the_object_has_gone(live: Allot, lab: allotment.Lab, namespace: str) -> None:
+def test_delete_waits_until_the_object_is_gone(live: Allot, lab: allotment.Lab, namespace: str) -> None:
     kept = (SETTINGS % "blue").replace("name: settings", "name: settings, finalizers: [example.com/kept]")
     live("apply", "-f", "-", stdin=kept)
     assert live("delete", "cm", "settings", "--wait=false").code == 0

@@ -1,4 +1,4 @@
-"""``allot autoscale``, and the words of ``allot up`` that have it run in a lab."""
+"""``allot autoscale``, and the options of ``allot up`` that run it in a lab."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def test_options_are_those_of_the_command_line() -> None:
 def test_only_the_leader_runs() -> None:
     words = ["autoscale", "--provider", "karpenter", "--namespace", "machines"]
     assert settings_of(_parsed(words)).leading is None
-    one, other = (settings_of(_parsed([*words, "--leader-elect"])).leading for _ in range(2))
-    assert one is not None
-    assert other is not None
-    assert (one.namespace, one.terms) == ("machines", DEFAULT_TIMINGS)
-    assert one.identity != other.identity
+    first, second = (settings_of(_parsed([*words, "--leader-elect"])).leading for _ in range(2))
+    assert first is not None
+    assert second is not None
+    assert (first.namespace, first.terms) == ("machines", DEFAULT_TIMINGS)
+    assert first.identity != second.identity
 
 
 @pytest.mark.parametrize(
@@ -86,15 +86,15 @@ def test_faults_can_be_in_one_option_or_several() -> None:
         faults_of([["aws/g5.xlrage=refused"]], catalog())
 
 
-def test_times_are_written_as_gos() -> None:
+def test_durations_have_gos_syntax() -> None:
     assert (duration("--batch-idle-duration", "1m30s"), duration("--batch-idle-duration", "2")) == (90.0, 2.0)
 
 
-def test_a_lab_with_an_autoscaler_has_no_machines_to_begin_with() -> None:
+def test_a_lab_with_an_autoscaler_starts_without_machines() -> None:
     settings = _settings(_parsed(["up", "--ephemeral", "--autoscale", "--catalog", "aws", "--cloud-fault", "*=slow:9"]))
     assert settings.fleet == ()
     assert settings.autoscale is not None
-    assert {one.provider for one in settings.autoscale.types} == {"aws"}
+    assert {instance.provider for instance in settings.autoscale.types} == {"aws"}
     assert settings.autoscale.faults[0].amount == 9
     assert settings.autoscale.vendors == ("nvidia",)
     assert _settings(_parsed(["up", "--ephemeral"])).autoscale is None

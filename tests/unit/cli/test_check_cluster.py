@@ -1,4 +1,4 @@
-"""``allot check`` with devices: hardware, a snapshot, a cluster that runs. The rules are the real ones."""
+"""``allot check`` with devices: hardware, a snapshot, a running cluster. The rules are the real ones."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_without_simulation_no_fit_is_reported(allot: Allot) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_snapshot_is_a_cluster(allot: Allot) -> None:
+def test_a_snapshot_can_replace_a_cluster(allot: Allot) -> None:
     Path("cluster.yaml").write_text(allot("fleet", "slices", "t4-4x-pcie", "--all").out)
     assert allot("check", "small.yaml", "--cluster", "cluster.yaml").out == (
         "The object in 1 file is fine, and fits on the cluster of cluster.yaml.\n"
@@ -71,7 +71,7 @@ def test_a_snapshot_is_a_cluster(allot: Allot) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_the_fleet_of_the_configuration_holds_unless_another_is_given(allot: Allot) -> None:
+def test_the_configured_fleet_is_the_default(allot: Allot) -> None:
     Path("allotment.toml").write_text('[check]\nfleet = "t4-4x-pcie"\n')
     assert allot("check", "large.yaml").code == 1
     assert allot("check", "large.yaml", "--fleet", "dgx-a100-40gb").code == 0

@@ -1,4 +1,4 @@
-"""The parent process may have closed what it would write to, as service managers do."""
+"""The parent process may have closed the standard streams, as service managers do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slices that contradict each other: an error in files to be applied, an answer in what a cluster has."""
+"""Slices that contradict each other are an error in files to apply, and are explained in a cluster."""
 
 from __future__ import annotations
 
@@ -89,11 +89,11 @@ def test_conflict_is_an_error_in_files_and_explained_in_a_cluster(
     monkeypatch.chdir(tmp_path)
     Path("file.yaml").write_text(text)
     Path("claim.yaml").write_text(CLAIM)
-    told = allot("explain", "-f", "file.yaml", "claim.yaml")
-    assert told.code == 2
+    ran = allot("explain", "-f", "file.yaml", "claim.yaml")
+    assert ran.code == 2
     for words in wanted:
-        assert words in told.err
-    assert "Found 1 error.\n" in told.err
+        assert words in ran.err
+    assert "Found 1 error.\n" in ran.err
     observed = allot("explain", "--cluster", "file.yaml", "-f", "claim.yaml")
     assert observed.code == (1 if answer else 0)
     assert answer in observed.out

@@ -1,4 +1,4 @@
-"""The screen of ``doctor``: the verdict first, the worst next, and the same of a cluster and of its snapshot."""
+"""The output of ``doctor``: the verdict first, findings by severity, and the same for a cluster and its snapshot."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def test_healthy_cluster_is_one_line(allot: Allot, tmp_path: Path) -> None:
     assert rest.startswith("\nNot checked: ")
 
 
-def test_errors_are_the_exit_code_and_warnings_are_not(allot: Allot, tmp_path: Path) -> None:
+def test_only_errors_set_the_exit_code(allot: Allot, tmp_path: Path) -> None:
     assert allot("doctor", "--cluster", sick(tmp_path, "D305")).code == 0
     assert allot("doctor", "--cluster", sick(tmp_path, "D501")).code == 1
 
 
-def test_every_line_but_a_command_fits_a_screen_and_no_command_is_broken(allot: Allot, tmp_path: Path) -> None:
+def test_lines_fit_80_columns_and_commands_are_not_wrapped(allot: Allot, tmp_path: Path) -> None:
     # Some of them take away what others break.
     every = [defect.code for defect in DEFECTS if defect.code not in ("D201", "D302", "D304", "D401")]
     ran = allot("doctor", "--cluster", sick(tmp_path, *every))
@@ -60,7 +60,7 @@ def test_every_line_but_a_command_fits_a_screen_and_no_command_is_broken(allot: 
     assert severities == sorted(severities, key=("error", "warning", "note").index)
 
 
-def test_only_some_checks(allot: Allot, tmp_path: Path) -> None:
+def test_checks_can_be_selected(allot: Allot, tmp_path: Path) -> None:
     file = sick(tmp_path, "D501", "D305", "D602")
     ran = allot("doctor", "--cluster", file, "--select", "d5,D305", "-o", "json")
     assert {finding["code"] for finding in json.loads(ran.out)["findings"]} == {"D501", "D305"}
@@ -69,7 +69,7 @@ def test_only_some_checks(allot: Allot, tmp_path: Path) -> None:
     assert ran.err.startswith("allot: error: --select: unknown check 'D999'")
 
 
-def test_wide_names_everything_and_says_why(allot: Allot, tmp_path: Path) -> None:
+def test_wide_lists_all_objects_with_reasons(allot: Allot, tmp_path: Path) -> None:
     file = sick(tmp_path, "D602")
     assert "ml/big-6" not in allot("doctor", "--cluster", file).out
     wide = " ".join(allot("doctor", "--cluster", file, "-o", "wide").out.split())
@@ -77,7 +77,7 @@ def test_wide_names_everything_and_says_why(allot: Allot, tmp_path: Path) -> Non
     assert "why: The cause is determined as by `allot explain`" in wide
 
 
-def test_json_for_programs(allot: Allot, tmp_path: Path) -> None:
+def test_json_output(allot: Allot, tmp_path: Path) -> None:
     data = json.loads(allot("doctor", "--cluster", sick(tmp_path, "D501"), "-o", "json").out)
     assert data["counts"] == {"error": 1, "warning": 0, "note": 0}
     (finding,) = data["findings"]
@@ -97,7 +97,7 @@ def test_the_checks_are_listed(allot: Allot) -> None:
     [
         (["--cluster", "none.yaml"], "none.yaml"),
         (["--cluster", "-"], "no Kubernetes objects in -"),
-        (["--cluster", "a.yaml", "--context", "b"], "give only one of them"),
+        (["--cluster", "a.yaml", "--context", "b"], "use only one of them"),
         (["-f", "a.yaml"], "use --cluster FILE"),
         (["-n", "ml"], "devices are shared by all namespaces"),
     ],
@@ -108,7 +108,16 @@ def test_mistakes_have_hints(allot: Allot, words: list[str], expected: str) -> N
     assert expected in ran.err
 
 
-def test_an_object_that_makes_no_sense_costs_only_itself(allot: Allot, tmp_path: Path) -> None:
+def test_an_object_defined_twice_is_rejected(allot: Allot, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(TYPO)
+    (tmp_path / "b.yaml").write_text(TYPO)
+    ran = allot("doctor", "--cluster", str(tmp_path))
+    assert ran.code == 2
+    assert f"{tmp_path}/b.yaml:3:18: given-twice: Pod typo is defined twice" in ran.err
+    assert f"first defined at {tmp_path}/a.yaml:3:18" in ran.err
+
+
+def test_an_invalid_object_does_not_affect_others(allot: Allot, tmp_path: Path) -> None:
     cluster = Cluster()
     cluster["Pod", "web"]["spec"]["containers"] = "none"
     file = tmp_path / "odd.yaml"

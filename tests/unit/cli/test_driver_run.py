@@ -1,4 +1,4 @@
-"""``allot driver run`` where it cannot: one line that says why, whatever it came wrapped in."""
+"""If ``allot driver run`` cannot start, it prints one line with the reason, even for nested exceptions."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def test_runtimes_get_host_paths(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--simulate", "a=8xa100-40gb"], "expected [GPUSx]HARDWARE[/MODE], for this node"),
         (["--simulate", "t4,t4"], "expected [GPUSx]HARDWARE[/MODE], for this node"),
         (["--simulate", "8xa100-41gb"], "--simulate: unknown hardware 'a100-41gb'"),
-        (["--simulate", "2xt4/dynamic-mig"], "--simulate: Tesla T4 has no MIG"),
-        (["--simulate", "2xt4/full", "--mode", "shared"], "give the mode only once\n  --simulate 2xt4/shared"),
+        (["--simulate", "2xt4/dynamic-mig"], "--simulate: Tesla T4 does not support MIG"),
+        (["--simulate", "2xt4/full", "--mode", "shared"], "specify the mode only once\n  --simulate 2xt4/shared"),
         (["--simulate", "2xt4", "--mode", "nonsense"], "--simulate: unknown mode 'nonsense'"),
         (["--simulate", "2xt4", "--driver-root", "/run/nvidia"], "--driver-root: not allowed with --simulate"),
     ],

@@ -1,4 +1,4 @@
-"""The packaged examples: complete headers, and found by number or name."""
+"""The packaged examples have complete headers and are found by number or name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from allotment.cli.output.errors import Mistake
 from allotment.engine.refusal import CODES
 
 
-def test_every_example_says_what_it_shows_and_what_to_expect() -> None:
+def test_every_example_states_its_purpose_and_expected_result() -> None:
     assert len(examples()) >= 10
     for example in examples():
         assert example.expect == "fits" or example.expect in CODES, example.name

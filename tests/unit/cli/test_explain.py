@@ -1,4 +1,4 @@
-"""The screen of `explain`: exit codes, what is tried and what is left out, which answers are shown."""
+"""The output of ``explain``: exit codes, evaluated and skipped objects, and the printed results."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_unsatisfiable_request_exits_with_1(allot: Allot, app: str) -> None:
     assert "does not fit" in ran.out
 
 
-def test_json_says_whether_it_fits(allot: Allot, app: str) -> None:
+def test_json_contains_the_result(allot: Allot, app: str) -> None:
     data = json.loads(allot("explain", "-f", app, "--fleet", "2xt4", "-o", "json").out)
     assert data["fits"] is False
     assert [answer["outcome"] for answer in data["answers"]] == ["fits", "fits", "refused"]
@@ -123,30 +123,30 @@ def test_named_pod_is_explained_while_others_keep_devices(allot: Allot, app: str
     assert allot("explain", "deployment/web", "-f", app, "--fleet", "3xt4").out.count("fits on node") == 3
 
 
-def test_a_name_that_is_not_there(allot: Allot, app: str) -> None:
+def test_an_unknown_name_is_an_error(allot: Allot, app: str) -> None:
     ran = allot("explain", "wab-2", "-f", app, "--fleet", "3xt4")
     assert ran.code == 2
     assert "pod or claim not found: 'wab-2'" in ran.err
     assert "did you mean web-2?" in ran.err
 
 
-def test_the_namespace_of_n_is_for_objects_without(allot: Allot, app: str) -> None:
+def test_the_namespace_option_applies_to_objects_without_one(allot: Allot, app: str) -> None:
     assert "Pod ml/web-0 fits" in allot("explain", "-f", app, "--fleet", "3xt4", "-n", "ml").out
 
 
-def test_running_pods_are_not_tried_but_keep_their_devices(allot: Allot, snapshot: str, app: str) -> None:
+def test_running_pods_are_not_evaluated_but_keep_their_devices(allot: Allot, snapshot: str, app: str) -> None:
     ran = allot("explain", "--cluster", snapshot)
     assert ran.code == 1
     assert "running" not in ran.out.splitlines()[0]
     assert "Pod default/waiting does not fit" in ran.out
     assert "(devices-in-use)" in ran.out
     # With manifests of ``-f``, pending pods of the cluster neither takes devices nor is answered.
-    asked = allot("explain", "-f", app, "--cluster", snapshot)
-    assert asked.code == 1
-    assert "waiting" not in asked.out
+    with_manifests = allot("explain", "-f", app, "--cluster", snapshot)
+    assert with_manifests.code == 1
+    assert "waiting" not in with_manifests.out
 
 
-def test_a_claim_that_the_cluster_has_keeps_its_allocation(allot: Allot, snapshot: str, tmp_path: Path) -> None:
+def test_an_existing_claim_keeps_its_allocation(allot: Allot, snapshot: str, tmp_path: Path) -> None:
     file = tmp_path / "second.yaml"
     file.write_text(
         SNAPSHOT_PODS.split("---\n")[3].partition("status:")[0]
@@ -165,25 +165,25 @@ def test_missing_cluster_has_hint(allot: Allot, app: str) -> None:
     assert "add --cluster FILE or --fleet SPEC" in ran.out
 
 
-def test_two_names_are_a_mistake(allot: Allot) -> None:
+def test_two_names_are_an_error(allot: Allot) -> None:
     ran = allot("explain", "a", "b", "--fleet", "t4")
     assert (ran.code, ran.out) == (2, "")
     assert "expected one name, found a b" in ran.err
 
 
-def test_nothing_to_explain_is_a_mistake(allot: Allot) -> None:
+def test_nothing_to_explain_is_an_error(allot: Allot) -> None:
     ran = allot("explain", "--fleet", "t4")
     assert ran.code == 2
     assert "no pod, workload or claim is waiting" in ran.err
 
 
-def test_output_is_the_same_every_time(allot: Allot) -> None:
+def test_output_is_deterministic(allot: Allot) -> None:
     example = find("mig-pair").path
     runs = {allot("explain", "-f", example, "--fleet", "2xh100/dynamic-mig", "-o", "wide").out for _ in range(2)}
     assert len(runs) == 1
 
 
-def test_a_word_behind_the_fleet_is_the_pod(allot: Allot, app: str) -> None:
+def test_an_argument_after_the_fleet_is_a_pod(allot: Allot, app: str) -> None:
     assert "web-1 fits" in (ran := allot("explain", "-f", app, "--fleet", "3xt4", "pod/web-1")).out
     assert "web-0" not in ran.out
     assert "did you mean t4-4x-pcie?" in allot("explain", "-f", app, "--fleet", "t4", "t4-4-pcie").err
@@ -199,7 +199,7 @@ def test_unknown_claim_request_of_a_container_is_reported(allot: Allot, tmp_path
         "note: container c of Deployment default/web refers to request gpus, which template one-gpu does not have"
         in words
     )
-    assert "(it has gpu): Kubernetes starts the container without a device" in words
+    assert "(its requests: gpu); Kubernetes starts the container without a device" in words
     file.write_text(POD.replace("[{name: gpu}]", "[{name: gpu, request: gpu}]"))
     assert "note" not in allot("explain", "-f", str(file), "--fleet", "3xt4").out
 
@@ -213,7 +213,7 @@ def test_template_of_another_namespace_gets_no_generated_pod(allot: Allot, tmp_p
     assert "any-pod-with" not in ran.out
 
 
-def test_a_kind_that_is_not_known_is_nothing_to_explain(allot: Allot, tmp_path: Path) -> None:
+def test_an_unknown_kind_is_not_explained(allot: Allot, tmp_path: Path) -> None:
     file = tmp_path / "other.yaml"
     file.write_text("apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w}\n")
     ran = allot("explain", "-f", str(file), "--fleet", "t4")
@@ -221,8 +221,8 @@ def test_a_kind_that_is_not_known_is_nothing_to_explain(allot: Allot, tmp_path: 
     assert "no pod, workload or claim in these files" in ran.err
 
 
-def test_the_claim_generated_for_a_waiting_pod_is_not_tried_once_more(allot: Allot, tmp_path: Path) -> None:
-    """As `kubectl get` prints it: the pod's status names the claim that its template gave it."""
+def test_the_claim_generated_for_a_pending_pod_is_not_evaluated_separately(allot: Allot, tmp_path: Path) -> None:
+    """In the output of ``kubectl get`` the pod's status names the claim generated from its template."""
     snapshot = tmp_path / "snapshot.yaml"
     pod = """---
 apiVersion: v1
@@ -254,7 +254,7 @@ spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.co
 
 
 def test_missing_class_is_reported_before_node_reasons(allot: Allot, tmp_path: Path) -> None:
-    """Kubernetes gives up on the class before it looks at any node."""
+    """Kubernetes fails on the class before it evaluates any node."""
     claim = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {{name: {}}}\nspec: {{devices: {{requests: "
     request = "[{{name: r, exactly: {{deviceClassName: {}}}}}]}}}}\n---\n"
     pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  resourceClaims:\n"
@@ -283,9 +283,7 @@ def test_nodes_with_too_few_devices_are_sorted_by_size_with_free_devices(allot: 
     ("written", "right", "unit"),
     [("30GB", "30G", "GB"), ("30 GiB", "30Gi", "GiB"), ("30g", "30G", "g"), ("30720mi", "30720Mi", "mi")],
 )
-def test_a_unit_that_kubernetes_does_not_have_is_corrected(
-    allot: Allot, tmp_path: Path, written: str, right: str, unit: str
-) -> None:
+def test_an_unknown_unit_is_corrected(allot: Allot, tmp_path: Path, written: str, right: str, unit: str) -> None:
     condition = f"device.capacity['gpu.nvidia.com'].memory.isGreaterThan(quantity('{written}'))"
     selectors = f'gpu.nvidia.com, selectors: [{{cel: {{expression: "{condition}"}}}}]}}'
     wanted = SNAPSHOT_PODS.split("---\n")[4].replace("gpu.nvidia.com}", selectors)

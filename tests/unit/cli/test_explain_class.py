@@ -48,10 +48,9 @@ def test_class_without_devices_has_reason(allot: Allot, selecting: Path) -> None
     assert "(class-matches-nothing)" in first
     assert second.startswith("DeviceClass all selects 10 of 10 devices\n")
     data = json.loads(allot("explain", "-f", file, *FLEET, "-o", "json").out)
-    assert [(one["name"], one["matched"], one["devices"]) for one in data["classes"]] == [
-        ("mine", 0, 10),
-        ("all", 10, 10),
-    ]
+    assert [
+        (device_class["name"], device_class["matched"], device_class["devices"]) for device_class in data["classes"]
+    ] == [("mine", 0, 10), ("all", 10, 10)]
     assert data["classes"][0]["reason"]["code"] == "class-matches-nothing"
     assert "reason" not in data["classes"][1]
 

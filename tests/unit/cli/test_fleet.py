@@ -1,4 +1,4 @@
-"""Known hardware and the slices that it publishes, on the screen."""
+"""The output of ``allot fleet``: known hardware and the slices that it publishes."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def test_slices_are_manifests(allot: Allot) -> None:
     assert len(documents) == 9
 
 
-def test_a_whole_cluster_in_json(allot: Allot) -> None:
+def test_all_prints_a_whole_cluster_as_json(allot: Allot) -> None:
     ran = allot("fleet", "slices", "a=t4:2,b=mi300x", "--all", "-o", "json")
     items = json.loads(ran.out)["items"]
     assert [item["metadata"]["name"] for item in items if item["kind"] == "Node"] == ["a-1", "a-2", "b"]
     assert sum(item["kind"] == "DeviceClass" for item in items) == 6
 
 
-def test_bad_words_are_explained(allot: Allot) -> None:
+def test_invalid_arguments_are_explained(allot: Allot) -> None:
     for words, problem in [
         (["show", "dgx"], "unknown hardware 'dgx'"),
-        (["slices", "t4", "--mode", "dynamic-mig"], "Tesla T4 has no MIG"),
+        (["slices", "t4", "--mode", "dynamic-mig"], "Tesla T4 does not support MIG"),
         (["slices", "t4:2", "--node-name", "x"], "already contains mode and nodes"),
         (["slices", "t4", "--gpus", "0"], "expected 1 to 16 GPUs"),
         (["slices", "dgx-a100-40gb", "--gpus", "9"], "dgx-a100-40gb has 8 GPUs"),

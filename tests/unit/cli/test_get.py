@@ -1,4 +1,4 @@
-"""``allot get`` on a lab: tables, forms, missing objects, watches."""
+"""``allot get`` on a lab: tables, output formats, missing objects, watches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ spec: {containers: [{name: main, image: "busybox:1", command: [sleep, infinity]}
 
 @pytest.fixture
 def pods(lab: allotment.Lab, namespace: str) -> None:
-    """Two pods that run."""
+    """Two running pods."""
     lab.apply([POD % "one", POD % "two"], namespace=namespace)
     lab.wait("pod/one", "pod/two", namespace=namespace)
 
@@ -61,7 +61,7 @@ def test_kinds_have_many_names(live: Allot, pods: None, word: str) -> None:
         assert ran.out == "pod/one\n"
 
 
-def test_objects_come_in_every_form(live: Allot, pods: None, namespace: str) -> None:
+def test_objects_are_printed_in_every_format(live: Allot, pods: None, namespace: str) -> None:
     tree = json.loads(live("get", "pod", "one", "-o", "json").out)
     assert tree["metadata"]["name"] == "one"
     assert "managedFields" not in tree["metadata"]
@@ -74,7 +74,7 @@ def test_objects_come_in_every_form(live: Allot, pods: None, namespace: str) -> 
     assert live("get", "pods", "-o", path).out == "one=busybox:1\ntwo=busybox:1\n"
 
 
-def test_selectors_narrow(live: Allot, pods: None) -> None:
+def test_selectors_filter_objects(live: Allot, pods: None) -> None:
     assert (
         live("get", "pods", "-l", "app=web", "--field-selector", "metadata.name=two", "-o", "name").out == "pod/two\n"
     )

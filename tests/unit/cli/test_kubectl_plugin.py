@@ -1,4 +1,4 @@
-"""Under the name ``kubectl-allot`` everything is said and meant as kubectl's users expect."""
+"""As ``kubectl-allot``, output and options follow kubectl's conventions."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def _as_plugin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.usefixtures("_as_plugin")
 def test_help_shows_examples(allot: Allot) -> None:
     for words in ((), ("rbac",), ("explain",), ("autoscale",)):
-        told = allot(*words, "--help").out
-        assert told.startswith("usage: kubectl allot ")
-        assert not [line for line in told.splitlines() if line.startswith("  allot ")]
+        text = allot(*words, "--help").out
+        assert text.startswith("usage: kubectl allot ")
+        assert not [line for line in text.splitlines() if line.startswith("  allot ")]
     lines = allot("rbac", "--help").out.splitlines()
     assert "  kubectl allot rbac             permissions of the read-only tools" in lines
 
@@ -43,5 +43,5 @@ def test_plugin_uses_current_context_despite_a_lab(tmp_path: Path, monkeypatch: 
     assert way_to(Namespace(context="allotment", kubeconfig=None)).server == "https://l:2"
 
 
-def test_under_its_own_name_it_is_allot(allot: Allot) -> None:
+def test_called_by_its_own_name_it_is_allot(allot: Allot) -> None:
     assert allot("rbac", "--help").out.startswith("usage: allot rbac ")

@@ -1,4 +1,4 @@
-"""The command as a whole: quick to start, clear about mistakes, quiet about broken pipes."""
+"""The command starts quickly, reports mistakes clearly, and ignores broken pipes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_help_imports_nothing_but_argparse() -> None:
     assert done.stderr == "[]\n"
 
 
-def test_no_words_print_the_help(allot: Allot) -> None:
+def test_without_arguments_help_is_printed(allot: Allot) -> None:
     ran = allot()
     assert ran.code == 0
     assert ran.out.startswith("usage: allot")
@@ -49,7 +49,7 @@ def test_no_words_print_the_help(allot: Allot) -> None:
         (["explian"], "unknown command 'explian'", "did you mean explain?"),
         (["free", "-o", "jsn"], "--output: expected one of wide, json, yaml, found 'jsn'", "did you mean json?"),
         (["free", "--nonsense"], "unrecognized arguments: --nonsense", "--help"),
-        (["free"], "no cluster is given", "--cluster FILE"),
+        (["free"], "no cluster specified", "--cluster FILE"),
         (["explain"], "nothing to explain", "-f FILE"),
         (["free", "--fleet", "dgx-a10"], "unknown hardware 'dgx-a10'", "did you mean dgx-a100-40gb?"),
         (["free", "--fleet", "t4", "--cluster", "x"], "not allowed with", ""),
@@ -111,7 +111,7 @@ def test_version_prints_supported_releases(allot: Allot) -> None:
     assert allot("version", "-o", "json").out.startswith('{\n    "allotment"')
 
 
-def test_helps_fit_80_columns(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_fits_80_columns(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     out = allot().out
     assert max(map(len, out.splitlines())) <= 80
@@ -122,12 +122,12 @@ def test_helps_fit_80_columns(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> 
     assert max(map(len, allot("check", "-o", "xml").err.splitlines())) <= 80
 
 
-def test_every_help_says_what_its_command_does_in_80_columns(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_of_every_command_has_a_description(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     for words in (("explain",), ("free",), ("up",), ("driver",), ("driver", "run"), ("snapshot",), ("fleet", "list")):
         out = allot(*words, "--help").out
-        usage, said, *_ = out.split("\n\n")
+        usage, description, *_ = out.split("\n\n")
         assert usage.startswith(f"usage: allot {' '.join(words)} ")
-        assert said[0].isupper(), words
-        assert not said.startswith(("Positional", "Options")), words
+        assert description[0].isupper(), words
+        assert not description.startswith(("Positional", "Options")), words
         assert max(map(len, out.splitlines())) <= 80, words

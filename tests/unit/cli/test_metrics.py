@@ -1,4 +1,4 @@
-"""The output of ``allot metrics``: a cluster's as text, the table, the files."""
+"""``allot metrics``: the metrics of a cluster as text, the table of metrics, dashboards and alerts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_metrics_of_hardware_and_pending_pods(allot: Allot, tmp_path: Path) -> N
     assert values["allotment_pending_pods", "default", "too-few-devices"] == 1
 
 
-def test_a_catalogue_and_a_bound_are_read(allot: Allot) -> None:
+def test_catalog_and_series_limit_are_applied(allot: Allot) -> None:
     assert allot("metrics", "--fleet", "t4", "--max-series", "0").code == 2
     ran = allot("metrics", "--fleet", "t4", "--catalog", "aqs")
     assert (ran.code, "aws" in ran.err) == (2, True)
@@ -47,10 +47,10 @@ def test_a_catalogue_and_a_bound_are_read(allot: Allot) -> None:
     assert 'allotment_series_dropped{metric="allotment_devices"} 15.0' in cut.out
 
 
-def test_the_table_of_metrics(allot: Allot) -> None:
+def test_metrics_are_listed(allot: Allot) -> None:
     assert "allotment_devices" in allot("metrics", "list").out
     data = json.loads(allot("metrics", "list", "-o", "json").out)
-    (devices,) = (one for one in data["metrics"] if one["name"] == "allotment_devices")
+    (devices,) = (metric for metric in data["metrics"] if metric["name"] == "allotment_devices")
     assert devices["labels"] == ["node", "driver", "product", "state"]
     wide = allot("metrics", "list", "-o", "wide").out
     assert max(len(line) for line in wide.splitlines() if line.startswith(" ")) <= 80

@@ -50,7 +50,7 @@ from allotment.cli.main import main
         (["down", "--name", "mine"], "unrecognized arguments: --name", "allot down NAME"),
     ],
 )
-def test_misspelt_words_are_corrected(
+def test_misspelt_arguments_are_corrected(
     arguments: list[str], problem: str, hint: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
@@ -58,10 +58,10 @@ def test_misspelt_words_are_corrected(
     with pytest.raises(SystemExit) as ended:
         main(arguments)
 
-    told = capsys.readouterr().err
+    error = capsys.readouterr().err
     assert ended.value.code == 2
-    assert problem in told
-    assert hint in told
+    assert problem in error
+    assert hint in error
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is always full")

@@ -25,7 +25,7 @@ def test_every_object_is_a_document() -> None:
     assert [document.tree["kind"] for document in documents] == ["ConfigMap", "NodeClaim"]
 
 
-def test_a_cloud_without_karpenter_is_a_mistake() -> None:
+def test_a_cloud_without_karpenter_is_an_error() -> None:
     with pytest.raises(Mistake, match="no NodeClass for machines of lambda"):
         nodeclaims([planned("lambda/gpu_8x_a100")])
 

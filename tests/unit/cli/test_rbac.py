@@ -35,7 +35,7 @@ def test_every_rule_has_its_reason_above(allot: Allot) -> None:
     assert max(map(len, lines)) <= 100
 
 
-def test_several_components_give_each_object_once(allot: Allot) -> None:
+def test_objects_of_several_components_are_printed_once(allot: Allot) -> None:
     trees = [
         document.tree
         for document in load_text(allot("rbac", "claims", "taints", "--service-account", "a").out).documents
@@ -56,7 +56,7 @@ def test_driver_role_is_restricted_to_its_name(allot: Allot) -> None:
     assert [rule["resourceNames"] for rule in role["rules"] if "resourceNames" in rule] == [["gpu.example.com"]]
 
 
-def test_the_parts_are_listed(allot: Allot) -> None:
+def test_components_are_listed(allot: Allot) -> None:
     assert [row["name"] for row in json.loads(allot("rbac", "--list", "-o", "json").out)] == list(COMPONENTS)
     assert allot("rbac", "--list").out.splitlines()[1].startswith("reader ")
 
@@ -89,21 +89,24 @@ def test_missing_permissions_are_listed(live: Allot, lab: allotment.Lab) -> None
     assert ran.code == 1
     first, _, header, missing, _, last = ran.out.splitlines()
     assert first.startswith("taints: system:serviceaccount:kube-system:tried lacks 2 of ")
-    assert re.split(" {3,}", header) == ["MISSING", "WHAT"]
+    assert re.split(" {3,}", header) == ["MISSING", "RESOURCE"]
     assert re.split(" {3,}", missing) == ["list,watch", "pods"]
     assert last == "To create an account with these permissions: allot rbac taints | kubectl apply -f -"
     data = json.loads(
         live("rbac", "taints", "--check", "--service-account", "tried", "-n", "kube-system", "-o", "json").out
     )
     (found,) = data["parts"]
-    assert [(one["verb"], one["resource"]) for one in found["missing"]] == [("list", "pods"), ("watch", "pods")]
+    assert [(permission["verb"], permission["resource"]) for permission in found["missing"]] == [
+        ("list", "pods"),
+        ("watch", "pods"),
+    ]
 
 
 def test_permissions_for_unserved_kinds_are_not_checked(live: Allot) -> None:
     """This lab has no Karpenter, so permissions for its NodeClaims are not required."""
-    ran = live("rbac", "autoscaler", "--check", "--as", "system:serviceaccount:nobody:knows", "-o", "json")
+    ran = live("rbac", "autoscaler", "--check", "--as", "system:serviceaccount:missing:missing", "-o", "json")
     assert ran.code == 1
     (found,) = json.loads(ran.out)["parts"]
-    resources = {one["resource"] for one in found["missing"]}
+    resources = {permission["resource"] for permission in found["missing"]}
     assert "pods" in resources
     assert "nodeclaims" not in resources

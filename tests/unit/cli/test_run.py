@@ -1,4 +1,4 @@
-"""The words of ``allot run``: which component, how it runs, and errors for invalid values."""
+"""The options of ``allot run``, and errors for invalid values."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_all_options() -> None:
     assert found.feature_overrides == ("1.35", {"DRADeviceTaints": True})
 
 
-def test_zero_is_off_as_for_other_components() -> None:
+def test_address_zero_disables_the_server() -> None:
     assert settings("--metrics-bind-address", "0", "--health-bind-address=").serving == EndpointSettings()
 
 
@@ -55,7 +55,7 @@ def test_zero_is_off_as_for_other_components() -> None:
         (["--health-bind-address", "::1:8081"], "--health-bind-address: expected an IPv6 address in brackets"),
         (["--metrics-bind-address", "127.0.0.1:99999"], "--metrics-bind-address: expected HOST:PORT"),
         (["--metrics-bind-address", ":8443"], r"0\.0\.0\.0:8443: requires --tls-cert-file and --tls-private-key-file"),
-        (["--tls-cert-file", "a.crt"], "give both"),
+        (["--tls-cert-file", "a.crt"], "specify both"),
         (["--otlp-endpoint", "jaeger:4318"], "--otlp-endpoint: expected a URL"),
         (["--leader-elect", "--lease-duration", "5s"], "each must be shorter than the one before"),
         (["--leader-elect", "--retry-period", "9s"], "each must be shorter than the one before"),
@@ -80,22 +80,22 @@ def test_a_pods_lease_is_in_its_own_namespace() -> None:
         assert placed.namespace == namespace
 
 
-def test_drivers_and_exporters_do_not_stand_for_election() -> None:
+def test_drivers_and_exporters_have_no_leader_election() -> None:
     for words in (["driver", "nvidia"], ["exporter"]):
         with pytest.raises(SystemExit):
             _parsed(["run", *words, "--leader-elect"])
 
 
 @pytest.mark.parametrize("component", COMPONENTS)
-def test_each_component_says_its_options_on_a_narrow_screen(
+def test_help_of_each_component_fits_a_narrow_terminal(
     component: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit):
         main(["run", component, "--help"])
-    said = capsys.readouterr().out
-    assert "--health-bind-address" in said
-    assert max(map(len, said.splitlines())) <= 80
+    output = capsys.readouterr().out
+    assert "--health-bind-address" in output
+    assert max(map(len, output.splitlines())) <= 80
 
 
 def nowhere(folder: Path) -> str:
@@ -109,7 +109,7 @@ def nowhere(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_a_port_in_use_is_the_users_mistake(tmp_path: Path, form: str) -> None:
+def test_a_port_in_use_is_a_user_error(tmp_path: Path, form: str) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()

@@ -7,7 +7,7 @@ import json
 from tests.unit.cli.conftest import Allot
 
 
-def test_it_prints_a_schema_of_claims_and_classes(allot: Allot) -> None:
+def test_a_schema_of_claims_and_classes_is_printed(allot: Allot) -> None:
     ran = allot("schema")
     assert ran.code == 0
     made = json.loads(ran.out)
@@ -17,15 +17,15 @@ def test_it_prints_a_schema_of_claims_and_classes(allot: Allot) -> None:
     assert "$id" not in made
 
 
-def test_other_kinds_and_an_address(allot: Allot) -> None:
+def test_other_kinds_and_an_id(allot: Allot) -> None:
     made = json.loads(allot("schema", "Pod", "Deployment", "--id", "https://example.com/pods.json").out)
     assert made["$id"] == "https://example.com/pods.json"
     assert "PodResourceClaim" in made["definitions"]
 
 
-def test_another_kubernetes(allot: Allot) -> None:
-    assert "needs its gate DRADeviceTaints" in allot("schema", "--kube-version", "1.34").out
-    assert "needs its gate DRADeviceTaints" not in allot("schema").out
+def test_another_release(allot: Allot) -> None:
+    assert "Requires feature gate DRADeviceTaints" in allot("schema", "--kube-version", "1.34").out
+    assert "Requires feature gate DRADeviceTaints" not in allot("schema").out
 
 
 def test_unknown_kind_and_release_are_rejected(allot: Allot) -> None:

@@ -1,4 +1,4 @@
-"""A claim that our scheduler set aside, in the output: unused, while the device belongs to another claim."""
+"""A claim that Allotment's scheduler set aside is shown as unused; the device belongs to another claim."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from allotment.model.resource import ResourceClaim
 from allotment.model.trees import Tree, read_value
 from tests.unit.cli.conftest import Allot
 
-THEIRS = """\
+KEPT = """\
 apiVersion: resource.k8s.io/v1
 kind: ResourceClaim
-metadata: {name: theirs, namespace: ml}
+metadata: {name: kept, namespace: ml}
 spec: {devices: {requests: [{name: g, exactly: {deviceClassName: gpu.nvidia.com}}]}}
 status:
   allocation: {devices: {results: [{request: g, driver: gpu.nvidia.com, pool: a, device: gpu-0}]}}
   reservedFor: [{resource: pods, name: train, uid: u}]
 ---
 """
-OURS = """\
+CONTESTED = """\
 apiVersion: resource.k8s.io/v1
 kind: ResourceClaim
-metadata: {name: ours, namespace: ml, labels: {allotment.dev/contested: "true"}}
+metadata: {name: contested, namespace: ml, labels: {allotment.dev/contested: "true"}}
 spec: {devices: {requests: [{name: g, exactly: {deviceClassName: gpu.nvidia.com}}]}}
 status:
   allocation: {devices: {results: [{request: g, driver: gpu.nvidia.com, pool: a, device: gpu-0}]}}
 ---
 """
-WAITS = """\
+PENDING = """\
 apiVersion: resource.k8s.io/v1
 kind: ResourceClaim
 metadata: {name: late, namespace: ml}
@@ -48,24 +48,27 @@ def devices(allot: Allot) -> str:
 
 def test_free_lists_holder_and_contested_claim(allot: Allot, tmp_path: Path, devices: str) -> None:
     file = tmp_path / "snapshot.yaml"
-    file.write_text(devices + THEIRS + OURS)
+    file.write_text(devices + KEPT + CONTESTED)
     lines = allot("free", "--cluster", str(file)).out.splitlines()
-    assert "a      gpu-0     ml/theirs   train" in lines
-    assert "a      gpu-0     ml/ours     (contested, unused)" in lines
-    (device,) = [one for one in allot("free", "--cluster", str(file), "-o", "wide").out.splitlines() if "gpu-0" in one]
+    assert "a      gpu-0     ml/kept        train" in lines
+    assert "a      gpu-0     ml/contested   (contested, unused)" in lines
+    (device,) = [
+        line for line in allot("free", "--cluster", str(file), "-o", "wide").out.splitlines() if "gpu-0" in line
+    ]
     assert "train,(contested, unused)" in device
 
 
 @pytest.mark.parametrize(
-    ("held", "expected"), [(THEIRS + OURS, "claim ml/theirs (pod train)"), (OURS, "claim ml/ours (contested, unused)")]
+    ("held", "expected"),
+    [(KEPT + CONTESTED, "claim ml/kept (pod train)"), (CONTESTED, "claim ml/contested (contested, unused)")],
 )
 def test_explain_names_the_holder_of_the_device(
     allot: Allot, tmp_path: Path, devices: str, held: str, expected: str
 ) -> None:
-    cluster, wanted = tmp_path / "snapshot.yaml", tmp_path / "wanted.yaml"
+    cluster, manifest = tmp_path / "snapshot.yaml", tmp_path / "claim.yaml"
     cluster.write_text(devices + held)
-    wanted.write_text(WAITS)
-    ran = allot("explain", "-f", str(wanted), "--cluster", str(cluster))
+    manifest.write_text(PENDING)
+    ran = allot("explain", "-f", str(manifest), "--cluster", str(cluster))
     assert ran.code == 1
     assert f"in use by {expected}" in " ".join(ran.out.split())
 
@@ -73,7 +76,7 @@ def test_explain_names_the_holder_of_the_device(
 def _claim() -> Tree:
     result = {"request": "g", "driver": "gpu.nvidia.com", "pool": "a", "device": "gpu-0"}
     return {
-        "metadata": {"name": "ours", "namespace": "ml", "labels": {"allotment.dev/contested": "true"}},
+        "metadata": {"name": "contested", "namespace": "ml", "labels": {"allotment.dev/contested": "true"}},
         "spec": {"devices": {"requests": []}},
         "status": {"allocation": {"devices": {"results": [result]}}},
     }
@@ -86,7 +89,7 @@ def test_explain_reports_the_set_aside_claim() -> None:
     )
 
 
-def test_describe_says_its_state() -> None:
+def test_describe_shows_its_state() -> None:
     page = Page(datetime(2026, 1, 1, tzinfo=UTC))
     claims.claim(page, _claim())
     assert "State: allocated (contested, unused)" in " ".join(page.text().split())

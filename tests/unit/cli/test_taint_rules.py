@@ -9,9 +9,9 @@ import pytest
 
 import allotment
 from allotment.model.trees import Tree
+from tests.polling import wait_until
 from tests.unit.cli.conftest import Allot
 from tests.unit.cli.describe.test_command import TRAINING
-from tests.waiting import wait_until
 
 RULE = """\
 apiVersion: resource.k8s.io/v1
@@ -35,15 +35,15 @@ def lab() -> Iterator[allotment.Lab]:
 
 def is_refused(pod: Tree) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(one["type"] == "PodScheduled" and one["status"] == "False" for one in conditions)
+    return any(condition["type"] == "PodScheduled" and condition["status"] == "False" for condition in conditions)
 
 
 def flat(text: str) -> str:
-    """The words, wherever the lines are broken."""
+    """The text without its line breaks."""
     return " ".join(text.split())
 
 
-def test_a_cluster_that_serves_them_in_v1_is_answered_by_them(
+def test_taint_rules_in_v1_are_read_from_the_cluster(
     lab: allotment.Lab, allot: Allot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(lab.kubeconfig))
@@ -53,7 +53,7 @@ def test_a_cluster_that_serves_them_in_v1_is_answered_by_them(
     free = allot("free")
     assert free.code == 0
     assert "example.com/broken:NoSchedule" in free.out
-    assert "tainted example.com/broken:NoSchedule" in flat(allot("doctor").out)
+    assert "taint example.com/broken:NoSchedule" in flat(allot("doctor").out)
     snapshot = tmp_path / "cluster.yaml"
     assert allot("snapshot", "-o", str(snapshot)).code == 0
     assert "kind: DeviceTaintRule" in snapshot.read_text()
@@ -63,14 +63,14 @@ def test_a_cluster_that_serves_them_in_v1_is_answered_by_them(
     lab.wait("pod/train")
 
 
-def test_pods_leave_the_devices_that_a_rule_of_v1_taints_for_good(lab: allotment.Lab) -> None:
+def test_a_v1_rule_with_noexecute_evicts_pods(lab: allotment.Lab) -> None:
     lab.delete("devicetaintrule", "broken")
     lab.wait("pod/train")
     lab.apply(RULE.replace("NoSchedule", "NoExecute"))
     wait_until(lambda: not lab.list("pod", namespace="default"), "the pod is evicted")
 
 
-def test_files_with_rules_of_v1_are_read(allot: Allot, tmp_path: Path) -> None:
+def test_v1_rules_are_read_from_files(allot: Allot, tmp_path: Path) -> None:
     rule, pod = tmp_path / "rule.yaml", tmp_path / "pod.yaml"
     rule.write_text(RULE)
     pod.write_text(TRAINING)

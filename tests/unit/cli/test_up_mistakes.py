@@ -1,4 +1,4 @@
-"""Errors around a lab, and whose matter it is."""
+"""Errors at the start of a lab: user errors and others."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def test_closed_output_is_not_a_mistake() -> None:
 
 
 def test_port_in_use_has_hint() -> None:
-    with pytest.raises(Mistake, match="Address already in use") as told, mistakes("default"):
+    with pytest.raises(Mistake, match="Address already in use") as caught, mistakes("default"):
         raise OSError(errno.EADDRINUSE, "Address already in use")
-    assert "--port" in told.value.hint
+    assert "--port" in caught.value.hint

@@ -25,6 +25,6 @@ def test_invalid_directory_is_one_line(
 ) -> None:
     monkeypatch.setattr("allotment.cli.up._LONGEST_ROOTS", len(str(Path("a").absolute())) + 10)
     assert main(["up", "--ephemeral", "--fleet", "t4", "--kubelet-roots", file + below]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith("allot: error: --kubelet-roots: ")
-    assert wanted in told
+    error = capsys.readouterr().err
+    assert error.startswith("allot: error: --kubelet-roots: ")
+    assert wanted in error

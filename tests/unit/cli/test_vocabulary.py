@@ -1,4 +1,4 @@
-"""The vocabulary of drivers, as text."""
+"""The text output of ``allot vocabulary``."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from allotment.vocabulary import drivers, vendors
 from tests.unit.cli.conftest import Allot
 
 
-def test_without_words_it_lists_the_drivers_and_their_releases(allot: Allot) -> None:
+def test_without_arguments_drivers_and_releases_are_listed(allot: Allot) -> None:
     ran = allot("vocabulary")
     assert ran.code == 0
     assert all(driver in ran.out for driver in drivers())
     assert "25.3 … 0.5-dev" in ran.out
     data = json.loads(allot("vocabulary", "-o", "json").out)
-    assert [one["driver"] for one in data["drivers"]] == list(drivers())
+    assert [entry["driver"] for entry in data["drivers"]] == list(drivers())
 
 
 def test_vendor_selects_its_drivers(allot: Allot) -> None:
@@ -51,7 +51,7 @@ def test_earlier_name_shows_replacement(allot: Allot) -> None:
     out = allot("vocabulary", "amd", "deviceID").out
     assert "gpu.amd.com/deviceID  attribute <string>" in out
     assert "gpu.amd.com/deviceID  earlier name" in out
-    assert "write resource.kubernetes.io/pciBusID" in out
+    assert "use resource.kubernetes.io/pciBusID" in out
 
 
 def test_name_is_printed_with_an_example(allot: Allot) -> None:
@@ -63,7 +63,7 @@ def test_name_is_printed_with_an_example(allot: Allot) -> None:
 
 def test_unknown_name_has_suggestion(allot: Allot) -> None:
     out = allot("vocabulary", "nvidia.com", "model").out
-    assert out.startswith("model  no such name\n    write gpu.nvidia.com/productName\n")
+    assert out.startswith("model  no such name\n    use gpu.nvidia.com/productName\n")
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,9 @@ def test_only_commands_exceed_the_terminal_width(allot: Allot, vendor: str, monk
     assert all(line == line.rstrip() for line in lines)
 
 
-def test_data_for_programs(allot: Allot) -> None:
+def test_structured_output(allot: Allot) -> None:
     (driver,) = json.loads(allot("vocabulary", "gpu.nvidia.com", "-o", "json").out)["drivers"]
-    assert {one["name"] for one in driver["classes"]} == {"gpu.nvidia.com", "mig.nvidia.com", "vfio.gpu.nvidia.com"}
+    assert {entry["name"] for entry in driver["classes"]} == {"gpu.nvidia.com", "mig.nvidia.com", "vfio.gpu.nvidia.com"}
     assert driver["parameters"][0]["kind"] == "GpuConfig"
     assert driver["changes"][0]["release"] == "25.8"
     found = yaml.safe_load(allot("vocabulary", "nvidia", "profile", "-o", "yaml").out)["found"]

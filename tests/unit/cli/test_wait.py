@@ -46,7 +46,7 @@ spec:
 """
 
 
-def test_objects_are_waited_for(live: Allot) -> None:
+def test_wait_returns_when_the_condition_is_met(live: Allot) -> None:
     live("apply", "-f", "-", stdin="---\n".join([POD % "one", POD % "two"]))
     both = live("wait", "pod/one", "pod/two", "--for=condition=Ready")
     assert both.code == 0
@@ -69,8 +69,8 @@ def test_wait_timeout_has_reason(live: Allot) -> None:
 
 
 def test_missing_object_is_not_waited_for(live: Allot) -> None:
-    ran = live("wait", "pod/nobody", "--for=condition=Ready")
-    assert ran == (1, "", 'Error from server (NotFound): pods "nobody" not found\n')
+    ran = live("wait", "pod/missing", "--for=condition=Ready")
+    assert ran == (1, "", 'Error from server (NotFound): pods "missing" not found\n')
     assert live("wait", "pod", "-l", "never=there", "--for=create").err == "error: no matching resources found\n"
     assert live("wait", "pod", "-l", "never=there", "--for=delete") == (0, "", "")
     assert live("wait", "pod", "--for=delete").code == 1
@@ -82,7 +82,7 @@ def test_invalid_conditions_are_rejected(text: str) -> None:
         wanted(text)
 
 
-def test_a_condition_of_an_older_state_does_not_count() -> None:
+def test_a_condition_of_an_older_generation_does_not_count() -> None:
     stale = {
         "metadata": {"generation": 2},
         "status": {"conditions": [{"type": "Ready", "status": "True", "observedGeneration": 1}]},
@@ -91,32 +91,32 @@ def test_a_condition_of_an_older_state_does_not_count() -> None:
     assert not wanted("condition=Ready=False")(None)
 
 
-def test_values_may_hold_the_sign_of_equality() -> None:
+def test_values_can_contain_an_equals_sign() -> None:
     tree = {"status": {"conditions": [{"type": "A", "message": "x=1"}]}}
     assert wanted("jsonpath={.status.conditions[?(@.type=='A')].message}=x=1")(tree)
     assert wanted('jsonpath=.status.conditions[0].type="A"')(tree)
     assert not wanted("jsonpath={.status.phase}")(tree)
 
 
-def test_logs_are_of_the_selected_container(live: Allot, lab: allotment.Lab, namespace: str) -> None:
+def test_logs_of_the_selected_container_are_printed(live: Allot, lab: allotment.Lab, namespace: str) -> None:
     lab.apply(TALKING, namespace=namespace)
     lab.wait("pod/talking", until="phase=Succeeded", namespace=namespace)
-    usual = live("logs", "talking")
-    assert usual.out == "line 1\nline 2\nline 3\n"
-    assert usual.err == 'Defaulted container "first" out of: first, second\n'
+    default = live("logs", "talking")
+    assert default.out == "line 1\nline 2\nline 3\n"
+    assert default.err == 'Defaulted container "first" out of: first, second\n'
     assert live("logs", "pod/talking", "-c", "second").out == "other\n"
     assert live("logs", "talking", "-c", "first", "--tail", "1").out == "line 3\n"
-    assert live("logs", "talking", "-c", "first", "-f").out == usual.out
+    assert live("logs", "talking", "-c", "first", "-f").out == default.out
     third = live("logs", "talking", "-c", "third")
     assert (third.code, third.err) == (
         1, "error: container third is not valid for pod talking\n  known: first, second\n"
     )  # fmt: skip
-    assert live("logs", "nobody") == (
-        1, "", f'error: error from server (NotFound): pods "nobody" not found in namespace "{namespace}"\n'
+    assert live("logs", "missing") == (
+        1, "", f'error: error from server (NotFound): pods "missing" not found in namespace "{namespace}"\n'
     )  # fmt: skip
 
 
-def test_log_of_a_workload_is_that_of_a_pod(live: Allot, lab: allotment.Lab, namespace: str) -> None:
+def test_logs_of_a_workload_are_those_of_a_pod(live: Allot, lab: allotment.Lab, namespace: str) -> None:
     lab.apply(HELLO, namespace=namespace)
     lab.wait("deployment/web", namespace=namespace)
     ran = live("logs", "deploy/web")

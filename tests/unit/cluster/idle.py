@@ -1,7 +1,7 @@
-"""Time that goes by only while nobody has anything to do: the same story on any machine, and no waiting for it.
+"""An event loop with simulated time, which advances only while no task is ready: fast tests, equal on every machine.
 
-A test that lets real time pass says something of the machine as well: where that is busy, what happens within a second
-is another thing. Here a loop without work goes to the next moment at which somebody wants to be woken.
+The result of a test that waits in real time depends on the load of the machine. This loop advances its clock to the
+next timer when there is no work.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ Ts = TypeVarTuple("Ts")
 _START: Final = datetime(2026, 6, 1, tzinfo=UTC)
 
 
-def run(story: Coroutine[Any, Any, T]) -> T:
-    """As `asyncio.run`."""
+def run(scenario: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in such a loop, like ``asyncio.run``."""
     with asyncio.Runner(loop_factory=IdleLoop) as runner:
-        return runner.run(story)
+        return runner.run(scenario)
 
 
-def stand_still(seconds: float) -> None:
-    """The whole process does nothing for so long, though somebody would have wanted to be woken."""
+def suspend(seconds: float) -> None:
+    """Advance the time without running timers, as if the process had been suspended."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, IdleLoop)
-    loop.stand_still(seconds)
+    loop.skip(seconds)
 
 
 class IdleClock(Clock):
-    """The clock of such a loop."""
+    """A clock with the time of the loop."""
 
     def moment(self) -> datetime:
-        """A day on which the loop began, and what has gone by."""
+        """A fixed date plus the time of the loop."""
         return _START + timedelta(seconds=asyncio.get_running_loop().time())
 
 
 class _Selector(selectors.SelectSelector):
-    """Waits for nobody: the time that it was to wait has gone by."""
+    """Advances the time by the timeout instead of waiting."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,28 +53,28 @@ class _Selector(selectors.SelectSelector):
         ready = super().select(0)
         if not ready:
             if timeout is None:
-                raise AssertionError("everybody waits for what will never happen")
+                raise AssertionError("all tasks wait and no timer is set")
             self.now += timeout
         return ready
 
 
 class IdleLoop(asyncio.SelectorEventLoop):
-    """Work for other threads is done at once, in no time."""
+    """Runs the work of executors in the loop, in zero time."""
 
     def __init__(self) -> None:
         self._idle = _Selector()
         super().__init__(self._idle)
 
     def time(self) -> float:
-        """Seconds since the loop began."""
+        """Seconds since the start of the loop."""
         return self._idle.now
 
-    def stand_still(self, seconds: float) -> None:
-        """Time goes by, and nobody is woken."""
+    def skip(self, seconds: float) -> None:
+        """Advance the time without running timers."""
         self._idle.now += seconds
 
     def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
-        """As soon as the loop comes to it."""
+        """Run the function as a task of the loop."""
 
         async def done() -> T:
             return func(*args)

@@ -30,18 +30,18 @@ class MemoryClient:
         self.forbidden: set[Resource] = set()
         self.forbade: list[str] = []
         self.silent: set[Resource] = set()
-        """Resources of which nothing is listed or watched for a while."""
+        """Resources whose lists and watches fail at present."""
         self._numbers = itertools.count(1)
         self._revision = 0
         self._moved = asyncio.Event()
         self._generation = 0
         self._broken = False
 
-    def _refused(self, told: Resource | None = None) -> None:
+    def _refused(self, resource: Resource | None = None) -> None:
         if self.refuse:
             raise self.refuse.pop(0)
-        if told is not None and told in self.silent:
-            raise Unreachable(f"nothing is told of {told.plural}")
+        if resource is not None and resource in self.silent:
+            raise Unreachable(f"{resource.plural} are unavailable")
 
     def _record(self, type_: Any, resource: Resource, tree: Tree) -> Tree:
         self._revision = next(self._numbers)
@@ -70,18 +70,19 @@ class MemoryClient:
         def restore() -> None:
             self.objects, self._revision = dict(objects), revision
             self._numbers = itertools.count(revision + 1)
-            self.history = [one for one in self.history if one[0] <= revision]
+            self.history = [event for event in self.history if event[0] <= revision]
             self.break_off()
 
         return restore
 
-    def standing(self) -> str:
-        """What there is, for whoever waits in vain for something else."""
-        kept = ((key[0].plural, key[2], tree) for key, tree in self.objects.items())
-        said = (
-            f"{kind}/{name}: {tree.get('status') or tree.get('note') or tree.get('data')}" for kind, name, tree in kept
+    def summary(self) -> str:
+        """The objects with their state, for the message of a test that waits without success."""
+        objects = ((key[0].plural, key[2], tree) for key, tree in self.objects.items())
+        lines = (
+            f"{kind}/{name}: {tree.get('status') or tree.get('note') or tree.get('data')}"
+            for kind, name, tree in objects
         )
-        return "\n".join(line[:300] for line in said)
+        return "\n".join(line[:300] for line in lines)
 
     def put(self, resource: Resource, tree: Tree) -> Tree:
         """Create or replace."""

@@ -1,4 +1,4 @@
-"""API servers of several releases in memory: they serve what those releases serve, and say so in discovery."""
+"""API servers of several releases in memory: their resources, versions and discovery."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ReleaseClient(MemoryClient):
         if path == "/api":
             return {"kind": "APIVersions", "versions": []}
         if path == "/apis":
-            groups = dict.fromkeys(one.partition("/")[0] for one in self.served)
+            groups = dict.fromkeys(version.partition("/")[0] for version in self.served)
             return {"kind": "APIGroupList", "groups": [self._group(group) for group in groups]}
         if path == "/version":
             return {"gitVersion": "v1.37.2"}
@@ -70,11 +70,11 @@ class ReleaseClient(MemoryClient):
         return {"kind": "APIResourceList", "resources": [{"name": name} for name in resources]}
 
     def _group(self, group: str) -> Tree:
-        versions = [one.rpartition("/")[2] for one in self.served if one.startswith(f"{group}/")]
-        return {"kind": "APIGroup", "name": group, "versions": [{"version": one} for one in versions]}
+        versions = [served.rpartition("/")[2] for served in self.served if served.startswith(f"{group}/")]
+        return {"kind": "APIGroup", "name": group, "versions": [{"version": version} for version in versions]}
 
     async def stream(self, path: str, query: Sequence[tuple[str, str]] = (), accept: str = "") -> AsyncIterator[bytes]:
-        """Its metrics."""
+        """The metrics of the feature gates."""
         yield b'kubernetes_feature_enabled{name="DRADeviceTaintRules",stage=""} 1\n'
 
     def _require(self, resource: Resource) -> None:

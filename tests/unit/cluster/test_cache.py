@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from allotment.cluster.cache import Cache
+from allotment.cluster.cache import Cache, Index
 from allotment.cluster.cached_item import CachedItem, by_node
 from allotment.cluster.client import Listing, Resource
 from allotment.cluster.errors import UnknownVersions, Unreachable
 from allotment.cluster.resources import PODS
 from allotment.model.core import Pod
 from allotment.model.trees import Tree
+from tests.polling import until
 from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient, refusal
-from tests.waiting import until
 
 FAST = IdleClock(speed=200)
 
@@ -44,8 +44,8 @@ def names(cache: Cache[Pod]) -> list[str]:
     return sorted(item.name for item in cache.items())
 
 
-def test_a_cache_has_what_was_there_and_what_comes() -> None:
-    async def story() -> None:
+def test_a_cache_has_existing_and_new_objects() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         client.put(PODS, pod("a"))
         async with following(client) as cache:
@@ -58,11 +58,11 @@ def test_a_cache_has_what_was_there_and_what_comes() -> None:
             client.remove(PODS, "ns", "a")
             await until(lambda: names(cache) == ["b"])
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_watch_that_ends_goes_on_without_another_list() -> None:
-    async def story() -> None:
+def test_a_watch_that_ends_continues_without_a_list() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         async with following(client) as cache:
             client.drop()
@@ -70,34 +70,34 @@ def test_a_watch_that_ends_goes_on_without_another_list() -> None:
             await until(lambda: names(cache) == ["a"])
             assert client.lists == 1
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_after_410_the_difference_is_told() -> None:
-    async def story() -> None:
+def test_after_410_the_difference_is_notified() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         client.put(PODS, pod("stays"))
         client.put(PODS, pod("goes"))
         async with following(client) as cache:
-            told: list[tuple[str | None, str | None]] = []
-            cache.on_change(lambda old, new: told.append((old.name if old else None, new.name if new else None)))
-            told.clear()
-            # While nobody listens, the history is lost.
+            changes: list[tuple[str | None, str | None]] = []
+            cache.on_change(lambda old, new: changes.append((old.name if old else None, new.name if new else None)))
+            changes.clear()
+            # The history is lost while the cache is disconnected.
             client.refuse = [Unreachable("no route"), Unreachable("no route")]
             client.drop()
             client.remove(PODS, "ns", "goes")
             client.put(PODS, pod("comes"))
             client.forget()
             await until(lambda: names(cache) == ["comes", "stays"])
-            assert set(told) == {("goes", None), (None, "comes")}
-            assert len(told) == 2
+            assert set(changes) == {("goes", None), (None, "comes")}
+            assert len(changes) == 2
             assert client.lists == 2
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_watch_that_broke_goes_on_where_it_was_and_says_since_when() -> None:
-    async def story() -> None:
+def test_a_broken_watch_continues_at_its_revision_and_logs_the_interruption() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         client.put(PODS, pod("a"))
         async with following(client) as cache:
@@ -106,7 +106,7 @@ def test_a_watch_that_broke_goes_on_where_it_was_and_says_since_when() -> None:
             client.drop()
             client.put(PODS, pod("b"))
             await until(lambda: names(cache) == ["a", "b"])
-            assert cache.since == first  # a server ends watches, and that is no break
+            assert cache.since == first  # a watch ended by the server is not an interruption
             client.refuse = [Unreachable("no route")] * 3
             client.break_off()
             await until(lambda: cache.since == inf)
@@ -114,11 +114,11 @@ def test_a_watch_that_broke_goes_on_where_it_was_and_says_since_when() -> None:
             await until(lambda: names(cache) == ["a", "b", "c"])
             assert first < cache.since <= FAST.seconds()
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_cluster_that_was_restored_from_a_backup_is_read_anew() -> None:
-    async def story() -> None:
+def test_a_restored_cluster_is_listed_again() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         client.put(PODS, pod("stays"))
         client.put(PODS, pod("changes", "old"))
@@ -136,15 +136,15 @@ def test_a_cluster_that_was_restored_from_a_backup_is_read_anew() -> None:
             changed = cache.item("ns", "changes")
             assert changed is not None
             assert changed.spec == {"nodeName": "old"}
-            await coming  # nobody waits for what will never be
-            # Its revisions come once more, and this time for something else.
+            await coming  # an impossible revision is not waited for
+            # The same revisions are assigned again, to other changes.
             client.put(PODS, pod("next"))
             await until(lambda: "next" in names(cache))
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_restored_cluster_is_read_anew_however_far_it_has_come_until_it_can_be_read() -> None:
+def test_the_list_of_a_restored_cluster_is_retried() -> None:
     class Slow(MemoryClient):
         late = False
 
@@ -153,10 +153,10 @@ def test_a_restored_cluster_is_read_anew_however_far_it_has_come_until_it_can_be
                 self.late = False
                 for _ in range(20):
                     self.put(PODS, pod("busy"))
-                raise Unreachable("too much to tell")
+                raise Unreachable("response too large")
             return await super().list(resource, namespace, **how)
 
-    async def story() -> None:
+    async def scenario() -> None:
         client = Slow()
         client.put(PODS, pod("changes", "old"))
         restore = client.backup()
@@ -172,27 +172,27 @@ def test_a_restored_cluster_is_read_anew_however_far_it_has_come_until_it_can_be
             assert changed is not None
             assert changed.spec == {"nodeName": "old"}
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_an_own_write_is_known_at_once_and_older_news_do_not_undo_it() -> None:
-    async def story() -> None:
+def test_an_own_write_is_cached_immediately_and_not_undone_by_older_events() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         async with following(client) as cache:
-            told: list[str | None] = []
-            cache.on_change(lambda old, new: told.append(new.spec.get("nodeName") if new else None))
+            changes: list[str | None] = []
+            cache.on_change(lambda old, new: changes.append(new.spec.get("nodeName") if new else None))
             client.put(PODS, pod("a", "old"))
             cache.record_write(client.put(PODS, pod("a", "new")))
             assert cache.tree("ns", "a") == client.objects[PODS, "ns", "a"]
             client.put(PODS, pod("b"))
             await until(lambda: len(cache) == 2)
-            assert told == ["new", None]
+            assert changes == ["new", None]
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_late_answer_does_not_bring_back_what_is_gone() -> None:
-    async def story() -> None:
+def test_a_late_response_does_not_restore_a_deleted_object() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         async with following(client) as cache:
             answer = client.put(PODS, pod("a"))
@@ -202,33 +202,33 @@ def test_a_late_answer_does_not_bring_back_what_is_gone() -> None:
             cache.record_write(answer)
             assert names(cache) == ["b"]
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_what_went_and_came_again_under_its_name_is_told_as_two_changes() -> None:
-    async def story() -> None:
+def test_a_recreated_object_is_notified_as_two_changes() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         async with following(client) as cache:
             first = client.put(PODS, pod("a"))
             await until(lambda: len(cache) == 1)
-            told: list[tuple[str, str]] = []
+            changes: list[tuple[str, str]] = []
 
             def callback(old: CachedItem[Pod] | None, new: CachedItem[Pod] | None) -> None:
-                told.append((old.uid if old else "", new.uid if new else ""))
+                changes.append((old.uid if old else "", new.uid if new else ""))
 
             cache.on_change(callback)
-            told.clear()
+            changes.clear()
             client.remove(PODS, "ns", "a")
             second = client.put(PODS, pod("a"))
             cache.record_write(second)
             await asyncio.sleep(0.01)
-            assert told == [(first["metadata"]["uid"], ""), ("", second["metadata"]["uid"])]
+            assert changes == [(first["metadata"]["uid"], ""), ("", second["metadata"]["uid"])]
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_an_index_follows_its_objects() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         client.put(PODS, pod("a", "n1"))
         async with following(client) as cache:
@@ -243,11 +243,11 @@ def test_an_index_follows_its_objects() -> None:
             assert [item.name for item in index["n2"]] == ["b"]
             assert list(index) == ["n2"]
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_callback_that_fails_blinds_nobody() -> None:
-    async def story() -> None:
+def test_a_failing_callback_does_not_affect_the_others() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         async with following(client) as cache:
 
@@ -260,11 +260,11 @@ def test_a_callback_that_fails_blinds_nobody() -> None:
             client.put(PODS, pod("a"))
             await until(lambda: seen)
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_what_the_cluster_does_not_serve_is_empty_until_it_does() -> None:
-    async def story() -> None:
+def test_an_unserved_resource_is_empty_until_it_is_served() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         client.refuse = [refusal(404, "NotFound"), refusal(404, "NotFound")]
         client.put(PODS, pod("a"))
@@ -272,13 +272,13 @@ def test_what_the_cluster_does_not_serve_is_empty_until_it_does() -> None:
             assert len(cache) == 0
             await until(lambda: len(cache) == 1)
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_what_was_served_is_not_forgotten_because_one_server_of_several_does_not_know_it() -> None:
-    """As while a control plane is upgraded, server by server."""
+def test_a_not_found_from_one_of_several_servers_deletes_nothing() -> None:
+    """As during an upgrade of the control plane, server by server."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         client.put(PODS, pod("a"))
         async with following(client) as cache:
@@ -291,11 +291,11 @@ def test_what_was_served_is_not_forgotten_because_one_server_of_several_does_not
             await until(lambda: len(cache) == 2)
             assert came == ["a", "b"]
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_what_nobody_serves_any_more_is_gone() -> None:
-    async def story() -> None:
+def test_objects_of_a_removed_resource_are_deleted() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         client.put(PODS, pod("a"))
         async with following(client) as cache:
@@ -303,11 +303,11 @@ def test_what_nobody_serves_any_more_is_gone() -> None:
             client.drop()
             await until(lambda: len(cache) == 0)
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_what_is_served_in_unknown_versions_is_not_taken_for_none() -> None:
-    async def story() -> None:
+def test_a_resource_in_unknown_versions_is_unreadable_and_not_empty() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         unknown = [UnknownVersions("pods", "served only in v2") for _ in range(1000)]
         client.refuse = [*unknown]
@@ -327,28 +327,28 @@ def test_what_is_served_in_unknown_versions_is_not_taken_for_none() -> None:
             client.refuse = [refusal(404, "NotFound")]
             await until(lambda: not client.refuse and not cache.unreadable)
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_whoever_wrote_something_can_wait_until_all_that_came_before_it_is_known() -> None:
-    async def story() -> None:
+def test_waiting_for_a_revision_includes_all_earlier_changes() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         async with following(client) as cache:
             client.put(PODS, pod("theirs"))
-            mine = client.put(PODS, pod("mine"))
-            cache.record_write(mine)
+            own = client.put(PODS, pod("mine"))
+            cache.record_write(own)
             assert names(cache) == ["mine"]
-            await cache.wait_for_revision(mine["metadata"]["resourceVersion"])
+            await cache.wait_for_revision(own["metadata"]["resourceVersion"])
             assert sorted(names(cache)) == ["mine", "theirs"]
-            await cache.wait_for_revision(mine["metadata"]["resourceVersion"])
+            await cache.wait_for_revision(own["metadata"]["resourceVersion"])
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_that_a_server_is_gone_is_said_once_until_it_has_come_back(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreachable_server_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "allotment.cluster.cache")
 
-    async def story() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         client.refuse = [Unreachable("no route")] * 5
         async with following(client) as cache:
@@ -359,5 +359,32 @@ def test_that_a_server_is_gone_is_said_once_until_it_has_come_back(caplog: pytes
             client.put(PODS, pod("a"))
             await until(lambda: len(cache) == 1)
 
-    idle.run(story())
+    idle.run(scenario())
     assert [record.getMessage() for record in caplog.records] == ["pods: no route", "pods: gone again"]
+
+
+def item(name: str, *labels: str, revision: int = 1) -> CachedItem[Any]:
+    metadata = {"name": name, "labels": dict.fromkeys(labels, ""), "resourceVersion": str(revision)}
+    return CachedItem({"metadata": metadata})
+
+
+def test_an_index_accepts_and_removes_duplicate_keys() -> None:
+    items: dict[tuple[str, str], CachedItem[Any]] = {}
+    index = Index[Any](lambda item: (*item.labels, *item.labels), items)
+
+    def change(name: str, new: CachedItem[Any] | None) -> None:
+        old = items.pop(("", name), None)
+        if new is not None:
+            items[new.key] = new
+        index.change(old, new)
+
+    change("a", item("a", "x", "y"))
+    change("b", item("b", "y"))
+    assert sorted(found.name for found in index["y"]) == ["a", "b"]
+    change("a", item("a", "y", revision=2))
+    assert "x" not in index
+    assert (index.count("x"), index.count("y")) == (0, 2)
+    assert {found.revision for found in index["y"]} == {1, 2}  # the current state
+    change("a", item("a", revision=3))
+    change("b", None)
+    assert len(index) == 0

@@ -17,8 +17,8 @@ from tests.unit.cluster.memory import MemoryClient
 FAST = IdleClock(speed=200)
 
 
-def test_caches_share_one_cache_and_start_it_with_the_first_who_asks() -> None:
-    async def story() -> None:
+def test_caches_of_one_resource_are_shared_and_started_on_first_use() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         client.put(NODES, {"metadata": {"name": "n1"}})
         caches = Caches(client, clock=FAST, random=Random(1))
@@ -32,4 +32,4 @@ def test_caches_share_one_cache_and_start_it_with_the_first_who_asks() -> None:
             caches.of(PODS, Node)
         task.cancel()
 
-    idle.run(story())
+    idle.run(scenario())

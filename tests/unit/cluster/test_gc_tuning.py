@@ -23,21 +23,21 @@ from allotment.cluster.gc_tuning import GcState, collect_when_idle, paused
         (GcState(new=0, busy=1, since_all=5000), False),
     ],
 )
-def test_it_waits_for_a_quiet_moment_unless_there_is_too_much(look: GcState, due: bool) -> None:
+def test_collection_waits_for_idle_time_up_to_a_limit(look: GcState, due: bool) -> None:
     assert look.due == due
 
 
-def test_the_old_have_their_turn_only_when_it_is_quiet() -> None:
+def test_the_old_generation_is_collected_only_when_idle() -> None:
     assert GcState(0, 0, 5000).all_due
     assert not GcState(5_000_000, 1, 5000).all_due
 
 
-def test_cycles_go_when_it_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cycles_are_collected_when_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gc_tuning, "_EVERY", 0.01)
     monkeypatch.setattr(gc_tuning, "_SOME", 1000)
     monkeypatch.setattr(gc_tuning, "_QUIET", 1000.0)
 
-    async def story() -> None:
+    async def scenario() -> None:
         task = asyncio.create_task(collect_when_idle())
         await asyncio.sleep(0)
         assert not gc.isenabled()
@@ -55,10 +55,10 @@ def test_cycles_go_when_it_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
         assert gc.isenabled()
         assert gc.get_freeze_count() == 0
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_start_is_not_interrupted() -> None:
+def test_no_collection_runs_during_startup() -> None:
     with paused():
         assert not gc.isenabled()
     assert gc.isenabled()

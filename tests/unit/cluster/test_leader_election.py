@@ -1,4 +1,4 @@
-"""At most one copy leads; another takes over when the leader is gone."""
+"""At most one replica leads; another one takes over when the leader has stopped."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Copy:
             self.leading.remove(self.name)
 
 
-def test_the_next_copy_leads_when_the_leader_is_gone() -> None:
-    async def story() -> None:
+def test_the_next_replica_leads_after_the_leader() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         leading: list[str] = []
         first, second = Copy(client, "first", leading), Copy(client, "second", leading)
@@ -59,11 +59,11 @@ def test_the_next_copy_leads_when_the_leader_is_gone() -> None:
         assert lease["spec"]["leaseTransitions"] == 1
         second.task.cancel()
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_leader_that_cannot_renew_stops_in_time_and_leads_again_when_it_can() -> None:
-    async def story() -> None:
+def test_a_leader_that_cannot_renew_stops_in_time_and_leads_again_later() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         leading: list[str] = []
         first = Copy(client, "first", leading)
@@ -76,11 +76,11 @@ def test_a_leader_that_cannot_renew_stops_in_time_and_leads_again_when_it_can() 
         assert leading == ["first"]
         first.task.cancel()
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_released_lease_is_taken_at_once() -> None:
-    async def story() -> None:
+def test_a_released_lease_is_acquired_immediately() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         leading: list[str] = []
         first = Copy(client, "first", leading)
@@ -93,11 +93,11 @@ def test_a_released_lease_is_taken_at_once() -> None:
         assert leading == ["second"]
         second.task.cancel()
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_leader_that_sees_another_holder_ends_before_its_time_is_up() -> None:
-    async def story() -> None:
+def test_a_leader_stops_when_it_sees_another_holder() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         leading: list[str] = []
 
@@ -116,14 +116,14 @@ def test_a_leader_that_sees_another_holder_ends_before_its_time_is_up() -> None:
         lease = client.objects[LEASES, "kube-system", "controllers"]
         await client.update(LEASES, {**lease, "spec": {**lease["spec"], "holderIdentity": "thief"}})
         with pytest.raises(LeaseLost, match="first is no longer the leader: thief holds the Lease"):
-            await asyncio.wait_for(task, 1.5)  # of the 2 s that it may try
+            await asyncio.wait_for(task, 1.5)  # of 2 s for renewals
         assert leading == []
         assert not election.leading
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_server_that_is_silent_takes_the_lease_away_in_time() -> None:
+def test_a_hanging_renewal_loses_the_lease_in_time() -> None:
     """A request that hangs must not make a leader believe that it still leads."""
 
     class Silent(MemoryClient):
@@ -134,7 +134,7 @@ def test_a_server_that_is_silent_takes_the_lease_away_in_time() -> None:
                 await asyncio.Event().wait()
             return await super().get(*words, **more)
 
-    async def story() -> None:
+    async def scenario() -> None:
         client = Silent()
         election = LeaderElection(client, "controllers", "first", clock=CLOCK, random=Random(1), terms=TERMS)
         task = asyncio.create_task(election.lead(_for_ever))
@@ -144,11 +144,11 @@ def test_a_server_that_is_silent_takes_the_lease_away_in_time() -> None:
         with pytest.raises(LeaseLost, match="could not be renewed for 2 s: the server did not answer in time"):
             await asyncio.wait_for(task, TERMS.lease)
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_who_stood_still_may_write_nothing_before_it_has_noticed() -> None:
-    async def story() -> None:
+def test_writes_are_blocked_after_the_process_was_suspended() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         election = LeaderElection(client, "controllers", "first", clock=CLOCK, random=Random(1), terms=TERMS)
         assert election.write_block() == "first is not the leader"
@@ -157,7 +157,7 @@ def test_who_stood_still_may_write_nothing_before_it_has_noticed() -> None:
         async def lead() -> None:
             assert election.write_block() == ""
             await asyncio.sleep(0)
-            idle.stand_still(TERMS.renew)
+            idle.suspend(TERMS.renew)
             lease = client.objects[LEASES, "kube-system", "controllers"]
             client.put(LEASES, {**lease, "spec": {**lease["spec"], "holderIdentity": "second"}})
             woke.append(election.write_block())
@@ -170,43 +170,43 @@ def test_who_stood_still_may_write_nothing_before_it_has_noticed() -> None:
             await election.lead(lead)
         assert woke == ["first has not renewed its Lease in time", "first is not the leader"]
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 class Counted(MemoryClient):
-    """``asked``: what it was asked."""
+    """Records the verbs of requests for the Lease."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: list[str] = []
+        self.verbs: list[str] = []
 
     async def get(self, *words: Any, **more: Any) -> Tree:
-        self.asked.append("get")
+        self.verbs.append("get")
         return await super().get(*words, **more)
 
     async def update(self, *words: Any, **more: Any) -> Tree:
-        asked = [*self.asked, "update"]
+        verbs = [*self.verbs, "update"]
         try:
             return await super().update(*words, **more)
         finally:
-            self.asked = asked  # its own look at what is there is no question
+            self.verbs = verbs  # the read inside of MemoryClient.update does not count
 
 
-def test_a_leader_renews_by_one_request() -> None:
-    async def story() -> None:
+def test_a_renewal_is_one_request() -> None:
+    async def scenario() -> None:
         client = Counted()
         election = LeaderElection(client, "controllers", "first", clock=CLOCK, random=Random(1), terms=TERMS)
         task = asyncio.create_task(election.lead(_for_ever))
-        while len(client.asked) < 4:
+        while len(client.verbs) < 4:
             await asyncio.sleep(0.1)
         task.cancel()
-        assert client.asked[:4] == ["get", "update", "update", "update"]
+        assert client.verbs[:4] == ["get", "update", "update", "update"]
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_leader_whose_lease_was_written_by_others_looks_whose_it_is() -> None:
-    async def story() -> None:
+def test_a_leader_reads_the_lease_again_after_a_conflict() -> None:
+    async def scenario() -> None:
         client = Counted()
         election = LeaderElection(client, "controllers", "first", clock=CLOCK, random=Random(1), terms=TERMS)
         task = asyncio.create_task(election.lead(_for_ever))
@@ -214,24 +214,24 @@ def test_a_leader_whose_lease_was_written_by_others_looks_whose_it_is() -> None:
             await asyncio.sleep(0)
         lease = client.objects[LEASES, "kube-system", "controllers"]
         client.put(LEASES, {**lease, "metadata": {**lease["metadata"], "labels": {"a": "b"}}})
-        while len(client.asked) < 5:
+        while len(client.verbs) < 5:
             await asyncio.sleep(0.1)
         assert election.leading
         task.cancel()
-        assert client.asked[:5] == ["get", "update", "get", "update", "update"]
+        assert client.verbs[:5] == ["get", "update", "get", "update", "update"]
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_renewal_that_is_late_counts_if_nobody_else_has_led() -> None:
+def test_a_late_renewal_is_valid_if_no_other_replica_has_led() -> None:
     class Far(MemoryClient):
         async def update(self, *words: Any, **more: Any) -> Tree:
             await asyncio.sleep(0.1)
             return await super().update(*words, **more)
 
-    async def story() -> None:
+    async def scenario() -> None:
         async def lead() -> None:
-            idle.stand_still(TERMS.renew * 1.5)
+            idle.suspend(TERMS.renew * 1.5)
             assert election.write_block() == "first has not renewed its Lease in time"
             while election.write_block():
                 await asyncio.sleep(0.02)
@@ -239,13 +239,13 @@ def test_a_renewal_that_is_late_counts_if_nobody_else_has_led() -> None:
         election = LeaderElection(Far(), "controllers", "first", clock=CLOCK, random=Random(1), terms=TERMS)
         await election.lead(lead)
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_who_finds_that_nobody_has_its_lease_leads_no_longer() -> None:
-    """Another may have led meanwhile, and have given it back."""
+def test_a_leader_stops_when_its_lease_has_no_holder() -> None:
+    """Another replica may have led and released it in the meantime."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
 
         async def lead() -> None:
@@ -254,16 +254,16 @@ def test_who_finds_that_nobody_has_its_lease_leads_no_longer() -> None:
             await asyncio.Event().wait()
 
         election = LeaderElection(client, "controllers", "first", clock=CLOCK, random=Random(1), terms=TERMS)
-        with pytest.raises(LeaseLost, match="no copy holds the Lease"):
+        with pytest.raises(LeaseLost, match="no replica holds the Lease"):
             await election.lead(lead)
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_lease_without_a_spec_is_nobodys() -> None:
-    """As a chart makes it, or who deletes it while it is led by."""
+def test_a_lease_without_a_spec_has_no_holder() -> None:
+    """As created by a chart or left by a client that removed the spec."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         client.put(LEASES, {"metadata": {"name": "controllers", "namespace": "kube-system"}})
         election = LeaderElection(client, "controllers", "first", clock=CLOCK, random=Random(1), terms=TERMS)
@@ -273,13 +273,13 @@ def test_a_lease_without_a_spec_is_nobodys() -> None:
         assert election.leading
         task.cancel()
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_why_nobody_can_lead_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_reason_why_no_replica_leads_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
 
-    async def story() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         client.refuse = [Unreachable(why) for why in ["no route"] * 10 + ["another reason"] * 10]
         election = LeaderElection(client, "controllers", "first", clock=CLOCK, random=Random(1), terms=TERMS)
@@ -288,7 +288,7 @@ def test_why_nobody_can_lead_is_said_once(caplog: pytest.LogCaptureFixture) -> N
             await asyncio.sleep(1)
         task.cancel()
 
-    idle.run(story())
+    idle.run(scenario())
     assert [record.getMessage() for record in caplog.records] == [
         "controllers: no route", "controllers: another reason", "controllers: first is the leader",
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Programs run beside each other; one that crashes is started again."""
+"""Programs run concurrently; a crashed one is restarted."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def context_of(client: MemoryClient) -> ProgramContext:
     )
 
 
-def test_a_program_that_crashes_or_ends_is_started_again_and_the_others_never_notice() -> None:
-    async def story() -> None:
+def test_a_crashed_or_ended_program_is_restarted_without_affecting_others() -> None:
+    async def scenario() -> None:
         starts = {"crashes": 0, "ends": 0, "runs": 0}
 
         async def crashes(context: ProgramContext) -> None:
@@ -52,22 +52,22 @@ def test_a_program_that_crashes_or_ends_is_started_again_and_the_others_never_no
         assert starts["ends"] > 2
         assert starts["runs"] == 1
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_program_that_was_started_again_is_told_each_change_once() -> None:
-    async def story() -> None:
+def test_a_restarted_program_is_notified_of_each_change_once() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         context = context_of(client)
         pods = context.caches.trees(PODS)
         lives: list[list[str]] = []
 
         async def program(context: ProgramContext) -> None:
-            told: list[str] = []
-            lives.append(told)
+            names: list[str] = []
+            lives.append(names)
 
             def changed(old: CachedItem[object] | None, new: CachedItem[object] | None) -> None:
-                told.append(new.name if new else "")
+                names.append(new.name if new else "")
 
             async def work(key: str) -> None:
                 raise AssertionError("there is no work")
@@ -78,23 +78,23 @@ def test_a_program_that_was_started_again_is_told_each_change_once() -> None:
 
         task = asyncio.create_task(run({"program": program}, context))
         for number in range(200):
-            over = [tuple(told) for told in lives[:-1]]
+            over = [tuple(names) for names in lives[:-1]]
             client.put(PODS, {"metadata": {"namespace": "ns", "name": str(number)}})
             await asyncio.sleep(0.005)
-            assert [tuple(told) for told in lives[: len(over)]] == over
+            assert [tuple(names) for names in lives[: len(over)]] == over
         assert len(lives) > 2
-        assert all(told and len(told) == len(set(told)) for told in lives)
+        assert all(names and len(names) == len(set(names)) for names in lives)
         task.cancel()
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_clock_that_runs_faster_waits_less_and_still_stamps_true() -> None:
-    async def story() -> None:
+def test_a_faster_clock_shortens_waits_and_keeps_timestamps() -> None:
+    async def scenario() -> None:
         clock = idle.IdleClock(speed=100)
-        began = asyncio.get_running_loop().time()
+        start = asyncio.get_running_loop().time()
         await clock.sleep(1)
-        assert asyncio.get_running_loop().time() - began == pytest.approx(0.01)
+        assert asyncio.get_running_loop().time() - start == pytest.approx(0.01)
         assert clock.left(clock.moment(), 50) == 50
         assert clock.left("2026-01-01T00:00:00Z", 10) < 0
         rung = asyncio.Event()
@@ -103,9 +103,9 @@ def test_a_clock_that_runs_faster_waits_less_and_still_stamps_true() -> None:
         async with asyncio.timeout(1):
             await rung.wait()
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_clock_does_not_stand_still() -> None:
+def test_a_clock_always_advances() -> None:
     with pytest.raises(ValueError, match="speed: expected a positive number, found 0"):
         idle.IdleClock(0)

@@ -1,4 +1,4 @@
-"""Events are counted when they repeat, combined when they only differ in words, and dropped when they flood."""
+"""Events are counted when they repeat, combined when only their messages differ, and dropped beyond a rate limit."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ async def written(client: MemoryClient, notes: Events) -> list[Tree]:
     return events(client)
 
 
-def test_an_event_says_who_speaks_about_what() -> None:
-    async def story() -> None:
+def test_an_event_has_its_source_and_object() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         notes = Events(client, clock=IdleClock())
         notes.recorder("resource_claim").event(POD, "Warning", "FailedResourceClaimCreation", "no template")
@@ -57,11 +57,11 @@ def test_an_event_says_who_speaks_about_what() -> None:
         )  # fmt: skip
         assert event["source"] == {"component": "resource_claim"}
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_an_event_with_an_action_is_written_the_new_way() -> None:
-    async def story() -> None:
+def test_an_event_with_an_action_uses_the_new_api() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         notes = Events(client, clock=IdleClock(), instance="here")
         scheduler = notes.recorder("default-scheduler")
@@ -73,11 +73,11 @@ def test_an_event_with_an_action_is_written_the_new_way() -> None:
         assert (event["action"], event["reportingInstance"]) == ("Binding", "default-scheduler-here")
         assert "series" not in event
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_what_is_said_again_is_counted() -> None:
-    async def story() -> None:
+def test_repeated_events_are_counted() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         notes = Events(client, clock=IdleClock())
         recorder = notes.recorder("c")
@@ -91,11 +91,11 @@ def test_what_is_said_again_is_counted() -> None:
         assert found["Same"]["count"] == 4
         assert found["New"]["series"]["count"] == 2
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_many_different_messages_of_one_reason_are_combined() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         notes = Events(client, clock=IdleClock())
         recorder = notes.recorder("c")
@@ -107,11 +107,11 @@ def test_many_different_messages_of_one_reason_are_combined() -> None:
         assert combined["message"] == "(combined from similar events): message 19"
         assert combined["count"] == 10
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_flood_about_one_object_is_cut_and_others_are_heard() -> None:
-    async def story() -> None:
+def test_events_are_rate_limited_per_object() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         notes = Events(client, clock=IdleClock())
         recorder = notes.recorder("c")
@@ -121,17 +121,17 @@ def test_a_flood_about_one_object_is_cut_and_others_are_heard() -> None:
         found = await written(client, notes)
         assert len(found) == 26
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_an_event_is_no_longer_than_the_api_server_takes() -> None:
-    async def story() -> None:
+def test_an_event_is_truncated_to_the_limit_of_the_api_server() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         notes = Events(client, clock=IdleClock(), instance=f"{'h' * 63}_{'u' * 36}")
         scheduler = notes.recorder(f"{'s' * 59}.com")
         for name in ("n" * 253, f"{'n' * 236}-.{'n' * 15}"):
             pod = {**POD, "metadata": {**POD["metadata"], "name": name}}
-            for number in range(12):  # more than ten that differ in their words become one that says so
+            for number in range(12):  # more than ten with different messages are combined
                 scheduler.event(pod, "Warning", "FailedScheduling", f"{number} {'…' * 1000}", "Scheduling")
             scheduler.event(pod, "Warning", "Long", "x" * 4000)
         found = await written(client, notes)
@@ -144,11 +144,11 @@ def test_an_event_is_no_longer_than_the_api_server_takes() -> None:
         assert len({name_of(event) for event in found}) == 24
         assert sum(event.get("note", "").startswith(COMBINED) for event in found) == 2
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_an_event_that_the_cluster_forgot_is_written_anew() -> None:
-    async def story() -> None:
+def test_an_expired_event_is_created_again() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         notes = Events(client, clock=IdleClock())
         recorder = notes.recorder("c")
@@ -159,11 +159,11 @@ def test_an_event_that_the_cluster_forgot_is_written_anew() -> None:
         [event] = await written(client, notes)
         assert event["count"] == 2
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_what_a_cluster_does_not_answer_to_waits_until_it_does() -> None:
-    async def story() -> None:
+def test_events_wait_while_the_api_server_is_unreachable() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         client.refuse = [Unreachable("no route")] * 30
         notes = Events(client, clock=IdleClock())
@@ -177,20 +177,20 @@ def test_what_a_cluster_does_not_answer_to_waits_until_it_does() -> None:
         assert {event["reason"]: event["count"] for event in events(client)} == {"First": 2, "Second": 1}
         task.cancel()
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_that_a_cluster_does_not_answer_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreachable_api_server_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
 
-    async def story() -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         client.refuse = [Unreachable("no route")] * 20
         notes = Events(client, clock=IdleClock())
         notes.recorder("c").event(POD, "Normal", "First", "x")
         await written(client, notes)
 
-    idle.run(story())
+    idle.run(scenario())
     assert len(caplog.records) == 1
 
 
@@ -203,8 +203,8 @@ def refused(code: int, *causes: str) -> StatusError:
     ("refusal", "tries"),
     [(refused(403), 5), (refused(500), 5), (refused(422), 1), (refused(403, "NamespaceTerminating"), 1)],
 )
-def test_what_is_refused_is_tried_a_few_times_where_that_may_help(refusal: StatusError, tries: int) -> None:
-    async def story() -> None:
+def test_rejected_events_are_retried_a_few_times_if_useful(refusal: StatusError, tries: int) -> None:
+    async def scenario() -> None:
         client = MemoryClient()
         notes = Events(client, clock=IdleClock())
         recorder = notes.recorder("c")
@@ -217,10 +217,10 @@ def test_what_is_refused_is_tried_a_few_times_where_that_may_help(refusal: Statu
         recorder.event(POD, "Normal", "Heard", "x")
         assert len(await written(client, notes)) == 1
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_an_answer_that_was_lost_makes_no_second_event() -> None:
+def test_a_lost_response_creates_no_second_event() -> None:
     class Losing(MemoryClient):
         async def create(self, *words: Any, **more: Any) -> Tree:
             tree = await super().create(*words, **more)
@@ -229,7 +229,7 @@ def test_an_answer_that_was_lost_makes_no_second_event() -> None:
                 raise Unreachable("the answer was lost")
             return tree
 
-    async def story() -> None:
+    async def scenario() -> None:
         client = Losing()
         notes = Events(client, clock=IdleClock())
         recorder = notes.recorder("c")
@@ -238,17 +238,17 @@ def test_an_answer_that_was_lost_makes_no_second_event() -> None:
         recorder.event(POD, "Normal", "Same", "x")
         assert [event["count"] for event in await written(client, notes)] == [2]
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_clock_that_was_set_back_silences_nobody() -> None:
+def test_events_are_recorded_after_the_clock_was_set_back() -> None:
     class Wrong(Clock):
         now_is = datetime(2026, 1, 2, tzinfo=UTC)
 
         def moment(self) -> datetime:
             return self.now_is
 
-    async def story() -> None:
+    async def scenario() -> None:
         client, clock = MemoryClient(), Wrong()
         notes = Events(client, clock=clock)
         recorder = notes.recorder("c")
@@ -258,4 +258,4 @@ def test_a_clock_that_was_set_back_silences_nobody() -> None:
         recorder.event(POD, "Normal", "Later", "x")
         assert {event["reason"] for event in await written(client, notes)} == {"Before", "After", "Later"}
 
-    idle.run(story())
+    idle.run(scenario())

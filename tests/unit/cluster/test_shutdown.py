@@ -1,4 +1,4 @@
-"""Whoever is to stop is told once, and whatever waits for something else is woken."""
+"""A shutdown calls its callbacks once and cancels waiting tasks."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ async def _fails() -> None:
     raise RuntimeError("a mistake")
 
 
-def test_who_waits_for_something_is_woken_when_it_begins() -> None:
-    async def story() -> None:
+def test_a_waiting_task_is_cancelled_on_shutdown() -> None:
+    async def scenario() -> None:
         stopping = Shutdown()
         waiting = asyncio.create_task(stopping.run_until_shutdown(_never()))
         ending = asyncio.create_task(stopping.wait())
@@ -36,18 +36,18 @@ def test_who_waits_for_something_is_woken_when_it_begins() -> None:
         assert not await stopping.run_until_shutdown(_soon()), "it has begun: nothing is waited for any more"
         await stopping.wait()
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_what_fails_is_told_to_who_waits() -> None:
+def test_an_error_is_raised_in_the_waiting_task() -> None:
     with pytest.raises(RuntimeError, match="a mistake"):
         idle.run(NEVER.run_until_shutdown(_fails()))
 
 
-def test_nobody_is_told_after_it_went() -> None:
+def test_a_removed_callback_is_not_called() -> None:
     stopping = Shutdown()
-    told: list[str] = []
-    with stopping.callback(lambda: told.append("inside")):
+    called: list[str] = []
+    with stopping.callback(lambda: called.append("inside")):
         pass
     stopping.start()
-    assert told == []
+    assert called == []

@@ -1,4 +1,4 @@
-"""A cluster's objects as values: each is read once, and one that cannot be read costs only itself."""
+"""Objects of a cluster as values: each is decoded once, and an undecodable one is omitted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from allotment.model.trees import Tree
 
 
 def item(kind: str, name: str, revision: int = 1, **spec: Any) -> CachedItem[Any]:
-    """An object as a cache has it."""
+    """A cached object."""
     metadata = {"name": name, "namespace": "ns", "uid": f"{kind}-{name}", "resourceVersion": str(revision)}
     return CachedItem({"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": spec})
 
@@ -28,19 +28,19 @@ def names(values: list[Object]) -> list[str]:
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of what is read, in turn."""
-    told: list[str] = []
+    """The names of the decoded objects, in order."""
+    names: list[str] = []
     real = trees.read_value
 
     def noting(tree: Tree, type: type[Object]) -> Object:
-        told.append(tree["metadata"]["name"])
+        names.append(tree["metadata"]["name"])
         return real(tree, type)
 
     monkeypatch.setattr(typed_objects, "read_value", noting)
-    return told
+    return names
 
 
-def test_what_has_not_changed_is_not_read_again(read: list[str]) -> None:
+def test_unchanged_objects_are_not_decoded_again(read: list[str]) -> None:
     values = Values()
     first: list[tuple[CachedItem[Any], type[Object]]] = [(item("Pod", "a"), Pod), (item("Node", "n"), Node)]
     assert names(values.of(first)) == ["a", "n"]
@@ -50,7 +50,7 @@ def test_what_has_not_changed_is_not_read_again(read: list[str]) -> None:
     assert read == ["a", "n", "a"]
 
 
-def test_what_was_not_asked_for_is_forgotten(read: list[str]) -> None:
+def test_unused_objects_are_forgotten(read: list[str]) -> None:
     values = Values()
     values.of([(item("Pod", "a"), Pod)])
     assert values.of([]) == []
@@ -58,7 +58,7 @@ def test_what_was_not_asked_for_is_forgotten(read: list[str]) -> None:
     assert read == ["a", "a"]
 
 
-def test_what_cannot_be_read_costs_only_itself_and_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_undecodable_object_is_omitted_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     values = Values()
     seen = [(item("Pod", "odd", containers="none"), Pod), (item("Pod", "even"), Pod)]
     with caplog.at_level(logging.WARNING):
@@ -69,7 +69,7 @@ def test_what_cannot_be_read_costs_only_itself_and_is_told_once(caplog: pytest.L
     assert value_of(item("Pod", "odd", containers="none"), Pod) is None
 
 
-def test_trees_may_be_prepared() -> None:
+def test_trees_can_be_preprocessed() -> None:
     def elsewhere(tree: Tree) -> Tree:
         return {**tree, "spec": {"nodeName": "n"}}
 

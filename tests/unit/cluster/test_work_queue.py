@@ -1,4 +1,4 @@
-"""Keys are worked on once however often they were asked for, and again when that failed."""
+"""A key is processed once even if added several times, and again after a failure."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.unit.cluster.idle import IdleClock
 CLOCK = IdleClock()
 
 
-def test_a_key_asked_for_many_times_is_done_once() -> None:
-    async def story() -> None:
+def test_a_key_added_many_times_is_processed_once() -> None:
+    async def scenario() -> None:
         done: list[str] = []
 
         async def work(key: str) -> None:
@@ -36,11 +36,11 @@ def test_a_key_asked_for_many_times_is_done_once() -> None:
         assert done == ["a", "b"]
         task.cancel()
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_key_asked_for_while_it_is_done_is_done_again_afterwards() -> None:
-    async def story() -> None:
+def test_a_key_added_during_processing_is_processed_again() -> None:
+    async def scenario() -> None:
         running: Counter[str] = Counter()
         most = 0
         done = 0
@@ -62,11 +62,11 @@ def test_a_key_asked_for_while_it_is_done_is_done_again_afterwards() -> None:
         assert (most, done, len(queue)) == (1, 2, 0)
         task.cancel()
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_what_fails_comes_back_until_it_succeeds() -> None:
-    async def story() -> None:
+def test_failed_keys_are_retried_until_they_succeed() -> None:
+    async def scenario() -> None:
         tries = 0
 
         async def work(key: str) -> None:
@@ -82,11 +82,11 @@ def test_what_fails_comes_back_until_it_succeeds() -> None:
         assert tries == 4
         task.cancel()
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_of_several_later_times_the_first_counts() -> None:
-    async def story() -> None:
+def test_the_earliest_of_several_delays_applies() -> None:
+    async def scenario() -> None:
         done: list[str] = []
 
         async def work(key: str) -> None:
@@ -104,11 +104,11 @@ def test_of_several_later_times_the_first_counts() -> None:
         assert done == ["a"]
         task.cancel()
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_work_may_ask_to_be_done_again_later() -> None:
-    async def story() -> None:
+def test_work_can_request_to_be_repeated_later() -> None:
+    async def scenario() -> None:
         done = 0
 
         async def work(key: str) -> float | None:
@@ -123,12 +123,12 @@ def test_work_may_ask_to_be_done_again_later() -> None:
         assert done == 3
         task.cancel()
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 @given(st.lists(st.sampled_from("abcd"), max_size=30), st.integers(1, 4))
-def test_no_key_is_lost_and_none_is_done_twice_at_once(asked: list[str], workers: int) -> None:
-    async def story() -> None:
+def test_every_key_is_processed_and_never_concurrently(keys: list[str], workers: int) -> None:
+    async def scenario() -> None:
         running: set[str] = set()
         done: Counter[str] = Counter()
 
@@ -142,16 +142,16 @@ def test_no_key_is_lost_and_none_is_done_twice_at_once(asked: list[str], workers
 
         queue = WorkQueue("test", work, clock=CLOCK, random=Random(1), workers=workers)
         task = asyncio.create_task(queue.run())
-        for number, key in enumerate(asked):
+        for number, key in enumerate(keys):
             queue.add(key)
             if number % 3 == 0:
                 await asyncio.sleep(0)
         while len(queue):
             await asyncio.sleep(0)
-        assert set(done) == set(asked)
+        assert set(done) == set(keys)
         task.cancel()
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 async def refused(key: int) -> None:
@@ -168,16 +168,16 @@ async def soon(key: int) -> float:
 
 @pytest.mark.parametrize("work", [refused, done, soon])
 @pytest.mark.parametrize("keys", [1, 40])
-def test_work_that_never_waits_and_calls_for_more_work_leaves_everything_else_its_turn(
+def test_work_that_never_waits_does_not_block_the_event_loop(
     work: Callable[[int], Awaitable[float | None]], keys: int
 ) -> None:
     """All controllers have such a queue: none of them may hold the event loop, whatever the objects say."""
     most = 10_000
 
-    async def story() -> None:
+    async def scenario() -> None:
         items = 0
 
-        async def call_for_more(key: int) -> float | None:
+        async def add_more(key: int) -> float | None:
             nonlocal items
             items += 1
             if items < most:
@@ -185,7 +185,7 @@ def test_work_that_never_waits_and_calls_for_more_work_leaves_everything_else_it
                 queue.add((key + 1) % keys)
             return await work(key)
 
-        queue = WorkQueue("test", call_for_more, clock=CLOCK, random=Random(1), workers=4)
+        queue = WorkQueue("test", add_more, clock=CLOCK, random=Random(1), workers=4)
         task = asyncio.create_task(queue.run())
         queue.add(0)
         turns = 0
@@ -197,16 +197,16 @@ def test_work_that_never_waits_and_calls_for_more_work_leaves_everything_else_it
         assert turns >= most / 4
         task.cancel()
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_who_is_to_stop_finishes_what_is_under_way_and_begins_no_more() -> None:
-    async def story() -> None:
-        begun, done = [], []
+def test_stopping_finishes_the_work_in_flight_and_starts_no_more() -> None:
+    async def scenario() -> None:
+        started, done = [], []
         go_on = asyncio.Event()
 
         async def work(key: str) -> None:
-            begun.append(key)
+            started.append(key)
             await go_on.wait()
             done.append(key)
 
@@ -216,20 +216,20 @@ def test_who_is_to_stop_finishes_what_is_under_way_and_begins_no_more() -> None:
             queue.add(key)
         task = asyncio.create_task(queue.run(stopping))
         await asyncio.sleep(0.01)
-        assert begun == ["a", "b"]
+        assert started == ["a", "b"]
         stopping.start()
         queue.add("d")
         await asyncio.sleep(0.01)
         assert not task.done()
         go_on.set()
         await asyncio.wait_for(task, 1)
-        assert done == begun == ["a", "b"]
+        assert done == started == ["a", "b"]
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 @pytest.mark.parametrize(
-    ("error", "level", "told"),
+    ("error", "level", "records"),
     [
         (Unreachable("gone"), logging.INFO, 1),
         (StatusError({"code": 503}), logging.WARNING, 1),
@@ -237,12 +237,12 @@ def test_who_is_to_stop_finishes_what_is_under_way_and_begins_no_more() -> None:
         (StatusError({"code": 422}), logging.WARNING, 50),
     ],
 )
-def test_what_concerns_all_keys_is_told_of_one_of_them(
-    error: Exception, level: int, told: int, caplog: pytest.LogCaptureFixture
+def test_an_error_common_to_all_keys_is_logged_once(
+    error: Exception, level: int, records: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
 
-    async def story() -> None:
+    async def scenario() -> None:
         async def work(key: int) -> None:
             raise error
 
@@ -253,5 +253,5 @@ def test_what_concerns_all_keys_is_told_of_one_of_them(
         await asyncio.sleep(0.05)
         task.cancel()
 
-    idle.run(story())
-    assert [record.levelno for record in caplog.records] == [level] * told
+    idle.run(scenario())
+    assert [record.levelno for record in caplog.records] == [level] * records

@@ -1,4 +1,4 @@
-"""Metrics are for those whom the cluster knows and lets; it is not asked the same again and again."""
+"""Metrics are served to clients that the cluster authenticates and authorizes; reviews are cached."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tests.unit.cluster.memory import MemoryClient
 
 
 class Cluster(MemoryClient):
-    """Knows two users by their tokens, and lets one of them read metrics."""
+    """Authenticates two users by token and allows one of them to read metrics."""
 
     users = {"of-prometheus": "prometheus", "of-anybody": "anybody"}
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: list[Tree] = []
+        self.reviews: list[Tree] = []
         self.broken: Exception | None = None
 
     async def create(self, resource: Resource, tree: Tree, namespace: str = "", **more: Any) -> Tree:
-        self.asked.append(tree)
+        self.reviews.append(tree)
         await asyncio.sleep(0)
         if self.broken is not None:
             raise self.broken
@@ -39,37 +39,37 @@ class Cluster(MemoryClient):
 @pytest.mark.parametrize(
     ("token", "verdict"), [("of-prometheus", "allowed"), ("of-anybody", "forbidden"), ("made-up", "unknown")]
 )
-def test_the_cluster_decides(token: str, verdict: str) -> None:
+def test_access_is_decided_by_the_api_server(token: str, verdict: str) -> None:
     cluster = Cluster()
     assert asyncio.run(MetricsAuthorizer(cluster).review(token)) == verdict
 
 
-def test_who_it_is_and_what_is_wanted_is_asked_as_kubernetes_does() -> None:
+def test_token_and_access_reviews_match_kubernetes() -> None:
     cluster = Cluster()
     asyncio.run(MetricsAuthorizer(cluster).review("of-prometheus"))
-    assert [tree["kind"] for tree in cluster.asked] == ["TokenReview", "SubjectAccessReview"]
-    spec = cluster.asked[1]["spec"]
+    assert [tree["kind"] for tree in cluster.reviews] == ["TokenReview", "SubjectAccessReview"]
+    spec = cluster.reviews[1]["spec"]
     assert (spec["user"], spec["groups"]) == ("prometheus", ["a"])
     assert spec["nonResourceAttributes"] == {"path": "/metrics", "verb": "get"}
 
 
-def test_an_answer_is_kept_for_a_moment() -> None:
-    async def story() -> None:
+def test_reviews_are_cached_briefly() -> None:
+    async def scenario() -> None:
         cluster = Cluster()
         access = MetricsAuthorizer(cluster, kept=3600)
         assert {await access.review("of-prometheus") for _ in range(10)} == {"allowed"}
-        assert len(cluster.asked) == 2
+        assert len(cluster.reviews) == 2
         forgetful = MetricsAuthorizer(cluster, kept=0)
         assert await forgetful.review("of-prometheus") == "allowed"
         cluster.users = {}
         assert await forgetful.review("of-prometheus") == "unknown"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("broken", [Unreachable("no route"), StatusError({"code": 403, "message": "may not review"})])
-def test_a_cluster_that_does_not_say_lets_nobody_in_and_is_asked_again(broken: Exception) -> None:
-    async def story() -> None:
+def test_failed_reviews_deny_access_and_are_not_cached(broken: Exception) -> None:
+    async def scenario() -> None:
         cluster = Cluster()
         access = MetricsAuthorizer(cluster)
         cluster.broken = broken
@@ -77,13 +77,13 @@ def test_a_cluster_that_does_not_say_lets_nobody_in_and_is_asked_again(broken: E
         cluster.broken = None
         assert await access.review("of-prometheus") == "allowed"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_tokens_are_not_kept() -> None:
-    async def story() -> MetricsAuthorizer:
+def test_tokens_are_not_stored() -> None:
+    async def scenario() -> MetricsAuthorizer:
         access = MetricsAuthorizer(Cluster())
         await access.review("of-prometheus")
         return access
 
-    assert "of-prometheus" not in repr(vars(asyncio.run(story())))
+    assert "of-prometheus" not in repr(vars(asyncio.run(scenario())))

@@ -1,4 +1,4 @@
-"""Probes are answered as Kubernetes' own are, and an event loop that stands still is found out."""
+"""Health endpoints answer like those of Kubernetes, and a blocked event loop is detected."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def health() -> Health:
     return health
 
 
-def test_all_is_well(health: Health) -> None:
+def test_all_checks_succeed(health: Health) -> None:
     assert health.answer("/livez") == health.answer("/readyz") == health.answer("/healthz") == (200, "ok")
 
 
-def test_a_line_for_each_check(health: Health) -> None:
+def test_verbose_output_has_a_line_for_each_check(health: Health) -> None:
     assert health.answer("/livez", "verbose") == (200, "[+]ping ok\n[+]event-loop ok\nlivez check passed\n")
     assert health.answer("/readyz", "verbose=1") == (
         200,
@@ -31,7 +31,7 @@ def test_a_line_for_each_check(health: Health) -> None:
     )
 
 
-def test_not_being_ready_is_no_reason_to_be_killed(health: Health) -> None:
+def test_readiness_does_not_affect_liveness(health: Health) -> None:
     health.ready["caches"] = lambda: "not synced yet: pods"
     assert health.answer("/livez") == (200, "ok")
     assert health.answer("/readyz") == (
@@ -40,10 +40,10 @@ def test_not_being_ready_is_no_reason_to_be_killed(health: Health) -> None:
     )
 
 
-def test_one_check_alone_and_one_left_out(health: Health) -> None:
-    health.live["event-loop"] = lambda: "it stands still"
+def test_checks_can_be_selected_and_excluded(health: Health) -> None:
+    health.live["event-loop"] = lambda: "it is blocked"
     assert health.answer("/livez/ping") == (200, "ok")
-    assert health.answer("/livez/event-loop") == (500, "[-]event-loop failed: it stands still\nlivez check failed\n")
+    assert health.answer("/livez/event-loop") == (500, "[-]event-loop failed: it is blocked\nlivez check failed\n")
     assert health.answer("/livez", "exclude=event-loop") == (200, "ok")
     assert health.answer("/livez", "verbose&exclude=event-loop") == (
         200,
@@ -52,30 +52,30 @@ def test_one_check_alone_and_one_left_out(health: Health) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/metrics", "/livez/nothing", "/livez/caches"])
-def test_other_paths_are_not_there(health: Health, path: str) -> None:
+def test_other_paths_are_not_found(health: Health, path: str) -> None:
     assert health.answer(path) is None
 
 
-def test_a_loop_that_beats_is_well() -> None:
-    async def story() -> None:
-        pulse = Heartbeat()
-        beating = asyncio.create_task(pulse.run())
+def test_a_responsive_event_loop_is_healthy() -> None:
+    async def scenario() -> None:
+        heartbeat = Heartbeat()
+        beating = asyncio.create_task(heartbeat.run())
         await asyncio.sleep(0)
-        assert pulse.check() == ""
+        assert heartbeat.check() == ""
         beating.cancel()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_loop_that_stands_still_is_seen_from_outside() -> None:
-    async def story() -> str:
-        pulse = Heartbeat(still=0.2)
-        beating = asyncio.create_task(pulse.run())
+def test_a_blocked_event_loop_is_detected_from_another_thread() -> None:
+    async def scenario() -> str:
+        heartbeat = Heartbeat(still=0.2)
+        beating = asyncio.create_task(heartbeat.run())
         await asyncio.sleep(0)
         with ThreadPoolExecutor() as others:
-            time.sleep(0.4)  # nothing else runs meanwhile
-            seen = others.submit(pulse.check).result()
+            time.sleep(0.4)  # blocks the event loop
+            seen = others.submit(heartbeat.check).result()
         beating.cancel()
         return seen
 
-    assert asyncio.run(story()).startswith("the event loop has been blocked for")
+    assert asyncio.run(scenario()).startswith("the event loop has been blocked for")

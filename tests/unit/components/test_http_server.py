@@ -1,4 +1,4 @@
-"""Endpoints answer from threads of their own, in the open or over TLS, and say why where they cannot."""
+"""Endpoints are served by separate threads, with or without TLS, and errors at startup are reported."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from allotment.components.certificate import Certificate, CertificateError
 from allotment.components.http_server import AddressUnavailable, HttpResponse, serve, text
 from allotment.components.settings import Address
 from allotment.lab.certificates import serving
-from tests.waiting import wait_until
+from tests.polling import wait_until
 
 HERE = Address("127.0.0.1", 0)
 
 
-class Got(NamedTuple):
+class HttpResult(NamedTuple):
     code: int
     body: str
     headers: Message
 
 
-def get(where: Address, path: str = "/", context: ssl.SSLContext | None = None, method: str = "GET") -> Got:
+def get(where: Address, path: str = "/", context: ssl.SSLContext | None = None, method: str = "GET") -> HttpResult:
     scheme = "http" if context is None else "https"
     request = urllib.request.Request(f"{scheme}://localhost:{where.port}{path}", method=method)
     try:
         with urllib.request.urlopen(request, timeout=30, context=context) as answer:
-            return Got(answer.status, answer.read().decode(), answer.headers)
+            return HttpResult(answer.status, answer.read().decode(), answer.headers)
     except urllib.error.HTTPError as error:
         with error:
-            return Got(error.code, error.read().decode(), error.headers)
+            return HttpResult(error.code, error.read().decode(), error.headers)
 
 
 def connected(where: Address) -> socket.socket:
@@ -52,7 +52,7 @@ def echo(path: str, query: str, headers: Message) -> HttpResponse:
     return text(200, f"{path} {query} {headers.get('Accept')}")
 
 
-def test_who_asks_gets_an_answer() -> None:
+def test_requests_are_answered() -> None:
     with serve(HERE, echo) as where:
         got = get(where, "/readyz?verbose")
         assert got.code == 200
@@ -63,15 +63,15 @@ def test_who_asks_gets_an_answer() -> None:
         assert get(where, "/", method="POST").code == 501
 
 
-def test_it_answers_while_the_event_loop_stands_still() -> None:
-    async def story() -> None:
+def test_requests_are_answered_while_the_event_loop_is_blocked() -> None:
+    async def scenario() -> None:
         with serve(HERE, echo) as where, ThreadPoolExecutor() as others:
             assert others.submit(get, where).result().code == 200
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_mistake_of_ours_is_an_answer_and_not_the_end() -> None:
+def test_an_internal_error_is_a_response_and_the_server_continues() -> None:
     def fails(path: str, query: str, headers: Message) -> HttpResponse:
         raise RuntimeError("a mistake")
 
@@ -80,19 +80,19 @@ def test_a_mistake_of_ours_is_an_answer_and_not_the_end() -> None:
         assert "a mistake" not in get(where).body
 
 
-def test_a_port_in_use_and_an_address_of_somebody_else_are_said() -> None:
+def test_unusable_addresses_are_reported() -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        said = f"127.0.0.1:{port}: the address is already in use"
-        with pytest.raises(AddressUnavailable, match=said), serve(Address("127.0.0.1", port), echo):
+        message = f"127.0.0.1:{port}: the address is already in use"
+        with pytest.raises(AddressUnavailable, match=message), serve(Address("127.0.0.1", port), echo):
             pass
     with pytest.raises(AddressUnavailable, match=r"203\.0\.113\.1:0: "), serve(Address("203.0.113.1", 0), echo):
         pass
 
 
-def test_the_port_is_free_again_afterwards() -> None:
+def test_the_port_is_released() -> None:
     with serve(HERE, echo) as where:
         assert get(where).code == 200
     with serve(where, echo) as again:
@@ -101,7 +101,7 @@ def test_the_port_is_free_again_afterwards() -> None:
 
 
 def ended(connection: socket.socket) -> bool:
-    """Send another byte; whether the other side has had enough."""
+    """Send another byte; return whether the server has closed the connection."""
     connection.settimeout(0.1)
     try:
         connection.sendall(b"G")
@@ -112,13 +112,13 @@ def ended(connection: socket.socket) -> bool:
         return True
 
 
-def test_who_asks_ever_so_slowly_is_not_listened_to_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_requests_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("allotment.components.http_server._SECONDS", 0.4)
     with serve(HERE, echo) as where, connected(where) as slow:
         wait_until(lambda: ended(slow))
 
 
-def test_a_crowd_that_says_nothing_takes_no_more_threads_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_connections_use_a_limited_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("allotment.components.http_server._SECONDS", 0.5)
     monkeypatch.setattr("allotment.components.http_server._MAX_THREADS", 8)
     most = threading.active_count() + 1 + 8
@@ -127,14 +127,14 @@ def test_a_crowd_that_says_nothing_takes_no_more_threads_than_there_may_be(monke
             assert threading.active_count() <= most
             connection.settimeout(30)
             with suppress(ConnectionError):
-                assert connection.recv(1) == b"", "nobody is listened to for ever"
+                assert connection.recv(1) == b"", "idle connections are closed"
 
         def answered() -> bool:
-            with suppress(OSError):  # the last of them may just be going
+            with suppress(OSError):  # the last connections may still be closing
                 return get(where).code == 200
             return False
 
-        wait_until(answered, "there is room again")
+        wait_until(answered, "a connection is accepted again")
 
 
 @pytest.fixture
@@ -143,14 +143,14 @@ def made(tmp_path: Path) -> tuple[Path, Path, Path]:
     return authority, server.certificate, server.key
 
 
-def test_over_tls_and_who_does_not_speak_it_harms_nobody(made: tuple[Path, Path, Path]) -> None:
+def test_tls_is_served_and_plain_clients_do_not_affect_others(made: tuple[Path, Path, Path]) -> None:
     authority, certificate, key = made
     context = ssl.create_default_context(cafile=str(authority))
     with serve(HERE, echo, Certificate(certificate, key)) as where, connected(where), connected(where) as plain:
         plain.sendall(b"GET / HTTP/1.0\r\n\r\n")
         with suppress(ConnectionResetError):
             assert b"200 OK" not in plain.recv(100)
-        assert get(where, "/metrics", context).code == 200, "who connects and says nothing holds up nobody"
+        assert get(where, "/metrics", context).code == 200, "idle connections do not block others"
 
 
 def test_a_rotated_certificate_is_used_for_the_next_connection(made: tuple[Path, Path, Path], tmp_path: Path) -> None:
@@ -161,15 +161,15 @@ def test_a_rotated_certificate_is_used_for_the_next_connection(made: tuple[Path,
         with pytest.raises(urllib.error.URLError):
             get(where, "/", trusts_next)
         shutil.copy(following.certificate, certificate)
-        # Half of a rotation: the old one serves on.
+        # A half rotated certificate: the old one stays in use.
         assert get(where, "/", ssl.create_default_context(cafile=str(authority))).code == 200
         shutil.copy(following.key, key)
         assert get(where, "/", trusts_next).code == 200
 
 
-def test_files_that_hold_no_certificate_are_said_at_once(made: tuple[Path, Path, Path], tmp_path: Path) -> None:
+def test_invalid_certificate_files_are_reported_at_startup(made: tuple[Path, Path, Path], tmp_path: Path) -> None:
     _, certificate, key = made
     with pytest.raises(CertificateError, match=r"absent\.crt: No such file or directory"):
         Certificate(tmp_path / "absent.crt", key)
-    with pytest.raises(CertificateError, match="not a certificate with its key"):
+    with pytest.raises(CertificateError, match="not a certificate and its private key"):
         Certificate(key, certificate)

@@ -1,4 +1,4 @@
-"""A component from start to stop, on a real API server: ready, ended well, ended at once, started again."""
+"""A component from start to stop, on a real API server: ready, shut down, terminated, restarted."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from allotment.components.lifecycle import ClusterUnavailable, find_error, run_c
 from allotment.components.settings import Address, ComponentSettings, EndpointSettings, LeaderElectionSettings
 from allotment.model.features import Features
 from allotment.model.trees import Tree
-from tests import waiting
+from tests import polling
 from tests.components.process import get
 
-#: Whoever leads looks often, and loses nothing on a machine that has much to do.
+#: Frequent renewals, and a Lease that does not expire on a busy machine.
 TERMS = LeaseTimings(lease=120, renew=60.0, retry=0.1)
 
 
@@ -44,8 +44,8 @@ def lab() -> Iterator[Lab]:
 
 
 @pytest.fixture(autouse=True)
-def _nobody_leads_afterwards(lab: Lab) -> Iterator[None]:
-    """Whatever becomes of a test: its Lease would hold up the next one."""
+def _delete_lease(lab: Lab) -> Iterator[None]:
+    """Delete the Lease after every test, since it would block the next one."""
     yield
     with suppress(StatusError):
         lab.client.delete(LEASES, "allotment-test", "kube-system")
@@ -79,7 +79,7 @@ def holder(lab: Lab) -> str:
 
 
 async def until(test: Callable[[], object]) -> None:
-    await waiting.until(lambda: asyncio.to_thread(test))
+    await polling.until(lambda: asyncio.to_thread(test))
 
 
 async def forever(context: ProgramContext) -> None:
@@ -87,13 +87,13 @@ async def forever(context: ProgramContext) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_work_under_way_is_finished_and_the_lease_given_back(lab: Lab, number: signal.Signals) -> None:
-    async def story() -> None:
-        begun, done = asyncio.Event(), []
+def test_work_in_flight_is_finished_and_the_lease_released(lab: Lab, number: signal.Signals) -> None:
+    async def scenario() -> None:
+        started, done = asyncio.Event(), []
 
         async def program(context: ProgramContext) -> None:
             async def work(key: str) -> None:
-                begun.set()
+                started.set()
                 await context.stopping.wait()
                 await asyncio.sleep(0.1)
                 done.append(key)
@@ -106,31 +106,31 @@ def test_work_under_way_is_finished_and_the_lease_given_back(lab: Lab, number: s
             context.recorder("test").event(about, "Normal", "Ended", "well")
 
         running = asyncio.create_task(run_component(component(program, finishes=True), leading("first"), target(lab)))
-        await begun.wait()
+        await started.wait()
         assert await asyncio.to_thread(holder, lab) == "first"
         os.kill(os.getpid(), number)
         await asyncio.wait_for(running, 40)
         assert done == ["first"]
 
-    asyncio.run(story())
-    assert holder(lab) == "", "the next copy need not wait"
+    asyncio.run(scenario())
+    assert holder(lab) == "", "the next replica does not have to wait"
     assert [event["reason"] for event in lab.list("events") if event["involvedObject"]["name"] == f"n-{number}"]
 
 
-def test_work_that_does_not_end_in_time_is_left(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
+def test_work_that_exceeds_the_shutdown_time_is_abandoned(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
         settings = leading("slow")._replace(shutdown_seconds=0.2)
         running = asyncio.create_task(run_component(component(forever, finishes=True), settings, target(lab)))
         await until(lambda: holder(lab) == "slow")
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.wait_for(running, 40)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
     assert "work in progress did not finish within 0 s and was cancelled" in caplog.text
     assert holder(lab) == ""
 
 
-def test_a_second_signal_ends_the_process_at_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_signal_ends_the_process_immediately(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     codes: list[int] = []
     monkeypatch.setattr(os, "_exit", codes.append)
     monkeypatch.setattr("logging.shutdown", lambda: None)
@@ -140,13 +140,13 @@ def test_a_second_signal_ends_the_process_at_once(lab: Lab, monkeypatch: pytest.
         await context.stopping.wait()
         assert codes == []
         os.kill(os.getpid(), signal.SIGTERM)
-        await waiting.until(lambda: codes)
+        await polling.until(lambda: codes)
 
     asyncio.run(run_component(component(program, finishes=True), ComponentSettings(shutdown_seconds=40), target(lab)))
     assert codes == [128 + signal.SIGTERM]
 
 
-def test_a_leader_that_loses_its_lease_ends(lab: Lab) -> None:
+def test_a_leader_that_loses_its_lease_exits(lab: Lab) -> None:
     ended: list[str] = []
 
     async def program(context: ProgramContext) -> None:
@@ -155,7 +155,7 @@ def test_a_leader_that_loses_its_lease_ends(lab: Lab) -> None:
         finally:
             ended.append("work")
 
-    async def story() -> None:
+    async def scenario() -> None:
         running = asyncio.create_task(run_component(component(program), leading("first"), target(lab)))
         await until(lambda: holder(lab) == "first")
         stolen = {"spec": {"holderIdentity": "second"}}
@@ -164,11 +164,11 @@ def test_a_leader_that_loses_its_lease_ends(lab: Lab) -> None:
             await asyncio.wait_for(running, 40)
         assert ended == ["work"]
 
-    asyncio.run(story())
-    assert holder(lab) == "second", "what is another's is not given back"
+    asyncio.run(scenario())
+    assert holder(lab) == "second", "the Lease of another replica is not released"
 
 
-def test_a_copy_that_stands_by_knows_already_what_it_needs(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_standby_replica_has_filled_caches(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "allotment.components.diagnostic_endpoints")
     known: list[bool] = []
 
@@ -181,24 +181,24 @@ def test_a_copy_that_stands_by_knows_already_what_it_needs(lab: Lab, caplog: pyt
         found = re.search(r"http://\S+/livez", caplog.text)
         return found is not None and get(found[0].replace("livez", "readyz"))[0] == 200
 
-    async def story() -> None:
+    async def scenario() -> None:
         spec = {"holderIdentity": "other", "leaseDurationSeconds": 3600}
         lease = {"kind": "Lease", "metadata": {"name": "allotment-test"}, "spec": spec}
         await asyncio.to_thread(lab.client.create, LEASES, lease, "kube-system")
-        settings = leading("standing")._replace(serving=EndpointSettings(Address("127.0.0.1", 0)))
-        standing = component(program, finishes=True)._replace(watched=(NODES,))
-        running = asyncio.create_task(run_component(standing, settings, target(lab)))
+        settings = leading("standby")._replace(serving=EndpointSettings(Address("127.0.0.1", 0)))
+        standby = component(program, finishes=True)._replace(watched=(NODES,))
+        running = asyncio.create_task(run_component(standby, settings, target(lab)))
         await until(ready)
         assert known == []
         left = {"spec": {"holderIdentity": ""}}
         await asyncio.to_thread(lab.client.patch, LEASES, "allotment-test", left, "kube-system")
         await asyncio.wait_for(running, 40)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
     assert known == [True]
 
 
-def test_a_program_that_crashes_is_started_again(lab: Lab) -> None:
+def test_a_crashed_program_is_restarted(lab: Lab) -> None:
     starts: list[int] = []
 
     async def program(context: ProgramContext) -> None:
@@ -214,7 +214,7 @@ def test_a_program_that_crashes_is_started_again(lab: Lab) -> None:
     assert len(starts) == 3
 
 
-def test_what_cannot_be_mended_ends_the_process(lab: Lab) -> None:
+def test_an_unrecoverable_error_ends_the_process(lab: Lab) -> None:
     class NoDevices(Exception):
         pass
 
@@ -227,43 +227,43 @@ def test_what_cannot_be_mended_ends_the_process(lab: Lab) -> None:
         asyncio.run(run_component(component(program, ends_with=(NoDevices,)), leading("first"), target(lab)))
 
 
-def test_a_cluster_that_does_not_answer_is_one_clear_error() -> None:
+def test_an_unreachable_cluster_is_one_error() -> None:
     nowhere = ClusterTarget("http://127.0.0.1:9")
     with pytest.raises(ClusterUnavailable, match=r"http://127.0.0.1:9 did not answer for 0\.5 s: "):
         asyncio.run(run_component(component(forever), ComponentSettings(connect_seconds=0.5), nowhere))
 
 
-def test_who_is_stopped_before_the_cluster_answered_just_ends(caplog: pytest.LogCaptureFixture) -> None:
+def test_stopping_before_the_first_response_exits_cleanly(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "allotment.components.lifecycle")
 
-    async def story() -> None:
+    async def scenario() -> None:
         running = asyncio.create_task(
             run_component(component(forever), ComponentSettings(), ClusterTarget("http://127.0.0.1:9"))
         )
-        await waiting.until(lambda: "does not answer yet" in caplog.text)
+        await polling.until(lambda: "does not answer yet" in caplog.text)
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.wait_for(running, 40)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_an_address_that_others_reach_wants_a_certificate(lab: Lab) -> None:
+def test_a_public_address_requires_a_certificate(lab: Lab) -> None:
     settings = ComponentSettings(EndpointSettings(metrics=Address("0.0.0.0", 0)))
     with pytest.raises(
         AddressUnavailable,
-        match=r"0\.0\.0\.0:0: other machines can reach it, so a certificate and its key are required",
+        match=r"0\.0\.0\.0:0: other machines can reach this address, so a certificate and its key are required",
     ):
         asyncio.run(run_component(component(forever), settings, target(lab)))
 
 
 class _Api(BaseHTTPRequestHandler):
-    """A server that says what it is, and notes who asks."""
+    """A server that reports its version and records paths and user agents."""
 
-    asked: ClassVar[list[tuple[str, str]]] = []
+    requests: ClassVar[list[tuple[str, str]]] = []
     refuses: ClassVar[list[int]] = []
 
     def do_GET(self) -> None:
-        self.asked.append((self.path, self.headers["User-Agent"]))
+        self.requests.append((self.path, self.headers["User-Agent"]))
         body = json.dumps({"major": "1", "minor": "35", "kind": "APIGroupList", "groups": []}).encode()
         self.send_response(self.refuses.pop() if self.refuses else 200)
         self.send_header("Content-Length", str(len(body)))
@@ -279,8 +279,8 @@ class _Api(BaseHTTPRequestHandler):
 
 @contextmanager
 def api(*refuses: int, of: type[_Api] = _Api) -> Iterator[ClusterTarget]:
-    """Such a server, which first refuses so often."""
-    _Api.asked.clear()
+    """Run such a server, whose first responses are ``refuses``."""
+    _Api.requests.clear()
     _Api.refuses[:] = refuses
     with ThreadingHTTPServer(("127.0.0.1", 0), of) as server:
         Thread(target=server.serve_forever, args=(0.05,)).start()
@@ -288,7 +288,7 @@ def api(*refuses: int, of: type[_Api] = _Api) -> Iterator[ClusterTarget]:
         server.shutdown()
 
 
-def test_a_server_that_has_not_read_its_roles_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forbidden_responses_at_startup_are_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("allotment.components.lifecycle._RETRY_SECONDS", 0.05)
 
     async def program(context: ProgramContext) -> None:
@@ -303,7 +303,7 @@ def test_a_server_that_has_not_read_its_roles_yet_is_waited_for(monkeypatch: pyt
         asyncio.run(run_component(component(program), ComponentSettings(), way))
 
 
-def test_requests_say_who_asks_and_the_program_hears_which_kubernetes_it_is() -> None:
+def test_requests_have_a_user_agent_and_the_server_version_is_known() -> None:
     made: list[Features] = []
 
     async def program(context: ProgramContext) -> None:
@@ -321,15 +321,15 @@ def test_requests_say_who_asks_and_the_program_hears_which_kubernetes_it_is() ->
             asyncio.wait_for(run_component(component(forever)._replace(program=of), ComponentSettings(), way), 40)
         )
     assert [features.kube for features in made] == ["1.35"]
-    assert {path for path, _ in _Api.asked} == {
+    assert {path for path, _ in _Api.requests} == {
         "/version", "/apis", "/apis/resource.k8s.io",
         "/api/v1/namespaces/default/configmaps?fieldManager=allotment-test",
     }  # fmt: skip
-    assert all(agent.startswith(f"allot-test/{__version__} ") for _, agent in _Api.asked)
+    assert all(agent.startswith(f"allot-test/{__version__} ") for _, agent in _Api.requests)
 
 
 class _Busy(_Api):
-    """It has one Lease, and too much to do for every second renewal."""
+    """It has one Lease and throttles every second renewal."""
 
     lease: ClassVar[Tree] = {}
     renewals: ClassVar[list[int]] = []
@@ -372,8 +372,8 @@ class _Busy(_Api):
         self.wfile.write(body)
 
 
-def test_a_server_that_has_too_much_to_do_takes_no_lease_away() -> None:
-    """It asks for more patience than a leader has."""
+def test_throttling_does_not_lose_the_lease() -> None:
+    """Its Retry-After exceeds the renewal deadline."""
 
     async def program(context: ProgramContext) -> None:
         while len(_Busy.renewals) < 6:
@@ -386,7 +386,7 @@ def test_a_server_that_has_too_much_to_do_takes_no_lease_away() -> None:
     assert _Busy.renewals[:6] == [429, 200] * 3
 
 
-def test_of_errors_in_groups_the_first_that_is_meant_is_found() -> None:
+def test_the_first_matching_error_of_a_group_is_found() -> None:
     group = ExceptionGroup("", [RuntimeError(), ExceptionGroup("", [KeyError("a"), OSError("b")])])
     assert str(find_error(group, (OSError,))) == "b"
     assert find_error(group, (PermissionError,)) is None

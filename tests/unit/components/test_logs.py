@@ -1,4 +1,4 @@
-"""Logs are lines that people and programs can read, name their object, and hold no secrets."""
+"""Log lines as text and as JSON, with the name of their object and without secrets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbnlib2R5In0.c2lnbmF0dXJl"
 
 
 @pytest.fixture(autouse=True)
-def as_before() -> Iterator[None]:
+def restore_logging() -> Iterator[None]:
     root = logging.getLogger()
     handlers, levels = list(root.handlers), {name: logging.getLogger(name).level for name in (None, "asyncio", *_QUIET)}
     yield
@@ -30,22 +30,22 @@ def as_before() -> Iterator[None]:
         logging.getLogger(name).setLevel(level)
 
 
-def said(form: Any, message: str, *arguments: object, verbose: bool = False, level: int = logging.INFO) -> str:
+def logged(form: Any, message: str, *arguments: object, verbose: bool = False, level: int = logging.INFO) -> str:
     stream = io.StringIO()
     set_up(form, verbose=verbose, stream=stream)
     logging.getLogger("allotment.scheduler.program").log(level, message, *arguments)
     return stream.getvalue()
 
 
-def test_a_line_for_people() -> None:
-    line = said("text", "pod %s: bound to %s", ObjectKey("shop", "web-0"), "n1")
+def test_text_log_lines() -> None:
+    line = logged("text", "pod %s: bound to %s", ObjectKey("shop", "web-0"), "n1")
     assert re.fullmatch(
         r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z INFO scheduler\.program: pod shop/web-0: bound to n1\n", line
     )
 
 
-def test_a_line_for_programs_names_its_object() -> None:
-    line = json.loads(said("json", "%s: %s failed", "resource_claim", _Key("pod", "shop", "web-0")))
+def test_json_log_lines_name_the_object() -> None:
+    line = json.loads(logged("json", "%s: %s failed", "resource_claim", _Key("pod", "shop", "web-0")))
     assert line.pop("ts").endswith("Z")
     assert line == {
         "level": "info",
@@ -57,7 +57,7 @@ def test_a_line_for_programs_names_its_object() -> None:
     }
 
 
-def test_a_mistake_of_ours_is_one_line_for_programs() -> None:
+def test_an_exception_is_one_json_line() -> None:
     stream = io.StringIO()
     set_up("json", stream=stream)
     try:
@@ -65,9 +65,9 @@ def test_a_mistake_of_ours_is_one_line_for_programs() -> None:
     except RuntimeError:
         logging.getLogger("allotment").exception("pod %s", ObjectKey("shop", "web-0"))
     (line,) = stream.getvalue().splitlines()
-    told = json.loads(line)
-    assert told["level"] == "error"
-    assert "RuntimeError: no entry for Bearer ***" in told["error"]
+    entry = json.loads(line)
+    assert entry["level"] == "error"
+    assert "RuntimeError: no entry for Bearer ***" in entry["error"]
     assert TOKEN not in line
 
 
@@ -77,34 +77,34 @@ def test_a_mistake_of_ours_is_one_line_for_programs() -> None:
     [f"Bearer {TOKEN}", "bearer abc123", TOKEN, "-----BEGIN EC PRIVATE KEY-----\nMHcC\n-----END EC PRIVATE KEY-----"],
 )
 def test_secrets_are_not_written(form: str, secret: str) -> None:
-    line = said(form, "the server said: %s and closed", secret)
+    line = logged(form, "the server said: %s and closed", secret)
     assert "***" in line
     assert "and closed" in line
     for part in secret.removeprefix("Bearer ").removeprefix("bearer ").split("\n"):
         assert part not in line
 
 
-def test_more_is_said_to_who_asks() -> None:
-    assert said("text", "looking", level=logging.DEBUG) == ""
-    assert "looking" in said("text", "looking", level=logging.DEBUG, verbose=True)
+def test_verbosity_adds_messages() -> None:
+    assert logged("text", "looking", level=logging.DEBUG) == ""
+    assert "looking" in logged("text", "looking", level=logging.DEBUG, verbose=True)
 
 
-def test_a_message_that_does_not_fit_its_arguments_is_not_lost() -> None:
-    assert "two %s (1, 2)" in said("text", "two %s", 1, 2)
+def test_a_message_with_too_many_arguments_is_logged() -> None:
+    assert "two %s (1, 2)" in logged("text", "two %s", 1, 2)
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_a_name_that_is_no_text_is_told_all_the_same(form: str) -> None:
-    assert "caf\\udce9" in said(form, "%s is gone", "caf\udce9").replace("\\\\", "\\")
+def test_a_name_with_invalid_unicode_is_logged(form: str) -> None:
+    assert "caf\\udce9" in logged(form, "%s is gone", "caf\udce9").replace("\\\\", "\\")
 
 
-def test_a_message_that_its_arguments_do_not_fit_is_not_lost() -> None:
-    assert json.loads(said("json", "%(pod)s waits", {"name": "web"}))["message"].startswith("%(pod)s waits")
+def test_a_message_with_unmatched_placeholders_is_logged() -> None:
+    assert json.loads(logged("json", "%(pod)s waits", {"name": "web"}))["message"].startswith("%(pod)s waits")
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_proxys_password_is_not_written(form: str) -> None:
-    line = said(form, "the proxy %s does not answer", "http://me:secret@proxy:3128")
+    line = logged(form, "the proxy %s does not answer", "http://me:secret@proxy:3128")
     assert "secret" not in line
     assert "http://***@proxy:3128" in line
 
@@ -128,11 +128,11 @@ raise RuntimeError("at the end")
 """
 
 
-def test_what_nobody_caught_is_a_line_for_programs_too() -> None:
+def test_uncaught_exceptions_are_json_lines() -> None:
     ended = subprocess.run([sys.executable, "-W", "always", "-c", _ASTRAY], capture_output=True, text=True, check=False)
     lines = [json.loads(line) for line in ended.stderr.splitlines()]
     assert [line["level"] for line in lines] == ["warning", "error", "error", "critical"]
-    told = [line["message"] + line.get("error", "") for line in lines]
-    for text, wanted in zip(told, ("old", "in a thread", "on the way out", "at the end"), strict=True):
+    texts = [line["message"] + line.get("error", "") for line in lines]
+    for text, wanted in zip(texts, ("old", "in a thread", "on the way out", "at the end"), strict=True):
         assert wanted in text
     assert ended.returncode == 1

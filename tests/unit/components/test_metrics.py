@@ -1,4 +1,4 @@
-"""What programs tell becomes metrics that Prometheus reads; their names follow its conventions."""
+"""Reports of programs become Prometheus metrics whose names follow the conventions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def values(metrics: Metrics) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_work_is_counted_by_how_it_ended() -> None:
+def test_work_is_counted_by_result() -> None:
     observing = Instrumentation()
     metrics = Metrics("scheduler", observing, none)
     with observing.work("schedule", "uid") as work:
@@ -49,10 +49,10 @@ def test_work_is_counted_by_how_it_ended() -> None:
     found = values(metrics)
     assert found["allotment_work_duration_seconds_count", "scheduled", "schedule"] == 1
     assert found["allotment_work_duration_seconds_count", "error", "schedule"] == 1
-    assert not [key for key in found if "default/web" in key], "names of objects are no labels"
+    assert not [key for key in found if "default/web" in key], "object names are not labels"
 
 
-def test_programs_that_start_again_requests_and_who_leads() -> None:
+def test_restarts_requests_and_leadership_are_counted() -> None:
     observing = Instrumentation()
     metrics = Metrics("scheduler", observing, none)
     leads = [True]
@@ -70,7 +70,7 @@ def test_programs_that_start_again_requests_and_who_leads() -> None:
     assert values(metrics)["allotment_leader", "allotment-scheduler"] == 0
 
 
-def test_levels_are_read_when_somebody_looks() -> None:
+def test_gauges_are_read_on_scrape() -> None:
     observing = Instrumentation()
     metrics = Metrics("claims", observing, none)
     waiting = [1]
@@ -80,7 +80,7 @@ def test_levels_are_read_when_somebody_looks() -> None:
     assert values(metrics)["allotment_queue_depth", "resource_claim"] == 4
 
 
-def test_what_an_exporter_measures_is_served_beside() -> None:
+def test_exporter_metrics_are_served_too() -> None:
     found = values(Metrics("exporter", Instrumentation(), lambda: FAMILIES))
     assert found["allotment_devices", "free"] == 3
     assert found["allotment_claims_made_total",] == 7
@@ -109,7 +109,7 @@ def test_names_follow_the_conventions() -> None:
         assert not family.name.endswith(("_created", "_milliseconds", "_ms"))
 
 
-def test_who_prefers_openmetrics_gets_it() -> None:
+def test_openmetrics_is_served_on_request() -> None:
     text, content_type = Metrics("a", Instrumentation(), none).exposition("application/openmetrics-text; version=1.0.0")
     assert content_type.startswith("application/openmetrics-text")
     assert text.endswith(b"# EOF\n")

@@ -1,4 +1,4 @@
-"""The page of components names the metrics, the work and the flags that there are, and no others."""
+"""The page on components lists exactly the existing metrics, kinds of work and flags."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rows(heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in part.splitlines() if line[:2] == "| "]
 
 
-def test_metrics_are_those_that_are_served() -> None:
+def test_documented_metrics_equal_the_served_ones() -> None:
     observing = Instrumentation()
     metrics = Metrics("scheduler", observing, tuple)
     metrics.add_leader_gauge("allotment-scheduler", lambda: True)
@@ -37,35 +37,37 @@ def test_metrics_are_those_that_are_served() -> None:
         if family.name.startswith("allotment_"):
             name = f"{family.name}_total" if family.type == "counter" else family.name
             served[name] = {label for sample in family.samples for label in sample.labels} - {"le"}
-    told = {row[0].strip("`"): set(re.findall(r"`(\w+)`", row[1])) for row in rows("Metrics") if "allotment_" in row[0]}
-    assert told == served
+    documented = {
+        row[0].strip("`"): set(re.findall(r"`(\w+)`", row[1])) for row in rows("Metrics") if "allotment_" in row[0]
+    }
+    assert documented == served
 
 
-def test_work_is_what_programs_tell() -> None:
+def test_documented_work_names_equal_the_reported_ones() -> None:
     source = "\n".join(path.read_text() for path in (ROOT / "src").rglob("*.py") if "tools" not in path.parts)
-    told = set(re.findall(r'observing\.work\("(\w+)"', source))
+    reported = set(re.findall(r'observing\.work\("(\w+)"', source))
     assert 'observing.work(f"sync_{key.kind}"' in source
-    told |= {"sync_pod", "sync_claim", "sync_group"}
+    reported |= {"sync_pod", "sync_claim", "sync_group"}
     assert {word for row in rows("Metrics") if len(row) == 3 for word in re.findall(r"`(\w+)`", row[0])
-            if word != "work" and not word.startswith("allotment_")} == told  # fmt: skip
+            if word != "work" and not word.startswith("allotment_")} == reported  # fmt: skip
 
 
-def test_flags_are_those_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_documented_flags_equal_those_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["run", "claims", "--help"])
-    there = set(re.findall(r"^ +(?:-v, )?(--[a-z-]+)", capsys.readouterr().out, re.MULTILINE)) - {"--help"}
-    told = {flag for row in rows("Common flags") for flag in re.findall(r"--[a-z-]*[a-z]", row[0])}
+    available = set(re.findall(r"^ +(?:-v, )?(--[a-z-]+)", capsys.readouterr().out, re.MULTILINE)) - {"--help"}
+    documented = {flag for row in rows("Common flags") for flag in re.findall(r"--[a-z-]*[a-z]", row[0])}
     cluster = {"--context", "--kubeconfig", "--kube-version", "--feature-gates"}
-    assert told | cluster == there
+    assert documented | cluster == available
     assert all(f"`{flag}" in PAGE for flag in cluster)
 
 
-def test_components_are_those_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_documented_components_equal_those_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["run", "--help"])
     listed = capsys.readouterr().out.split("\ncomponents:\n")[1]
-    there = set(re.findall(r"^    ([a-z]+)\b", listed, re.MULTILINE))
+    available = set(re.findall(r"^    ([a-z]+)\b", listed, re.MULTILINE))
     table = PAGE.split("|---|---|---|\n", 1)[1].split("\n\n", 1)[0]
     assert {
         word.split()[0] for row in table.splitlines() for word in re.findall(r"`([^`]+)`", row.split("|")[1])
-    } == there
+    } == available

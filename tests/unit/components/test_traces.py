@@ -25,11 +25,11 @@ def test_the_attempts_and_the_binding_of_a_pod_are_one_trace() -> None:
             )
             observing.record(WorkRecord("bind", POD, 110.25, 1.0, "bound", {"pod": "default/web", "node": "n1"}))
             observing.record(WorkRecord("sync_claim", "claim default/a", 1.0, 1.0, "done", {}))
-        assert [path for path, _ in receiver.asked] == ["/v1/traces"]
-        resource = receiver.asked[0][1].resource_spans[0].resource
+        assert [path for path, _ in receiver.requests] == ["/v1/traces"]
+        resource = receiver.requests[0][1].resource_spans[0].resource
         assert {a.key: a.value.string_value for a in resource.attributes}["service.name"] == "allot-scheduler"
         spans = {(span.name, span.start_time_unix_nano): span for span in receiver.spans}
-    assert len(spans) == 4, "what is about no pod has no trace"
+    assert len(spans) == 4, "work without a pod has no trace"
     assert {span.trace_id for span in spans.values()} == {uuid.UUID(POD).bytes}
     whole = spans["pod", 100_000_000_000]
     assert whole.end_time_unix_nano == 111_250_000_000
@@ -43,7 +43,7 @@ def test_the_attempts_and_the_binding_of_a_pod_are_one_trace() -> None:
     }  # fmt: skip
 
 
-def test_an_endpoint_that_does_not_answer_does_not_hold_up_work(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreachable_endpoint_does_not_delay_work(caplog: pytest.LogCaptureFixture) -> None:
     observing = Instrumentation()
     with export_traces("http://127.0.0.1:9", "allot-scheduler", observing):
         observing.record(WorkRecord("bind", POD, 1.0, 1.0, "error", {}))

@@ -36,32 +36,32 @@ START = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
         ("@every 1h30m", "2026-03-01T14:00"),
     ],
 )
-def test_a_schedule_means_its_next_moment(text: str, expected: str) -> None:
+def test_a_schedule_has_a_next_time(text: str, expected: str) -> None:
     found = parse(text).after(START)
     assert found is not None
     assert f"{found:%Y-%m-%dT%H:%M}" == expected
 
 
-def test_a_day_that_never_comes_is_never() -> None:
+def test_an_impossible_date_has_no_next_time() -> None:
     assert parse("0 0 31 2 *").after(START) is None
 
 
 @pytest.mark.parametrize(
     "text", ["", "* * * *", "60 * * * *", "* * * * mon-sun-tue", "*/0 * * * *", "5-1 * * * *", "@often", "@every x"]
 )
-def test_what_is_no_schedule_is_refused(text: str) -> None:
+def test_an_invalid_schedule_is_rejected(text: str) -> None:
     with pytest.raises(ScheduleError):
         parse(text)
 
 
-def test_an_hour_that_a_change_of_clocks_skips_is_left_out() -> None:
+def test_an_hour_skipped_by_daylight_saving_time_is_omitted() -> None:
     zone = ZoneInfo("Europe/Berlin")  # 2026-03-29: from 2:00 straight to 3:00
     found = parse("30 2 * * *").after(datetime(2026, 3, 28, 12, tzinfo=UTC), zone)
     assert found == datetime(2026, 3, 30, 0, 30, tzinfo=UTC)
 
 
 @given(st.integers(0, 59), st.integers(0, 23), st.integers(0, 5_000_000))
-def test_the_next_moment_fits_the_fields_and_is_within_a_day(minute: int, hour: int, passed: int) -> None:
+def test_the_next_time_matches_the_fields_and_is_within_a_day(minute: int, hour: int, passed: int) -> None:
     moment = START + timedelta(minutes=passed, seconds=passed % 60)
     found = parse(f"{minute} {hour} * * *").after(moment)
     assert found is not None
@@ -79,81 +79,83 @@ def cron_job(minutes_ago: float = 3, **spec: Any) -> Tree:
     }
 
 
-def ended(here: World, name: str, type: str = "Complete") -> None:
+def ended(cluster: World, name: str, type: str = "Complete") -> None:
     conditions = [{"type": type, "status": "True"}]
-    here.change(JOBS, name, status={"conditions": conditions, "completionTime": stamp(IdleClock().moment())})
+    cluster.change(JOBS, name, status={"conditions": conditions, "completionTime": stamp(IdleClock().moment())})
 
 
-def test_of_the_times_that_were_missed_the_last_is_made_good() -> None:
-    async def story() -> None:
-        async with world(cron_jobs) as here:
-            here.put(CRON_JOBS, cron_job())
-            await here.until(lambda: here.all(JOBS))
-            await here.settled()
-            [job] = here.all(JOBS)
+def test_only_the_last_missed_run_is_started() -> None:
+    async def scenario() -> None:
+        async with world(cron_jobs) as cluster:
+            cluster.put(CRON_JOBS, cron_job())
+            await cluster.until(lambda: cluster.all(JOBS))
+            await cluster.settled()
+            [job] = cluster.all(JOBS)
             due = job["metadata"]["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"]
             minutes = int(datetime.fromisoformat(due).timestamp()) // 60
             assert job["metadata"]["name"] == f"c-{minutes}"
-            status = here.get(CRON_JOBS, "c")["status"]
+            status = cluster.get(CRON_JOBS, "c")["status"]
             assert status["lastScheduleTime"] == due
-            assert [one["name"] for one in status["active"]] == [job["metadata"]["name"]]
-            ended(here, job["metadata"]["name"])
-            await here.until(lambda: "active" not in here.get(CRON_JOBS, "c")["status"])
-            assert "lastSuccessfulTime" in here.get(CRON_JOBS, "c")["status"]
+            assert [reference["name"] for reference in status["active"]] == [job["metadata"]["name"]]
+            ended(cluster, job["metadata"]["name"])
+            await cluster.until(lambda: "active" not in cluster.get(CRON_JOBS, "c")["status"])
+            assert "lastSuccessfulTime" in cluster.get(CRON_JOBS, "c")["status"]
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_suspended_one_and_a_new_one_start_nothing() -> None:
-    async def story() -> None:
-        async with world(cron_jobs) as here:
-            here.put(CRON_JOBS, cron_job(suspend=True))
+def test_suspended_and_new_cron_jobs_start_no_job() -> None:
+    async def scenario() -> None:
+        async with world(cron_jobs) as cluster:
+            cluster.put(CRON_JOBS, cron_job(suspend=True))
             other = cron_job(minutes_ago=0, schedule="0 0 1 1 *")
-            here.put(CRON_JOBS, {**other, "metadata": {**other["metadata"], "name": "new"}})
-            await here.settled()
-            assert here.all(JOBS) == []
+            cluster.put(CRON_JOBS, {**other, "metadata": {**other["metadata"], "name": "new"}})
+            await cluster.settled()
+            assert cluster.all(JOBS) == []
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_forbid_skips_and_replace_restarts_while_a_job_runs() -> None:
-    async def story() -> None:
-        async with world(cron_jobs) as here:
-            tree = here.put(CRON_JOBS, cron_job(suspend=True))
+    async def scenario() -> None:
+        async with world(cron_jobs) as cluster:
+            tree = cluster.put(CRON_JOBS, cron_job(suspend=True))
             owner = {
                 "apiVersion": "batch/v1", "kind": "CronJob", "name": "c", "uid": tree["metadata"]["uid"],
                 "controller": True,
             }  # fmt: skip
-            here.put(JOBS, {"metadata": {"name": "old", "ownerReferences": [owner]}, "status": {}})
-            here.change(CRON_JOBS, "c", spec={**tree["spec"], "suspend": False, "concurrencyPolicy": "Forbid"})
-            await here.until(lambda: here.events("JobAlreadyActive"))
-            assert here.names(JOBS) == ["old"]
-            here.change(CRON_JOBS, "c", spec={**tree["spec"], "suspend": False, "concurrencyPolicy": "Replace"})
-            await here.until(lambda: here.names(JOBS) and "old" not in here.names(JOBS))
+            cluster.put(JOBS, {"metadata": {"name": "old", "ownerReferences": [owner]}, "status": {}})
+            cluster.change(CRON_JOBS, "c", spec={**tree["spec"], "suspend": False, "concurrencyPolicy": "Forbid"})
+            await cluster.until(lambda: cluster.events("JobAlreadyActive"))
+            assert cluster.names(JOBS) == ["old"]
+            cluster.change(CRON_JOBS, "c", spec={**tree["spec"], "suspend": False, "concurrencyPolicy": "Replace"})
+            await cluster.until(lambda: cluster.names(JOBS) and "old" not in cluster.names(JOBS))
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_only_the_newest_ends_are_kept() -> None:
-    async def story() -> None:
-        async with world(cron_jobs) as here:
-            tree = here.put(CRON_JOBS, cron_job(suspend=True, successfulJobsHistoryLimit=2, failedJobsHistoryLimit=0))
+def test_only_the_newest_finished_jobs_are_kept() -> None:
+    async def scenario() -> None:
+        async with world(cron_jobs) as cluster:
+            tree = cluster.put(
+                CRON_JOBS, cron_job(suspend=True, successfulJobsHistoryLimit=2, failedJobsHistoryLimit=0)
+            )
             owner = {
                 "apiVersion": "batch/v1", "kind": "CronJob", "name": "c", "uid": tree["metadata"]["uid"],
                 "controller": True,
             }  # fmt: skip
             for number in range(4):
-                here.put(JOBS, {"metadata": {"name": f"j{number}", "ownerReferences": [owner]}, "status": {}})
-                ended(here, f"j{number}", "Failed" if number == 3 else "Complete")
-            await here.until(lambda: here.names(JOBS) == ["j1", "j2"])
+                cluster.put(JOBS, {"metadata": {"name": f"j{number}", "ownerReferences": [owner]}, "status": {}})
+                ended(cluster, f"j{number}", "Failed" if number == 3 else "Complete")
+            await cluster.until(lambda: cluster.names(JOBS) == ["j1", "j2"])
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_an_invalid_schedule_is_reported() -> None:
-    async def story() -> None:
-        async with world(cron_jobs) as here:
-            here.put(CRON_JOBS, cron_job(schedule="often"))
-            await here.until(lambda: here.events("UnparseableSchedule"))
+    async def scenario() -> None:
+        async with world(cron_jobs) as cluster:
+            cluster.put(CRON_JOBS, cron_job(schedule="often"))
+            await cluster.until(lambda: cluster.events("UnparseableSchedule"))
 
-    idle.run(story())
+    idle.run(scenario())

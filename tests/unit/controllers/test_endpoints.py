@@ -25,101 +25,101 @@ def backend(name: str, address: str, port: int = 8080, ready: bool = True, **met
     )  # fmt: skip
 
 
-def addresses(here: World) -> dict[str, bool]:
+def addresses(cluster: World) -> dict[str, bool]:
     """Every address with whether it is ready."""
     return {
         endpoint["addresses"][0]: endpoint["conditions"]["ready"]
-        for one in here.all(ENDPOINT_SLICES)
-        for endpoint in one["endpoints"] or ()
+        for slice_ in cluster.all(ENDPOINT_SLICES)
+        for endpoint in slice_["endpoints"] or ()
     }
 
 
 def test_endpoints_follow_pods_as_they_start_become_ready_and_end() -> None:
-    async def story() -> None:
-        async with world(endpoints) as here:
-            here.put(SERVICES, service())
-            await here.until(lambda: len(here.all(ENDPOINT_SLICES)) == 1)
-            here.put(PODS, backend("a", "10.0.0.1"))
-            here.put(PODS, backend("b", "10.0.0.2", ready=False))
-            here.put(PODS, backend("other", "10.0.0.3", labels={"app": "other"}))
-            await here.until(lambda: addresses(here) == {"10.0.0.1": True, "10.0.0.2": False})
-            [one] = here.all(ENDPOINT_SLICES)
-            assert one["metadata"]["labels"]["kubernetes.io/service-name"] == "web"
-            assert one["ports"] == [{"name": "http", "protocol": "TCP", "port": 8080}]
-            assert one["endpoints"][0]["targetRef"]["name"] == "a"
-            [subset] = here.get(ENDPOINTS, "web")["subsets"]
+    async def scenario() -> None:
+        async with world(endpoints) as cluster:
+            cluster.put(SERVICES, service())
+            await cluster.until(lambda: len(cluster.all(ENDPOINT_SLICES)) == 1)
+            cluster.put(PODS, backend("a", "10.0.0.1"))
+            cluster.put(PODS, backend("b", "10.0.0.2", ready=False))
+            cluster.put(PODS, backend("other", "10.0.0.3", labels={"app": "other"}))
+            await cluster.until(lambda: addresses(cluster) == {"10.0.0.1": True, "10.0.0.2": False})
+            [slice_] = cluster.all(ENDPOINT_SLICES)
+            assert slice_["metadata"]["labels"]["kubernetes.io/service-name"] == "web"
+            assert slice_["ports"] == [{"name": "http", "protocol": "TCP", "port": 8080}]
+            assert slice_["endpoints"][0]["targetRef"]["name"] == "a"
+            [subset] = cluster.get(ENDPOINTS, "web")["subsets"]
             assert [address["ip"] for address in subset["addresses"]] == ["10.0.0.1"]
             assert [address["ip"] for address in subset["notReadyAddresses"]] == ["10.0.0.2"]
-            here.put(PODS, backend("b", "10.0.0.2"))
-            here.remove(PODS, "a")
-            await here.until(lambda: addresses(here) == {"10.0.0.2": True})
+            cluster.put(PODS, backend("b", "10.0.0.2"))
+            cluster.remove(PODS, "a")
+            await cluster.until(lambda: addresses(cluster) == {"10.0.0.2": True})
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_different_numbers_for_a_port_name_get_separate_slices() -> None:
-    async def story() -> None:
-        async with world(endpoints) as here:
-            here.put(SERVICES, service())
-            here.put(PODS, backend("a", "10.0.0.1", 8080))
-            here.put(PODS, backend("b", "10.0.0.2", 9090))
-            await here.until(lambda: len(addresses(here)) == 2)
-            assert sorted(one["ports"][0]["port"] for one in here.all(ENDPOINT_SLICES)) == [8080, 9090]
+    async def scenario() -> None:
+        async with world(endpoints) as cluster:
+            cluster.put(SERVICES, service())
+            cluster.put(PODS, backend("a", "10.0.0.1", 8080))
+            cluster.put(PODS, backend("b", "10.0.0.2", 9090))
+            await cluster.until(lambda: len(addresses(cluster)) == 2)
+            assert sorted(slice_["ports"][0]["port"] for slice_ in cluster.all(ENDPOINT_SLICES)) == [8080, 9090]
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_many_pods_fill_several_slices() -> None:
-    async def story() -> None:
-        async with world(endpoints) as here:
-            here.put(SERVICES, service())
+    async def scenario() -> None:
+        async with world(endpoints) as cluster:
+            cluster.put(SERVICES, service())
             for number in range(250):
-                here.put(PODS, backend(f"p{number:03}", f"10.0.{number // 250}.{number % 250}"))
-            await here.until(lambda: len(addresses(here)) == 250)
-            assert sorted(len(one["endpoints"]) for one in here.all(ENDPOINT_SLICES)) == [50, 100, 100]
+                cluster.put(PODS, backend(f"p{number:03}", f"10.0.{number // 250}.{number % 250}"))
+            await cluster.until(lambda: len(addresses(cluster)) == 250)
+            assert sorted(len(slice_["endpoints"]) for slice_ in cluster.all(ENDPOINT_SLICES)) == [50, 100, 100]
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_endpoints_are_deleted_with_their_service() -> None:
-    async def story() -> None:
-        async with world(endpoints) as here:
-            here.put(SERVICES, service())
-            await here.until(lambda: here.names(ENDPOINTS) == ["web"])
-            here.remove(SERVICES, "web")
-            await here.until(lambda: here.names(ENDPOINTS) == [])
+    async def scenario() -> None:
+        async with world(endpoints) as cluster:
+            cluster.put(SERVICES, service())
+            await cluster.until(lambda: cluster.names(ENDPOINTS) == ["web"])
+            cluster.remove(SERVICES, "web")
+            await cluster.until(lambda: cluster.names(ENDPOINTS) == [])
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_endpoints_carry_their_trigger_time() -> None:
-    async def story() -> None:
-        async with world(endpoints) as here:
+    async def scenario() -> None:
+        async with world(endpoints) as cluster:
             word = "endpoints.kubernetes.io/last-change-trigger-time"
-            here.put(SERVICES, service())
-            await here.until(lambda: here.names(ENDPOINTS) == ["web"])
-            [one] = here.all(ENDPOINT_SLICES)
-            made = here.get(SERVICES, "web")["metadata"]["creationTimestamp"]
-            assert one["metadata"]["annotations"] == {word: made}
+            cluster.put(SERVICES, service())
+            await cluster.until(lambda: cluster.names(ENDPOINTS) == ["web"])
+            [slice_] = cluster.all(ENDPOINT_SLICES)
+            made = cluster.get(SERVICES, "web")["metadata"]["creationTimestamp"]
+            assert slice_["metadata"]["annotations"] == {word: made}
             tree = backend("a", "10.0.0.1")
             condition = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-05-06T07:08:09Z"}
             tree["status"]["conditions"] = [condition]
-            here.put(PODS, tree)
-            await here.until(lambda: "10.0.0.1" in addresses(here))
-            [one] = here.all(ENDPOINT_SLICES)
-            assert one["metadata"]["annotations"] == {word: "2026-05-06T07:08:09Z"}
-            await here.until(lambda: bool(here.get(ENDPOINTS, "web").get("subsets")))
-            assert here.get(ENDPOINTS, "web")["metadata"]["annotations"] == {word: "2026-05-06T07:08:09Z"}
+            cluster.put(PODS, tree)
+            await cluster.until(lambda: "10.0.0.1" in addresses(cluster))
+            [slice_] = cluster.all(ENDPOINT_SLICES)
+            assert slice_["metadata"]["annotations"] == {word: "2026-05-06T07:08:09Z"}
+            await cluster.until(lambda: bool(cluster.get(ENDPOINTS, "web").get("subsets")))
+            assert cluster.get(ENDPOINTS, "web")["metadata"]["annotations"] == {word: "2026-05-06T07:08:09Z"}
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_a_service_without_a_selector_is_ignored() -> None:
-    async def story() -> None:
-        async with world(endpoints) as here:
-            here.put(SERVICES, service(selector=None))
-            here.put(PODS, backend("a", "10.0.0.1"))
-            await here.settled()
-            assert here.all(ENDPOINT_SLICES) == []
+    async def scenario() -> None:
+        async with world(endpoints) as cluster:
+            cluster.put(SERVICES, service(selector=None))
+            cluster.put(PODS, backend("a", "10.0.0.1"))
+            await cluster.settled()
+            assert cluster.all(ENDPOINT_SLICES) == []
 
-    idle.run(story())
+    idle.run(scenario())

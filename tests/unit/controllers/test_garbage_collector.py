@@ -25,158 +25,160 @@ def owned(name: str, *owners: Tree, blocks: bool = True, **metadata: Any) -> Tre
     return {"metadata": {"name": name, "ownerReferences": references, **metadata}}
 
 
-async def delete(here: World, resource: Resource, name: str, propagation: Propagation = "Background") -> None:
-    await here.client.delete(resource, name, NAMESPACE, propagation=propagation)
+async def delete(cluster: World, resource: Resource, name: str, propagation: Propagation = "Background") -> None:
+    await cluster.client.delete(resource, name, NAMESPACE, propagation=propagation)
 
 
 def test_dependents_follow_their_owner_down_the_whole_tree() -> None:
-    async def story() -> None:
-        async with world(garbage) as here:
-            top = here.put(CONFIG_MAPS, {"metadata": {"name": "top"}})
-            middle = here.put(REPLICA_SETS, owned("middle", top))
-            here.put(PODS, owned("leaf", middle))
-            here.put(PODS, {"metadata": {"name": "other"}})
-            await here.settled()
-            await delete(here, CONFIG_MAPS, "top")
-            await here.until(lambda: here.names(PODS) == ["other"] and not here.all(REPLICA_SETS))
+    async def scenario() -> None:
+        async with world(garbage) as cluster:
+            top = cluster.put(CONFIG_MAPS, {"metadata": {"name": "top"}})
+            middle = cluster.put(REPLICA_SETS, owned("middle", top))
+            cluster.put(PODS, owned("leaf", middle))
+            cluster.put(PODS, {"metadata": {"name": "other"}})
+            await cluster.settled()
+            await delete(cluster, CONFIG_MAPS, "top")
+            await cluster.until(lambda: cluster.names(PODS) == ["other"] and not cluster.all(REPLICA_SETS))
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_an_object_with_another_owner_stays_and_loses_the_deleted_reference() -> None:
-    async def story() -> None:
-        async with world(garbage) as here:
-            first, second = (here.put(CONFIG_MAPS, {"metadata": {"name": name}}) for name in ("first", "second"))
-            here.put(PODS, owned("p", first, second))
-            await here.settled()
-            await delete(here, CONFIG_MAPS, "first")
-            await here.until(lambda: len(here.get(PODS, "p")["metadata"]["ownerReferences"]) == 1)
-            assert here.get(PODS, "p")["metadata"]["ownerReferences"][0]["name"] == "second"
+    async def scenario() -> None:
+        async with world(garbage) as cluster:
+            first, second = (cluster.put(CONFIG_MAPS, {"metadata": {"name": name}}) for name in ("first", "second"))
+            cluster.put(PODS, owned("p", first, second))
+            await cluster.settled()
+            await delete(cluster, CONFIG_MAPS, "first")
+            await cluster.until(lambda: len(cluster.get(PODS, "p")["metadata"]["ownerReferences"]) == 1)
+            assert cluster.get(PODS, "p")["metadata"]["ownerReferences"][0]["name"] == "second"
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_an_owner_that_is_missing_or_has_another_uid_counts_as_deleted() -> None:
-    async def story() -> None:
-        async with world(garbage) as here:
-            owner = here.put(CONFIG_MAPS, {"metadata": {"name": "owner"}})
+    async def scenario() -> None:
+        async with world(garbage) as cluster:
+            owner = cluster.put(CONFIG_MAPS, {"metadata": {"name": "owner"}})
             stranger = {**owner, "metadata": {**owner["metadata"], "uid": "someone else"}}
-            here.put(PODS, owned("a", stranger))
-            here.put(PODS, owned("b", owner))
-            await here.until(lambda: here.names(PODS) == ["b"])
+            cluster.put(PODS, owned("a", stranger))
+            cluster.put(PODS, owned("b", owner))
+            await cluster.until(lambda: cluster.names(PODS) == ["b"])
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_an_owner_of_an_unknown_kind_is_left_alone() -> None:
-    async def story() -> None:
-        async with world(garbage) as here:
+    async def scenario() -> None:
+        async with world(garbage) as cluster:
             owner = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t", "uid": "u"}}
-            here.put(PODS, owned("a", owner))
-            await here.settled()
-            assert here.names(PODS) == ["a"]
+            cluster.put(PODS, owned("a", owner))
+            await cluster.settled()
+            assert cluster.names(PODS) == ["a"]
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_foreground_deletion_removes_the_owner_last() -> None:
-    async def story() -> None:
-        async with world(garbage) as here:
-            owner = here.put(REPLICA_SETS, {"metadata": {"name": "owner"}})
-            here.put(PODS, owned("held", owner, finalizers=["example.com/wait"]))
-            here.put(PODS, owned("free", owner))
-            here.put(PODS, owned("does-not-block", owner, blocks=False, finalizers=["example.com/wait"]))
-            await here.settled()
-            await delete(here, REPLICA_SETS, "owner", "Foreground")
-            await here.until(lambda: here.names(PODS) == ["does-not-block", "held"])
-            await here.settled()
-            assert here.names(REPLICA_SETS) == ["owner"]
-            held = here.get(PODS, "held")
-            await here.client.update(PODS, {**held, "metadata": {**held["metadata"], "finalizers": []}})
-            await here.until(lambda: not here.all(REPLICA_SETS))
+    async def scenario() -> None:
+        async with world(garbage) as cluster:
+            owner = cluster.put(REPLICA_SETS, {"metadata": {"name": "owner"}})
+            cluster.put(PODS, owned("held", owner, finalizers=["example.com/wait"]))
+            cluster.put(PODS, owned("free", owner))
+            cluster.put(PODS, owned("does-not-block", owner, blocks=False, finalizers=["example.com/wait"]))
+            await cluster.settled()
+            await delete(cluster, REPLICA_SETS, "owner", "Foreground")
+            await cluster.until(lambda: cluster.names(PODS) == ["does-not-block", "held"])
+            await cluster.settled()
+            assert cluster.names(REPLICA_SETS) == ["owner"]
+            held = cluster.get(PODS, "held")
+            await cluster.client.update(PODS, {**held, "metadata": {**held["metadata"], "finalizers": []}})
+            await cluster.until(lambda: not cluster.all(REPLICA_SETS))
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_orphans_stay_without_their_owner() -> None:
-    async def story() -> None:
-        async with world(garbage) as here:
-            owner = here.put(REPLICA_SETS, {"metadata": {"name": "owner"}})
-            here.put(PODS, owned("p", owner))
-            await here.settled()
-            await delete(here, REPLICA_SETS, "owner", "Orphan")
-            await here.until(lambda: not here.all(REPLICA_SETS))
-            await here.settled()
-            assert "ownerReferences" not in here.get(PODS, "p")["metadata"]
+    async def scenario() -> None:
+        async with world(garbage) as cluster:
+            owner = cluster.put(REPLICA_SETS, {"metadata": {"name": "owner"}})
+            cluster.put(PODS, owned("p", owner))
+            await cluster.settled()
+            await delete(cluster, REPLICA_SETS, "owner", "Orphan")
+            await cluster.until(lambda: not cluster.all(REPLICA_SETS))
+            await cluster.settled()
+            assert "ownerReferences" not in cluster.get(PODS, "p")["metadata"]
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def cycle(here: World, *names: str) -> None:
+def cycle(cluster: World, *names: str) -> None:
     """ReplicaSets of which each is owned by the one before it, and the first one by the last."""
-    made = [here.put(REPLICA_SETS, {"metadata": {"name": name}}) for name in names]
+    made = [cluster.put(REPLICA_SETS, {"metadata": {"name": name}}) for name in names]
     for number, name in enumerate(names):
-        here.put(REPLICA_SETS, owned(name, made[number - 1], uid=made[number]["metadata"]["uid"]))
+        cluster.put(REPLICA_SETS, owned(name, made[number - 1], uid=made[number]["metadata"]["uid"]))
 
 
 @pytest.mark.parametrize("names", [("a", "b"), ("a", "b", "c"), tuple("abcdefgh")])
 def test_a_foreground_deletion_is_not_blocked_by_a_cycle(names: tuple[str, ...]) -> None:
     """Kubernetes' end-to-end test "should not be blocked by dependency circle"."""
 
-    async def story() -> None:
-        async with world(garbage) as here:
-            cycle(here, *names)
-            await here.settled()
-            assert here.names(REPLICA_SETS) == list(names)
-            await delete(here, REPLICA_SETS, "a", "Foreground")
-            await here.until(lambda: not here.all(REPLICA_SETS))
+    async def scenario() -> None:
+        async with world(garbage) as cluster:
+            cycle(cluster, *names)
+            await cluster.settled()
+            assert cluster.names(REPLICA_SETS) == list(names)
+            await delete(cluster, REPLICA_SETS, "a", "Foreground")
+            await cluster.until(lambda: not cluster.all(REPLICA_SETS))
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_a_foreground_deletion_of_two_members_of_a_cycle_is_not_blocked() -> None:
-    async def story() -> None:
-        async with world(garbage) as here:
-            cycle(here, "a", "b", "c", "d")
-            await here.settled()
-            await delete(here, REPLICA_SETS, "a", "Foreground")
-            await delete(here, REPLICA_SETS, "c", "Foreground")
-            await here.until(lambda: not here.all(REPLICA_SETS))
+    async def scenario() -> None:
+        async with world(garbage) as cluster:
+            cycle(cluster, "a", "b", "c", "d")
+            await cluster.settled()
+            await delete(cluster, REPLICA_SETS, "a", "Foreground")
+            await delete(cluster, REPLICA_SETS, "c", "Foreground")
+            await cluster.until(lambda: not cluster.all(REPLICA_SETS))
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_objects_that_block_their_own_deletion_stay_and_nothing_else_waits_for_them() -> None:
     """As in Kubernetes: a cycle is broken at a member that is not deleted yet, and here there is none."""
 
-    async def story() -> None:
-        async with world(garbage) as here:
-            cycle(here, "self")
-            cycle(here, "a", "b")
-            here.put(CONFIG_MAPS, {"metadata": {"name": "owner"}})
-            here.put(PODS, owned("p", here.get(CONFIG_MAPS, "owner")))
-            await here.settled()
+    async def scenario() -> None:
+        async with world(garbage) as cluster:
+            cycle(cluster, "self")
+            cycle(cluster, "a", "b")
+            cluster.put(CONFIG_MAPS, {"metadata": {"name": "owner"}})
+            cluster.put(PODS, owned("p", cluster.get(CONFIG_MAPS, "owner")))
+            await cluster.settled()
             for name in ("self", "a", "b"):
-                await delete(here, REPLICA_SETS, name, "Foreground")
-            await here.settled()
-            await delete(here, CONFIG_MAPS, "owner")
-            await here.until(lambda: not here.all(PODS))
-            assert here.names(REPLICA_SETS) == ["a", "b", "self"]
+                await delete(cluster, REPLICA_SETS, name, "Foreground")
+            await cluster.settled()
+            await delete(cluster, CONFIG_MAPS, "owner")
+            await cluster.until(lambda: not cluster.all(PODS))
+            assert cluster.names(REPLICA_SETS) == ["a", "b", "self"]
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_an_owner_is_deleted_when_no_dependent_references_it() -> None:
-    async def story() -> None:
-        async with world(garbage) as here:
-            owner, other = (here.put(REPLICA_SETS, {"metadata": {"name": name}}) for name in ("owner", "other"))
-            here.put(PODS, owned("p", owner, other))
-            await here.settled()
-            await delete(here, REPLICA_SETS, "owner", "Foreground")
-            await here.until(lambda: here.names(REPLICA_SETS) == ["other"])
-            assert [one["name"] for one in here.get(PODS, "p")["metadata"]["ownerReferences"]] == ["other"]
+    async def scenario() -> None:
+        async with world(garbage) as cluster:
+            owner, other = (cluster.put(REPLICA_SETS, {"metadata": {"name": name}}) for name in ("owner", "other"))
+            cluster.put(PODS, owned("p", owner, other))
+            await cluster.settled()
+            await delete(cluster, REPLICA_SETS, "owner", "Foreground")
+            await cluster.until(lambda: cluster.names(REPLICA_SETS) == ["other"])
+            assert [reference["name"] for reference in cluster.get(PODS, "p")["metadata"]["ownerReferences"]] == [
+                "other"
+            ]
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def things_stored_in(stored: str) -> Tree:
@@ -191,32 +193,32 @@ def things_stored_in(stored: str) -> Tree:
 
 
 def test_custom_resources_are_collected_in_a_new_version() -> None:
-    async def story() -> None:
-        async with world(garbage) as here:
-            here.put(CUSTOM_KINDS, things_stored_in("v1"))
-            await here.settled()
-            here.put(CUSTOM_KINDS, things_stored_in("v2"))
-            await here.settled()
+    async def scenario() -> None:
+        async with world(garbage) as cluster:
+            cluster.put(CUSTOM_KINDS, things_stored_in("v1"))
+            await cluster.settled()
+            cluster.put(CUSTOM_KINDS, things_stored_in("v2"))
+            await cluster.settled()
             gone = {"kind": "Thing", "apiVersion": "example.com/v1", "metadata": {"name": "t", "uid": "gone"}}
-            here.put(SECRETS, owned("s", gone))
-            await here.until(lambda: not here.all(SECRETS))
+            cluster.put(SECRETS, owned("s", gone))
+            await cluster.until(lambda: not cluster.all(SECRETS))
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_custom_resources_are_collected() -> None:
-    async def story() -> None:
-        async with world(garbage) as here:
+    async def scenario() -> None:
+        async with world(garbage) as cluster:
             things = Resource("example.com", "v1", "things", "Thing", True)
-            here.put(CUSTOM_KINDS, things_stored_in("v1"))
-            owner = here.put(things, {"metadata": {"name": "t"}})
-            here.put(SECRETS, owned("s", owner))
-            below = here.put(CONFIG_MAPS, {"metadata": {"name": "above"}})
-            here.put(things, owned("below", below))
-            await here.settled()
-            assert here.names(SECRETS) == ["s"]
-            await delete(here, things, "t")
-            await delete(here, CONFIG_MAPS, "above")
-            await here.until(lambda: not here.all(SECRETS) and not here.all(things))
+            cluster.put(CUSTOM_KINDS, things_stored_in("v1"))
+            owner = cluster.put(things, {"metadata": {"name": "t"}})
+            cluster.put(SECRETS, owned("s", owner))
+            below = cluster.put(CONFIG_MAPS, {"metadata": {"name": "above"}})
+            cluster.put(things, owned("below", below))
+            await cluster.settled()
+            assert cluster.names(SECRETS) == ["s"]
+            await delete(cluster, things, "t")
+            await delete(cluster, CONFIG_MAPS, "above")
+            await cluster.until(lambda: not cluster.all(SECRETS) and not cluster.all(things))
 
-    idle.run(story())
+    idle.run(scenario())

@@ -22,16 +22,18 @@ def slice_of(name: str, pool: str, devices: int, of: int = 1, generation: int = 
 
 
 def test_pools_are_counted_and_incomplete_ones_are_reported() -> None:
-    async def story() -> None:
-        async with world(pool_status) as here:
-            here.put(SLICES, slice_of("a", "n1", 4, generation=2))
-            here.put(SLICES, slice_of("old", "n1", 9, generation=1))
-            here.put(SLICES, slice_of("b", "n2", 2, of=2))
+    async def scenario() -> None:
+        async with world(pool_status) as cluster:
+            cluster.put(SLICES, slice_of("a", "n1", 4, generation=2))
+            cluster.put(SLICES, slice_of("old", "n1", 9, generation=1))
+            cluster.put(SLICES, slice_of("b", "n2", 2, of=2))
             result = {"request": "r", "driver": DRIVER, "pool": "n1", "device": "gpu-0"}
-            here.put(CLAIMS, {"metadata": {"name": "c"}, "status": {"allocation": {"devices": {"results": [result]}}}})
-            here.put(POOL_STATUS_REQUESTS, {"metadata": {"name": "q"}, "spec": {"driver": DRIVER}})
-            await here.until(lambda: here.get(POOL_STATUS_REQUESTS, "q").get("status"))
-            status = here.get(POOL_STATUS_REQUESTS, "q")["status"]
+            cluster.put(
+                CLAIMS, {"metadata": {"name": "c"}, "status": {"allocation": {"devices": {"results": [result]}}}}
+            )
+            cluster.put(POOL_STATUS_REQUESTS, {"metadata": {"name": "q"}, "spec": {"driver": DRIVER}})
+            await cluster.until(lambda: cluster.get(POOL_STATUS_REQUESTS, "q").get("status"))
+            status = cluster.get(POOL_STATUS_REQUESTS, "q")["status"]
             assert status["poolCount"] == 2
             assert status["pools"] == [
                 {
@@ -46,13 +48,13 @@ def test_pools_are_counted_and_incomplete_ones_are_reported() -> None:
             [condition] = status["conditions"]
             assert condition["message"] == "Calculated status for 2 pools (1 incomplete)"
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_a_completed_request_is_deleted_after_an_hour() -> None:
-    async def story() -> None:
-        async with world(pool_status, speed=36_000) as here:
-            here.put(POOL_STATUS_REQUESTS, {"metadata": {"name": "q"}, "spec": {"driver": DRIVER}})
-            await here.until(lambda: not here.all(POOL_STATUS_REQUESTS))
+    async def scenario() -> None:
+        async with world(pool_status, speed=36_000) as cluster:
+            cluster.put(POOL_STATUS_REQUESTS, {"metadata": {"name": "q"}, "spec": {"driver": DRIVER}})
+            await cluster.until(lambda: not cluster.all(POOL_STATUS_REQUESTS))
 
-    idle.run(story())
+    idle.run(scenario())

@@ -9,8 +9,8 @@ from tests.unit.cluster import idle
 from tests.unit.controllers.world import World, pod, world
 
 
-def used(here: World) -> dict[str, str]:
-    found: dict[str, str] = (here.get(RESOURCE_QUOTAS, "q").get("status") or {}).get("used", {})
+def used(cluster: World) -> dict[str, str]:
+    found: dict[str, str] = (cluster.get(RESOURCE_QUOTAS, "q").get("status") or {}).get("used", {})
     return found
 
 
@@ -19,34 +19,36 @@ def quota(**hard: str) -> Tree:
 
 
 def test_the_status_follows_the_existing_objects() -> None:
-    async def story() -> None:
-        async with world(quotas) as here:
-            here.put(RESOURCE_QUOTAS, quota(pods="5", cpu="4", count__configmaps="3", secrets="1"))
-            await here.until(lambda: used(here) == {"pods": "0", "cpu": "0", "count/configmaps": "0", "secrets": "0"})
+    async def scenario() -> None:
+        async with world(quotas) as cluster:
+            cluster.put(RESOURCE_QUOTAS, quota(pods="5", cpu="4", count__configmaps="3", secrets="1"))
+            await cluster.until(
+                lambda: used(cluster) == {"pods": "0", "cpu": "0", "count/configmaps": "0", "secrets": "0"}
+            )
             container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "500m"}}}
             for name in ("a", "b", "ended"):
-                here.put(PODS, pod(name, spec={"containers": [container]}))
-            here.put(CONFIG_MAPS, {"metadata": {"name": "m"}})
-            here.change(PODS, "ended", status={"phase": "Succeeded"})
-            here.client.put(PODS, {"metadata": {"name": "elsewhere", "namespace": "other"}, "spec": {}})
-            await here.until(lambda: (used(here)["pods"], used(here)["cpu"]) == ("2", "1"))
-            assert used(here)["count/configmaps"] == "1"
-            here.remove(PODS, "a")
-            await here.until(lambda: used(here)["cpu"] == "500m")
+                cluster.put(PODS, pod(name, spec={"containers": [container]}))
+            cluster.put(CONFIG_MAPS, {"metadata": {"name": "m"}})
+            cluster.change(PODS, "ended", status={"phase": "Succeeded"})
+            cluster.client.put(PODS, {"metadata": {"name": "elsewhere", "namespace": "other"}, "spec": {}})
+            await cluster.until(lambda: (used(cluster)["pods"], used(cluster)["cpu"]) == ("2", "1"))
+            assert used(cluster)["count/configmaps"] == "1"
+            cluster.remove(PODS, "a")
+            await cluster.until(lambda: used(cluster)["cpu"] == "500m")
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_claims_count_by_number_and_by_devices() -> None:
-    async def story() -> None:
-        async with world(quotas) as here:
+    async def scenario() -> None:
+        async with world(quotas) as cluster:
             device_key = "gpu.example.com.deviceclass.resource.k8s.io/devices"
             hard = {"count/resourceclaims.resource.k8s.io": "4", device_key: "8"}
-            here.put(RESOURCE_QUOTAS, {"metadata": {"name": "q"}, "spec": {"hard": hard}})
+            cluster.put(RESOURCE_QUOTAS, {"metadata": {"name": "q"}, "spec": {"hard": hard}})
             exactly = {"deviceClassName": "gpu.example.com", "allocationMode": "ExactCount", "count": 3}
             request = {"name": "g", "exactly": exactly}
-            here.put(CLAIMS, {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [request]}}})
-            await here.until(lambda: used(here).get(device_key) == "3")
-            assert used(here)["count/resourceclaims.resource.k8s.io"] == "1"
+            cluster.put(CLAIMS, {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [request]}}})
+            await cluster.until(lambda: used(cluster).get(device_key) == "3")
+            assert used(cluster)["count/resourceclaims.resource.k8s.io"] == "1"
 
-    idle.run(story())
+    idle.run(scenario())

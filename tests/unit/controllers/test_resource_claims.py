@@ -33,32 +33,32 @@ def reserved(tree: Tree) -> Tree:
     return {"resource": "pods", "name": tree["metadata"]["name"], "uid": tree["metadata"]["uid"]}
 
 
-def allocated(here: World, claim: str, *users: Tree) -> None:
-    """As the scheduler leaves it."""
-    here.change(
+def allocated(cluster: World, claim: str, *users: Tree) -> None:
+    """Set the status as the scheduler does."""
+    cluster.change(
         CLAIMS, claim, metadata={"finalizers": [FINALIZER]},
         status={"allocation": ALLOCATION, "reservedFor": [reserved(user) for user in users]},
     )  # fmt: skip
 
 
-async def scheduled(here: World) -> str:
+async def scheduled(cluster: World) -> str:
     """A pod with a generated claim, allocated and bound; the name of the claim."""
-    here.put(CLAIM_TEMPLATES, TEMPLATE)
-    made = here.put(PODS, with_template())
-    await here.until(lambda: "resourceClaimStatuses" in here.get(PODS, "p")["status"])
-    [name] = here.names(CLAIMS)
-    allocated(here, name, made)
-    here.change(PODS, "p", spec={**here.get(PODS, "p")["spec"], "nodeName": "n1"})
+    cluster.put(CLAIM_TEMPLATES, TEMPLATE)
+    made = cluster.put(PODS, with_template())
+    await cluster.until(lambda: "resourceClaimStatuses" in cluster.get(PODS, "p")["status"])
+    [name] = cluster.names(CLAIMS)
+    allocated(cluster, name, made)
+    cluster.change(PODS, "p", spec={**cluster.get(PODS, "p")["spec"], "nodeName": "n1"})
     return name
 
 
 def test_a_pod_with_a_template_gets_a_claim_of_its_own() -> None:
-    async def story() -> None:
-        async with world(CLAIMS_OF_PODS) as here:
-            here.put(CLAIM_TEMPLATES, TEMPLATE)
-            made = here.put(PODS, with_template())
-            await here.until(lambda: here.get(PODS, "p")["status"].get("resourceClaimStatuses"))
-            [claim] = here.all(CLAIMS)
+    async def scenario() -> None:
+        async with world(CLAIMS_OF_PODS) as cluster:
+            cluster.put(CLAIM_TEMPLATES, TEMPLATE)
+            made = cluster.put(PODS, with_template())
+            await cluster.until(lambda: cluster.get(PODS, "p")["status"].get("resourceClaimStatuses"))
+            [claim] = cluster.all(CLAIMS)
             metadata = claim["metadata"]
             assert metadata["generateName"] == "p-g0-"
             assert metadata["annotations"] == {"note": "n", "resource.kubernetes.io/pod-claim-name": "g0"}
@@ -67,174 +67,174 @@ def test_a_pod_with_a_template_gets_a_claim_of_its_own() -> None:
                 {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": made["metadata"]["uid"], "controller": True}
             ]
             assert claim["spec"] == TEMPLATE["spec"]["spec"]
-            assert here.get(PODS, "p")["status"]["resourceClaimStatuses"] == [
+            assert cluster.get(PODS, "p")["status"]["resourceClaimStatuses"] == [
                 {"name": "g0", "resourceClaimName": metadata["name"]}
             ]
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_a_created_but_unrecorded_claim_is_found_again() -> None:
-    async def story() -> None:
-        async with world(CLAIMS_OF_PODS) as here:
-            made = here.put(PODS, with_template())
+    async def scenario() -> None:
+        async with world(CLAIMS_OF_PODS) as cluster:
+            made = cluster.put(PODS, with_template())
             owner = {
                 "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": made["metadata"]["uid"], "controller": True,
             }  # fmt: skip
             annotations = {"resource.kubernetes.io/pod-claim-name": "g0"}
-            here.put(CLAIMS, {"metadata": {"name": "found", "ownerReferences": [owner], "annotations": annotations}})
-            here.put(CLAIM_TEMPLATES, TEMPLATE)
-            await here.until(lambda: here.get(PODS, "p")["status"].get("resourceClaimStatuses"))
-            await here.settled()
-            assert here.names(CLAIMS) == ["found"]
+            cluster.put(CLAIMS, {"metadata": {"name": "found", "ownerReferences": [owner], "annotations": annotations}})
+            cluster.put(CLAIM_TEMPLATES, TEMPLATE)
+            await cluster.until(lambda: cluster.get(PODS, "p")["status"].get("resourceClaimStatuses"))
+            await cluster.settled()
+            assert cluster.names(CLAIMS) == ["found"]
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_a_missing_template_is_reported_and_retried() -> None:
-    async def story() -> None:
-        async with world(CLAIMS_OF_PODS) as here:
-            here.put(PODS, with_template(template="absent"))
-            await here.until(lambda: here.events("FailedResourceClaimCreation"))
-            [message] = here.events("FailedResourceClaimCreation")
+    async def scenario() -> None:
+        async with world(CLAIMS_OF_PODS) as cluster:
+            cluster.put(PODS, with_template(template="absent"))
+            await cluster.until(lambda: cluster.events("FailedResourceClaimCreation"))
+            [message] = cluster.events("FailedResourceClaimCreation")
             assert message.startswith('PodResourceClaim g0: resource claim template "absent": ')
-            here.put(CLAIM_TEMPLATES, {**TEMPLATE, "metadata": {"name": "absent"}})
-            await here.until(lambda: here.names(CLAIMS))
+            cluster.put(CLAIM_TEMPLATES, {**TEMPLATE, "metadata": {"name": "absent"}})
+            await cluster.until(lambda: cluster.names(CLAIMS))
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_a_deleted_pod_releases_its_claim_removes_the_finalizer_and_deletes_it() -> None:
-    async def story() -> None:
-        async with world(CLAIMS_OF_PODS) as here:
-            name = await scheduled(here)
-            here.remove(PODS, "p")
-            await here.until(lambda: not here.all(CLAIMS))
+    async def scenario() -> None:
+        async with world(CLAIMS_OF_PODS) as cluster:
+            name = await scheduled(cluster)
+            cluster.remove(PODS, "p")
+            await cluster.until(lambda: not cluster.all(CLAIMS))
             seen = [
                 (event.type, event.object.get("status"), event.object["metadata"].get("finalizers"))
-                for _, resource, event in here.client.history
+                for _, resource, event in cluster.client.history
                 if resource == CLAIMS and event.object["metadata"]["name"] == name
             ]
             assert seen[-3:] == [("MODIFIED", {}, [FINALIZER]), ("MODIFIED", {}, None), ("DELETED", {}, None)]
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_a_finished_pod_frees_and_deletes_its_claim_and_gets_no_other() -> None:
-    async def story() -> None:
-        async with world(CLAIMS_OF_PODS) as here:
-            await scheduled(here)
-            here.change(PODS, "p", status={**here.get(PODS, "p")["status"], "phase": "Succeeded"})
-            await here.until(lambda: not here.all(CLAIMS))
-            await here.settled()
-            assert here.names(CLAIMS) == []
+    async def scenario() -> None:
+        async with world(CLAIMS_OF_PODS) as cluster:
+            await scheduled(cluster)
+            cluster.change(PODS, "p", status={**cluster.get(PODS, "p")["status"], "phase": "Succeeded"})
+            await cluster.until(lambda: not cluster.all(CLAIMS))
+            await cluster.settled()
+            assert cluster.names(CLAIMS) == []
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_a_terminating_bound_pod_keeps_its_claim() -> None:
-    async def story() -> None:
-        async with world(CLAIMS_OF_PODS) as here:
-            name = await scheduled(here)
-            here.change(PODS, "p", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
-            await here.settled()
-            assert here.get(CLAIMS, name)["status"]["allocation"] == ALLOCATION
+    async def scenario() -> None:
+        async with world(CLAIMS_OF_PODS) as cluster:
+            name = await scheduled(cluster)
+            cluster.change(PODS, "p", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
+            await cluster.settled()
+            assert cluster.get(CLAIMS, name)["status"]["allocation"] == ALLOCATION
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_of_two_pods_that_share_a_claim_the_last_frees_it_and_the_claim_stays() -> None:
-    async def story() -> None:
-        async with world(CLAIMS_OF_PODS) as here:
+    async def scenario() -> None:
+        async with world(CLAIMS_OF_PODS) as cluster:
             spec = {"resourceClaims": [{"name": "g0", "resourceClaimName": "shared"}]}
-            here.put(CLAIMS, {"metadata": {"name": "shared"}, "spec": {}, "status": {}})
-            pods = [here.put(PODS, pod(name, node="n1", spec=spec)) for name in ("a", "b")]
-            allocated(here, "shared", *pods)
-            here.remove(PODS, "a")
-            await here.until(lambda: len(here.get(CLAIMS, "shared")["status"]["reservedFor"]) == 1)
-            assert here.get(CLAIMS, "shared")["status"]["allocation"] == ALLOCATION
-            here.remove(PODS, "b")
-            await here.until(lambda: "finalizers" not in here.get(CLAIMS, "shared")["metadata"])
-            assert here.get(CLAIMS, "shared")["status"] == {}
+            cluster.put(CLAIMS, {"metadata": {"name": "shared"}, "spec": {}, "status": {}})
+            pods = [cluster.put(PODS, pod(name, node="n1", spec=spec)) for name in ("a", "b")]
+            allocated(cluster, "shared", *pods)
+            cluster.remove(PODS, "a")
+            await cluster.until(lambda: len(cluster.get(CLAIMS, "shared")["status"]["reservedFor"]) == 1)
+            assert cluster.get(CLAIMS, "shared")["status"]["allocation"] == ALLOCATION
+            cluster.remove(PODS, "b")
+            await cluster.until(lambda: "finalizers" not in cluster.get(CLAIMS, "shared")["metadata"])
+            assert cluster.get(CLAIMS, "shared")["status"] == {}
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_a_claim_deleted_in_use_is_removed_after_its_last_user() -> None:
-    async def story() -> None:
-        async with world(CLAIMS_OF_PODS) as here:
+    async def scenario() -> None:
+        async with world(CLAIMS_OF_PODS) as cluster:
             spec = {"resourceClaims": [{"name": "g0", "resourceClaimName": "c"}]}
-            here.put(CLAIMS, {"metadata": {"name": "c"}, "spec": {}, "status": {}})
-            allocated(here, "c", here.put(PODS, pod("p", node="n1", spec=spec)))
-            await here.client.delete(CLAIMS, "c", "ns")
-            await here.settled()
-            assert here.get(CLAIMS, "c")["status"]["allocation"] == ALLOCATION
-            here.remove(PODS, "p")
-            await here.until(lambda: not here.all(CLAIMS))
+            cluster.put(CLAIMS, {"metadata": {"name": "c"}, "spec": {}, "status": {}})
+            allocated(cluster, "c", cluster.put(PODS, pod("p", node="n1", spec=spec)))
+            await cluster.client.delete(CLAIMS, "c", "ns")
+            await cluster.settled()
+            assert cluster.get(CLAIMS, "c")["status"]["allocation"] == ALLOCATION
+            cluster.remove(PODS, "p")
+            await cluster.until(lambda: not cluster.all(CLAIMS))
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_a_bound_pod_reserves_allocated_claims_and_allocates_none() -> None:
-    async def story() -> None:
-        async with world(CLAIMS_OF_PODS) as here:
-            other = here.put(PODS, pod("other", node="n1"))
+    async def scenario() -> None:
+        async with world(CLAIMS_OF_PODS) as cluster:
+            other = cluster.put(PODS, pod("other", node="n1"))
             for name in ("free", "taken"):
-                here.put(CLAIMS, {"metadata": {"name": name}, "spec": {}, "status": {}})
-            allocated(here, "taken", other)
+                cluster.put(CLAIMS, {"metadata": {"name": name}, "spec": {}, "status": {}})
+            allocated(cluster, "taken", other)
             entries = [{"name": name, "resourceClaimName": name} for name in ("free", "taken")]
-            here.put(PODS, pod("p", node="n1", spec={"resourceClaims": entries}))
-            await here.until(lambda: len(here.get(CLAIMS, "taken")["status"]["reservedFor"]) == 2)
-            await here.settled()
-            assert here.get(CLAIMS, "free")["status"] == {}
+            cluster.put(PODS, pod("p", node="n1", spec={"resourceClaims": entries}))
+            await cluster.until(lambda: len(cluster.get(CLAIMS, "taken")["status"]["reservedFor"]) == 2)
+            await cluster.settled()
+            assert cluster.get(CLAIMS, "free")["status"] == {}
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_consumers_of_other_kinds_keep_a_claim() -> None:
-    async def story() -> None:
-        async with world(CLAIMS_OF_PODS) as here:
+    async def scenario() -> None:
+        async with world(CLAIMS_OF_PODS) as cluster:
             users = [{"apiGroup": "example.com", "resource": "things", "name": "x", "uid": "u"}]
-            here.put(CLAIMS, {"metadata": {"name": "c"}, "status": {"allocation": ALLOCATION, "reservedFor": users}})
-            await here.settled()
-            assert here.get(CLAIMS, "c")["status"]["reservedFor"] == users
+            cluster.put(CLAIMS, {"metadata": {"name": "c"}, "status": {"allocation": ALLOCATION, "reservedFor": users}})
+            await cluster.settled()
+            assert cluster.get(CLAIMS, "c")["status"]["reservedFor"] == users
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_a_pod_recreated_under_its_name_gets_a_fresh_claim() -> None:
-    async def story() -> None:
-        async with world(CLAIMS_OF_PODS) as here:
-            first = await scheduled(here)
-            here.remove(PODS, "p")
-            here.put(PODS, with_template())
-            await here.until(lambda: here.names(CLAIMS) and first not in here.names(CLAIMS))
-            [second] = here.names(CLAIMS)
-            await here.until(
+    async def scenario() -> None:
+        async with world(CLAIMS_OF_PODS) as cluster:
+            first = await scheduled(cluster)
+            cluster.remove(PODS, "p")
+            cluster.put(PODS, with_template())
+            await cluster.until(lambda: cluster.names(CLAIMS) and first not in cluster.names(CLAIMS))
+            [second] = cluster.names(CLAIMS)
+            await cluster.until(
                 lambda: (
-                    here.get(PODS, "p")["status"].get("resourceClaimStatuses")
+                    cluster.get(PODS, "p")["status"].get("resourceClaimStatuses")
                     == [{"name": "g0", "resourceClaimName": second}]
                 )
             )
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_the_extended_resource_claim_is_deleted_with_its_pod() -> None:
-    async def story() -> None:
-        async with world(CLAIMS_OF_PODS) as here:
-            made = here.put(PODS, pod("p", node="n1", status={"extendedResourceClaimStatus": {
+    async def scenario() -> None:
+        async with world(CLAIMS_OF_PODS) as cluster:
+            made = cluster.put(PODS, pod("p", node="n1", status={"extendedResourceClaimStatus": {
                 "resourceClaimName": "p-extended-resources-abcde", "requestMappings": []}}))  # fmt: skip
             owner = {
                 "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": made["metadata"]["uid"], "controller": True,
             }  # fmt: skip
-            here.put(CLAIMS, {"metadata": {"name": "p-extended-resources-abcde", "ownerReferences": [owner]}})
-            allocated(here, "p-extended-resources-abcde", made)
-            await here.settled()
-            here.remove(PODS, "p")
-            await here.until(lambda: not here.all(CLAIMS))
+            cluster.put(CLAIMS, {"metadata": {"name": "p-extended-resources-abcde", "ownerReferences": [owner]}})
+            allocated(cluster, "p-extended-resources-abcde", made)
+            await cluster.settled()
+            cluster.remove(PODS, "p")
+            await cluster.until(lambda: not cluster.all(CLAIMS))
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def made_for(owner: Tree, name: str, **more: Any) -> Tree:
@@ -247,108 +247,108 @@ def made_for(owner: Tree, name: str, **more: Any) -> Tree:
 def test_a_duplicate_claim_that_the_pod_does_not_name_is_deleted(caplog: pytest.LogCaptureFixture) -> None:
     """Two active controllers are a misconfiguration, which is logged."""
 
-    async def story() -> None:
-        async with world(CLAIMS_OF_PODS) as here:
-            here.put(CLAIM_TEMPLATES, TEMPLATE)
-            owner = here.put(PODS, with_template())
-            await here.until(lambda: here.get(PODS, "p")["status"].get("resourceClaimStatuses"))
-            [recorded] = here.names(CLAIMS)
-            here.put(CLAIMS, made_for(owner, "another"))
-            await here.until(lambda: here.names(CLAIMS) == [recorded])
-            here.put(CLAIMS, made_for(owner, "in-use", status={"allocation": ALLOCATION}))
-            await here.settled()
-            assert sorted(here.names(CLAIMS)) == sorted(["in-use", recorded])
+    async def scenario() -> None:
+        async with world(CLAIMS_OF_PODS) as cluster:
+            cluster.put(CLAIM_TEMPLATES, TEMPLATE)
+            owner = cluster.put(PODS, with_template())
+            await cluster.until(lambda: cluster.get(PODS, "p")["status"].get("resourceClaimStatuses"))
+            [recorded] = cluster.names(CLAIMS)
+            cluster.put(CLAIMS, made_for(owner, "another"))
+            await cluster.until(lambda: cluster.names(CLAIMS) == [recorded])
+            cluster.put(CLAIMS, made_for(owner, "in-use", status={"allocation": ALLOCATION}))
+            await cluster.settled()
+            assert sorted(cluster.names(CLAIMS)) == sorted(["in-use", recorded])
 
-    idle.run(story())
+    idle.run(scenario())
     (message,) = caplog.messages
     assert message.startswith("pod ns/p has two claims for g0, because two controllers generate claims")
 
 
 def test_an_earlier_claim_is_deleted_when_the_pod_names_another() -> None:
-    async def story() -> None:
-        async with world(CLAIMS_OF_PODS) as here:
-            owner = here.put(PODS, with_template(template="absent"))
-            await here.until(lambda: here.events("FailedResourceClaimCreation"))
+    async def scenario() -> None:
+        async with world(CLAIMS_OF_PODS) as cluster:
+            owner = cluster.put(PODS, with_template(template="absent"))
+            await cluster.until(lambda: cluster.events("FailedResourceClaimCreation"))
             statuses = [{"name": "g0", "resourceClaimName": "recorded"}]
-            here.put(CLAIMS, made_for(owner, "recorded"))
-            here.change(PODS, "p", status={"resourceClaimStatuses": statuses})
-            here.put(CLAIMS, made_for(owner, "another"))
-            await here.until(lambda: here.names(CLAIMS) == ["recorded"])
-            await here.settled()
-            assert here.names(CLAIMS) == ["recorded"]
-            assert here.get(PODS, "p")["status"]["resourceClaimStatuses"] == statuses
+            cluster.put(CLAIMS, made_for(owner, "recorded"))
+            cluster.change(PODS, "p", status={"resourceClaimStatuses": statuses})
+            cluster.put(CLAIMS, made_for(owner, "another"))
+            await cluster.until(lambda: cluster.names(CLAIMS) == ["recorded"])
+            await cluster.settled()
+            assert cluster.names(CLAIMS) == ["recorded"]
+            assert cluster.get(PODS, "p")["status"]["resourceClaimStatuses"] == statuses
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_a_claim_is_spare_when_another_controller_overwrites_the_status() -> None:
     """Also if the pod is observed before that claim."""
 
-    async def story() -> None:
-        async with world(CLAIMS_OF_PODS) as here:
-            here.put(CLAIM_TEMPLATES, TEMPLATE)
-            owner = here.put(PODS, with_template())
-            await here.until(lambda: here.get(PODS, "p")["status"].get("resourceClaimStatuses"))
+    async def scenario() -> None:
+        async with world(CLAIMS_OF_PODS) as cluster:
+            cluster.put(CLAIM_TEMPLATES, TEMPLATE)
+            owner = cluster.put(PODS, with_template())
+            await cluster.until(lambda: cluster.get(PODS, "p")["status"].get("resourceClaimStatuses"))
             statuses = [{"name": "g0", "resourceClaimName": "foreign"}]
-            here.client.objects[CLAIMS, "ns", "foreign"] = {  # stored, but not yet delivered by the watch
+            cluster.client.objects[CLAIMS, "ns", "foreign"] = {  # stored, but not yet delivered by the watch
                 **made_for(owner, "foreign"), "kind": "ResourceClaim", "apiVersion": CLAIMS.api_version,
             }  # fmt: skip
-            foreign = here.client.objects[CLAIMS, "ns", "foreign"]["metadata"]
+            foreign = cluster.client.objects[CLAIMS, "ns", "foreign"]["metadata"]
             foreign |= {"namespace": "ns", "uid": "uid-foreign", "resourceVersion": "1"}
-            here.change(PODS, "p", status={"resourceClaimStatuses": statuses})
-            await here.settled()
-            assert len(here.names(CLAIMS)) == 2
-            here.change(CLAIMS, "foreign")
-            await here.until(lambda: here.names(CLAIMS) == ["foreign"])
+            cluster.change(PODS, "p", status={"resourceClaimStatuses": statuses})
+            await cluster.settled()
+            assert len(cluster.names(CLAIMS)) == 2
+            cluster.change(CLAIMS, "foreign")
+            await cluster.until(lambda: cluster.names(CLAIMS) == ["foreign"])
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_a_claim_recorded_by_another_controller_is_not_overwritten(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pod may already be scheduled with that claim."""
 
-    async def story() -> None:
-        async with world(CLAIMS_OF_PODS) as here:
-            owner = here.put(PODS, with_template())
-            await here.settled()
-            create = here.client.create
+    async def scenario() -> None:
+        async with world(CLAIMS_OF_PODS) as cluster:
+            owner = cluster.put(PODS, with_template())
+            await cluster.settled()
+            create = cluster.client.create
 
             async def slow(resource: Any, tree: Tree, *words: Any, **more: Any) -> Tree:
-                if resource == CLAIMS:  # another was faster
-                    here.put(CLAIMS, made_for(owner, "foreign"))
+                if resource == CLAIMS:  # another client was faster
+                    cluster.put(CLAIMS, made_for(owner, "foreign"))
                     statuses = [{"name": "g0", "resourceClaimName": "foreign"}]
-                    here.change(PODS, "p", status={"resourceClaimStatuses": statuses})
+                    cluster.change(PODS, "p", status={"resourceClaimStatuses": statuses})
                 return await create(resource, tree, *words, **more)
 
-            monkeypatch.setattr(here.client, "create", slow)
-            here.put(CLAIM_TEMPLATES, TEMPLATE)
-            await here.until(lambda: here.get(PODS, "p")["status"].get("resourceClaimStatuses"))
-            await here.until(lambda: here.names(CLAIMS) == ["foreign"])
+            monkeypatch.setattr(cluster.client, "create", slow)
+            cluster.put(CLAIM_TEMPLATES, TEMPLATE)
+            await cluster.until(lambda: cluster.get(PODS, "p")["status"].get("resourceClaimStatuses"))
+            await cluster.until(lambda: cluster.names(CLAIMS) == ["foreign"])
             names = {
                 status["resourceClaimName"]
-                for _, resource, event in here.client.history
+                for _, resource, event in cluster.client.history
                 if resource == PODS
                 for status in event.object.get("status", {}).get("resourceClaimStatuses") or ()
             }
             assert names == {"foreign"}
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_a_pod_restored_from_a_backup_keeps_its_claim() -> None:
-    async def story() -> None:
-        async with world(CLAIMS_OF_PODS) as here:
-            name = await scheduled(here)
-            await here.settled()
-            restore = here.client.backup()
-            here.remove(PODS, "p")
-            await here.until(lambda: not here.names(CLAIMS))
-            here.client.silent.add(PODS)  # the claims are back before the pods are
+    async def scenario() -> None:
+        async with world(CLAIMS_OF_PODS) as cluster:
+            name = await scheduled(cluster)
+            await cluster.settled()
+            restore = cluster.client.backup()
+            cluster.remove(PODS, "p")
+            await cluster.until(lambda: not cluster.names(CLAIMS))
+            cluster.client.silent.add(PODS)  # the claims are restored before the pods
             restore()
-            here.put(CLAIMS, {"metadata": {"name": "marker"}})
-            await here.settled(0.3)
-            here.client.silent.clear()
-            await here.settled(0.3)
-            assert here.get(CLAIMS, name)["status"]["allocation"] == ALLOCATION
+            cluster.put(CLAIMS, {"metadata": {"name": "marker"}})
+            await cluster.settled(0.3)
+            cluster.client.silent.clear()
+            await cluster.settled(0.3)
+            assert cluster.get(CLAIMS, name)["status"]["allocation"] == ALLOCATION
 
-    idle.run(story())
+    idle.run(scenario())

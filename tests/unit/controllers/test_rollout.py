@@ -46,5 +46,5 @@ def test_scaling_during_an_update_is_proportional_and_exact(wanted: int, surge: 
     sizes = proportional(wanted, surge, sets)
     assert all(size >= 0 for size in sizes.values())
     goal, total = (wanted + surge if wanted else 0), sum(sizes.values())
-    # What rounding leaves over is the largest set's alone, as in Kubernetes; one that is too small ends empty.
+    # The largest set gets the rounding difference, as in Kubernetes; a set that is too small becomes empty.
     assert total == goal or (total > goal and 0 in sizes.values())

@@ -15,9 +15,9 @@ from allotment.cluster.recorder import Events
 from allotment.cluster.resources import EVENTS, PODS
 from allotment.cluster.work_queue import WorkQueue
 from allotment.model.trees import Tree
+from tests.polling import until
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient
-from tests.waiting import until
 
 NAMESPACE = "ns"
 
@@ -60,10 +60,10 @@ class World:
 
     async def until(self, true: Callable[[], object]) -> None:
         """Wait until a condition holds; on timeout, fail with the stored objects."""
-        await until(true, self.client.standing)
+        await until(true, self.client.summary)
 
     async def settled(self, seconds: float = 0.05) -> None:
-        """Wait until nothing is written any more."""
+        """Wait until no more objects are written."""
         written = -1
         while written != len(self.client.history):
             written = len(self.client.history)
@@ -93,7 +93,7 @@ async def world(
 
 
 async def kubelet(context: ProgramContext) -> None:
-    """Every pod that does not say otherwise (label ``stuck``) runs and is ready."""
+    """Start all pods except those with label ``stuck``; they become ready."""
     client = context.client_for("node")
     pods = context.caches.trees(PODS)
 

@@ -28,8 +28,8 @@ from allotment.model.core import Node
 from allotment.model.features import Features
 from allotment.model.resource import Device, DeviceAttribute, DeviceTaint, ResourceSlice
 from allotment.model.trees import Tree, read_value
+from tests.polling import until
 from tests.unit.cluster.idle import IdleClock
-from tests.waiting import until
 
 DRIVER = "gpu.example.com"
 FEATURES = Features("1.36")
@@ -62,7 +62,7 @@ class WriteRecorder:
 
 
 class Cluster:
-    """An API server with a node, and at most slice_ publisher at a time."""
+    """An API server with a node, and at most one publisher at a time."""
 
     def __init__(self, features: Features = FEATURES) -> None:
         self.store = SqliteStore.open(None)

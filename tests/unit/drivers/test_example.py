@@ -19,8 +19,8 @@ from allotment.cluster.program import ProgramContext
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIMS
 from allotment.drivers.driver import Driver, HealthUpdate
-from allotment.drivers.example import ExampleCpus, ExampleGpus, ExampleNics
 from allotment.drivers.example.binding_conditions import controller
+from allotment.drivers.example.driver import ExampleCpus, ExampleGpus, ExampleNics
 from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.drivers.publishing.slice_builder import build_slices
 from allotment.engine import Allocated, Allocator, Inventory
@@ -211,11 +211,11 @@ def test_uuids_are_stable_and_unique_to_a_node() -> None:
         ({"strategy": "MPS"}, 'sharing.strategy: expected one of "SpacePartitioning", "TimeSlicing", found "MPS"'),
         (
             {"strategy": "TimeSlicing", "spacePartitioningConfig": {}},
-            "sharing.spacePartitioningConfig: not with strategy",
+            "sharing.spacePartitioningConfig: not allowed with strategy",
         ),
         (
             {"strategy": "SpacePartitioning", "spacePartitioningConfig": {"partitionCount": -1}},
-            "sharing.spacePartitioningConfig.partitionCount: expected 0 or more, found -1",
+            "sharing.spacePartitioningConfig.partitionCount: expected a number >= 0, found -1",
         ),
     ],
 )

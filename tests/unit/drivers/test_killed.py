@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.storm.drivers import Broken, Storm
+from tests.storm.drivers import InvariantViolated, Storm
 
 
 @pytest.fixture
@@ -30,5 +30,5 @@ def test_the_storm_detects_leftovers(folder: Path) -> None:
     storm = Storm(folder, seed=7)
     storm.run(1)
     (folder / "cdi" / "k8s.gpu.nvidia.com-claim_7.json").write_text("{}")
-    with pytest.raises(Broken, match="CDI files"):
+    with pytest.raises(InvariantViolated, match="CDI files"):
         storm._check()

@@ -120,7 +120,6 @@ def slice_of(
 
 
 def selectors(*expressions: str) -> tuple[DeviceSelector, ...]:
-    """CEL selectors."""
     return tuple(DeviceSelector(cel=CELDeviceSelector(expression=e)) for e in expressions)
 
 

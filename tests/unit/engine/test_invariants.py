@@ -144,12 +144,12 @@ class Cluster(RuleBasedStateMachine):
             self.slices.pop("zz-net", None)
             self.inventory.remove_slice("zz-net")
 
-    @rule(node=st.sampled_from(NODES), there=st.booleans())
-    def come_or_go(self, node: str, there: bool) -> None:
-        if there and node not in self.nodes:
+    @rule(node=st.sampled_from(NODES), exists=st.booleans())
+    def add_or_remove_node(self, node: str, exists: bool) -> None:
+        if exists and node not in self.nodes:
             self.nodes[node] = None
             self.inventory.put_node(node, {})
-        elif not there and len(self.nodes) > 1:
+        elif not exists and len(self.nodes) > 1:
             self.nodes.pop(node, None)
             self.inventory.remove_node(node)
 
@@ -197,7 +197,7 @@ class Cluster(RuleBasedStateMachine):
 
     @precondition(lambda self: self.nodes)
     @rule(shape=st.sampled_from(sorted(SHAPES)), data=st.data())
-    def take_and_give_back(self, shape: str, data: st.DataObject) -> None:
+    def allocate_and_deallocate(self, shape: str, data: st.DataObject) -> None:
         node = data.draw(st.sampled_from(sorted(self.nodes)))
         claims = SHAPES[shape]
         before = self.allocator.allocate(node, claims)

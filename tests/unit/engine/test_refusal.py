@@ -1,4 +1,4 @@
-"""The codes are a contract: documented, ordered, and worded for people."""
+"""The codes are stable: documented, ordered, and with readable texts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_codes_are_kebab_case_and_fully_described() -> None:
         assert code.kubernetes
 
 
-def test_codes_that_waiting_fixes_rank_nearest() -> None:
+def test_codes_fixed_by_waiting_rank_nearest() -> None:
     waiting = ("devices-in-use", "capacity-in-use", "counters-exhausted")
     assert all(RANK[code] < RANK["selector-matches-nothing"] < RANK["driver-missing"] for code in waiting)
 
@@ -49,7 +49,7 @@ def test_json_round_trip() -> None:
         node="n",
         funnels=(funnel,),
         nearest=NearestMiss(device="gpu-0", what="memory", actual="1Gi", wanted="2Gi"),
-        changes=(SuggestedChange(text="free claim a/b", node="n"),),
+        changes=(SuggestedChange(text="release claim a/b", node="n"),),
     )
     diagnosis = Diagnosis(headline=refused, nodes=(NodeReason(nodes=("n",), refused=refused),))
     assert msgspec.json.decode(msgspec.json.encode(diagnosis), type=Diagnosis) == diagnosis

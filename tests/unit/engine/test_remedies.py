@@ -19,7 +19,7 @@ def test_scopes_are_ordered_from_no_change_to_other_devices() -> None:
 
 def test_remedies_are_grouped_by_scope() -> None:
     kinds = [remedy.scope for remedy in REMEDIES.values()]
-    assert sum(one != other for one, other in pairwise(kinds)) == 3
+    assert sum(left != right for left, right in pairwise(kinds)) == 3
 
 
 def test_waiting_comes_first_and_fewer_devices_before_other_devices() -> None:
@@ -34,8 +34,8 @@ def test_waiting_comes_first_and_fewer_devices_before_other_devices() -> None:
 
 
 @given(_names, _names)
-def test_fewer_changes_are_less_effort_and_no_change_is_last(one: list[str], other: list[str]) -> None:
-    if one and len(one) < len(other):
-        assert effort(one) < effort(other)
-    if one:
-        assert effort(one) < effort([])
+def test_fewer_changes_are_less_effort_and_no_change_is_last(left: list[str], right: list[str]) -> None:
+    if left and len(left) < len(right):
+        assert effort(left) < effort(right)
+    if left:
+        assert effort(left) < effort([])

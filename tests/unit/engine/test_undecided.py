@@ -82,7 +82,7 @@ def test_the_reason_of_an_undecided_node_is_the_step_limit() -> None:
         "default/c",
         "r",
     )
-    assert headline.summary == "the search for devices was given up after 200000 steps"
+    assert headline.summary == "the search for devices stopped after 200000 steps without a result"
     assert [(funnel.wanted, funnel.left()) for funnel in headline.funnels] == [(SLIM, WIDE + SLIM)]
     assert not headline.changes
     assert not headline.alternatives

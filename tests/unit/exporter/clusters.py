@@ -37,7 +37,8 @@ def fleet(*descriptions: str, labels: Mapping[str, str] = NONE) -> tuple[Object,
     """Nodes with these additional labels, their slices and classes."""
     cluster = cluster_of(parse_fleet(descriptions))
     nodes = [
-        replace(one, metadata=replace(one.metadata, labels={**one.metadata.labels, **labels})) for one in cluster.nodes
+        replace(node, metadata=replace(node.metadata, labels={**node.metadata.labels, **labels}))
+        for node in cluster.nodes
     ]
     return (*nodes, *cluster.slices, *cluster.classes)
 
@@ -62,7 +63,7 @@ def claim(
 ) -> ResourceClaim:
     """A claim that holds devices; with ``shares`` a share of each, which consumes these amounts.
 
-    ``aside``: it was set aside by our scheduler.
+    ``aside``: Allotment's scheduler has set it aside.
     """
     results = tuple(
         DeviceRequestAllocationResult(

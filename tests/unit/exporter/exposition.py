@@ -1,4 +1,4 @@
-"""Metrics as text, as Prometheus reads it: by hand, so that tests need nothing that is not installed."""
+"""Text of metrics in the format of Prometheus, without its client library."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ def text_of(families: Iterable[Family]) -> str:
 
 
 def values_of(families: Iterable[Family], name: str) -> dict[tuple[str, ...], float]:
-    """The values of one metric by its labels; of a histogram, how many."""
+    """The values of a metric by labels; for a histogram, the counts."""
     (samples,) = (family.samples for family in families if family.metric.name == name)
-    return {one.labels: one.total_count if isinstance(one, Distribution) else one.value for one in samples}
+    return {
+        sample.labels: sample.total_count if isinstance(sample, Distribution) else sample.value for sample in samples
+    }
 
 
 def _labels(labels: Iterable[tuple[str, str]]) -> str:

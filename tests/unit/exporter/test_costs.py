@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from allotment.exporter.costs import NodePrices
 from allotment.exporter.families import families
-from allotment.exporter.prices import NodePrices
 from allotment.fleet.catalog import catalog
 from allotment.model.meta import Object
 from allotment.model.resource import ResourceSlice
@@ -82,7 +82,7 @@ def test_shares_account_for_their_consumption_or_equal_parts() -> None:
     "labels", [{}, {TYPE: "no.such.type"}, {TYPE: "g4dn.12xlarge", "eks.amazonaws.com/capacityType": "SPOT"}]
 )
 def test_nodes_without_a_price_are_counted_as_unknown(labels: dict[str, str]) -> None:
-    types = tuple(one for one in catalog() if one.price("spot") is None)
+    types = tuple(instance for instance in catalog() if instance.price("spot") is None)
     cluster = (*fleet("a=4xt4", labels={**labels, TYPE: labels.get(TYPE, "")}), claim("one", "gpu-0"))
     found = families(cluster, FEATURES, types)
     assert values_of(found, "allotment_node_cost_dollars_per_hour") == {}
@@ -115,16 +115,16 @@ def test_other_devices_account_for_nothing_if_there_are_accelerators() -> None:
     """Compute domain channels and network cards do not count: the node is provisioned for its GPUs."""
     cluster = (*fleet("a=4xt4", labels=T4S), claim("channel", "gpu-0", driver="compute-domain.nvidia.com", pool="x"))
     extra = [
-        type(one)(
-            metadata=type(one.metadata)(name="domain"),
-            spec=type(one.spec)(
+        type(slice_)(
+            metadata=type(slice_.metadata)(name="domain"),
+            spec=type(slice_.spec)(
                 driver="compute-domain.nvidia.com", node_name="a",
-                pool=type(one.spec.pool)(name="x", generation=1, resource_slice_count=1),
-                devices=tuple(type(d)(name=d.name) for d in one.spec.devices or ()),
+                pool=type(slice_.spec.pool)(name="x", generation=1, resource_slice_count=1),
+                devices=tuple(type(d)(name=d.name) for d in slice_.spec.devices or ()),
             ),
         )
-        for one in cluster
-        if isinstance(one, ResourceSlice)
+        for slice_ in cluster
+        if isinstance(slice_, ResourceSlice)
     ]  # fmt: skip
     assert values("allotment_claims_cost_dollars_per_hour", *cluster, *extra) == {}
     assert values("allotment_claims_priced", *cluster, *extra) == {}
@@ -135,7 +135,7 @@ def test_other_devices_account_for_nothing_if_there_are_accelerators() -> None:
 def test_held_and_idle_cost_add_up_to_the_price(data: st.DataObject) -> None:
     hardware = data.draw(st.sampled_from(("8xa100-40gb/dynamic-mig", "8xa100-40gb", "8xa100-40gb/static-mig=1g.5gb:7")))
     cluster = fleet(f"a={hardware}", labels=A100S)
-    devices = [d.name for one in cluster if isinstance(one, ResourceSlice) for d in one.spec.devices or ()]
+    devices = [d.name for value in cluster if isinstance(value, ResourceSlice) for d in value.spec.devices or ()]
     taken = data.draw(st.lists(st.sampled_from(devices), max_size=30))
     claims = [claim(f"c{number}", device) for number, device in enumerate(taken)]
     found = families((*cluster, *claims), FEATURES, catalog())

@@ -1,4 +1,4 @@
-"""The table of metrics keeps Prometheus' conventions, and what components serve is in it as they serve it."""
+"""The table of metrics follows the conventions of Prometheus and matches the served metrics."""
 
 from __future__ import annotations
 

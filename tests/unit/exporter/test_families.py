@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from allotment.engine.refusal import CODES
 from allotment.exporter.causes import CAUSES
+from allotment.exporter.costs import NodePrices
 from allotment.exporter.definitions import CLAIM_COST, METRICS
 from allotment.exporter.families import FamilyBuilder, families
 from allotment.exporter.latency import Latencies
-from allotment.exporter.prices import NodePrices
 from allotment.exporter.state import ExporterState
 from allotment.fleet.catalog import catalog
 from allotment.model.core import Node, PodSchedulingGate
@@ -60,10 +60,10 @@ def test_states_without_devices_are_exported_as_zero() -> None:
 
 def test_devices_of_a_pool_that_lacks_slices_are_unusable() -> None:
     cluster = [
-        replace(one, spec=replace(one.spec, pool=replace(one.spec.pool, resource_slice_count=2)))
-        if isinstance(one, ResourceSlice)
-        else one
-        for one in fleet("a=3xt4")
+        replace(value, spec=replace(value.spec, pool=replace(value.spec.pool, resource_slice_count=2)))
+        if isinstance(value, ResourceSlice)
+        else value
+        for value in fleet("a=3xt4")
     ]
     assert values("allotment_devices", *cluster)["a", NVIDIA, T4, "unusable"] == 3
     pools = values("allotment_pools", *cluster)
@@ -72,7 +72,7 @@ def test_devices_of_a_pool_that_lacks_slices_are_unusable() -> None:
 
 def test_slices_of_old_generations_count_and_their_devices_do_not() -> None:
     cluster = fleet("a=3xt4")
-    (known,) = (one for one in cluster if isinstance(one, ResourceSlice))
+    (known,) = (value for value in cluster if isinstance(value, ResourceSlice))
     newer = replace(
         known,
         metadata=replace(known.metadata, name="newer"),
@@ -86,19 +86,23 @@ def test_slices_of_old_generations_count_and_their_devices_do_not() -> None:
 
 
 def test_devices_of_a_deleted_node_are_unusable_until_it_returns() -> None:
-    cluster = [replace(one, metadata=replace(one.metadata, uid=one.metadata.name)) for one in fleet("a=2xt4", "b=1xt4")]
+    cluster = [
+        replace(value, metadata=replace(value.metadata, uid=value.metadata.name)) for value in fleet("a=2xt4", "b=1xt4")
+    ]
     state = ExporterState.of(cluster, FEATURES)
     measured = FamilyBuilder(state, NodePrices(catalog()), Latencies(), per_claim=False, max_series=100)
     whole = measured.families({})
-    (node,) = (one for one in cluster if isinstance(one, Node) and one.metadata.name == "a")
+    (node,) = (value for value in cluster if isinstance(value, Node) and value.metadata.name == "a")
     state.remove(Node, ObjectKey("", "a"))
-    told = measured.families({})
-    assert values_of(told, "allotment_devices")["a", NVIDIA, T4, "unusable"] == 2
-    assert values_of(told, "allotment_devices")["a", NVIDIA, T4, "free"] == 0
-    assert not any(labels[0] == "a" for labels in values_of(told, "allotment_class_devices"))
+    families = measured.families({})
+    assert values_of(families, "allotment_devices")["a", NVIDIA, T4, "unusable"] == 2
+    assert values_of(families, "allotment_devices")["a", NVIDIA, T4, "free"] == 0
+    assert not any(labels[0] == "a" for labels in values_of(families, "allotment_class_devices"))
     state.put(node)
     again = measured.families({})
-    assert [(one.metric, one.samples) for one in again] == [(one.metric, one.samples) for one in whole]
+    assert [(family.metric, family.samples) for family in again] == [
+        (family.metric, family.samples) for family in whole
+    ]
 
 
 def test_classes_count_the_devices_they_select() -> None:
@@ -210,8 +214,8 @@ def test_labels_and_values_are_those_of_the_definitions() -> None:
     found = families(cluster, FEATURES, catalog(), per_claim=True)
     for metric, samples in found:
         assert METRICS[metric.name] is metric
-        assert len({one.labels for one in samples}) == len(samples)
-        assert all(len(one.labels) == len(metric.labels) for one in samples)
+        assert len({sample.labels for sample in samples}) == len(samples)
+        assert all(len(sample.labels) == len(metric.labels) for sample in samples)
     assert CLAIM_COST in {family.metric for family in found}
     assert CLAIM_COST not in {family.metric for family in families(cluster, FEATURES, catalog())}
 
@@ -225,11 +229,13 @@ def test_excess_series_are_dropped_and_counted() -> None:
 @pytest.mark.parametrize("text", ["x" * 500, "two\nlines", "\x00"])
 def test_arbitrary_text_of_a_driver_makes_a_valid_label(text: str) -> None:
     cluster = list(fleet("a=1xt4"))
-    for number, one in enumerate(cluster):
-        if isinstance(one, ResourceSlice):
-            (device,) = one.spec.devices or ()
+    for number, value in enumerate(cluster):
+        if isinstance(value, ResourceSlice):
+            (device,) = value.spec.devices or ()
             attributes = {**device.attributes, "productName": replace(device.attributes["productName"], string=text)}
-            cluster[number] = replace(one, spec=replace(one.spec, devices=(replace(device, attributes=attributes),)))
+            cluster[number] = replace(
+                value, spec=replace(value.spec, devices=(replace(device, attributes=attributes),))
+            )
     for _, _, product, _ in values("allotment_devices", *cluster):
         assert len(product) <= 128
         assert product.isprintable()
@@ -240,31 +246,31 @@ HARDWARE = ("2xt4", "2xa100-40gb/dynamic-mig", "2xh100/shared", "1xmi300x/cpx")
 
 @given(st.data())
 def test_incremental_changes_equal_a_fresh_state(data: st.DataObject) -> None:
-    """And devices to what ``allot free`` says."""
-    cluster = fleet(*(f"n{number}={one}" for number, one in enumerate(HARDWARE)))
-    slices = [one for one in cluster if isinstance(one, ResourceSlice)]
+    """The device states also equal those of ``allot free``."""
+    cluster = fleet(*(f"n{number}={kind}" for number, kind in enumerate(HARDWARE)))
+    slices = [value for value in cluster if isinstance(value, ResourceSlice)]
     devices = [
-        (one.spec.driver, one.spec.pool.name, device.name, bool(device.allow_multiple_allocations))
-        for one in slices
-        for device in one.spec.devices or ()
+        (slice_.spec.driver, slice_.spec.pool.name, device.name, bool(device.allow_multiple_allocations))
+        for slice_ in slices
+        for device in slice_.spec.devices or ()
     ]
     state = ExporterState.of(cluster, FEATURES)
     measured = FamilyBuilder(state, NodePrices(catalog()), Latencies(), per_claim=True, max_series=10_000)
-    there: dict[tuple[type[Object], ObjectKey], Object] = {(type(one), one.key): one for one in cluster}
+    objects: dict[tuple[type[Object], ObjectKey], Object] = {(type(value), value.key): value for value in cluster}
     for number in range(data.draw(st.integers(1, 8))):
-        what = data.draw(st.sampled_from(("claim", "claim", "claim", "rule", "slice", "gone")))
-        if what == "gone":
-            kind, key = data.draw(st.sampled_from(sorted(there, key=str)))
+        action = data.draw(st.sampled_from(("claim", "claim", "claim", "rule", "slice", "gone")))
+        if action == "gone":
+            kind, key = data.draw(st.sampled_from(sorted(objects, key=str)))
             state.remove(kind, key)
-            del there[kind, key]
+            del objects[kind, key]
         else:
             new: Object
-            if what == "claim":
+            if action == "claim":
                 driver, pool, device, shared = data.draw(st.sampled_from(devices))
                 shares = {"memory": "30Gi"} if shared else None
                 aside = data.draw(st.booleans())
                 new = claim(f"c{number % 5}", device, pool=pool, driver=driver, shares=shares, aside=aside)
-            elif what == "rule":
+            elif action == "rule":
                 new = rule(
                     "r", data.draw(st.sampled_from(devices))[2], data.draw(st.sampled_from(("NoExecute", "None")))
                 )
@@ -274,14 +280,16 @@ def test_incremental_changes_equal_a_fresh_state(data: st.DataObject) -> None:
                     new, spec=replace(new.spec, devices=(new.spec.devices or ())[: data.draw(st.integers(0, 9))])
                 )
             state.put(new)
-            there[type(new), new.key] = new
+            objects[type(new), new.key] = new
         if data.draw(st.booleans()):
             measured.families({})
-    fresh = families(there.values(), FEATURES, catalog(), per_claim=True)
+    fresh = families(objects.values(), FEATURES, catalog(), per_claim=True)
     now = measured.families({})
     for metric, _ in fresh:
         assert values_of(now, metric.name) == pytest.approx(values_of(fresh, metric.name)), metric.name
     report = free(state.inventory, state.claims.values())
-    expected = Counter((node.node, one.driver, one.kind, one.state) for node in report.nodes for one in node.devices)
-    told = values_of(fresh, "allotment_devices")
-    assert {labels: count for labels, count in told.items() if count and labels[3] != "unusable"} == dict(expected)
+    expected = Counter(
+        (node.node, device.driver, device.kind, device.state) for node in report.nodes for device in node.devices
+    )
+    reported = values_of(fresh, "allotment_devices")
+    assert {labels: count for labels, count in reported.items() if count and labels[3] != "unusable"} == dict(expected)

@@ -1,4 +1,4 @@
-"""The page of metrics says what there is."""
+"""The generated page of metrics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.monitoring.conftest import ROOT
 
 
 def test_the_page_is_up_to_date() -> None:
-    """`python -m tests.docs.screens metrics.md` writes it anew."""
+    """`python -m tests.docs.screens metrics.md` updates the page."""
     text = (ROOT / PAGE).read_text(encoding="utf-8")
     assert MARK in text
     assert page(text) == text

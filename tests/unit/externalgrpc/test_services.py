@@ -85,7 +85,7 @@ class FakeCloudProvider:
 
     async def pod_price(self, pod: Tree, hours: float) -> float:
         self.record("pod_price", pod["metadata"]["name"], hours)
-        raise errors.UnimplementedError("pods have no price of their own")
+        raise errors.UnimplementedError("prices of pods are not supported")
 
     async def gpu_label(self) -> str:
         self.record("gpu_label")

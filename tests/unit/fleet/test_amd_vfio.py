@@ -1,4 +1,4 @@
-"""AMD's GPUs and virtual functions for virtual machines: names, counters, and the words of their mode."""
+"""AMD's GPUs and virtual functions for virtual machines: names, counters, and the syntax of their mode."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from allotment.model.resource import Device
 def published(mode: str, name: str = "mi300x-8x-oam") -> dict[str, Device]:
     machine = hardware(name)
     slices = slices_of(machine, parse_mode(mode, machine), "n")
-    return {device.name: device for one in slices for device in one.spec.devices or ()}
+    return {device.name: device for slice_ in slices for device in slice_.spec.devices or ()}
 
 
 def values(device: Device) -> dict[str, object]:
     return {
-        name: next(value for value in (one.string, one.int_, one.bool_) if value is not None)
-        for name, one in device.attributes.items()
+        name: next(value for value in (attribute.string, attribute.int_, attribute.bool_) if value is not None)
+        for name, attribute in device.attributes.items()
     }
 
 
 def consumed(device: Device) -> dict[str, str]:
     return {
-        f"{one.counter_set}/{name}": str(c.value)
-        for one in device.consumes_counters
-        for name, c in one.counters.items()
+        f"{use.counter_set}/{name}": str(c.value)
+        for use in device.consumes_counters
+        for name, c in use.counters.items()
     }
 
 
-def test_a_gpu_for_a_virtual_machine_says_what_the_vendor_says_of_it() -> None:
+def test_a_gpu_for_virtual_machines_has_the_attributes_of_the_vendors_driver() -> None:
     devices = published("vfio")
     assert list(devices) == [f"gpu-vfio-{number}" for number in range(8)]
     assert values(devices["gpu-vfio-1"]) == {
@@ -47,7 +47,7 @@ def test_a_gpu_for_a_virtual_machine_says_what_the_vendor_says_of_it() -> None:
         "type": "vfio",
         "vendorID": "0x1002",
     }
-    assert {name: str(one.value) for name, one in devices["gpu-vfio-1"].capacity.items()} == {
+    assert {name: str(capacity.value) for name, capacity in devices["gpu-vfio-1"].capacity.items()} == {
         "computeUnits": "304", "memory": "196592Mi", "simdUnits": "1216",
     }  # fmt: skip
 
@@ -55,24 +55,28 @@ def test_a_gpu_for_a_virtual_machine_says_what_the_vendor_says_of_it() -> None:
 def test_virtual_functions_share_their_gpu_s_slots_and_capacity() -> None:
     devices = published("vfio=4")
     assert len(devices) == 32
-    one = devices["gpu-vfio-5"]
-    assert (values(one)["isVF"], values(one)["deviceID"], values(one)["pciAddr"]) == (True, "0x74b5", "0000:27:00.1")
-    assert consumed(one) == {"pf-0000-26-00-0-counter-set/vf-slots": "1"}
-    assert str(one.capacity["computeUnits"].value) == "76"
-    # A whole GPU leaves no slot for any.
+    device = devices["gpu-vfio-5"]
+    assert (values(device)["isVF"], values(device)["deviceID"], values(device)["pciAddr"]) == (
+        True,
+        "0x74b5",
+        "0000:27:00.1",
+    )
+    assert consumed(device) == {"pf-0000-26-00-0-counter-set/vf-slots": "1"}
+    assert str(device.capacity["computeUnits"].value) == "76"
+    # A whole GPU uses all slots.
     assert consumed(published("vfio")["gpu-vfio-1"]) == {"pf-0000-26-00-0-counter-set/vf-slots": "8"}
 
 
 def test_a_model_without_virtual_functions_has_no_counters() -> None:
-    assert all(not one.consumes_counters for one in published("vfio", "mi250x").values())
+    assert all(not device.consumes_counters for device in published("vfio", "mi250x").values())
 
 
 def test_functions_of_one_iommu_group_exclude_each_other() -> None:
     machine = hardware("mi250x", 4)
     functions = functions_of(machine, VirtualMachines())
-    found = [one._replace(group=group) for one, group in zip(functions, (3, 3, 4, 5), strict=True)]
+    found = [function._replace(group=group) for function, group in zip(functions, (3, 3, 4, 5), strict=True)]
     groups, counters = passed_through(dict(enumerate(found)))
-    assert [one.name for one in counters] == ["iommu-group-3-counter-set"]
+    assert [counter_set.name for counter_set in counters] == ["iommu-group-3-counter-set"]
     assert [consumed(device) for group in groups for device in group] == [
         {"iommu-group-3-counter-set/devices": "1"}, {"iommu-group-3-counter-set/devices": "1"}, {}, {},
     ]  # fmt: skip
@@ -86,11 +90,11 @@ def test_devices_and_their_counters_stay_together_and_within_a_slice() -> None:
     assert len(counters) == 30
     homes: dict[str, set[int]] = {}
     for index, group in enumerate(groups):
-        sets = {one.counter_set for device in group for one in device.consumes_counters}
+        sets = {use.counter_set for device in group for use in device.consumes_counters}
         assert len(sets) <= 8
         for name in sets:
             homes.setdefault(name, set()).add(index)
-    assert all(len(one) == 1 for one in homes.values())
+    assert all(len(indexes) == 1 for indexes in homes.values())
     assert sum(map(len, groups)) == 20
 
 

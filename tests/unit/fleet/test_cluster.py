@@ -44,7 +44,9 @@ def test_classes_equal_those_that_the_vendors_install(shared: Callable[[str], Pa
         assert found == wanted
 
 
-def test_where_gpus_are_partitioned_on_demand_whole_ones_have_a_class_of_their_own() -> None:
-    names = [one.metadata.name for one in cluster_of(parse_fleet(["mi300x/auto", "mi300x"])).classes]
+def test_fleets_with_auto_partitioning_have_a_class_for_whole_gpus() -> None:
+    names = [device_class.metadata.name for device_class in cluster_of(parse_fleet(["mi300x/auto", "mi300x"])).classes]
     assert names == ["gpu.amd.com", "gpu.amd.com-spx"]
-    assert [one.metadata.name for one in cluster_of(parse_fleet(["mi300x"])).classes] == ["gpu.amd.com"]
+    assert [device_class.metadata.name for device_class in cluster_of(parse_fleet(["mi300x"])).classes] == [
+        "gpu.amd.com"
+    ]

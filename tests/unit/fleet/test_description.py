@@ -1,4 +1,4 @@
-"""The words of ``--fleet``."""
+"""The syntax of ``--fleet``."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_modes_in_which_claims_share_gpus() -> None:
         ("t4:", "found ''", ""),
         ("4xdgx-a100-40gb", "dgx-a100-40gb is a whole server", "write dgx-a100-40gb:4"),
         ("99xt4", "expected 1 to 16 GPUs", ""),
-        ("t4/dynamic-mig", "Tesla T4 has no MIG", "use mode full"),
+        ("t4/dynamic-mig", "Tesla T4 does not support MIG", "use mode full"),
         ("h100/dynamic-mg", "unknown mode 'dynamic-mg'", "did you mean dynamic-mig?"),
         ("t4/consumable-shares", "from 1 to 10000, found ''", "consumable-shares=4"),
         ("t4/consumable-shares=0", "found '0'", ""),

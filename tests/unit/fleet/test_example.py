@@ -1,4 +1,4 @@
-"""Example hardware: what its modes say, and what they publish."""
+"""Example hardware: its modes and published devices."""
 
 from __future__ import annotations
 
@@ -22,25 +22,29 @@ def written(mode: ExampleMode) -> str:
 
 
 @given(MODES, st.integers(1, 16))
-def test_a_mode_is_read_as_written_and_publishes_what_it_says(mode: ExampleMode, gpus: int) -> None:
+def test_a_mode_round_trips_and_publishes_its_devices(mode: ExampleMode, gpus: int) -> None:
     assert parse_mode(written(mode), hardware("example", gpus)) == mode
     slices = cluster_of(parse_fleet([f"n={gpus}xexample/{written(mode)}"])).slices
     devices = dict.fromkeys(("gpu.example.com", "net.example.com", "cpu.example.com"), 0)
-    for one in slices:
-        devices[one.spec.driver] += len(one.spec.devices or ())
-        assert len(one.spec.devices or ()) <= (64 if mode.partitions else 128)
+    for slice_ in slices:
+        devices[slice_.spec.driver] += len(slice_.spec.devices or ())
+        assert len(slice_.spec.devices or ()) <= (64 if mode.partitions else 128)
     assert devices == {
         "gpu.example.com": gpus * (mode.partitions + 1), "net.example.com": mode.nics, "cpu.example.com": mode.numa
     }  # fmt: skip
 
 
-def test_a_fleet_names_its_nodes_by_mode_and_brings_the_classes() -> None:
+def test_a_fleet_names_nodes_by_mode_and_includes_the_classes() -> None:
     (machine,) = parse_fleet(["2xexample/partitions=4+shared"])
     assert machine.node == "2xexample-shared-partitions-1"
     assert mode_label(ExampleMode()) == ""
     cluster = cluster_of([machine])
     assert len(cluster_of(parse_fleet(["8xexample/nics=2"])).slices) == 2
-    assert [one.metadata.name for one in cluster.classes] == ["gpu.example.com", "net.example.com", "cpu.example.com"]
+    assert [device_class.metadata.name for device_class in cluster.classes] == [
+        "gpu.example.com",
+        "net.example.com",
+        "cpu.example.com",
+    ]
     assert not any("pci" in name for name in cluster.nodes[0].metadata.labels)
 
 

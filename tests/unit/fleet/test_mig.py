@@ -1,4 +1,4 @@
-"""Static layouts: places, limits and what is said of a bad one."""
+"""Static MIG layouts: placements, limits and errors."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def places(text: str) -> list[tuple[str, int]]:
     return [(piece.profile.name, piece.start) for piece in parse_layout(text, A100)]
 
 
-def test_pieces_take_the_first_place_that_leaves_room_for_the_rest() -> None:
+def test_mig_devices_get_the_first_placement_that_leaves_room_for_the_rest() -> None:
     assert places("1g.5gb:7") == [("1g.5gb", n) for n in range(7)]
     assert places("3g.20gb+2g.10gb+1g.5gb") == [("3g.20gb", 0), ("2g.10gb", 4), ("1g.5gb", 6)]
-    # Place 0 is the only one of 4g, so the 2g that was named first must make way.
+    # 4g fits only at start 0, so the earlier 2g is placed elsewhere.
     assert places("2g.10gb+4g.20gb") == [("2g.10gb", 4), ("4g.20gb", 0)]
 
 
@@ -40,7 +40,7 @@ def test_a_plus_sign_can_belong_to_the_profile() -> None:
         ("", r"has no profile ''"),
     ],
 )
-def test_a_bad_layout_is_explained(text: str, expected: str) -> None:
+def test_an_invalid_layout_is_explained(text: str, expected: str) -> None:
     with pytest.raises(FleetError, match=expected):
         parse_layout(text, A100)
 

@@ -36,7 +36,7 @@ def names(groups: tuple[tuple[Device, ...], ...]) -> list[list[str]]:
 NVIDIA = [name for name in (*servers(), *accelerators()) if hardware(name).accelerator.vendor == "nvidia"]
 
 
-# --- what is on offer ---------------------------------------------------------------------------------------------
+# --- offered devices ------------------------------------------------------------------------------------------------
 
 
 def test_ampere_with_mig_off_offers_the_whole_gpu_and_no_counters() -> None:
@@ -46,17 +46,17 @@ def test_ampere_with_mig_off_offers_the_whole_gpu_and_no_counters() -> None:
     assert groups[0][0].name == "gpu-0"
     assert not groups[0][0].consumes_counters
     assert all(device.name.startswith("gpu-1-mig-") for device in groups[1])
-    assert [one.name for one in counters] == ["gpu-1-counter-set"]
+    assert [counter_set.name for counter_set in counters] == ["gpu-1-counter-set"]
 
 
-def test_hopper_offers_whole_and_pieces_whether_mig_is_on_or_off() -> None:
+def test_hopper_offers_whole_gpus_and_mig_devices_with_mig_on_or_off() -> None:
     (off,) = gpus("h100")
     assert offering((off,), DynamicMig()) == offering((off._replace(mig_enabled=True),), DynamicMig())
     ((whole, *pieces),), _ = offering((off,), DynamicMig())
     assert (whole.name, len(pieces)) == ("gpu-0", 25)
 
 
-def test_gpus_without_mig_are_whole_next_to_partitioned_ones() -> None:
+def test_gpus_without_mig_are_published_whole_next_to_partitioned_ones() -> None:
     (t4,) = gpus("t4")
     (h100,) = gpus("h100")
     machine = (h100, t4._replace(pci="0000:00:05.0", minor=1))
@@ -90,7 +90,7 @@ def test_a_gpu_in_mig_mode_publishes_only_existing_mig_devices() -> None:
     assert offering((on,), Full(), {}).groups == ((),)
 
 
-def test_a_gpu_taken_out_takes_its_devices_and_its_counters_with_it() -> None:
+def test_removing_a_gpu_removes_its_devices_and_counters() -> None:
     all_of_them = gpus("hgx-h100-generic", 3)
     left = tuple(gpu for gpu in all_of_them if gpu.minor != 1)
     before, after = offering(all_of_them, DynamicMig()), offering(left, DynamicMig())
@@ -116,17 +116,17 @@ def test_a_gpu_bound_to_vfio_is_published_only_for_virtual_machines() -> None:
     assert names(offering((bound, free), Vfio()).groups) == [["gpu-vfio-0", "gpu-vfio-1"]]
 
 
-def test_no_gpus_are_no_devices() -> None:
+def test_without_gpus_there_are_no_devices() -> None:
     for mode in (Full(), DynamicMig(), StaticMig(()), Vfio(), Shared(), ConsumableShares("memory")):
         groups, counters = offering((), mode)
         assert not any(groups)
         assert not counters
 
 
-# --- what a device says -------------------------------------------------------------------------------------------
+# --- attributes of devices ------------------------------------------------------------------------------------------
 
 
-def test_what_is_not_known_is_left_out() -> None:
+def test_unknown_values_are_omitted() -> None:
     (gpu,) = gpus("h100")
     bare = gpu._replace(numa=None, pcie_root=None, memory_bytes=None, driver_version="", brand="", pci="00000000:1:0.0")
     (((device,),), _) = offering((bare,), Full())
@@ -136,7 +136,7 @@ def test_what_is_not_known_is_left_out() -> None:
     assert device.capacity == {}
 
 
-def test_what_is_known_beyond_the_profile_is_published() -> None:
+def test_additional_facts_are_published() -> None:
     (gpu,) = gpus("h100")
     published = gpu._replace(
         addressing_mode="HMM", product="x" * 100, driver_version="580.105.08", cuda_driver_version="13.0"
@@ -153,7 +153,7 @@ def test_what_is_known_beyond_the_profile_is_published() -> None:
     st.text(alphabet="0123456789.-a", max_size=20),
     st.text(alphabet="0123456789abcdef:.", max_size=14),
 )
-def test_no_answer_of_a_driver_makes_a_slice_that_the_api_refuses(words: str, number: str, pci: str) -> None:
+def test_any_driver_output_gives_a_valid_slice(words: str, number: str, pci: str) -> None:
     (gpu,) = gpus("a30")
     odd = gpu._replace(
         product=words, brand=words, architecture=words, addressing_mode=words, pcie_root=words, device_id=words,
@@ -166,11 +166,11 @@ def test_no_answer_of_a_driver_makes_a_slice_that_the_api_refuses(words: str, nu
                 driver="gpu.nvidia.com", node_name="n", pool=ResourcePool("n", 1, 1), devices=part.devices or None,
                 shared_counters=part.counters or None,
             )  # fmt: skip
-            one = ResourceSlice(metadata=ObjectMeta(name="n"), spec=spec)
-            assert texts(admission.create(one, CONTEXT, version="v1", now=NOW).errors) == []
+            slice_ = ResourceSlice(metadata=ObjectMeta(name="n"), spec=spec)
+            assert texts(admission.create(slice_, CONTEXT, version="v1", now=NOW).errors) == []
 
 
-def test_a_vfio_device_has_an_identity_that_needs_no_nvml() -> None:
+def test_the_identity_of_a_vfio_device_does_not_need_nvml() -> None:
     first, second = gpus("dgx-a100-40gb", 2)
     ((device, other),), counters = offering((first._replace(iommu_fd=True), second), Vfio())
     published = {
@@ -193,7 +193,7 @@ def test_a_vfio_device_has_an_identity_that_needs_no_nvml() -> None:
     assert not counters
 
 
-# --- GPUs that several claims hold --------------------------------------------------------------------------------
+# --- shared GPUs ----------------------------------------------------------------------------------------------------
 
 
 def test_a_shared_gpu_allocates_memory_in_mebibytes_and_all_of_it_by_default() -> None:
@@ -239,11 +239,11 @@ def test_slices_of_every_mode_pass_the_validation_of_the_api(name: str) -> None:
     modes = ["full", "vfio", "shared", "consumable-shares=memory", "consumable-shares=unlimited", "consumable-shares=3"]
     modes += ["dynamic-mig"] if machine.accelerator.mig else []
     for mode in modes:
-        for one in slices_of(machine, parse_mode(mode, machine), "n"):
-            assert texts(admission.create(one, CONTEXT, version="v1", now=NOW).errors) == []
+        for slice_ in slices_of(machine, parse_mode(mode, machine), "n"):
+            assert texts(admission.create(slice_, CONTEXT, version="v1", now=NOW).errors) == []
 
 
-# --- the rest -----------------------------------------------------------------------------------------------------
+# --- validation and profiles ----------------------------------------------------------------------------------------
 
 
 def test_compute_domain_devices_equal_the_recorded_ones(shared: Callable[[str], Path]) -> None:
@@ -251,7 +251,7 @@ def test_compute_domain_devices_equal_the_recorded_ones(shared: Callable[[str], 
     assert list(msgspec.to_builtins(domain_devices())) == recorded["spec"]["devices"]
 
 
-@pytest.mark.parametrize("name", [one.id for one in accelerators().values() if one.mig])
+@pytest.mark.parametrize("name", [model.id for model in accelerators().values() if model.mig])
 def test_computed_profile_names_are_those_of_the_tables(name: str) -> None:
     accelerator = accelerators()[name]
     assert accelerator.mig is not None
@@ -263,5 +263,5 @@ def test_computed_profile_names_are_those_of_the_tables(name: str) -> None:
             assert profile_name(number, slices, profile.memory_mib, accelerator.memory_mib * MIB) == profile.name
 
 
-def test_a_profile_number_of_the_future_has_a_plain_name() -> None:
+def test_an_unknown_profile_number_has_a_generic_name() -> None:
     assert profile_name(len(INSTANCE_PROFILES), 2, 9856, 40960 * MIB) == "2g.10gb"

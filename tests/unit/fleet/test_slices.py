@@ -1,4 +1,4 @@
-"""Generated slices against the ones that a real API server accepted."""
+"""Generated slices, compared with ones that a real API server accepted."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def every_mode(name: str) -> list[str]:
 
 @pytest.mark.parametrize("server", servers())
 @pytest.mark.parametrize("kube", ["1.34", "1.36"])
-def test_every_server_in_every_mode_keeps_the_limits_of_the_api(server: str, kube: str) -> None:
+def test_slices_of_every_server_and_mode_are_within_the_api_limits(server: str, kube: str) -> None:
     for mode in every_mode(server):
         machine = hardware(server)
         slices = slices_of(machine, parse_mode(mode, machine), "n", kube)
@@ -82,7 +82,7 @@ def test_every_server_in_every_mode_keeps_the_limits_of_the_api(server: str, kub
             for device in s.spec.devices or ():
                 assert len(device.attributes) + len(device.capacity) <= 32
                 for consumed in device.consumes_counters:
-                    # No device may want more than its GPU has.
+                    # No device consumes more than its GPU has.
                     for counter, amount in consumed.counters.items():
                         assert amount.value <= sets[consumed.counter_set][counter].value
 
@@ -102,8 +102,8 @@ def test_a_server_publishes_in_its_own_order() -> None:
     assert [d.name for d in only.spec.devices or ()] == [f"gpu-{n}" for n in (3, 4, 5, 6, 7, 0, 1, 2)]
 
 
-def test_b200_counters_let_seven_pieces_live_on_one_gpu() -> None:
-    # The driver's own rule (largest profile) would publish one decoder, and a second piece would never fit.
+def test_b200_counters_allow_seven_mig_devices_on_one_gpu() -> None:
+    # The driver's own rule (largest profile) would publish one decoder, and a second MIG device would never fit.
     machine = hardware("b200")
     counters, devices = slices_of(machine, parse_mode("dynamic-mig", machine), "n")
     (shared_set,) = counters.spec.shared_counters or ()
@@ -120,7 +120,7 @@ def test_an_amd_gpu_without_partition_modes_has_no_partition_profile() -> None:
     assert len(only.spec.devices or ()) == 2
 
 
-def test_an_unknown_release_is_refused() -> None:
+def test_an_unknown_release_is_rejected() -> None:
     machine = hardware("t4")
     with pytest.raises(FleetError, match=r"expected one of 1\.34, .*found '1\.2'"):
         slices_of(machine, parse_mode("", machine), "n", "1.2")

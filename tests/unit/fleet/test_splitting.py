@@ -1,4 +1,4 @@
-"""Offers cut into slices: every device and counter set once, in order, within the limits of the API."""
+"""Offerings split into slices: every device and counter set once, in order, within the API limits."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def of_sets(name: str, *counters: int) -> Device:
         (of_sets("counting", 0), [64, 64, 2]),
     ],
 )
-def test_one_device_that_needs_more_room_halves_the_slices_of_its_group(odd: Device, sizes: list[int]) -> None:
+def test_a_device_with_advanced_fields_halves_the_slice_size_of_its_group(odd: Device, sizes: list[int]) -> None:
     plain = [Device(name=f"d{n}") for n in range(129)]
     parts = split([[*plain, odd], plain], (), together=False)
     assert [len(part.devices) for part in parts] == [*sizes, 128, 1]
 
 
-def test_nothing_is_one_empty_slice() -> None:
+def test_without_devices_there_is_one_empty_slice() -> None:
     assert split([], (), together=False) == (SliceContent(),)
     assert split([[]], (), together=True) == (SliceContent(),)
 
@@ -50,8 +50,8 @@ def test_all_devices_and_counters_are_published_once_and_in_order(
 ) -> None:
     groups = [[Device(name=f"{g}-{n}") for n in range(size)] for g, size in enumerate(sizes)]
     parts = split(groups, sets(counters), together=together)
-    assert [device for part in parts for device in part.devices] == [one for group in groups for one in group]
-    assert [one for part in parts for one in part.counters] == sets(counters)
+    assert [device for part in parts for device in part.devices] == [device for group in groups for device in group]
+    assert [counter_set for part in parts for counter_set in part.counters] == sets(counters)
     assert all(len(part.devices) <= 128 and len(part.counters) <= 8 for part in parts)
     assert all(not (part.devices and part.counters) for part in parts)
 
@@ -65,8 +65,8 @@ def test_counters_have_own_slices_since_1_35_and_share_slices_with_devices_in_1_
         SliceContent((groups[0][0],)),
         SliceContent((groups[1][0],)),
     )
-    beside = split(groups, (first, second), together=True)
-    assert beside == (SliceContent((groups[0][0],), (first,)), SliceContent((groups[1][0],), (second,)))
+    together = split(groups, (first, second), together=True)
+    assert together == (SliceContent((groups[0][0],), (first,)), SliceContent((groups[1][0],), (second,)))
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from allotment.kubelet_plugin import encoding
 from allotment.kubelet_plugin.client import PluginClient, PluginInfo, UnsupportedVersions, choose_version
 from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, PluginCallError, PrepareResult
 from allotment.kubelet_plugin.server import serve_plugin
+from tests.polling import until
 from tests.unit.kubelet_plugin.fake_driver import (
     CLAIM,
     DRIVER,
@@ -26,7 +27,6 @@ from tests.unit.kubelet_plugin.fake_driver import (
     paths,
     prepared_device,
 )
-from tests.waiting import until
 
 BOTH = ("v1.DRAPlugin", "v1beta1.DRAPlugin")
 OTHER = ClaimRef("ml", "9b2e-uid", "other")
@@ -135,27 +135,27 @@ class AnswersOtherClaims(FakeDriver):
     ],
 )
 def test_answers_for_missing_or_unknown_claims_fail(folder: Path, uids: tuple[str, ...], text: str) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with driver_at(folder, AnswersOtherClaims(*uids)) as kubelet:
             with pytest.raises(PluginCallError, match=f"^NodePrepareResources {text}$"):
                 await kubelet.prepare([CLAIM, OTHER])
             with pytest.raises(PluginCallError, match=f"^NodeUnprepareResources {text}$"):
                 await kubelet.unprepare([CLAIM, OTHER])
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_an_error_of_a_claim_is_in_its_answer(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with driver_at(folder, FakeDriver()) as kubelet:
             stuck = OTHER._replace(name="stuck")
             assert await kubelet.unprepare([CLAIM, stuck]) == {CLAIM.uid: "", stuck.uid: "gpu-0 is in use"}
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_call_times_out(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         driver, cancelled = FakeDriver(), asyncio.Event()
 
         async def for_ever() -> None:
@@ -175,11 +175,11 @@ def test_a_call_times_out(folder: Path) -> None:
             driver.before = None
             assert await slow_client.prepare([CLAIM]) == {CLAIM.uid: PrepareResult((prepared_device(),))}
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_call_without_a_driver_fails(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         endpoint, _ = paths(folder)
         async with PluginClient(PluginInfo(DRIVER, endpoint, BOTH)) as kubelet:
             with pytest.raises(PluginCallError) as failed:
@@ -190,11 +190,11 @@ def test_a_call_without_a_driver_fails(folder: Path) -> None:
             )
             assert not kubelet.is_connected
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_the_client_reconnects_to_a_restarted_driver(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         endpoint, _ = paths(folder)
         changes: list[bool] = []
         async with PluginClient(PluginInfo(DRIVER, endpoint, BOTH)) as kubelet:
@@ -217,11 +217,11 @@ def test_the_client_reconnects_to_a_restarted_driver(folder: Path) -> None:
                 assert await kubelet.prepare([CLAIM]) == {CLAIM.uid: PrepareResult((prepared_device("after"),))}
         assert changes == [True, False, True, False]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_call_fails_if_the_driver_is_killed(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         endpoint, _ = paths(folder)
         info = PluginInfo(DRIVER, endpoint, (*BOTH, encoding.HEALTH))
         async with driver_process(folder, "never answers") as kill, PluginClient(info) as kubelet:
@@ -232,11 +232,11 @@ def test_a_call_fails_if_the_driver_is_killed(folder: Path) -> None:
                 await call
             assert str(failed.value) == "rpc error: code = Unavailable desc = error reading from server: EOF"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_the_health_stream_ends_with_the_driver(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         driver = FakeDriver()
         driver.health_messages = asyncio.Queue()
         message = (DeviceHealth("node-1", "gpu-0", "Unhealthy", 7, 60, "Xid 79"),)
@@ -251,20 +251,20 @@ def test_the_health_stream_ends_with_the_driver(folder: Path) -> None:
             assert silent is not None
             assert [message async for message in silent] == []
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_health_is_not_called_if_the_driver_does_not_list_it(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         endpoint, _ = paths(folder)
         async with PluginClient(PluginInfo(DRIVER, endpoint, BOTH)) as kubelet:
             assert kubelet.health() is None
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_call_fails_if_the_answer_cannot_be_parsed(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async def answer(request: bytes, context: object) -> bytes:
             return b"\xff\xff"
 
@@ -294,4 +294,4 @@ def test_a_call_fails_if_the_answer_cannot_be_parsed(folder: Path) -> None:
             assert str(failed.value) == text
         await server.stop(None)
 
-    asyncio.run(story())
+    asyncio.run(scenario())

@@ -18,6 +18,7 @@ from allotment.kubelet_plugin.messages import KubeletPlugin, PrepareResult
 from allotment.kubelet_plugin.plugin_watcher import PluginRegistry
 from allotment.kubelet_plugin.server import serve_plugin
 from allotment.kubelet_plugin.wire import registration_pb2
+from tests.polling import until
 from tests.unit.kubelet_plugin.fake_driver import (
     CLAIM,
     DRIVER,
@@ -28,7 +29,6 @@ from tests.unit.kubelet_plugin.fake_driver import (
     prepared_device,
 )
 from tests.unit.kubelet_plugin.test_client import driver_process
-from tests.waiting import until
 
 OLD, NEW = "0aaa6a34-5f4c-4d64-9d0e-6f5d9a3c1b2e", "1bbb6a34-5f4c-4d64-9d0e-6f5d9a3c1b2e"
 FAST = Clock(speed=50)
@@ -100,7 +100,7 @@ async def registration_socket(folder: Path, info: dict[str, Any]) -> AsyncIterat
 
 
 def test_a_driver_is_found_called_and_removed(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with kubelet(folder) as (registry, changes):
             assert registry.find(DRIVER) is None
             driver, statuses = FakeDriver(), Statuses()
@@ -116,11 +116,11 @@ def test_a_driver_is_found_called_and_removed(folder: Path) -> None:
             assert statuses == [(True, "")]
             assert changes == [(DRIVER, True), (DRIVER, False)]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_two_drivers_of_which_one_started_before_the_kubelet(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         second = "nic.example.com"
         async with (
             serve_plugin(FakeDriver(device_name="gpu"), *paths(folder), on_registered=ignore_registration),
@@ -135,11 +135,11 @@ def test_two_drivers_of_which_one_started_before_the_kubelet(folder: Path) -> No
             await until(lambda: list(registry.drivers()) == [DRIVER])
             assert await prepared_name(registry) == "gpu"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_the_latest_instance_is_used_and_then_the_previous_one(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with kubelet(folder) as (registry, changes):
             async with serve_plugin(
                 FakeDriver(device_name="old"), *paths(folder, pod_uid=OLD), on_registered=ignore_registration
@@ -156,11 +156,11 @@ def test_the_latest_instance_is_used_and_then_the_previous_one(folder: Path) -> 
             await until(lambda: registry.find(DRIVER) is None)
             assert changes == [(DRIVER, True)] * 3 + [(DRIVER, False)]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_killed_instance_is_replaced_by_a_connected_one_until_it_is_restarted(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with (
             kubelet(folder) as (registry, changes),
             serve_plugin(FakeDriver(device_name="old"), *paths(folder, pod_uid=OLD), on_registered=ignore_registration),
@@ -179,11 +179,11 @@ def test_a_killed_instance_is_replaced_by_a_connected_one_until_it_is_restarted(
                 assert await prepared_name(registry) == "newer"
             assert (DRIVER, False) not in changes
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_without_connected_instances_calls_go_to_the_last_one_and_fail(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with kubelet(folder) as (registry, changes):
             async with driver_process(folder, registered=True) as kill:
                 await until(lambda: registry.connected(DRIVER))
@@ -197,11 +197,11 @@ def test_without_connected_instances_calls_go_to_the_last_one_and_fail(folder: P
                     await plugin.prepare([CLAIM])
             assert changes == [(DRIVER, True), (DRIVER, False)]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_registered_endpoint_cannot_be_registered_again(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with (
             kubelet(folder) as (registry, _),
             serve_plugin(FakeDriver(), *paths(folder), on_registered=ignore_registration),
@@ -220,7 +220,7 @@ def test_a_registered_endpoint_cannot_be_registered_again(folder: Path) -> None:
                 )
             assert await prepared_name(registry) == "gpu-0"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -242,18 +242,18 @@ def test_a_registered_endpoint_cannot_be_registered_again(folder: Path) -> None:
     ],
 )
 def test_a_rejected_plugin_gets_the_error_and_is_retried(folder: Path, info: dict[str, Any], text: str) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with kubelet(folder) as (registry, changes), registration_socket(folder, info) as statuses:
             await until(lambda: len(statuses) >= 2)
             assert statuses[0] == (False, text.replace("{socket}", str(folder / "plugins_registry" / "odd.sock")))
             assert registry.drivers() == ()
             assert changes == []
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_plugin_without_endpoint_is_called_at_its_registration_socket(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         info = {"type": "DRAPlugin", "name": DRIVER, "supported_versions": ["v1.DRAPlugin"]}
         async with kubelet(folder) as (registry, _), registration_socket(folder, info) as statuses:
             await until(lambda: registry.connected(DRIVER) and statuses)
@@ -263,13 +263,13 @@ def test_a_plugin_without_endpoint_is_called_at_its_registration_socket(folder: 
             with pytest.raises(Exception, match="code = Unimplemented"):
                 await plugin.prepare([CLAIM])
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_plugin_with_invalid_messages_does_not_affect_the_others(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async def answer(request: bytes, context: object) -> bytes:
             return b"\xff\xff"
 
@@ -292,11 +292,11 @@ def test_a_plugin_with_invalid_messages_does_not_affect_the_others(
                 await until(lambda: registry.connected(DRIVER))
         await server.stop(None)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_files_hidden_sockets_and_folders_are_ignored(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         endpoint, registration = paths(folder)
         (registration.parent / "notes.sock").write_text("no socket")
         (registration.parent / "folder.sock").mkdir()
@@ -310,7 +310,7 @@ def test_files_hidden_sockets_and_folders_are_ignored(folder: Path) -> None:
             await until(lambda: registry.connected("nic"))
             assert registry.drivers() == ("nic",)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_an_unchanged_folder_is_listed_once_a_second(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,7 +328,7 @@ def test_an_unchanged_folder_is_listed_once_a_second(folder: Path, monkeypatch: 
             self.slept.append(seconds)
             await asyncio.sleep(0.001)
 
-    async def story() -> None:
+    async def scenario() -> None:
         clock = Counting()
         async with (
             kubelet(folder, clock) as (registry, _),
@@ -342,4 +342,4 @@ def test_an_unchanged_folder_is_listed_once_a_second(folder: Path, monkeypatch: 
             assert abs(len(listed) - len(clock.slept)) <= 1
             monkeypatch.undo()
 
-    asyncio.run(story())
+    asyncio.run(scenario())

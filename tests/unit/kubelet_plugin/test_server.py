@@ -20,6 +20,7 @@ from allotment.kubelet_plugin.messages import DeviceHealth, PluginCallError, Pre
 from allotment.kubelet_plugin.server import serve_plugin
 from allotment.kubelet_plugin.sockets import SocketError, socket_paths
 from allotment.kubelet_plugin.wire import health_v1alpha1_pb2, registration_pb2
+from tests.polling import until
 from tests.unit.kubelet_plugin.fake_driver import (
     CLAIM,
     DRIVER,
@@ -30,7 +31,6 @@ from tests.unit.kubelet_plugin.fake_driver import (
     prepared_device,
     sockets_in,
 )
-from tests.waiting import until
 
 OLD_POD = "0aaa6a34-5f4c-4d64-9d0e-6f5d9a3c1b2e"
 
@@ -79,7 +79,7 @@ def stale_socket(path: Path, *, minutes: float = 5) -> None:
 
 @pytest.mark.parametrize("has_health", [False, True])
 def test_get_info_lists_all_services(folder: Path, has_health: bool) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         driver, (endpoint, registration) = FakeDriver(), paths(folder)
         if has_health:
             driver.health_messages = asyncio.Queue()
@@ -90,11 +90,11 @@ def test_get_info_lists_all_services(folder: Path, has_health: bool) -> None:
                 "v1.DRAPlugin", "v1beta1.DRAPlugin", *["v1alpha1.DRAResourceHealth"] * has_health
             ]  # fmt: skip
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_both_versions_call_the_same_driver(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         driver, (endpoint, registration) = FakeDriver(), paths(folder)
         async with serve_plugin(driver, endpoint, registration, on_registered=ignore_registration):
             for versions, answer in (
@@ -106,11 +106,11 @@ def test_both_versions_call_the_same_driver(folder: Path) -> None:
                     assert await kubelet.unprepare([CLAIM]) == {CLAIM.uid: ""}
         assert driver.calls == [(CLAIM,)] * 4
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_the_driver_gets_the_registration_status(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         statuses: list[tuple[bool, str]] = []
         endpoint, registration = paths(folder)
         async with serve_plugin(
@@ -123,11 +123,11 @@ def test_the_driver_gets_the_registration_status(folder: Path) -> None:
                 )  # fmt: skip
         assert statuses == [(True, ""), (False, "endpoint in use")]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_sockets_are_accessible_by_the_owner_only_and_removed_at_the_end(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         mask = os.umask(0o022)
         os.umask(mask)
         endpoint, registration = paths(folder)
@@ -139,11 +139,11 @@ def test_sockets_are_accessible_by_the_owner_only_and_removed_at_the_end(folder:
         now = os.umask(mask)
         assert now == mask
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_the_registration_socket_is_removed_first_and_calls_in_flight_are_answered(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         driver, (endpoint, registration) = FakeDriver(), paths(folder)
         started, go_on = asyncio.Event(), asyncio.Event()
 
@@ -170,11 +170,11 @@ def test_the_registration_socket_is_removed_first_and_calls_in_flight_are_answer
             assert await call == {CLAIM.uid: PrepareResult((prepared_device(),))}
             await serving
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_exceptions_of_a_driver_become_the_call_s_status(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         driver, (endpoint, registration) = FakeDriver(), paths(folder)
         raised: BaseException = PluginCallError("claim ml/train was replaced – größer")
 
@@ -199,11 +199,11 @@ def test_exceptions_of_a_driver_become_the_call_s_status(folder: Path, caplog: p
             with pytest.raises(PluginCallError, match=r"code = Unknown desc = ü{1000,}\.\.\.$"):
                 await kubelet.prepare([CLAIM])
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_an_invalid_request_does_not_reach_the_driver(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         driver, (endpoint, registration) = FakeDriver(), paths(folder)
         async with serve_plugin(driver, endpoint, registration, on_registered=ignore_registration):
             for method in (encoding.PREPARE, encoding.UNPREPARE):
@@ -215,14 +215,14 @@ def test_an_invalid_request_does_not_reach_the_driver(folder: Path) -> None:
                         await call(b"\xff\xff")
         assert driver.calls == []
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_each_kubelet_gets_its_own_health_stream(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # An open stream does not delay the shutdown.
     monkeypatch.setattr("allotment.kubelet_plugin.server._GRACE_SECONDS", 3600.0)
 
-    async def story() -> None:
+    async def scenario() -> None:
         driver, (endpoint, registration) = FakeDriver(), paths(folder)
         driver.health_messages = asyncio.Queue()
         messages = [
@@ -247,11 +247,11 @@ def test_each_kubelet_gets_its_own_health_stream(folder: Path, monkeypatch: pyte
                 assert await anext(stream) == messages[0]
         assert driver.watchers == 0
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_health_is_unimplemented_without_a_stream(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         driver, (endpoint, registration) = FakeDriver(), paths(folder)
         driver.health_messages = asyncio.Queue()
         async with serve_plugin(driver, endpoint, registration, on_registered=ignore_registration):
@@ -272,7 +272,7 @@ def test_health_is_unimplemented_without_a_stream(folder: Path) -> None:
             await again.leave()
 
     again = _Entered()
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 class _Entered:
@@ -287,18 +287,18 @@ class _Entered:
 
 
 def test_stale_sockets_are_replaced(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         endpoint, registration = paths(folder)
         stale_socket(endpoint)
         stale_socket(registration)
         async with serve_plugin(FakeDriver(), endpoint, registration, on_registered=ignore_registration):
             assert (await info_of(registration)).name == DRIVER
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_socket_that_is_in_use_is_not_removed(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         endpoint, registration = paths(folder)
         with listening_socket(registration):
             with pytest.raises(SocketError, match="is served by another process: stop it first"):
@@ -306,11 +306,11 @@ def test_a_socket_that_is_in_use_is_not_removed(folder: Path) -> None:
                     raise AssertionError("served")
             assert sockets_in(folder) == [f"{DRIVER}-reg.sock"]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_another_file_at_the_path_is_not_removed(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         endpoint, registration = paths(folder)
         registration.write_text("notes")
         with pytest.raises(SocketError, match="exists and is not a socket"):
@@ -318,11 +318,11 @@ def test_another_file_at_the_path_is_not_removed(folder: Path) -> None:
                 raise AssertionError("served")
         assert registration.read_text() == "notes"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_instances_of_a_rolling_update_run_concurrently_and_remove_stale_sockets(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         old, new = paths(folder, pod_uid=OLD_POD), paths(folder, pod_uid="1b" * 16)
         assert old.endpoint.name == f"dra-{OLD_POD}.sock"
         assert old.registration.name == f"{DRIVER}-{OLD_POD}-reg.sock"
@@ -342,11 +342,11 @@ def test_instances_of_a_rolling_update_run_concurrently_and_remove_stale_sockets
             assert (await info_of(old.registration)).endpoint == str(old.endpoint)
             assert (await info_of(new.registration)).endpoint == str(new.endpoint)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_new_server_does_not_wait_for_calls_of_the_old_one(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         first, second, (endpoint, registration) = (
             FakeDriver(device_name="old"),
             FakeDriver(device_name="new"),
@@ -372,13 +372,13 @@ def test_a_new_server_does_not_wait_for_calls_of_the_old_one(folder: Path) -> No
                 async with PluginClient(of(endpoint)) as again:
                     assert await again.prepare([CLAIM]) == {CLAIM.uid: PrepareResult((prepared_device("new"),))}
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_path_that_is_too_long_is_rejected(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         deep = folder / ("d" * 100)
-        with pytest.raises(SocketError, match=r"has \d+ bytes; the maximum is 107\. Use a shorter folder"):
+        with pytest.raises(SocketError, match=r"has \d+ bytes; the maximum is 107\. Use a shorter directory"):
             socket_paths(DRIVER, plugins_dir=folder, registry_dir=deep)
         with pytest.raises(SocketError, match="bytes"):
             async with serve_plugin(
@@ -386,11 +386,11 @@ def test_a_path_that_is_too_long_is_rejected(folder: Path) -> None:
             ):
                 raise AssertionError("served")
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_the_longest_path_is_served(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         endpoint, registration = paths(folder)
         longest = endpoint.parent / ("e" * (sockets.MAX_PATH_BYTES - len(str(endpoint.parent)) - 1))
         async with (
@@ -399,11 +399,11 @@ def test_the_longest_path_is_served(folder: Path) -> None:
         ):
             assert CLAIM.uid in await kubelet.prepare([CLAIM])
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_two_hundred_concurrent_prepares(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         driver, (endpoint, registration) = FakeDriver(), paths(folder)
         waiting = asyncio.Barrier(200)
 
@@ -419,11 +419,11 @@ def test_two_hundred_concurrent_prepares(folder: Path) -> None:
             answers = await asyncio.gather(*(kubelet.prepare([ref]) for ref in refs))
             assert [set(answer) for answer in answers] == [{ref.uid} for ref in refs]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_cancelled_call_cancels_the_driver_s_call(folder: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         driver, (endpoint, registration) = FakeDriver(), paths(folder)
         state: list[str] = []
 
@@ -447,14 +447,14 @@ def test_a_cancelled_call_cancels_the_driver_s_call(folder: Path) -> None:
                 await call
             await until(lambda: state == ["started", "cancelled"])
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_registration_succeeds_even_if_the_callback_fails(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     def fail(registered: bool, error: str) -> None:
         raise ValueError("an invalid pool")
 
-    async def story() -> None:
+    async def scenario() -> None:
         endpoint, registration = paths(folder)
         async with serve_plugin(FakeDriver(), endpoint, registration, on_registered=fail):
             await call_method(
@@ -463,5 +463,5 @@ def test_a_registration_succeeds_even_if_the_callback_fails(folder: Path, caplog
                 registration_pb2.RegistrationStatusResponse,
             )  # fmt: skip
 
-    asyncio.run(story())
+    asyncio.run(scenario())
     assert "an invalid pool" in caplog.text

@@ -26,30 +26,30 @@ def sent(**headers: str) -> User | None:
 @pytest.mark.parametrize(
     "host", ["127.0.0.1:8001", "localhost:8001", "[::1]:8001", "10.1.2.3", "lab:8001", "GPU.example.org:8001", ""]
 )
-def test_who_says_nothing_is_the_administrator(host: str) -> None:
+def test_anonymous_requests_are_the_administrator(host: str) -> None:
     assert sent(host=host) == ROOT
     assert sent(host=host, origin=f"http://{host}") == ROOT
 
 
-def test_a_wrong_token_is_nobodys() -> None:
+def test_an_invalid_token_is_rejected() -> None:
     assert sent(host="localhost:8001", authorization="Bearer nope") is None
 
 
-def test_an_administrator_speaks_for_others() -> None:
+def test_the_administrator_can_impersonate() -> None:
     assert sent(host="localhost:8001", impersonate_user="eve") == User("eve", ("system:authenticated",))
 
 
 @pytest.mark.parametrize(
     ("host", "origin", "message"),
     [
-        ("localhost:8001", "https://evil.example.com", "a page of https://evil.example.com"),
-        ("localhost:8001", "http://localhost:3000", "a page of http://localhost:3000"),
-        ("localhost:8001", "null", "a page of null"),
-        ("evil.example.com:8001", "http://evil.example.com:8001", "the host evil.example.com"),
-        ("evil.example.com:8001", None, "the host evil.example.com"),
-        ("[", None, r"the host \["),
+        ("localhost:8001", "https://evil.example.com", "a web page of https://evil.example.com"),
+        ("localhost:8001", "http://localhost:3000", "a web page of http://localhost:3000"),
+        ("localhost:8001", "null", "a web page of null"),
+        ("evil.example.com:8001", "http://evil.example.com:8001", "the host name evil.example.com"),
+        ("evil.example.com:8001", None, "the host name evil.example.com"),
+        ("[", None, r"the host name \["),
     ],
 )
-def test_pages_of_others_are_not(host: str, origin: str | None, message: str) -> None:
+def test_requests_of_other_origins_are_rejected(host: str, origin: str | None, message: str) -> None:
     with pytest.raises(StatusError, match=message):
         sent(host=host, **({} if origin is None else {"origin": origin}))

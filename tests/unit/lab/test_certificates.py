@@ -21,7 +21,7 @@ def certificate(path: Path) -> x509.Certificate:
     return x509.load_pem_x509_certificate(path.read_bytes())
 
 
-def test_everything_is_made_once_and_kept(tmp_path: Path) -> None:
+def test_files_are_created_once_and_kept(tmp_path: Path) -> None:
     made = certificates.ensure(tmp_path / "pki", NOW)
     first = files(tmp_path / "pki")
     assert sorted(first) == ["ca.crt", "ca.key", "client-allotment-admin.crt", "client-allotment-admin.key",
@@ -30,19 +30,19 @@ def test_everything_is_made_once_and_kept(tmp_path: Path) -> None:
     assert files(tmp_path / "pki") == first
 
 
-def test_what_is_secret_is_its_owners(tmp_path: Path) -> None:
+def test_secret_files_are_private(tmp_path: Path) -> None:
     certificates.ensure(tmp_path / "pki", NOW)
     assert stat.S_IMODE((tmp_path / "pki").stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "pki").iterdir()} == {0o600}
 
 
-def test_the_administrator_is_a_master(tmp_path: Path) -> None:
+def test_the_administrator_is_in_the_masters_group(tmp_path: Path) -> None:
     made = certificates.ensure(tmp_path, NOW)
     assert certificate(made.admin.certificate).subject.rfc4514_string() == "CN=allotment-admin,O=system:masters"
     assert len(made.token) >= 40
 
 
-def test_near_their_end_certificates_are_renewed_and_the_authority_stays(tmp_path: Path) -> None:
+def test_expiring_certificates_are_renewed_with_the_same_authority(tmp_path: Path) -> None:
     certificates.ensure(tmp_path, NOW)
     before = files(tmp_path)
     certificates.ensure(tmp_path, NOW + timedelta(days=340))
@@ -51,7 +51,7 @@ def test_near_their_end_certificates_are_renewed_and_the_authority_stays(tmp_pat
     assert changed == {"server.crt", "server.key", "client-allotment-admin.crt", "client-allotment-admin.key"}
 
 
-def test_a_new_authority_makes_all_others_new(tmp_path: Path) -> None:
+def test_a_new_authority_renews_all_certificates(tmp_path: Path) -> None:
     made = certificates.ensure(tmp_path, NOW)
     before = files(tmp_path)
     made.authority.unlink()
@@ -64,9 +64,7 @@ def test_a_new_authority_makes_all_others_new(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["ca.crt", "ca.key", "token"])
 @pytest.mark.parametrize("content", [b"", b"damaged", b"\xff\x00", None])
-def test_what_cannot_be_made_again_is_refused_when_it_is_damaged(
-    tmp_path: Path, name: str, content: bytes | None
-) -> None:
+def test_damaged_keys_and_authorities_are_rejected(tmp_path: Path, name: str, content: bytes | None) -> None:
     certificates.ensure(tmp_path, NOW)
     path = tmp_path / name
     path.write_bytes(path.read_bytes()[:20] if content is None else content)
@@ -76,12 +74,14 @@ def test_what_cannot_be_made_again_is_refused_when_it_is_damaged(
     assert files(tmp_path) == before
 
 
-def test_an_authority_of_two_halves_is_refused(tmp_path: Path) -> None:
+def test_an_authority_with_a_mismatched_key_is_rejected(tmp_path: Path) -> None:
     certificates.ensure(tmp_path / "one", NOW)
     certificates.ensure(tmp_path / "two", NOW)
     key = tmp_path / "one" / "ca.key"
     key.write_bytes((tmp_path / "two" / "ca.key").read_bytes())
-    with pytest.raises(DamagedFile, match=r"ca\.key: expected the private key of ca\.crt as PEM, found another key"):
+    with pytest.raises(
+        DamagedFile, match=r"ca\.key: expected the private key of ca\.crt as PEM, found a different key"
+    ):
         certificates.ensure(tmp_path / "one", NOW)
     key.unlink()
     with pytest.raises(DamagedFile, match="found no file"):
@@ -89,10 +89,10 @@ def test_an_authority_of_two_halves_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("years", [0, 10])
-def test_an_authority_is_whole_after_the_next_start_wherever_its_making_stopped(
+def test_an_interrupted_authority_creation_is_completed_at_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, years: int
 ) -> None:
-    """The first one, and the one that replaces it near its end."""
+    """Both the first authority and the one that replaces it before it expires."""
     now = NOW
     if years:
         certificates.ensure(tmp_path, NOW)
@@ -126,7 +126,7 @@ def test_missing_or_foreign_certificates_are_renewed(tmp_path: Path, name: str) 
     assert other.token != made.token
 
 
-def test_a_further_name_of_the_server_is_covered(tmp_path: Path) -> None:
+def test_additional_server_names_are_covered(tmp_path: Path) -> None:
     made = certificates.ensure(tmp_path, NOW)
     first = made.server.certificate.read_bytes()
     certificates.ensure(tmp_path, NOW, ["lab.example.com", "10.0.0.7"])
@@ -138,7 +138,7 @@ def test_a_further_name_of_the_server_is_covered(tmp_path: Path) -> None:
     assert made.server.certificate.read_bytes() == second
 
 
-def test_a_client_of_another_name_gets_its_own(tmp_path: Path) -> None:
+def test_another_client_name_gets_a_separate_certificate(tmp_path: Path) -> None:
     certificates.ensure(tmp_path, NOW)
     kubelet = certificates.issue(tmp_path, "system:node:n1", ["system:nodes"], NOW)
     assert certificate(kubelet.certificate).subject.rfc4514_string() == "CN=system:node:n1,O=system:nodes"

@@ -14,20 +14,21 @@ from allotment.drivers.nvidia.compute_domain.crd import install
 from allotment.drivers.nvidia.compute_domain.names import COMPUTE_DOMAINS, DRIVER_NAMESPACE, LABEL
 from allotment.lab.compute_domains import CLIQUE
 from allotment.lab.control_plane import Plane, running
+from allotment.lab.fleet import HARDWARE
 from allotment.lab.settings import Settings
 from allotment.model.trees import Tree
-from tests.waiting import until
+from tests.polling import until
 
 TIMEOUT = 20.0
 DRIVER = "compute-domain.nvidia.com"
 
 
 def in_lab(test: Callable[[Plane], Awaitable[None]], *fleet: str) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with running(Settings(fleet=fleet, tls=False, speed=50.0)) as plane:
             await test(plane)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 async def describe_pods(client: Client) -> str:
@@ -48,16 +49,16 @@ async def running_pod(client: Client, name: str) -> bool:
     return bool((await client.get(PODS, name, "default")).get("status", {}).get("phase") == "Running")
 
 
-def test_the_vendors_example_runs_and_everything_ends_with_it(shared: Callable[[str], Path]) -> None:
-    async def story(plane: Plane) -> None:
+def test_the_vendors_example_runs_and_is_cleaned_up(shared: Callable[[str], Path]) -> None:
+    async def scenario(plane: Plane) -> None:
         client = plane.client()
-        assert not [one for one in (await client.list(SLICES)).items if one["spec"]["driver"] == DRIVER]
+        assert not [slice_ for slice_ in (await client.list(SLICES)).items if slice_["spec"]["driver"] == DRIVER]
         await client.patch(NODES, "n1", {"metadata": {"labels": {CLIQUE: "fab-1.0"}}})
         await install(client)
         domain, pod = example(shared)
 
         async def served() -> bool:
-            return any(one["spec"]["driver"] == DRIVER for one in (await client.list(SLICES)).items)
+            return any(slice_["spec"]["driver"] == DRIVER for slice_ in (await client.list(SLICES)).items)
 
         await until(served, lambda: describe_pods(client))
         await apply(client, domain)
@@ -88,18 +89,20 @@ def test_the_vendors_example_runs_and_everything_ends_with_it(shared: Callable[[
         await until(gone, lambda: describe_pods(client))
         assert not (await client.list(PODS, DRIVER_NAMESPACE)).items
 
-    in_lab(story, "n1=dgx-a100-40gb")
+    in_lab(scenario, "n1=dgx-a100-40gb")
 
 
-def test_a_domain_of_two_nodes_is_ready_when_both_are(shared: Callable[[str], Path]) -> None:
-    async def story(plane: Plane) -> None:
+def test_a_domain_of_two_nodes_is_ready_when_both_nodes_are(shared: Callable[[str], Path]) -> None:
+    async def scenario(plane: Plane) -> None:
         client = plane.client()
         await install(client)
         domain, pod = example(shared)
         domain["spec"]["numNodes"] = 2
 
         async def served() -> bool:
-            return len([one for one in (await client.list(SLICES)).items if one["spec"]["driver"] == DRIVER]) == 2
+            return (
+                len([slice_ for slice_ in (await client.list(SLICES)).items if slice_["spec"]["driver"] == DRIVER]) == 2
+            )
 
         await until(served, lambda: describe_pods(client))
         await apply(client, domain)
@@ -114,11 +117,11 @@ def test_a_domain_of_two_nodes_is_ready_when_both_are(shared: Callable[[str], Pa
 
         await until(ready, lambda: describe_pods(client))
 
-    in_lab(story, "dgx-a100-40gb:2")
+    in_lab(scenario, "dgx-a100-40gb:2")
 
 
 def test_another_namespaces_claim_never_gets_a_channel(shared: Callable[[str], Path]) -> None:
-    async def story(plane: Plane) -> None:
+    async def scenario(plane: Plane) -> None:
         client = plane.client()
         await install(client)
         domain, pod = example(shared)
@@ -137,8 +140,28 @@ def test_another_namespaces_claim_never_gets_a_channel(shared: Callable[[str], P
 
         async def refused() -> bool:
             events = (await client.list(EVENTS, "other")).items
-            return any("its ComputeDomain imex-channel-injection in default" in e["message"] for e in events)
+            return any("its ComputeDomain imex-channel-injection is in default" in e["message"] for e in events)
 
         await until(refused, lambda: describe_pods(client))
+
+    in_lab(scenario, "n1=dgx-a100-40gb")
+
+
+def test_a_node_that_gets_other_hardware_withdraws_its_devices() -> None:
+    async def story(plane: Plane) -> None:
+        client = plane.client()
+        await install(client)
+
+        async def published() -> bool:
+            return any(tree["spec"]["driver"] == DRIVER for tree in (await client.list(SLICES)).items)
+
+        async def withdrawn() -> bool:
+            return not await published()
+
+        await until(published, lambda: describe_pods(client))
+        await client.patch(NODES, "n1", {"metadata": {"annotations": {HARDWARE: "mi300x"}}})
+        await until(withdrawn, lambda: describe_pods(client))
+        await client.patch(NODES, "n1", {"metadata": {"annotations": {HARDWARE: "l4"}}})
+        await until(published, lambda: describe_pods(client))
 
     in_lab(story, "n1=dgx-a100-40gb")

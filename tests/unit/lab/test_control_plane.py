@@ -1,4 +1,4 @@
-"""The control plane in one process: its ends."""
+"""Start, failure and shutdown of the control plane in one process."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_full_disk_ends_the_lab_and_the_next_start_is_clean(tmp_path: Path) ->
     asyncio.run(again())
 
 
-def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
+def test_a_failed_start_leaves_nothing_open(tmp_path: Path) -> None:
     async def test() -> None:
         settings = Settings(fleet=("tpu-v7",), tls=False, data=DataFolder(tmp_path))
         with pytest.raises(Exception, match="tpu-v7"):
@@ -67,7 +67,7 @@ def modes(folder: Path) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("tls", [False, True])
-def test_what_a_lab_writes_to_an_existing_folder_is_private(tmp_path: Path, tls: bool) -> None:
+def test_files_in_an_existing_folder_are_private(tmp_path: Path, tls: bool) -> None:
     tmp_path.chmod(0o755)
 
     async def test() -> None:
@@ -106,7 +106,7 @@ def test_the_files_of_an_earlier_version_become_private(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"x" * 31, b"x" * 33])
-def test_a_damaged_key_of_service_accounts_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_service_account_key_is_rejected(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "pki").mkdir()
     (tmp_path / "pki" / "accounts.key").write_bytes(content)
 

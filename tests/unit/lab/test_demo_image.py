@@ -7,22 +7,22 @@ from allotment.lab.pod_http import NoAnswer
 from tests.unit.lab.test_runtimes import POD
 
 
-def test_the_demo_shows_pictures_in_a_simulated_container_too_and_is_held_to_its_share() -> None:
+def test_the_demo_runs_in_a_simulated_container_within_its_share() -> None:
     with Lab("a100-40gb", speed=10) as lab:
         lab.apply(POD.replace("LIMIT", "5Gi"))
         (pod,) = lab.wait("pod/fractal")
-        stats = json.loads(lab.ask(pod, 5000, "/stats"))
+        stats = json.loads(lab.http_get(pod, 5000, "/stats"))
         assert stats["backend"] == "simulated"
         assert (stats["strategy"], stats["share"]) == ("MPS, side by side", "33 % of 108 multiprocessors, 5 GiB")
-        assert lab.ask(pod, 5000, "/image.png").startswith(b"\x89PNG")
-        assert b"<img" in lab.ask(pod, 5000)
+        assert lab.http_get(pod, 5000, "/image.png").startswith(b"\x89PNG")
+        assert b"<img" in lab.http_get(pod, 5000)
         with pytest.raises(NoAnswer, match="404 Not Found"):
-            lab.ask(pod, 5000, "/nothing")
+            lab.http_get(pod, 5000, "/nothing")
 
 
-def test_a_simulated_demo_without_the_memory_it_needs_says_so_on_its_page() -> None:
+def test_a_simulated_demo_reports_insufficient_memory_on_its_page() -> None:
     with Lab("a100-40gb") as lab:
         lab.apply(POD.replace("LIMIT", "100Mi"))
         (pod,) = lab.wait("pod/fractal")
         with pytest.raises(NoAnswer, match="503 Service Unavailable"):
-            lab.ask(pod, 5000, "/image.png")
+            lab.http_get(pod, 5000, "/image.png")

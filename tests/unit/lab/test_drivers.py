@@ -16,23 +16,24 @@ from allotment.lab.fleet import HARDWARE
 from allotment.lab.settings import Settings
 from allotment.model.trees import Tree, to_tree
 from allotment.node.kubelet import SIMULATED
-from tests.waiting import until
+from tests.polling import until
 
 TIMEOUT = 5.0
 
 
 def in_lab(test: Callable[[Plane], Awaitable[None]], *fleet: str) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with running(Settings(fleet=fleet, tls=False, speed=50.0)) as plane:
             await test(plane)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 async def slices(plane: Plane, node: str = "") -> list[Tree]:
     found = (await plane.client().list(SLICES)).items
     return sorted(
-        (one for one in found if node in ("", one["spec"]["nodeName"])), key=lambda one: str(one["metadata"]["name"])
+        (slice_ for slice_ in found if node in ("", slice_["spec"]["nodeName"])),
+        key=lambda slice_: str(slice_["metadata"]["name"]),
     )
 
 
@@ -50,20 +51,20 @@ def test_a_ready_lab_has_the_slices_of_its_fleet() -> None:
 
     async def test(plane: Plane) -> None:
         for machine in parse_fleet(fleet):
-            wanted = [to_tree(one)["spec"] for one in slices_of(machine.hardware, machine.mode, machine.node)]
-            assert [one["spec"] for one in await slices(plane, machine.node)] == wanted
+            wanted = [to_tree(slice_)["spec"] for slice_ in slices_of(machine.hardware, machine.mode, machine.node)]
+            assert [slice_["spec"] for slice_ in await slices(plane, machine.node)] == wanted
 
     in_lab(test, *fleet)
 
 
-def test_slices_belong_to_their_node_and_are_named_by_their_place_in_the_pool() -> None:
+def test_slices_are_owned_by_their_node_and_named_by_index() -> None:
     async def test(plane: Plane) -> None:
         owner = await plane.client().get(NODES, "a")
         found = await slices(plane, "a")
-        assert [one["metadata"]["generateName"] for one in found] == [
+        assert [slice_["metadata"]["generateName"] for slice_ in found] == [
             f"{index:05x}-gpu.nvidia.com-a-" for index in range(len(found))
         ]
-        assert {one["metadata"]["ownerReferences"][0]["uid"] for one in found} == {owner["metadata"]["uid"]}
+        assert {slice_["metadata"]["ownerReferences"][0]["uid"] for slice_ in found} == {owner["metadata"]["uid"]}
 
     in_lab(test, "a=2xa100-40gb/dynamic-mig")
 
@@ -73,10 +74,10 @@ def test_devices_follow_created_and_deleted_nodes() -> None:
         client = plane.client()
         await client.create(NODES, node("late", "2xl4"))
 
-        async def there() -> bool:
-            return [len(one["spec"]["devices"]) for one in await slices(plane, "late")] == [2]
+        async def published() -> bool:
+            return [len(slice_["spec"]["devices"]) for slice_ in await slices(plane, "late")] == [2]
 
-        await until(there)
+        await until(published)
         await client.delete(NODES, "late")
 
         async def gone() -> bool:
@@ -87,7 +88,7 @@ def test_devices_follow_created_and_deleted_nodes() -> None:
     in_lab(test)
 
 
-def test_another_make_of_a_node_is_another_generation_of_its_pool() -> None:
+def test_changed_hardware_starts_a_new_pool_generation() -> None:
     async def test(plane: Plane) -> None:
         (before,) = await slices(plane, "a")
         await plane.client().patch(NODES, "a", {"metadata": {"annotations": {HARDWARE: "2xt4"}}})
@@ -116,13 +117,13 @@ def test_unknown_hardware_is_reported_on_its_node() -> None:
     in_lab(test)
 
 
-def test_other_hardware_takes_the_devices_of_the_former_away() -> None:
+def test_changed_hardware_replaces_the_devices() -> None:
     async def test(plane: Plane) -> None:
         async def set_hardware(form: str, *drivers: str) -> None:
             await plane.client().patch(NODES, "a", {"metadata": {"annotations": {HARDWARE: form}}})
 
             async def published() -> bool:
-                return {one["spec"]["driver"] for one in await slices(plane, "a")} == set(drivers)
+                return {slice_["spec"]["driver"] for slice_ in await slices(plane, "a")} == set(drivers)
 
             await until(published)
 
@@ -133,14 +134,14 @@ def test_other_hardware_takes_the_devices_of_the_former_away() -> None:
 
         async def warned() -> bool:
             events = (await plane.client().list(EVENTS, fields="reason=UnknownHardware")).items
-            return any("expected the hardware of one node, found 'l4:2'" in one["message"] for one in events)
+            return any("expected the hardware of one node, found 'l4:2'" in event["message"] for event in events)
 
         await until(warned)
 
     in_lab(test, "a=t4")
 
 
-def test_pods_of_a_node_that_goes_wait_for_no_driver() -> None:
+def test_pods_of_a_deleted_node_do_not_wait_for_a_driver() -> None:
     request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}
     claim = {"metadata": {"name": "gpu"}, "spec": {"devices": {"requests": [request]}}}
     main = {"name": "main", "image": "app", "resources": {"claims": [{"name": "c"}]}}
@@ -162,15 +163,15 @@ def test_pods_of_a_node_that_goes_wait_for_no_driver() -> None:
         assert claims.has_claims(uid)
         await client.delete(NODES, "a")
 
-        async def given_back() -> bool:
+        async def unprepared() -> bool:
             return not claims.has_claims(uid)
 
-        await until(given_back)
+        await until(unprepared)
 
     in_lab(test, "a=4xt4")
 
 
-def test_a_node_whose_drivers_break_down_harms_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_drivers_of_a_node_do_not_affect_others(monkeypatch: pytest.MonkeyPatch) -> None:
     recover = NodeDriver.recover
     broken: list[str] = []
 
@@ -186,17 +187,17 @@ def test_a_node_whose_drivers_break_down_harms_no_other(monkeypatch: pytest.Monk
         (good,) = plane.drivers.of("a")
         await plane.client().create(NODES, node("late", "4xt4"))
 
-        async def there() -> bool:
+        async def published() -> bool:
             return len(await slices(plane, "late")) == 1
 
-        await until(there)
-        assert plane.drivers.of("a") == (good,), "it went on all the time"
+        await until(published)
+        assert plane.drivers.of("a") == (good,), "the other drivers kept running"
         assert broken == ["gpu.nvidia.com"] * 3
 
     in_lab(test, "a=4xt4")
 
 
-def test_a_gpu_that_is_pulled_out_is_published_no_more_and_comes_back_when_it_is_put_in() -> None:
+def test_a_removed_gpu_is_unpublished_until_it_is_added_again() -> None:
     async def test(plane: Plane) -> None:
         client = plane.client()
         (before,) = await slices(plane, "a")
@@ -204,8 +205,8 @@ def test_a_gpu_that_is_pulled_out_is_published_no_more_and_comes_back_when_it_is
 
         def shows(wanted: list[str]) -> Callable[[], Awaitable[bool]]:
             async def found() -> bool:
-                (one,) = await slices(plane, "a")
-                return [device["name"] for device in one["spec"]["devices"]] == wanted
+                (slice_,) = await slices(plane, "a")
+                return [device["name"] for device in slice_["spec"]["devices"]] == wanted
 
             return found
 
@@ -224,10 +225,10 @@ def test_a_gpu_with_a_critical_error_is_tainted_until_repaired() -> None:
         client = plane.client()
 
         async def taints() -> list[tuple[str, str, str]]:
-            (one,) = await slices(plane, "a")
+            (slice_,) = await slices(plane, "a")
             return [
                 (device["name"], taint["key"], taint["effect"])
-                for device in one["spec"]["devices"]
+                for device in slice_["spec"]["devices"]
                 for taint in device.get("taints") or ()
             ]
 

@@ -43,7 +43,7 @@ def test_nodes_are_ready_and_declare_hardware_and_classes_exist() -> None:
     asyncio.run(test())
 
 
-def test_the_same_fleet_again_changes_nothing() -> None:
+def test_an_unchanged_fleet_changes_nothing() -> None:
     async def test() -> None:
         client = MemoryClient()
         await published(client, "t4-4x-pcie:2")
@@ -54,7 +54,7 @@ def test_the_same_fleet_again_changes_nothing() -> None:
     asyncio.run(test())
 
 
-def test_another_fleet_takes_the_place_of_the_first_and_leaves_others_nodes() -> None:
+def test_another_fleet_replaces_only_the_nodes_of_the_first() -> None:
     async def test() -> None:
         client = MemoryClient()
         await client.create(NODES, {"metadata": {"name": "real"}})
@@ -71,7 +71,7 @@ def test_another_fleet_takes_the_place_of_the_first_and_leaves_others_nodes() ->
     asyncio.run(test())
 
 
-def test_nodes_of_users_and_of_clouds_stay_when_the_fleet_is_another_one() -> None:
+def test_nodes_of_users_and_clouds_are_kept_when_the_fleet_changes() -> None:
     async def test() -> None:
         client = MemoryClient()
         await published(client, "t4-4x-pcie")
@@ -88,7 +88,7 @@ def test_nodes_of_users_and_of_clouds_stay_when_the_fleet_is_another_one() -> No
     asyncio.run(test())
 
 
-def test_a_node_that_the_fleet_takes_over_is_its_own_from_then_on() -> None:
+def test_an_adopted_node_belongs_to_the_fleet() -> None:
     async def test() -> None:
         client = MemoryClient()
         annotations = {SIMULATED: "true", HARDWARE: "mi300x"}
@@ -101,7 +101,7 @@ def test_a_node_that_the_fleet_takes_over_is_its_own_from_then_on() -> None:
     asyncio.run(test())
 
 
-def test_a_node_of_a_new_make_says_so() -> None:
+def test_changed_hardware_is_declared_on_the_node() -> None:
     async def test() -> None:
         client = MemoryClient()
         await published(client, "a=t4-4x-pcie")
@@ -112,7 +112,7 @@ def test_a_node_of_a_new_make_says_so() -> None:
     asyncio.run(test())
 
 
-def test_a_fleet_that_is_none_is_refused_before_anything_is_written() -> None:
+def test_an_invalid_fleet_is_rejected_before_any_write() -> None:
     async def test() -> None:
         client = MemoryClient()
         with pytest.raises(FleetError):

@@ -39,7 +39,7 @@ def names(tree: dict[str, Any], section: str) -> list[str]:
     return [entry["name"] for entry in tree[section]]
 
 
-def test_a_context_is_added_made_current_and_taken_out_without_a_trace(tmp_path: Path) -> None:
+def test_a_context_is_added_selected_and_removed_completely(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(to_yaml([WORK]))
     path.chmod(0o640)
@@ -60,7 +60,7 @@ def test_a_context_is_added_made_current_and_taken_out_without_a_trace(tmp_path:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_file_that_is_not_there_is_made_for_the_user_alone(tmp_path: Path) -> None:
+def test_a_missing_file_is_created_private(tmp_path: Path) -> None:
     path = tmp_path / ".kube" / "config"
     kubeconfig.remove(path, "allotment")
     assert not path.parent.exists()
@@ -72,7 +72,7 @@ def test_a_file_that_is_not_there_is_made_for_the_user_alone(tmp_path: Path) -> 
     assert read(path)["current-context"] == ""
 
 
-def test_starting_again_replaces_the_context(tmp_path: Path) -> None:
+def test_a_restart_replaces_the_context(tmp_path: Path) -> None:
     path = tmp_path / "config"
     kubeconfig.add(path, "allotment", ACCESS)
     assert kubeconfig.add(path, "allotment", ACCESS._replace(server="https://127.0.0.1:7000")) == "allotment"
@@ -90,7 +90,7 @@ def test_a_context_of_another_cluster_is_not_changed(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_context_chosen_meanwhile_stays_chosen(tmp_path: Path) -> None:
+def test_a_context_selected_meanwhile_stays_selected(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(to_yaml([WORK]))
     kubeconfig.add(path, "allotment", ACCESS)
@@ -99,7 +99,7 @@ def test_a_context_chosen_meanwhile_stays_chosen(tmp_path: Path) -> None:
     assert read(path)["current-context"] == "work"
 
 
-def test_a_link_stays_a_link(tmp_path: Path) -> None:
+def test_a_symbolic_link_is_kept(tmp_path: Path) -> None:
     real, link = tmp_path / "real", tmp_path / "link"
     link.symlink_to(real)
     kubeconfig.add(link, "allotment", ACCESS)
@@ -116,7 +116,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
         ("a: 1\n---\nb: 2\n", "expected a kubectl configuration"),
     ],
 )
-def test_a_file_that_is_not_understood_is_left_alone(tmp_path: Path, content: str, complaint: str) -> None:
+def test_an_invalid_file_is_not_changed(tmp_path: Path, content: str, complaint: str) -> None:
     path = tmp_path / "config"
     path.write_text(content)
     with pytest.raises(UnusableKubeconfig, match=complaint):
@@ -136,7 +136,7 @@ def test_a_held_lock_is_awaited_and_then_reported(tmp_path: Path, monkeypatch: p
         kubeconfig.remove(path, "allotment")
 
 
-def test_labs_that_start_together_all_get_in(tmp_path: Path) -> None:
+def test_concurrently_started_labs_are_all_added(tmp_path: Path) -> None:
     path = tmp_path / "config"
     threads = [threading.Thread(target=kubeconfig.add, args=(path, f"lab-{n}", ACCESS)) for n in range(8)]
     for thread in threads:
@@ -146,7 +146,7 @@ def test_labs_that_start_together_all_get_in(tmp_path: Path) -> None:
     assert sorted(names(read(path), "contexts")) == [f"lab-{n}" for n in range(8)]
 
 
-def test_the_file_is_the_one_that_kubectl_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_is_the_one_that_kubectl_uses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
     assert kubeconfig.default_path() == tmp_path / ".kube" / "config"
@@ -154,7 +154,7 @@ def test_the_file_is_the_one_that_kubectl_writes(tmp_path: Path, monkeypatch: py
     assert kubeconfig.default_path() == tmp_path / "one"
 
 
-def test_a_file_of_its_own_has_nothing_but_the_context() -> None:
+def test_a_separate_file_contains_only_the_context() -> None:
     tree = load_text(kubeconfig.text("allotment", ACCESS)).documents[0].tree
     assert tree["current-context"] == "allotment"
     assert [len(tree[section]) for section in ("clusters", "users", "contexts")] == [1, 1, 1]

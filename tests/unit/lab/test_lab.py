@@ -1,4 +1,4 @@
-"""``allotment.Lab``: what its users do with it."""
+"""``allotment.Lab`` as used by tests and programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import allotment
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import NODES, PODS
 from allotment.lab.lab import NotApplied
-from tests.waiting import wait_until
+from tests.polling import wait_until
 
 CLAIM = """
 apiVersion: resource.k8s.io/v1
@@ -73,43 +73,43 @@ def test_an_unmet_condition_is_reported_with_the_reason(lab: allotment.Lab) -> N
     lab.delete([POD % ("greedy", "nine"), CLAIM % ("nine", 9)])
 
 
-def test_manifests_that_are_wrong_are_refused_with_their_place(lab: allotment.Lab, tmp_path: Path) -> None:
+def test_invalid_manifests_are_rejected_with_their_position(lab: allotment.Lab, tmp_path: Path) -> None:
     path = tmp_path / "wrong.yaml"
     path.write_text(POD % ("a", "one") + "  nodeNmae: x\n")
     with pytest.raises(NotApplied, match=r"wrong\.yaml:8:3: Pod a: .*nodeNmae"):
         lab.apply(path)
-    with pytest.raises(NotApplied, match="no kind is called 'Pdo'; did you mean 'Pod'"):
+    with pytest.raises(NotApplied, match="unknown kind 'Pdo'; did you mean 'Pod'"):
         lab.apply({"apiVersion": "v1", "kind": "Pdo", "metadata": {"name": "a"}})
     with pytest.raises(NotApplied, match=r"never\.yaml"):
         lab.apply(tmp_path / "never.yaml")
 
 
-def test_the_client_can_do_what_the_api_can(lab: allotment.Lab) -> None:
+def test_the_client_supports_all_api_operations(lab: allotment.Lab) -> None:
     (node,) = lab.client.list(NODES).items
     assert lab.client.get(NODES, node["metadata"]["name"]) == node
     events = lab.client.watch(PODS, "default", revision=lab.client.list(PODS).revision)
     lab.apply(POD.replace("claims: [{name: gpu}]", "").replace("  resourceClaims", "  #") % ("seen", ""))
     assert next(events).object["metadata"]["name"] == "seen"
     lab.client.delete(PODS, "seen", "default", grace_seconds=0)
-    nobody = lab.client_for("nobody", ())
+    unprivileged = lab.client_for("nobody", ())
     with pytest.raises(StatusError, match="forbidden"):
-        nobody.list(PODS)
+        unprivileged.list(PODS)
 
 
-def test_others_reach_it_by_url_and_kubeconfig(lab: allotment.Lab) -> None:
+def test_other_clients_use_the_url_and_kubeconfig(lab: allotment.Lab) -> None:
     with urllib.request.urlopen(f"{lab.url}/api/v1/nodes") as answer:
         assert len(json.load(answer)["items"]) == 1
     assert lab.url in lab.kubeconfig.read_text()
 
 
-def test_a_lab_on_data_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_a_lab_with_stored_data_continues(tmp_path: Path) -> None:
     with allotment.Lab("t4-4x-pcie", data=tmp_path / "data", speed=50) as lab:
         lab.apply(CLAIM % ("one", 1) + "---" + POD % ("train", "one"))
         before = lab.wait("resourceclaim/one", "pod/train")
-        assert [tree["metadata"]["name"] for tree in lab.wait()] == ["one", "train"], "all that was applied"
+        assert [tree["metadata"]["name"] for tree in lab.wait()] == ["one", "train"], "by default all applied objects"
     with allotment.Lab("t4-4x-pcie", data=tmp_path / "data", without=["kubelets"]) as lab:
         there = lab.get("pod", "train")["status"]
-        assert there["phase"] == "Running", "a pod does not end because its node is not looked after for a while"
+        assert there["phase"] == "Running", "a pod keeps running while its node has no kubelet"
         states = [[each["state"] for each in status["containerStatuses"]] for status in (there, before[1]["status"])]
         assert states[0] == states[1]
     with allotment.Lab("t4-4x-pcie", data=tmp_path / "data", speed=50, tls=True) as lab:
@@ -122,32 +122,32 @@ def test_a_lab_on_data_goes_on_where_it_stopped(tmp_path: Path) -> None:
         assert authority.startswith("-----BEGIN CERTIFICATE-----")
 
 
-def test_what_every_namespace_has_comes_back(lab: allotment.Lab) -> None:
+def test_deleted_default_objects_of_a_namespace_are_recreated(lab: allotment.Lab) -> None:
     lab.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
     uid = lab.get("serviceaccount", "default", namespace="shop")["metadata"]["uid"]
     lab.delete("serviceaccount", "default", namespace="shop")
     assert lab.wait("serviceaccount/default", namespace="shop", timeout=50)[0]["metadata"]["uid"] != uid
 
 
-def test_labs_run_side_by_side_and_stop_once() -> None:
-    one, two = allotment.Lab(), allotment.Lab()
-    with one, two:
-        assert one.url != two.url
-        with pytest.raises(RuntimeError, match="running already"):
-            one.start()
-    one.stop()
+def test_labs_run_concurrently_and_stop_once() -> None:
+    first, second = allotment.Lab(), allotment.Lab()
+    with first, second:
+        assert first.url != second.url
+        with pytest.raises(RuntimeError, match="already running"):
+            first.start()
+    first.stop()
     with pytest.raises(RuntimeError, match="not running"):
-        one.url.upper()
+        first.url.upper()
 
 
-def test_a_lab_shows_where_it_is() -> None:
+def test_the_repr_of_a_lab_has_its_url() -> None:
     lab = allotment.Lab(name="two")
     assert repr(lab) == "<Lab 'two' not running>"
     with lab:
         assert repr(lab) == f"<Lab 'two' at {lab.url}>"
 
 
-def test_importing_the_package_brings_no_lab() -> None:
+def test_importing_the_package_does_not_import_the_lab() -> None:
     script = "import sys, allotment; print([m for m in sys.modules if m.startswith('allotment.')])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

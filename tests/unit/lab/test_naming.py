@@ -1,4 +1,4 @@
-"""From people's words to resources."""
+"""Resources by the names that users write."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_types_name_a_version() -> None:
     assert by_type(KINDS, "v1", "Pod") == PODS
 
 
-def test_misspelt_words_are_answered_with_the_nearest() -> None:
+def test_misspelt_words_get_a_suggestion() -> None:
     with pytest.raises(UnknownKind, match=r"did you mean 'deployment'"):
         by_word(KINDS, "deploymnet")
     with pytest.raises(UnknownKind, match="did you mean 'StatefulSet'"):

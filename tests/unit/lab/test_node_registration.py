@@ -12,16 +12,16 @@ from allotment.lab.fleet import HARDWARE
 from allotment.lab.settings import Settings
 from allotment.model.trees import Tree
 from allotment.node.kubelet import SIMULATED
-from tests.waiting import until
+from tests.polling import until
 
 
 def in_lab(test: Callable[[Plane], Awaitable[None]], *without: str) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with asyncio.timeout(240):
             async with running(Settings(fleet=(), tls=False, speed=50.0, without=frozenset(without))) as plane:
                 await test(plane)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def node(name: str, **annotations: str) -> Tree:
@@ -50,7 +50,7 @@ def test_a_created_node_becomes_ready_and_runs_pods() -> None:
         late = await client.get(NODES, "late")
         assert "taints" not in late["spec"]
         assert late["status"]["addresses"][0]["type"] == "InternalIP"
-        classes = {one["metadata"]["name"] for one in (await client.list(DEVICE_CLASSES)).items}
+        classes = {device_class["metadata"]["name"] for device_class in (await client.list(DEVICE_CLASSES)).items}
         assert "gpu.amd.com" in classes
 
     in_lab(test)
@@ -79,7 +79,7 @@ def test_hardware_of_a_real_node_gets_a_warning() -> None:
 
         async def warned() -> bool:
             events = (await client.list(EVENTS)).items
-            return any(one["reason"] == "NotSimulated" and SIMULATED in one["message"] for one in events)
+            return any(event["reason"] == "NotSimulated" and SIMULATED in event["message"] for event in events)
 
         await until(warned)
         assert not (await client.get(NODES, "real"))["status"].get("conditions")

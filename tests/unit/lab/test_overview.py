@@ -1,4 +1,4 @@
-"""A running lab in one line."""
+"""The one-line overview of a running lab."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def put(store: SqliteStore, bucket: str, name: str, **tree: Any) -> None:
     store.put(bucket, "default", name, {"metadata": {"name": name}, **tree})
 
 
-def test_everything_is_counted_once() -> None:
+def test_every_object_is_counted_once() -> None:
     store = SqliteStore.open(None)
     put(store, "nodes", "n")
     put(store, "pods", "a", spec={"nodeName": "n"}, status={"phase": "Running"})
@@ -35,7 +35,7 @@ def test_everything_is_counted_once() -> None:
     assert str(Overview()) == "0 nodes; pods: none; claims: none"
 
 
-def test_changes_are_shown_together_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_are_combined_and_others_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overview, "_PAUSE_SECONDS", 0.02)
 
     async def test() -> None:

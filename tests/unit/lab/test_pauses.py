@@ -1,7 +1,7 @@
-"""A lab that is suspended for a while loses no node and no pod; one that has lost them gets them back.
+"""A lab that is suspended for a while loses no node and no pod; lost ones recover.
 
-Controllers and nodes are one process. A pause is made in three ways: the event loop's clock goes on while nothing runs
-(SIGSTOP, a debugger), the clock of the wall alone goes on (a machine that sleeps), or it is set back.
+Controllers and nodes are one process. A pause is simulated in three ways: the monotonic clock advances while no task
+runs (SIGSTOP, a debugger), only the wall clock advances (a suspended machine), or the wall clock is set back.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from allotment.controllers.pod_garbage_collector import pod_garbage
 from allotment.model.trees import Tree
 from allotment.node.kubelet import SIMULATED, Kubelets
 from allotment.node.node_status import healthy_conditions
+from tests.polling import until
 from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.node.world import Cluster
-from tests.waiting import until
 
 NODE_NAMES = ("n1", "n2")
 UNREACHABLE = "node.kubernetes.io/unreachable"
-#: What admission gives every pod.
+#: The tolerations that admission adds to every pod.
 FIVE_MINUTES = {"key": UNREACHABLE, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
 HOUR = 3600.0
 
@@ -70,11 +70,11 @@ async def lab(client: Cluster, *programs: Program) -> AsyncIterator[None]:
 
 
 async def silent(context: ProgramContext) -> None:
-    """In place of the kubelets."""
+    """A program that replaces the kubelets and does nothing."""
     await asyncio.get_running_loop().create_future()
 
 
-def all_is_well(client: Cluster) -> bool:
+def is_healthy(client: Cluster) -> bool:
     nodes = [tree for (kind, _, _), tree in client.objects.items() if kind == NODES]
     return all(ready(tree) == "True" and not tree["spec"].get("taints") for tree in nodes) and pods_ready(client)
 
@@ -86,10 +86,10 @@ def pods_ready(client: Cluster) -> bool:
 
 def ready(tree: Tree) -> str:
     conditions = (tree.get("status") or {}).get("conditions") or ()
-    return next((str(one["status"]) for one in conditions if one["type"] == "Ready"), "")
+    return next((str(condition["status"]) for condition in conditions if condition["type"] == "Ready"), "")
 
 
-def harm(client: Cluster, since: int) -> list[str]:
+def disruptions(client: Cluster, since: int) -> list[str]:
     """Changes of nodes and pods since a moment of the history."""
     changes = []
     for _, kind, event in client.history[since:]:
@@ -102,12 +102,12 @@ def harm(client: Cluster, since: int) -> list[str]:
 
 
 async def lost(client: Cluster) -> None:
-    """The nodes fall silent until the controller has given them up, their pods with them."""
+    """Stop the heartbeats until the controller has marked the nodes and their pods as lost."""
 
     async with lab(client):
-        await until(lambda: all_is_well(client), client.standing)
+        await until(lambda: is_healthy(client), client.summary)
     async with lab(client, silent):
-        await until(lambda: not pods_ready(client), client.standing, seconds=200)
+        await until(lambda: not pods_ready(client), client.summary, seconds=200)
         await asyncio.sleep(1)
     nodes = [client.objects[NODES, "", name] for name in NODE_NAMES]
     assert [ready(node) for node in nodes] == ["Unknown", "Unknown"]
@@ -119,60 +119,60 @@ def taints(node: Tree) -> set[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("seconds", [50, 3 * HOUR])
-def test_a_process_that_stood_still_has_lost_nothing(seconds: float) -> None:
-    async def story() -> None:
+def test_a_suspended_process_loses_nothing(seconds: float) -> None:
+    async def scenario() -> None:
         client = cluster()
         async with lab(client):
-            await until(lambda: all_is_well(client), client.standing)
+            await until(lambda: is_healthy(client), client.summary)
             before = len(client.history)
             for _ in range(3):
-                await asyncio.sleep(7)  # not in step with the leases
-                idle.stand_still(seconds)
+                await asyncio.sleep(7)  # not aligned with the leases
+                idle.suspend(seconds)
                 await asyncio.sleep(7)
             await asyncio.sleep(500)
-            assert harm(client, before) == []
-            assert all_is_well(client)
+            assert disruptions(client, before) == []
+            assert is_healthy(client)
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 @pytest.mark.parametrize("hours", [1, 1000, -1, -1000])
-def test_a_clock_of_the_wall_that_is_set_changes_nothing(hours: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_adjusting_the_wall_clock_changes_nothing(hours: int, monkeypatch: pytest.MonkeyPatch) -> None:
     leaps: list[timedelta] = []
     moment = IdleClock.moment
     monkeypatch.setattr(IdleClock, "moment", lambda clock: moment(clock) + sum(leaps, timedelta()))
 
-    async def story() -> None:
+    async def scenario() -> None:
         client = cluster()
         async with lab(client):
-            await until(lambda: all_is_well(client), client.standing)
+            await until(lambda: is_healthy(client), client.summary)
             before = len(client.history)
             await asyncio.sleep(7)
             leaps.append(timedelta(hours=hours))
             await asyncio.sleep(500)
-            assert harm(client, before) == []
-            assert all_is_well(client)
+            assert disruptions(client, before) == []
+            assert is_healthy(client)
             renewed = {tree["spec"]["renewTime"] for (kind, _, _), tree in client.objects.items() if kind == LEASES}
             assert {time[:13] for time in renewed} == {IdleClock().now()[:13]}
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_nodes_that_were_lost_come_back_with_their_kubelets() -> None:
-    async def story() -> None:
+def test_lost_nodes_recover_with_their_kubelets() -> None:
+    async def scenario() -> None:
         client = cluster()
         await lost(client)
-        async with lab(client):  # a restart on the data that the pause has left
-            await until(lambda: all_is_well(client), client.standing)
+        async with lab(client):  # a restart with the stored data
+            await until(lambda: is_healthy(client), client.summary)
             before = len(client.history)
             await asyncio.sleep(1000)
-            assert harm(client, before) == []
+            assert disruptions(client, before) == []
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_nodes_that_were_lost_come_back_before_their_drivers_do() -> None:
-    async def story() -> None:
+def test_lost_nodes_recover_before_their_drivers() -> None:
+    async def scenario() -> None:
         client = cluster()
         await lost(client)
         drivers = asyncio.Event()
@@ -186,16 +186,16 @@ def test_nodes_that_were_lost_come_back_before_their_drivers_do() -> None:
             assert [(ready(node), taints(node)) for node in nodes] == [("True", set())] * 2
             assert not pods_ready(client)
             drivers.set()
-            await until(lambda: all_is_well(client), client.standing)
+            await until(lambda: is_healthy(client), client.summary)
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_silent_nodes_are_still_lost() -> None:
-    async def story() -> None:
+def test_nodes_without_heartbeats_are_still_lost() -> None:
+    async def scenario() -> None:
         client = cluster()
         await lost(client)
         async with lab(client, silent):
-            await until(lambda: not any(kind == PODS for kind, _, _ in client.objects), client.standing, seconds=500)
+            await until(lambda: not any(kind == PODS for kind, _, _ in client.objects), client.summary, seconds=500)
 
-    idle.run(story())
+    idle.run(scenario())

@@ -1,4 +1,4 @@
-"""Programs that do not run in a lab, because other programs do their work."""
+"""Labs without some programs, whose work other programs do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from allotment import Lab
 from allotment.lab.driver_environment import DriverEnvironment
-from allotment.lab.drivers import Drivers
+from allotment.lab.node_drivers import NodeDrivers
 from allotment.lab.programs import NAMES, UnknownProgram, excluded_programs, programs
 from allotment.model.features import Features
 from allotment.node.kubelet import Kubelets
@@ -19,16 +19,16 @@ spec: {containers: [{name: main, image: busybox}]}
 """
 
 
-def test_all_controllers_go_by_one_word() -> None:
+def test_controllers_can_be_selected_by_one_name() -> None:
     gone = excluded_programs(["controllers"])
     ground = DriverEnvironment(Kubelets(), {}, Features("1.36"), "boot")
     left = {"compute-domains", "drivers", "joining", "kubelets", "scheduler"}
-    assert set(programs(ground, Drivers(ground), gone)) == left
+    assert set(programs(ground, NodeDrivers("drivers", ground), gone)) == left
     assert gone | left | {"controllers"} == set(NAMES)
 
 
 def test_an_unknown_program_is_reported() -> None:
-    with pytest.raises(UnknownProgram, match="there is no program 'schedular' in a lab; there are controllers, "):
+    with pytest.raises(UnknownProgram, match="unknown program 'schedular': expected one of controllers, "):
         Lab(without=["schedular"])
 
 

@@ -40,23 +40,23 @@ spec:
 """
 
 
-def test_a_container_is_a_process_that_is_held_to_its_share_of_the_gpu() -> None:
+def test_a_container_is_a_process_limited_to_its_share_of_the_gpu() -> None:
     with Lab("a100-40gb", runtime="process") as lab:
         lab.apply(POD.replace("LIMIT", "5Gi"))
         (pod,) = lab.wait("pod/fractal")
-        stats = json.loads(lab.ask(pod, 5000, "/stats"))
+        stats = json.loads(lab.http_get(pod, 5000, "/stats"))
         assert (stats["device"], stats["strategy"]) == ("NVIDIA A100-SXM4-40GB", "MPS, side by side")
         assert stats["share"] == "33 % of 108 multiprocessors, 5 GiB"
-        assert lab.ask(pod, 5000, "/image.png").startswith(b"\x89PNG")
+        assert lab.http_get(pod, 5000, "/image.png").startswith(b"\x89PNG")
         # 3.5 s of work on the 32 multiprocessors that a picture uses.
-        assert json.loads(lab.ask(pod, 5000, "/stats"))["seconds"] > 0.9 * 3.5 / 32
+        assert json.loads(lab.http_get(pod, 5000, "/stats"))["seconds"] > 0.9 * 3.5 / 32
         with pytest.raises(NoAnswer, match=r"expected 200 OK, found HTTP/1\.1 404 Not Found"):
-            lab.ask(pod, 5000, "/nothing")
+            lab.http_get(pod, 5000, "/nothing")
         with pytest.raises(NoAnswer, match="fractal:81/"):
-            lab.ask(pod, 81)
+            lab.http_get(pod, 81)
 
 
-def test_a_container_that_wants_more_memory_than_its_limit_fails_and_its_log_says_why() -> None:
+def test_a_container_that_exceeds_its_memory_limit_fails_with_a_log_message() -> None:
     def restarted(pod: dict[str, Any]) -> bool:
         return any("terminated" in status["lastState"] for status in pod["status"].get("containerStatuses", ()))
 
@@ -67,9 +67,9 @@ def test_a_container_that_wants_more_memory_than_its_limit_fails_and_its_log_say
         assert ended["exitCode"] == 1
 
 
-def test_a_file_of_images_must_be_there(tmp_path: Path) -> None:
+def test_a_missing_image_file_is_rejected(tmp_path: Path) -> None:
     with (
-        pytest.raises(InvalidImages, match="expected an images file, found none"),
+        pytest.raises(InvalidImages, match="images file not found"),
         Lab(runtime="process", images=tmp_path / "images.toml"),
     ):
         pass

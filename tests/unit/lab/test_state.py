@@ -1,4 +1,4 @@
-"""The register of labs and where their data is."""
+"""The register of labs and the location of their data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def a_status(name: str = "two", pid: int = 17) -> Status:
     )  # fmt: skip
 
 
-def test_a_lab_is_seen_while_it_runs_and_not_after(tmp_path: Path) -> None:
+def test_a_lab_is_listed_while_it_runs(tmp_path: Path) -> None:
     register = Register(tmp_path / "register")
     assert not register.runs("two")
     with register.hold("two"):
@@ -40,7 +40,7 @@ def test_a_lab_is_seen_while_it_runs_and_not_after(tmp_path: Path) -> None:
     assert register.status("two") is None
 
 
-def test_labs_of_other_names_run_side_by_side(tmp_path: Path) -> None:
+def test_labs_with_different_names_run_concurrently(tmp_path: Path) -> None:
     register = Register(tmp_path)
     with register.hold("two"), register.hold("default"):
         register.write(a_status("two"))
@@ -53,14 +53,14 @@ def test_a_second_lab_of_the_same_name_reports_the_running_one(tmp_path: Path) -
     with register.hold("two"):
         register.write(a_status(pid=4711))
         with (
-            pytest.raises(LabRunningError, match=r"lab 'two' is running already \(process 4711, https"),
+            pytest.raises(LabRunningError, match=r"lab 'two' is already running \(process 4711, https"),
             register.hold("two"),
         ):
             pytest.fail("held twice")
         assert register.status("two") == a_status(pid=4711)
 
 
-def test_a_killed_lab_is_not_running_whatever_it_left(tmp_path: Path) -> None:
+def test_a_killed_lab_is_not_running_despite_its_files(tmp_path: Path) -> None:
     register = Register(tmp_path)
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -78,8 +78,8 @@ def test_a_killed_lab_is_not_running_whatever_it_left(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "Two", "a/b", "-a", "a-", "..", "a" * 41, "a b"])
-def test_names_that_cannot_be_a_labs(name: str, tmp_path: Path) -> None:
-    with pytest.raises(InvalidName, match="small letters"):
+def test_invalid_lab_names(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidName, match="lower-case letters"):
         default_data(name)
     with pytest.raises(InvalidName):
         Register(tmp_path).runs(name)
@@ -93,7 +93,7 @@ def test_folders_follow_the_xdg_rules(tmp_path: Path, monkeypatch: pytest.Monkey
     assert Register().folder == tmp_path / "state/allotment"
 
 
-def test_who_has_no_home_has_no_labs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_home_directory_there_are_no_labs(monkeypatch: pytest.MonkeyPatch) -> None:
     def homeless() -> Path:
         raise RuntimeError("Could not determine home directory.")
 

@@ -17,7 +17,7 @@ import pytest
 from allotment.cli.up import fitted
 from allotment.lab.state import Register
 from allotment.model.loading import load_text
-from tests.waiting import wait_until
+from tests.polling import wait_until
 
 Allot = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -32,7 +32,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def allot(environment: dict[str, str]) -> Iterator[Allot]:
-    """Runs ``allot`` with words; whatever it leaves running is stopped."""
+    """Runs ``allot`` with arguments; stops the labs that are left running."""
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -49,11 +49,13 @@ def nodes(url: str) -> list[str]:
         return sorted(tree["metadata"]["name"] for tree in json.load(answer)["items"])
 
 
-def test_detached_labs_come_are_seen_and_go(allot: Allot, environment: dict[str, str], tmp_path: Path) -> None:
+def test_detached_labs_are_started_listed_and_stopped(
+    allot: Allot, environment: dict[str, str], tmp_path: Path
+) -> None:
     nothing = allot("status")
     assert (nothing.returncode, nothing.stdout) == (1, "No lab is running.\n")
-    one = allot("up", "--detach", "--http", "--name", "one", "--fleet", "t4-4x-pcie:2")
-    assert one.returncode == 0, one.stderr
+    started = allot("up", "--detach", "--http", "--name", "one", "--fleet", "t4-4x-pcie:2")
+    assert started.returncode == 0, started.stderr
     two = allot("up", "--detach", "--http", "--name", "two", "--fleet", "big=dgx-a100-40gb", "--ephemeral")
     assert two.returncode == 0, two.stderr
     assert "in memory only" in two.stdout
@@ -68,7 +70,7 @@ def test_detached_labs_come_are_seen_and_go(allot: Allot, environment: dict[str,
 
     again = allot("up", "--detach", "--name", "one")
     assert again.returncode == 2
-    assert f"lab 'one' is running already (process {labs['one']['pid']}" in again.stderr
+    assert f"lab 'one' is already running (process {labs['one']['pid']}" in again.stderr
 
     down = allot("down", "one")
     assert down.stdout == "Lab 'one' has stopped; its data remain in ~/share/allotment/labs/one.\n"
@@ -106,7 +108,7 @@ def test_a_lab_in_the_foreground_stops_cleanly(
     assert register.status("default") is None
 
 
-def test_a_killed_lab_leaves_nothing_in_the_way(allot: Allot, tmp_path: Path) -> None:
+def test_a_killed_lab_does_not_block_the_next_start(allot: Allot, tmp_path: Path) -> None:
     assert allot("up", "--detach", "--http", "--fleet", "t4-4x-pcie").returncode == 0
     (lab,) = json.loads(allot("status", "-o", "json").stdout)["labs"]
     os.kill(lab["pid"], signal.SIGKILL)
@@ -119,11 +121,11 @@ def test_a_killed_lab_leaves_nothing_in_the_way(allot: Allot, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["--name", "A b"], "a lab's name is"),
+        (["--name", "A b"], "lab name: expected"),
         (["--fleet", "tpu-v7"], "tpu-v7"),
         (["--speed", "0"], "--speed: expected a positive number"),
         (["--port", "70000"], "--port: expected 0 to 65535"),
-        (["--disable", "garbage,schedular"], "--disable: there is no program 'schedular' in a lab"),
+        (["--disable", "garbage,schedular"], "--disable: unknown program 'schedular'"),
         (["--kube-version", "1.10"], "--kube-version"),
         (["--ephemeral", "--data-dir", "x"], "not allowed with"),
         (["--bind-address", "203.0.113.1"], "cannot listen on 203.0.113.1: cannot assign requested address"),
@@ -138,7 +140,7 @@ def test_mistakes_are_reported_in_one_line(allot: Allot, words: list[str], compl
         assert "Traceback" not in done.stderr
 
 
-def test_other_users_cannot_read_what_a_lab_keeps(allot: Allot, tmp_path: Path) -> None:
+def test_other_users_cannot_read_files_of_a_lab(allot: Allot, tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     data.chmod(0o755)
@@ -168,18 +170,18 @@ def test_start_output_fits_the_terminal(allot: Allot, environment: dict[str, str
     done = allot("up", "--detach", "--http", "--ephemeral", "--fleet", ",".join(f"n{n}=t4-4x-pcie" for n in range(8)))
     assert done.returncode == 0, done.stderr
     (log,) = (line for line in done.stdout.splitlines() if len(line) > 60)
-    assert log.endswith("a-long-name-for-a-folder/allotment/default.log")  # a path stays whole
+    assert log.endswith("a-long-name-for-a-folder/allotment/default.log")  # a path is not wrapped
     assert "  kubectl  context 'allotment' in ~/kube/config, now the\n           current context\n" in done.stdout
 
 
-def test_the_live_line_follows_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_live_line_fits_the_terminal_width(monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.StringIO()
     for columns in (80, 50):
         monkeypatch.setenv("COLUMNS", str(columns))
         assert len(fitted("x" * 100, out)) == columns
 
 
-def test_a_kubeconfig_that_is_not_understood_stops_the_start(allot: Allot, environment: dict[str, str]) -> None:
+def test_an_invalid_kubeconfig_prevents_the_start(allot: Allot, environment: dict[str, str]) -> None:
     path = Path(environment["KUBECONFIG"])
     path.parent.mkdir()
     path.write_text("a: [")

@@ -1,4 +1,4 @@
-"""When an object has come to what it is for."""
+"""Conditions that ``Lab.wait`` waits for."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ READY = {"conditions": [{"type": "Ready", "status": "True"}]}
         ("ConfigMap", {"metadata": {"name": "a"}}, True),
     ],
 )
-def test_what_each_kind_is_for(kind: str, tree: Tree, done: bool) -> None:
+def test_the_default_condition_of_each_kind(kind: str, tree: Tree, done: bool) -> None:
     assert wait_conditions.predicate_for(None, kind)(tree) is done
 
 
-def test_other_things_can_be_waited_for() -> None:
+def test_other_conditions_can_be_waited_for() -> None:
     scheduled = an_object({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]})
     assert wait_conditions.predicate_for("podscheduled", "Pod")(scheduled)
     assert not wait_conditions.predicate_for("Ready", "Pod")(scheduled)
@@ -68,8 +68,8 @@ def test_other_things_can_be_waited_for() -> None:
             "Failed: too many retries",
         ),
         (an_object({"phase": "Pending"}), "phase Pending"),
-        (an_object(), "nothing in its status says why"),
+        (an_object(), "its status contains no reason"),
     ],
 )
-def test_an_object_says_why_not(tree: Tree | None, words: str) -> None:
+def test_an_unmet_condition_has_a_reason(tree: Tree | None, words: str) -> None:
     assert wait_conditions.describe_state(tree) == words

@@ -75,9 +75,9 @@ objects = (
 @given(objects, st.sampled_from(["v1", "v1beta2", "v1beta1", "v1alpha3"]))
 def test_conversion_round_trips(tree: dict[str, Any], version: str) -> None:
     before = json.dumps(tree)
-    there = from_v1(tree, f"resource.k8s.io/{version}")
-    assert there["apiVersion"] == f"resource.k8s.io/{version}"
-    assert to_v1(there) == tree
+    converted = from_v1(tree, f"resource.k8s.io/{version}")
+    assert converted["apiVersion"] == f"resource.k8s.io/{version}"
+    assert to_v1(converted) == tree
     assert json.dumps(tree) == before
 
 
@@ -147,8 +147,8 @@ def test_classic_dra_fields_of_v1alpha3_are_dropped() -> None:
 def test_taint_rules_are_equal_in_all_versions() -> None:
     rule = v1("DeviceTaintRule", {"deviceSelector": {"driver": "d"}, "taint": {"key": "k", "effect": "None"}})
     for version in ("resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3"):
-        there = from_v1(rule, version)
-        assert (there, to_v1(there)) == ({**rule, "apiVersion": version}, rule)
+        converted = from_v1(rule, version)
+        assert (converted, to_v1(converted)) == ({**rule, "apiVersion": version}, rule)
 
 
 def test_other_groups_and_kinds_without_v1_are_unchanged() -> None:

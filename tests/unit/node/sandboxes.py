@@ -1,4 +1,4 @@
-"""Containers to run for real, and what they printed."""
+"""Containers that run as real processes, and their output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Log:
         return self.data.decode()
 
     async def until(self, text: str) -> None:
-        """Wait until it printed that."""
+        """Wait until the output contains a text."""
         async with asyncio.timeout(120):
             while text not in self.text:
                 self._more.clear()
@@ -38,7 +38,7 @@ class Log:
 
 
 async def typed(*data: bytes) -> AsyncIterator[bytes]:
-    """Standard input that ends."""
+    """Standard input with an end."""
     for each in data:
         yield each
 

@@ -70,7 +70,7 @@ def test_a_missing_claim_fails() -> None:
         refused(node, pod("p", "gpu"))
         == 'prepare dynamic resources: fetch ResourceClaim gpu: resourceclaims "gpu" not found'
     )
-    assert not node.claims.has_claims("uid-p"), "whoever was refused owes nothing"
+    assert not node.claims.has_claims("uid-p"), "a rejected pod has no prepared claims"
 
 
 def test_a_claim_that_is_not_created_yet_fails() -> None:
@@ -102,7 +102,7 @@ def test_an_unregistered_driver_fails() -> None:
     assert refused(node, pod("p", "other", "gpu")) == (
         "prepare dynamic resources: DRA driver nic.example.com is not registered"
     )
-    assert not node.driver.calls, "nobody is called before all claims are judged"
+    assert not node.driver.calls, "no driver is called before all claims are checked"
 
 
 def test_an_unregistered_driver_fails_even_if_the_claim_is_prepared() -> None:
@@ -122,22 +122,22 @@ def test_an_old_claim_of_the_same_name_fails() -> None:
     )
 
 
-# --- what drivers answer --------------------------------------------------------------------------------------------
+# --- results of drivers ---------------------------------------------------------------------------------------------
 
 
 def test_a_failed_driver_call_fails() -> None:
     node = Node(claim())
     node.driver.fails = "rpc error: code = Unavailable desc = gone"
-    told = "prepare dynamic resources: NodePrepareResources: rpc error: code = Unavailable desc = gone"
-    assert refused(node, pod("p", "gpu")) == told
-    assert node.claims.has_claims("uid-p"), "nobody knows what the driver did"
+    message = "prepare dynamic resources: NodePrepareResources: rpc error: code = Unavailable desc = gone"
+    assert refused(node, pod("p", "gpu")) == message
+    assert node.claims.has_claims("uid-p"), "the driver may have prepared the claim"
 
 
 def test_a_failed_claim_does_not_affect_the_others() -> None:
     node = Node(claim(), claim("two"))
     node.driver.prepare_results["two"] = PrepareResult(error="no such device")
-    told = "prepare dynamic resources: NodePrepareResources failed for ResourceClaim two: no such device"
-    assert refused(node, pod("p", "gpu", "two")) == told
+    message = "prepare dynamic resources: NodePrepareResources failed for ResourceClaim two: no such device"
+    assert refused(node, pod("p", "gpu", "two")) == message
     del node.driver.prepare_results["two"]
     done(node.claims.prepare(pod("p", "gpu", "two")))
     assert node.driver.calls == [("prepare", ["gpu", "two"]), ("prepare", ["two"])], "one call, then what is left"
@@ -156,8 +156,8 @@ def test_a_result_for_an_unknown_claim_fails(monkeypatch: pytest.MonkeyPatch) ->
         return {"stranger": PrepareResult()}
 
     monkeypatch.setattr(node.driver, "prepare", confused)
-    told = "NodePrepareResources returned result for unknown claim UID stranger"
-    assert refused(node, pod("p", "gpu")).endswith(told)
+    message = "NodePrepareResources returned result for unknown claim UID stranger"
+    assert refused(node, pod("p", "gpu")).endswith(message)
 
 
 def test_a_driver_call_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,8 +169,8 @@ def test_a_driver_call_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(claims_module, "_CALL_SECONDS", 0.01)
     monkeypatch.setattr(node.driver, "prepare", slow)
-    told = "NodePrepareResources: rpc error: code = DeadlineExceeded desc = context deadline exceeded"
-    assert refused(node, pod("p", "gpu")).endswith(told)
+    message = "NodePrepareResources: rpc error: code = DeadlineExceeded desc = context deadline exceeded"
+    assert refused(node, pod("p", "gpu")).endswith(message)
 
 
 # --- shared claims --------------------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ def test_claims_of_deleted_pods_are_unprepared() -> None:
     assert node.claims.has_claims("uid-q")
 
 
-# --- what containers get --------------------------------------------------------------------------------------------
+# --- devices of containers ------------------------------------------------------------------------------------------
 
 DEVICES = PrepareResult((
     PreparedDevice(("gpu",), NODE, "gpu-0", ("v/c=gpu", "v/c=common")),
@@ -246,10 +246,10 @@ DEVICES = PrepareResult((
             [{"name": "gpu", "request": "gpu"}, {"name": "gpu", "request": "nic"}],
             ("v/c=gpu", "v/c=common", "v/c=all", "v/c=nic"),
         ),
-        ([{"name": "gpu", "request": "unheard of"}], ("v/c=all",)),
+        ([{"name": "gpu", "request": "unknown"}], ("v/c=all",)),
         ([{"name": "other"}], ()),
     ],
-    ids=["no claims", "all requests", "one request", "two requests", "a request that is none", "another claim"],
+    ids=["no claims", "all requests", "one request", "two requests", "an unknown request", "another claim"],
 )  # fmt: skip
 def test_a_container_gets_only_its_claims_and_requests(claims: list[Tree], ids: tuple[str, ...]) -> None:
     node = Node(claim())
@@ -272,11 +272,11 @@ def test_a_container_gets_the_devices_of_its_extended_resources() -> None:
     status = {"extendedResourceClaimStatus": {"resourceClaimName": "extended", "requestMappings": mappings}}
     tree = pod("p", status=status)
     done(node.claims.prepare(tree))
-    asks = {"resources": {"requests": {"example.com/gpu": "1"}}}
-    assert node.claims.cdi_ids(tree, {"name": "init", **asks}) == ("v/c=0",)
-    assert node.claims.cdi_ids(tree, {"name": "main", **asks}) == ("v/c=1",)
-    assert node.claims.cdi_ids(tree, {"name": "other", **asks}) == ()
-    assert node.claims.cdi_ids(tree, {"name": "main"}) == (), "it does not ask for any"
+    container = {"resources": {"requests": {"example.com/gpu": "1"}}}
+    assert node.claims.cdi_ids(tree, {"name": "init", **container}) == ("v/c=0",)
+    assert node.claims.cdi_ids(tree, {"name": "main", **container}) == ("v/c=1",)
+    assert node.claims.cdi_ids(tree, {"name": "other", **container}) == ()
+    assert node.claims.cdi_ids(tree, {"name": "main"}) == (), "it requests none"
 
 
 def test_a_claim_that_was_not_needed_is_skipped() -> None:
@@ -285,7 +285,7 @@ def test_a_claim_that_was_not_needed_is_skipped() -> None:
     assert not node.driver.calls
 
 
-# --- the record -----------------------------------------------------------------------------------------------------
+# --- the checkpoint -------------------------------------------------------------------------------------------------
 
 
 def test_the_checkpoint_is_written_before_drivers_are_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,7 +326,7 @@ def test_a_corrupt_checkpoint_is_rejected(tmp_path: Path) -> None:
 
 
 def of_group(name: str = "g", **more: Any) -> Tree:
-    """A claim that was made and is reserved for a PodGroup."""
+    """A claim that was created and reserved for a PodGroup."""
     owner = {"apiVersion": "scheduling.k8s.io/v1alpha2", "controller": True, "kind": "PodGroup", "name": name}
     reserved = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": name, "uid": f"uid-{name}"}
     metadata = {"ownerReferences": [{**owner, "uid": f"uid-{name}"}]}
@@ -358,7 +358,7 @@ def test_pods_of_a_group_have_its_claim_prepared_once() -> None:
     assert node.driver.calls == [("prepare", ["gpu"]), ("unprepare", ["gpu"])]
 
 
-def test_a_claim_of_a_group_is_refused_to_other_pods() -> None:
+def test_a_claim_of_a_group_cannot_be_used_by_other_pods() -> None:
     assert refused(with_groups(of_group()), member(group="h")) == (
         "prepare dynamic resources: ResourceClaim ns/gpu was not created for Pod ns/p"
         " (neither Pod nor PodGroup h is the owner)"
@@ -369,7 +369,7 @@ def test_a_claim_of_a_group_is_refused_to_other_pods() -> None:
     )
 
 
-def test_where_groups_have_no_claims_a_pod_uses_its_own_only() -> None:
+def test_without_the_gate_a_pod_uses_only_its_own_claims() -> None:
     assert refused(Node(of_group()), member()) == (
         "prepare dynamic resources: ResourceClaim ns/gpu was not created for Pod ns/p (Pod is not owner)"
     )

@@ -32,9 +32,9 @@ def container(*command: str, policy: str = "Never", **more: Any) -> Container:
     return Container(spec, runtime=SimulatedRuntime(clock), clock=clock, sandbox=sandbox)
 
 
-def ran(one: Container) -> tuple[ContainerExit, list[str]]:
-    ended = idle.run(asyncio.wait_for(one.run(), 5))
-    return ended, [line.text.decode() for line in one.current_log.lines(None)]
+def ran(container_: Container) -> tuple[ContainerExit, list[str]]:
+    ended = idle.run(asyncio.wait_for(container_.run(), 5))
+    return ended, [line.text.decode() for line in container_.current_log.lines(None)]
 
 
 def test_an_unknown_command_is_the_application() -> None:
@@ -45,8 +45,8 @@ def test_an_unknown_command_is_the_application() -> None:
 
 def test_an_unknown_command_in_a_script_is_the_application() -> None:
     _, lines = ran(container("sh", "-c", "nvidia-smi -L; pip install x && python train.py | grep simulated; echo $?"))
-    told = "simulated: train:1 runs {} with Tesla T4 (node-1/gpu-0)"
-    expected = [told.format("pip install x"), told.format("python train.py"), "0"]
+    line = "simulated: train:1 runs {} with Tesla T4 (node-1/gpu-0)"
+    expected = [line.format("pip install x"), line.format("python train.py"), "0"]
     assert lines == ["GPU 0: Tesla T4 (UUID: GPU-11)", *expected]
 
 
@@ -63,11 +63,11 @@ def test_an_unknown_command_in_a_script_is_the_application() -> None:
 def test_the_application_runs_forever_unless_the_pod_completes(
     policy: str, inits: list[dict[str, str]], stays: bool
 ) -> None:
-    one = container("serve", policy=policy, initContainers=inits)
+    container_ = container("serve", policy=policy, initContainers=inits)
 
     async def still_runs() -> bool:
-        task = asyncio.create_task(one.run())
-        done, _ = await asyncio.wait([task], timeout=0.1)  # a thousand seconds of its clock
+        task = asyncio.create_task(container_.run())
+        done, _ = await asyncio.wait([task], timeout=0.1)  # a thousand simulated seconds
         task.cancel()
         return not done
 
@@ -75,8 +75,8 @@ def test_the_application_runs_forever_unless_the_pod_completes(
 
 
 def test_annotations_set_run_time_and_exit_code() -> None:
-    told = {RUN_SECONDS: "60", EXIT_CODE: "3"}
-    ended, lines = ran(container("sh", "-c", "exit 7", policy="Always", annotations=told))
+    annotations = {RUN_SECONDS: "60", EXIT_CODE: "3"}
+    ended, lines = ran(container("sh", "-c", "exit 7", policy="Always", annotations=annotations))
     assert ended.code == 3, "the command is not read"
     assert "runs sh -c exit 7" in lines[0]
 

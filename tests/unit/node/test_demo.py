@@ -17,7 +17,7 @@ from tests.unit.node.sandboxes import sandbox
 
 
 def test_the_demo_answers_like_the_application_until_its_container_ends() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         application = demo({"FORCE_CPU": "true", "WIDTH": "40", "HEIGHT": "32"})
         assert application is not None
         assert (await application("/healthz")).body == b"ok\n"
@@ -29,12 +29,12 @@ def test_the_demo_answers_like_the_application_until_its_container_ends() -> Non
         with pytest.raises(ConnectionResetError):
             await application("/image.png")
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @asynccontextmanager
 async def gpu(*, seconds_to_open: float = 0.0, seconds_to_notice: float = 0.0) -> AsyncIterator[tuple[str, list[str]]]:
-    """A simulated GPU that takes its time; its address, and what has happened on it."""
+    """A slow simulated GPU; yields its address and the events on it."""
     happened: list[str] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -43,7 +43,7 @@ async def gpu(*, seconds_to_open: float = 0.0, seconds_to_notice: float = 0.0) -
             happened.append(verb)
             if verb == "open":
                 await asyncio.sleep(seconds_to_open)
-            if verb != "run":  # pictures are never done
+            if verb != "run":  # pictures never finish
                 answer = {"product": "A100", "strategy": "exclusive", "multiprocessors": 108, "memory": 1 << 30}
                 writer.write(json.dumps(answer).encode() + b"\n")
         await asyncio.sleep(seconds_to_notice)
@@ -66,9 +66,9 @@ async def gpu(*, seconds_to_open: float = 0.0, seconds_to_notice: float = 0.0) -
 def test_a_container_has_ended_once_it_released_its_gpu(
     since: str, seconds_to_open: float, seconds_to_notice: float
 ) -> None:
-    """Else its driver could not take the device back: in use by another client."""
+    """Otherwise the driver could not release the device, which is in use by another client."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with gpu(seconds_to_open=seconds_to_open, seconds_to_notice=seconds_to_notice) as (address, happened):
             variables = {"ALLOTMENT_GPU": address, "WIDTH": "40", "HEIGHT": "32"}
 
@@ -77,22 +77,22 @@ def test_a_container_has_ended_once_it_released_its_gpu(
             box = sandbox(image="gpu-demo-app", env=variables, ports=(5000,))
             container = await SimulatedRuntime(Clock()).start(box, write)
             page = await container.connect(5000)
-            asking = asyncio.create_task(page.write(b"GET /image.png HTTP/1.1\r\n\r\n"))
+            request = asyncio.create_task(page.write(b"GET /image.png HTTP/1.1\r\n\r\n"))
             while since not in happened:
                 await asyncio.sleep(0.001)
             waiting = asyncio.create_task(container.wait())
             await container.stop(1.0)
             assert happened[-1] == "free"
             await waiting
-            await asking
+            await request
 
-    asyncio.run(asyncio.wait_for(story(), 55))
+    asyncio.run(asyncio.wait_for(scenario(), 55))
 
 
 def test_without_a_source_tree_a_container_says_where_its_application_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("allotment.node.runtimes.demo_application.examples_folder", lambda: None)
 
-    async def story() -> bytes:
+    async def scenario() -> bytes:
         async def write(data: bytes) -> None: ...
 
         container = await SimulatedRuntime(Clock()).start(sandbox(image="gpu-demo-app", ports=(5000,)), write)
@@ -102,4 +102,6 @@ def test_without_a_source_tree_a_container_says_where_its_application_is(monkeyp
         await container.stop(0)
         return answer
 
-    assert b"application: only in Allotment's source tree (examples/gpu_fractal)" in asyncio.run(story())
+    assert b"the demo application exists only in Allotment's source tree (examples/gpu_fractal)" in asyncio.run(
+        scenario()
+    )

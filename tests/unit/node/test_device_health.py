@@ -23,7 +23,7 @@ def machine() -> Machine:
     return Machine(cdi=(store,))
 
 
-def told(health: Health, *, timeout: int = 0, message: str = "", age: float = 0) -> list[DeviceHealth]:
+def report(health: Health, *, timeout: int = 0, message: str = "", age: float = 0) -> list[DeviceHealth]:
     return [DeviceHealth(NODE, "gpu-0", health, int(time.time() - age), timeout, message)]
 
 
@@ -39,50 +39,50 @@ def resource(**fields: str) -> list[Tree]:
 def test_a_pod_status_reports_device_health() -> None:
     driver = FakeDriver()
 
-    async def whole() -> None:
+    async def run() -> None:
         driver.health_stream = asyncio.Queue()
         async with world(driver, machine=machine()) as on:
             on.claim()
             claims = [{"name": "c"}, {"name": "c", "request": "gpu"}]
             on.pod(main={"resources": {"claims": claims}}, **on.with_claim())
             await on.until(lambda: on.phase() == "Running")
-            assert shown(on) == [], "nothing was said yet"
-            await driver.health_stream.put(told("Healthy"))
+            assert shown(on) == [], "no report yet"
+            await driver.health_stream.put(report("Healthy"))
             await on.until(lambda: len(shown(on)) == 2)
             assert shown(on) == [
                 {"name": "claim:c", "resources": resource(health="Healthy")},
                 {"name": "claim:c/gpu", "resources": resource(health="Healthy")},
             ]
-            await driver.health_stream.put(told("Unhealthy", message="Xid 79"))
+            await driver.health_stream.put(report("Unhealthy", message="Xid 79"))
             await on.until(lambda: shown(on)[0]["resources"] == resource(health="Unhealthy", message="Xid 79"))
             await driver.health_stream.put([])
             await on.until(lambda: shown(on)[0]["resources"] == resource(health="Unknown"))
 
-    idle.run(asyncio.wait_for(whole(), 10))
+    idle.run(asyncio.wait_for(run(), 10))
 
 
 def test_health_is_unknown_after_the_timeout() -> None:
     driver = FakeDriver()
 
-    async def whole() -> None:
+    async def run() -> None:
         driver.health_stream = asyncio.Queue()
         async with world(driver, machine=machine()) as on:
             on.claim()
             on.pod(main={"resources": {"claims": [{"name": "c"}]}}, **on.with_claim())
             await on.until(lambda: on.phase() == "Running")
-            await driver.health_stream.put(told("Healthy", timeout=3, age=2))
+            await driver.health_stream.put(report("Healthy", timeout=3, age=2))
             await on.until(lambda: shown(on) and shown(on)[0]["resources"] == resource(health="Healthy"))
             await on.until(lambda: shown(on)[0]["resources"] == resource(health="Unknown"))
 
-    idle.run(asyncio.wait_for(whole(), 10))
+    idle.run(asyncio.wait_for(run(), 10))
 
 
 def test_a_driver_without_health_adds_nothing_to_the_status() -> None:
-    async def whole() -> None:
+    async def run() -> None:
         async with world(FakeDriver(), machine=machine()) as on:
             on.claim()
             on.pod(main={"resources": {"claims": [{"name": "c"}]}}, **on.with_claim())
             await on.until(lambda: on.phase() == "Running")
             assert "allocatedResourcesStatus" not in on.main()
 
-    idle.run(asyncio.wait_for(whole(), 10))
+    idle.run(asyncio.wait_for(run(), 10))

@@ -27,7 +27,7 @@ from allotment.node.runtimes.runtime import NotStarted
         ("*", "anything/at:all"),
     ],
 )
-def test_a_pattern_fits_an_image_however_its_name_is_spelt(pattern: str, name: str) -> None:
+def test_a_pattern_matches_every_spelling_of_an_image_name(pattern: str, name: str) -> None:
     assert Images([Image(pattern)]).find(name) is not None
 
 
@@ -43,33 +43,35 @@ def test_a_pattern_fits_an_image_however_its_name_is_spelt(pattern: str, name: s
         ("ghcr.io/demo", "docker.io/demo"),
     ],
 )
-def test_a_pattern_fits_no_other_image(pattern: str, name: str) -> None:
+def test_a_pattern_matches_no_other_image(pattern: str, name: str) -> None:
     assert Images([Image(pattern)]).find(name) is None
 
 
 @given(st.text(st.sampled_from("ab/:.@-"), min_size=1))
-def test_every_name_fits_itself_and_the_pattern_of_everything(name: str) -> None:
+def test_every_name_matches_itself_and_the_wildcard(name: str) -> None:
     assert Images([Image("*")]).find(name) is not None
     assert Images([Image(name)]).find(name) is not None
 
 
-def test_the_first_entry_that_fits_counts() -> None:
+def test_the_first_matching_entry_is_used() -> None:
     found = Images([Image("ubuntu:22.04", ("a",)), Image("ubuntu", ("b",)), Image("*", ("c",))])
     assert [found.take({"image": name}).command for name in ("ubuntu:22.04", "ubuntu", "x")] == [("a",), ("b",), ("c",)]
 
 
 @pytest.mark.parametrize(
-    ("policy", "reason", "told"),
+    ("policy", "reason", "message"),
     [
         ("Never", "ErrImageNeverPull", 'Container image "app:1" is not present with pull policy of Never'),
         ("IfNotPresent", "ErrImagePull", 'failed to pull image "app:1": not found'),
     ],
 )
-def test_an_unlisted_image_does_not_start_and_the_error_has_the_fix(policy: str, reason: str, told: str) -> None:
+def test_an_unlisted_image_does_not_start_and_the_error_has_the_fix(policy: str, reason: str, message: str) -> None:
     with pytest.raises(NotStarted) as caught:
         Images([Image("other", ("x",))], "here.toml").take({"image": "app:1", "imagePullPolicy": policy})
     assert caught.value.reason == reason
-    assert str(caught.value) == f'{told}; nothing is pulled here: add an [[image]] with pattern = "app:1" to here.toml'
+    assert (
+        str(caught.value) == f'{message}; images are not pulled: add an [[image]] with pattern = "app:1" to here.toml'
+    )
 
 
 def _words(image: Image, *, command: tuple[str, ...] = (), args: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -77,7 +79,7 @@ def _words(image: Image, *, command: tuple[str, ...] = (), args: tuple[str, ...]
     return image.words(spec, (*command, *args), 4711)
 
 
-def test_arguments_follow_the_images_command_and_a_command_replaces_it_where_it_may() -> None:
+def test_arguments_follow_the_command_of_the_image_unless_it_can_be_replaced() -> None:
     image = Image("app", ("serve", "--port", "{port}"), commands="run")
     assert _words(image) == ("serve", "--port", "4711")
     assert _words(image, args=("-v",)) == ("serve", "--port", "4711", "-v")
@@ -91,7 +93,7 @@ def test_a_manifests_command_does_not_run_unless_the_file_allows_it() -> None:
     assert _words(Image("app", ("serve",), commands="ignored"), command=("rm",), args=("-rf",)) == ("serve",)
 
 
-def test_a_command_may_name_the_interpreter_and_needs_a_port_for_a_port() -> None:
+def test_placeholders_for_interpreter_and_port() -> None:
     assert Image("app", ("{python}",)).words({}, (), None) == (sys.executable,)
     with pytest.raises(NotStarted, match="expected a containerPort in the manifest"):
         Image("app", ("x", "{port}")).words({}, (), None)
@@ -113,7 +115,7 @@ def test_folders_are_relative_to_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("[[image]\n", "images.toml: not TOML: "),
         ('[[images]]\npattern = "a"\n', "images.toml: Object contains unknown field `images`"),
@@ -124,17 +126,17 @@ def test_folders_are_relative_to_the_file(tmp_path: Path) -> None:
         ('[[image]]\npattern = "a"\n', "image 1 (a): command: expected a program and its arguments"),
         ('[[image]]\npattern = "a"\ncommand = ["{prot}"]\n', "image 1 (a): command: expected {python} or {port}"),
         ('[[image]]\npattern = "a"\ncommand = ["x"]\nenv = { "A=B" = "1" }\n', "env: expected a variable name"),
-        ('[[image]]\npattern = "a"\ncommand = ["x"]\nrootfs = "none"\n', "rootfs: expected a folder, found none at"),
+        ('[[image]]\npattern = "a"\ncommand = ["x"]\nrootfs = "none"\n', "rootfs: directory not found:"),
         (
             '[[image]]\npattern = "a"\ncommand = ["x"]\n[[image]]\npattern = "a"\ncommand = ["y"]\n',
-            "image 2 (a): pattern: same as image 1, which always matches first",
+            "image 2 (a): pattern: same as image 1, which matches first",
         ),
     ],
 )
-def test_an_invalid_file_is_reported_with_location_and_expectation(text: str, told: str, tmp_path: Path) -> None:
+def test_an_invalid_file_is_reported_with_location_and_expectation(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidImages) as caught:
         parse_images(text, "images.toml", tmp_path)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_all_errors_of_a_file_are_reported_together(tmp_path: Path) -> None:
@@ -144,15 +146,15 @@ def test_all_errors_of_a_file_are_reported_together(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(InvalidImages, match=r"images\.toml: expected an images file, found none"):
+    with pytest.raises(InvalidImages, match=r"images\.toml: images file not found"):
         read_images(tmp_path / "images.toml")
 
 
 def test_without_a_file_only_the_articles_demo_runs_with_its_own_command() -> None:
     image = demo_images().take({"image": "ghcr.io/castai/gpu-demo-app:latest"})
     assert (Path(image.directory) / "gpu_fractal" / "__main__.py").is_file()
-    ours = (sys.executable, "-m", "gpu_fractal")
-    assert _words(image) == _words(image, command=("rm",)) == _words(image, args=("-rf",)) == ours
+    demo_command = (sys.executable, "-m", "gpu_fractal")
+    assert _words(image) == _words(image, command=("rm",)) == _words(image, args=("-rf",)) == demo_command
     with pytest.raises(NotStarted):
         demo_images().take({"image": "ubuntu:22.04"})
 

@@ -23,7 +23,7 @@ from tests.unit.node.sandboxes import Log, sandbox, typed
 
 #: The host's programs, in a container that is otherwise empty.
 _HOST = {path: Path(path) for path in ("/bin", "/lib", "/lib64", "/usr") if Path(path).exists()}
-#: crun refuses machines with both versions of cgroups; without the second in its sight it works.
+#: crun rejects machines with both versions of cgroups; it works if the second one is hidden.
 _HYBRID = ("unshare", "--mount", "sh", "-c", 'umount /sys/fs/cgroup/unified && exec crun "$@"', "crun")
 _WAYS = {"crun": ("crun",), "crun, hybrid cgroups": _HYBRID, "runc": ("runc",)}
 
@@ -37,7 +37,7 @@ def _runtime(program: tuple[str, ...], folder: Path) -> OciRuntime:
 
 @cache
 def _why_not(way: str) -> str:
-    """Why containers cannot be run that way here; empty when they can."""
+    """The reason why containers cannot run in this way on this machine; empty if they can."""
     program = _WAYS[way]
     if os.geteuid() != 0:
         return "needs root"
@@ -60,42 +60,42 @@ def _why_not(way: str) -> str:
 
 @pytest.fixture(params=["crun", "runc"])
 def run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Callable[[OciRuntime], Awaitable[None]]], None]:
-    """Tell a story of a runtime; at its end nothing may be left of it."""
+    """Run a scenario with a runtime; afterwards no containers may be left."""
     ways = [way for way in _WAYS if way.startswith(request.param)]
     reasons = {way: _why_not(way) for way in ways}
     way = next((way for way in ways if not reasons[way]), None)
     if way is None:
         pytest.skip(f"NOT TESTED: containers by {'; '.join(f'{way}: {why}' for way, why in reasons.items())}")
 
-    async def whole(story: Callable[[OciRuntime], Awaitable[None]]) -> None:
+    async def run(scenario: Callable[[OciRuntime], Awaitable[None]]) -> None:
         runtime = _runtime(_WAYS[way], tmp_path)
         async with asyncio.timeout(240):
             try:
-                await story(runtime)
+                await scenario(runtime)
             finally:
                 await runtime.close()
         assert list((tmp_path / "containers").glob("container-*")) == []
         assert await runtime.run_command("list", "--quiet") == ""
         assert str(tmp_path) not in Path("/proc/mounts").read_text()
 
-    return lambda story: asyncio.run(whole(story))
+    return lambda scenario: asyncio.run(run(scenario))
 
 
 Run = Callable[[Callable[[OciRuntime], Awaitable[None]]], None]
 
 
 def test_a_container_has_its_own_processes_name_and_files(run: Run) -> None:
-    async def story(runtime: OciRuntime) -> None:
+    async def scenario(runtime: OciRuntime) -> None:
         log = Log()
         script = "echo $$; cat /proc/sys/kernel/hostname; pwd; echo $A $COLOR; touch /tmp/x && touch /x; exit 7"
         running = await runtime.start(sandbox("sh", "-c", script, env={"A": "1"}, mounts=_HOST), log)
         assert await running.wait() == 7
-        # runc carries the two streams each for itself: what came first on both is not known.
+        # runc forwards the two streams independently: the order between them is unknown.
         lines = log.text.splitlines()
         assert [line for line in lines if not line.startswith("touch: ")] == ["1", "pod", "/", "1 image"]
         assert "Read-only file system" in log.text
 
-    run(story)
+    run(scenario)
 
 
 def test_cdi_edits_are_applied_completely(run: Run, tmp_path: Path) -> None:
@@ -107,29 +107,29 @@ def test_cdi_edits_are_applied_completely(run: Run, tmp_path: Path) -> None:
         additional_gids=(4711,),
     )
 
-    async def story(runtime: OciRuntime) -> None:
+    async def scenario(runtime: OciRuntime) -> None:
         log = Log()
         script = "echo $A; id -G; cat /opt/driver/library; echo x > /dev/gpu0 && stat -c '%F %t %T' /dev/gpu0"
         given = sandbox("sh", "-c", script, env={"A": "manifest"}, edits=edits, mounts=_HOST)
         assert await (await runtime.start(given, log)).wait() == 0
         assert log.text.splitlines() == ["cdi", "0 4711", "from the driver", "character special file 1 3"]
 
-    run(story)
+    run(scenario)
 
 
-def test_a_device_that_was_not_given_cannot_be_opened(run: Run) -> None:
-    async def story(runtime: OciRuntime) -> None:
+def test_an_unallocated_device_cannot_be_opened(run: Run) -> None:
+    async def scenario(runtime: OciRuntime) -> None:
         log = Log()
         script = "mknod /tmp/mem c 1 1 && head -c 1 /tmp/mem; test -e /dev/mem || echo none"
         assert await (await runtime.start(sandbox("sh", "-c", script, mounts=_HOST), log)).wait() == 0
         assert "none" in log.text
         assert "Operation not permitted" in log.text or "Permission denied" in log.text
 
-    run(story)
+    run(scenario)
 
 
 def test_exec_runs_inside_and_on_a_terminal_if_requested(run: Run) -> None:
-    async def story(runtime: OciRuntime) -> None:
+    async def scenario(runtime: OciRuntime) -> None:
         running = await runtime.start(sandbox("sleep", "100", env={"A": "1"}, mounts=_HOST), Log())
         out, err = Log(), Log()
         words = ["sh", "-c", "cat; echo $A; cat /proc/1/comm; echo oops >&2; exit 4"]
@@ -139,7 +139,7 @@ def test_exec_runs_inside_and_on_a_terminal_if_requested(run: Run) -> None:
         assert await running.exec(words, stdin=typed(b"typed\n"), stdout=out, stderr=err, tty=True) == 5
         assert "got typed" in out.text
 
-    run(story)
+    run(scenario)
 
 
 def test_a_port_of_the_container_is_reached_from_outside_its_network(run: Run) -> None:
@@ -150,7 +150,7 @@ def test_a_port_of_the_container_is_reached_from_outside_its_network(run: Run) -
     mounts = {**_HOST, sys.base_prefix: Path(sys.base_prefix)}
     python = os.path.realpath(sys.executable)
 
-    async def story(runtime: OciRuntime) -> None:
+    async def scenario(runtime: OciRuntime) -> None:
         log = Log()
         running = await runtime.start(sandbox(python, "-I", "-S", "-c", server, mounts=mounts, ports=(5000,)), log)
         await log.until("up")
@@ -162,20 +162,20 @@ def test_a_port_of_the_container_is_reached_from_outside_its_network(run: Run) -
         with pytest.raises(OSError, match="is not running"):
             await running.connect(5000)
 
-    run(story)
+    run(scenario)
 
 
 def test_connecting_to_a_closed_port_fails(run: Run) -> None:
-    async def story(runtime: OciRuntime) -> None:
+    async def scenario(runtime: OciRuntime) -> None:
         running = await runtime.start(sandbox("sleep", "100", mounts=_HOST), Log())
         with pytest.raises(ConnectionRefusedError):
             await running.connect(5000)
 
-    run(story)
+    run(scenario)
 
 
 def test_stop_sends_sigterm_and_then_sigkill(run: Run) -> None:
-    async def story(runtime: OciRuntime) -> None:
+    async def scenario(runtime: OciRuntime) -> None:
         log = Log()
         script = "trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.05; done"
         running = await runtime.start(sandbox("sh", "-c", script, mounts=_HOST), log)
@@ -187,11 +187,11 @@ def test_stop_sends_sigterm_and_then_sigkill(run: Run) -> None:
         await deaf.stop(0.1)
         assert await deaf.wait() == 128 + signal.SIGKILL
 
-    run(story)
+    run(scenario)
 
 
-def test_a_container_that_cannot_be_made_says_why(run: Run) -> None:
-    async def story(runtime: OciRuntime) -> None:
+def test_the_error_of_container_creation_is_reported(run: Run) -> None:
+    async def scenario(runtime: OciRuntime) -> None:
         missing = ContainerEdits(device_nodes=(DeviceNode("/dev/no-such-gpu"),))
         with pytest.raises(
             NotStarted, match="CDI device injection failed: device node /dev/no-such-gpu: No such"
@@ -202,11 +202,11 @@ def test_a_container_that_cannot_be_made_says_why(run: Run) -> None:
             await runtime.start(sandbox("true", image="bare"), Log())
         assert caught.value.reason == "ErrImagePull"
 
-    run(story)
+    run(scenario)
 
 
 def test_a_missing_program_does_not_run(run: Run) -> None:
-    async def story(runtime: OciRuntime) -> None:
+    async def scenario(runtime: OciRuntime) -> None:
         log = Log()
         try:
             code = await (await runtime.start(sandbox("no-such-program", mounts=_HOST), log)).wait()
@@ -216,16 +216,16 @@ def test_a_missing_program_does_not_run(run: Run) -> None:
         assert code != 0
         assert "no-such-program" in log.text
 
-    run(story)
+    run(scenario)
 
 
 def test_close_kills_and_cleans_up(run: Run) -> None:
-    async def story(runtime: OciRuntime) -> None:
+    async def scenario(runtime: OciRuntime) -> None:
         running = await runtime.start(sandbox("sleep", "100", mounts=_HOST), Log())
         await runtime.close()
         assert await running.wait() == 128 + signal.SIGKILL
 
-    run(story)
+    run(scenario)
 
 
 _AGENT = """
@@ -251,12 +251,12 @@ asyncio.run(main())
 """
 
 
-def test_nothing_outlives_an_agent_that_is_killed_and_the_next_one_cleans_up(run: Run, tmp_path: Path) -> None:
-    async def story(runtime: OciRuntime) -> None:
+def test_processes_end_with_a_killed_agent_and_the_next_one_cleans_up(run: Run, tmp_path: Path) -> None:
+    async def scenario(runtime: OciRuntime) -> None:
         folder = tmp_path / "containers"
-        told = json.dumps([runtime.program[:-2], str(tmp_path / "rootfs"), str(folder), list(_HOST)])
+        argument = json.dumps([runtime.program[:-2], str(tmp_path / "rootfs"), str(folder), list(_HOST)])
         agent = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", _AGENT, told, stdout=asyncio.subprocess.PIPE,
+            sys.executable, "-c", _AGENT, argument, stdout=asyncio.subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
         )  # fmt: skip
         assert agent.stdout is not None
@@ -271,4 +271,4 @@ def test_nothing_outlives_an_agent_that_is_killed_and_the_next_one_cleans_up(run
         assert await (await runtime.start(sandbox("true", mounts=_HOST), Log())).wait() == 0
         assert not left.exists()
 
-    run(story)
+    run(scenario)

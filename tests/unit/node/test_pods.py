@@ -20,12 +20,12 @@ USES = {"resources": {"claims": [{"name": "c"}]}}
 ID = f"k8s.{DRIVER}/claim=uid-of-gpu-gpu-0"
 
 
-def played(play: Callable[[World], Awaitable[None]], *drivers: FakeDriver, **more: Any) -> None:
-    async def whole() -> None:
+def run_scenario(scenario: Callable[[World], Awaitable[None]], *drivers: FakeDriver, **more: Any) -> None:
+    async def run() -> None:
         async with world(*drivers, **more) as on:
-            await play(on)
+            await scenario(on)
 
-    idle.run(asyncio.wait_for(whole(), 20))
+    idle.run(asyncio.wait_for(run(), 20))
 
 
 def cdi(*env: str) -> Machine:
@@ -36,11 +36,11 @@ def cdi(*env: str) -> Machine:
     return Machine(cdi=(store,))
 
 
-# --- the beginning --------------------------------------------------------------------------------------------------
+# --- start ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_pod_runs_and_its_status_is_reported() -> None:
-    async def play(on: World) -> None:
+    async def scenario(on: World) -> None:
         on.pod()
         await on.until(lambda: on.phase() == "Running")
         assert on.ready() == "True"
@@ -51,13 +51,13 @@ def test_a_pod_runs_and_its_status_is_reported() -> None:
             "Container created", "Container started",
         ]  # fmt: skip
 
-    played(play)
+    run_scenario(scenario)
 
 
 def test_devices_are_prepared_before_containers_start() -> None:
     driver = FakeDriver()
 
-    async def play(on: World) -> None:
+    async def scenario(on: World) -> None:
         on.claim()
         on.pod(main=USES, initContainers=[{"name": "first", "image": "app:1"}], **on.with_claim())
         await on.until(lambda: "first" in on.runtime.containers)
@@ -68,50 +68,50 @@ def test_devices_are_prepared_before_containers_start() -> None:
         await on.until(lambda: on.phase() == "Running")
         assert on.runtime.containers["main"].sandbox.edits.env == ("GPU=0",)
 
-    played(play, driver, machine=cdi("GPU=0"))
+    run_scenario(scenario, driver, machine=cdi("GPU=0"))
 
 
-def test_a_pod_waits_for_its_driver_and_says_so() -> None:
+def test_a_pod_waits_for_its_driver_with_an_event() -> None:
     driver = FakeDriver()
 
-    async def play(on: World) -> None:
+    async def scenario(on: World) -> None:
         on.claim()
         on.pod(main=USES, **on.with_claim())
         await on.until(lambda: on.events("FailedPrepareDynamicResources"))
-        told = "prepare dynamic resources: DRA driver gpu.example.com is not registered"
-        assert on.events("FailedPrepareDynamicResources") == [f"Failed to prepare dynamic resources: {told}"]
+        message = "prepare dynamic resources: DRA driver gpu.example.com is not registered"
+        assert on.events("FailedPrepareDynamicResources") == [f"Failed to prepare dynamic resources: {message}"]
         await on.until(lambda: on.phase() == "Pending")
         assert on.main()["state"] == {"waiting": {"reason": "ContainerCreating"}}
         on.kubelets.plugins.add(NODE, driver)
         await on.until(lambda: on.phase() == "Running")
 
-    played(play, machine=cdi("GPU=0"), speed=1.0)
+    run_scenario(scenario, machine=cdi("GPU=0"), speed=1.0)
 
 
 def test_failed_prepares_are_retried() -> None:
     driver = FakeDriver()
     driver.prepare_results["gpu"] = PrepareResult(error="the GPU is on fire")
 
-    async def play(on: World) -> None:
+    async def scenario(on: World) -> None:
         on.claim()
         on.pod(main=USES, **on.with_claim())
         await on.until(lambda: len(driver.calls) > 2)
         driver.prepare_results.clear()
         await on.until(lambda: on.phase() == "Running")
-        told = "NodePrepareResources failed for ResourceClaim gpu: the GPU is on fire"
+        message = "NodePrepareResources failed for ResourceClaim gpu: the GPU is on fire"
         await on.flush_events()
-        assert on.events("FailedPrepareDynamicResources")[0].endswith(told)
+        assert on.events("FailedPrepareDynamicResources")[0].endswith(message)
 
-    played(play, driver, machine=cdi("GPU=0"))
+    run_scenario(scenario, driver, machine=cdi("GPU=0"))
 
 
 def test_devices_without_a_driver_can_be_used() -> None:
-    async def play(on: World) -> None:
+    async def scenario(on: World) -> None:
         on.claim(driver="hand.written")
         on.pod(main=USES, **on.with_claim())
         await on.until(lambda: on.phase() == "Running")
 
-    played(play, plugins=Plugins())
+    run_scenario(scenario, plugins=Plugins())
 
 
 def test_a_driver_that_was_registered_is_not_replaced() -> None:
@@ -127,20 +127,20 @@ def test_a_driver_that_was_registered_is_not_replaced() -> None:
 
 
 def test_a_device_missing_from_cdi_specs_is_an_error() -> None:
-    async def play(on: World) -> None:
+    async def scenario(on: World) -> None:
         on.claim()
         on.pod(main=USES, **on.with_claim())
         await on.until(lambda: "waiting" in on.main().get("state", {}) and on.events("Failed"))
-        told = f"failed to create container: CDI device injection failed: unresolvable CDI devices {ID}"
-        assert on.main()["state"]["waiting"] == {"reason": "CreateContainerError", "message": told}
-        assert on.events("Failed") == [f"Error: {told}"]
+        message = f"failed to create container: CDI device injection failed: unresolvable CDI devices {ID}"
+        assert on.main()["state"]["waiting"] == {"reason": "CreateContainerError", "message": message}
+        assert on.events("Failed") == [f"Error: {message}"]
         assert on.main()["restartCount"] == 0
 
-    played(play, FakeDriver(), speed=1.0)
+    run_scenario(scenario, FakeDriver(), speed=1.0)
 
 
 def test_a_failed_image_pull_backs_off() -> None:
-    async def play(on: World) -> None:
+    async def scenario(on: World) -> None:
         on.runtime.refuses = [NotStarted("ErrImagePull", "no such image")] * 2
         on.pod()
         await on.until(lambda: on.events("Failed"))
@@ -149,7 +149,7 @@ def test_a_failed_image_pull_backs_off() -> None:
         assert set(on.events("Failed")) == {"no such image"}
         assert on.main()["restartCount"] == 0
 
-    played(play)
+    run_scenario(scenario)
 
 
 def test_variables_come_from_maps_secrets_and_amounts() -> None:
@@ -165,7 +165,7 @@ def test_variables_come_from_maps_secrets_and_amounts() -> None:
         "resources": {"limits": {"memory": "1025Ki"}},
     }
 
-    async def play(on: World) -> None:
+    async def scenario(on: World) -> None:
         on.client.put(SECRETS, {"metadata": {"name": "secret", "namespace": NAMESPACE}, "data": {"word": "aHVzaA=="}})
         on.pod(main=main)
         await on.until(lambda: on.events("Failed"))
@@ -179,17 +179,17 @@ def test_variables_come_from_maps_secrets_and_amounts() -> None:
             "MAP_a": "1", "WORD": "hush", "CORES": "8", "MIB": "2", "ALL": "hush-8-$(MIB)", "NONE": None,
         }  # fmt: skip
 
-    played(play)
+    run_scenario(scenario)
 
 
-# --- the end --------------------------------------------------------------------------------------------------------
+# --- termination ----------------------------------------------------------------------------------------------------
 
 
 def test_claims_are_unprepared_after_the_containers_and_before_the_final_phase() -> None:
     driver = FakeDriver()
     seen: list[str] = []
 
-    async def play(on: World) -> None:
+    async def scenario(on: World) -> None:
         driver.before_unprepare = lambda: seen.append(on.phase())
         on.claim()
         on.pod(main=USES, restartPolicy="Never", **on.with_claim())
@@ -199,14 +199,14 @@ def test_claims_are_unprepared_after_the_containers_and_before_the_final_phase()
         assert seen == ["Running"]
         assert driver.calls[-1] == ("unprepare", ["gpu"])
 
-    played(play, driver, machine=cdi("GPU=0"))
+    run_scenario(scenario, driver, machine=cdi("GPU=0"))
 
 
 def test_a_pod_has_not_ended_while_unprepare_fails() -> None:
     driver = FakeDriver()
     driver.unprepare_errors["gpu"] = "busy"
 
-    async def play(on: World) -> None:
+    async def scenario(on: World) -> None:
         on.claim()
         on.pod(main=USES, restartPolicy="Never", **on.with_claim())
         await on.until(lambda: on.phase() == "Running")
@@ -215,24 +215,24 @@ def test_a_pod_has_not_ended_while_unprepare_fails() -> None:
         assert on.phase() == "Running"
         on.delete()
         await asyncio.sleep(0.02)
-        assert on.there()
+        assert on.exists()
         driver.unprepare_errors.clear()
-        await on.until(lambda: not on.there())
+        await on.until(lambda: not on.exists())
 
-    played(play, driver, machine=cdi("GPU=0"))
+    run_scenario(scenario, driver, machine=cdi("GPU=0"))
 
 
 def test_a_deleted_pod_is_stopped_unprepared_and_removed() -> None:
     driver = FakeDriver()
     stopped: list[bool] = []
 
-    async def play(on: World) -> None:
-        driver.before_unprepare = lambda: stopped.append(bool(on.runtime.stops) and on.there())
+    async def scenario(on: World) -> None:
+        driver.before_unprepare = lambda: stopped.append(bool(on.runtime.stops) and on.exists())
         on.claim()
         on.pod(main=USES, **on.with_claim())
         await on.until(lambda: on.phase() == "Running")
         on.delete(grace=7)
-        await on.until(lambda: not on.there())
+        await on.until(lambda: not on.exists())
         assert stopped == [True]
         ((name, grace),) = on.runtime.stops
         assert name == "main"
@@ -243,51 +243,51 @@ def test_a_deleted_pod_is_stopped_unprepared_and_removed() -> None:
         await on.flush_events()
         assert on.events("Killing") == ["Stopping container main"]
 
-    played(play, driver, machine=cdi("GPU=0"), speed=10.0)
+    run_scenario(scenario, driver, machine=cdi("GPU=0"), speed=10.0)
 
 
 def test_a_container_that_does_not_stop_is_killed() -> None:
-    async def play(on: World) -> None:
+    async def scenario(on: World) -> None:
         on.runtime.stubborn = True
         on.pod()
         await on.until(lambda: on.phase() == "Running")
         on.delete(grace=0)
-        await on.until(lambda: not on.there())
+        await on.until(lambda: not on.exists())
         last = [event.object for _, kind, event in on.client.history if kind == PODS][-1]["status"]
         assert last["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
-        assert on.runtime.stops == [("main", 2.0)], "two seconds are the least"
+        assert on.runtime.stops == [("main", 2.0)], "two seconds are the minimum"
 
-    played(play)
+    run_scenario(scenario)
 
 
 def test_hooks_run_before_and_after() -> None:
     hooks = {"postStart": {"exec": {"command": ["hello"]}}, "preStop": {"exec": {"command": ["bye"]}}}
 
-    async def play(on: World) -> None:
+    async def scenario(on: World) -> None:
         on.pod(main={"lifecycle": hooks})
         await on.until(lambda: "main" in on.runtime.containers and on.runtime.containers["main"].ran == [["hello"]])
         on.delete()
-        await on.until(lambda: not on.there())
+        await on.until(lambda: not on.exists())
         assert on.runtime.containers["main"].ran == [["hello"], ["bye"]]
 
-    played(play)
+    run_scenario(scenario)
 
 
 def test_a_failed_hook_restarts_the_container() -> None:
-    async def play(on: World) -> None:
+    async def scenario(on: World) -> None:
         on.runtime.exec_code = 1
         on.pod(main={"lifecycle": {"postStart": {"exec": {"command": ["hello"]}}}})
         await on.until(lambda: on.phase() == "Running" and on.main()["restartCount"] > 0)
         await on.flush_events()
         assert "PostStartHook failed" in on.events("FailedPostStartHook")
 
-    played(play)
+    run_scenario(scenario)
 
 
 def test_sidecars_end_after_the_others_in_reverse() -> None:
     sidecars = [{"name": name, "image": "app:1", "restartPolicy": "Always"} for name in ("one", "two")]
 
-    async def play(on: World) -> None:
+    async def scenario(on: World) -> None:
         on.pod(initContainers=sidecars, restartPolicy="Never")
         await on.until(lambda: on.phase() == "Running")
         on.runtime.containers["main"].ends()
@@ -295,38 +295,38 @@ def test_sidecars_end_after_the_others_in_reverse() -> None:
         assert [name for name, _ in on.runtime.stops] == ["two", "one"]
         assert on.runtime.started == ["one", "two", "main"]
 
-    played(play)
+    run_scenario(scenario)
 
 
 def test_a_pod_past_its_deadline_fails() -> None:
-    async def play(on: World) -> None:
+    async def scenario(on: World) -> None:
         on.pod(activeDeadlineSeconds=20)
         await on.until(lambda: on.phase() == "Running")
         await on.until(lambda: on.phase() == "Failed")
         assert on.now()["status"]["reason"] == "DeadlineExceeded"
-        told = "Pod was active on the node longer than the specified deadline"
-        assert on.now()["status"]["message"] == told
+        message = "Pod was active on the node longer than the specified deadline"
+        assert on.now()["status"]["message"] == message
         await on.flush_events()
-        assert on.events("DeadlineExceeded") == [told]
+        assert on.events("DeadlineExceeded") == [message]
 
-    played(play)
+    run_scenario(scenario)
 
 
 def test_a_pod_that_waits_for_devices_can_be_deleted() -> None:
-    async def play(on: World) -> None:
+    async def scenario(on: World) -> None:
         on.claim()
         on.pod(main=USES, **on.with_claim())
         await on.until(lambda: on.phase() == "Pending")
         on.delete()
-        await on.until(lambda: not on.there())
+        await on.until(lambda: not on.exists())
 
-    played(play)
+    run_scenario(scenario)
 
 
 def test_claims_of_a_force_deleted_pod_are_unprepared() -> None:
     driver = FakeDriver()
 
-    async def play(on: World) -> None:
+    async def scenario(on: World) -> None:
         on.claim()
         on.pod(main=USES, **on.with_claim())
         await on.until(lambda: on.phase() == "Running")
@@ -335,18 +335,18 @@ def test_claims_of_a_force_deleted_pod_are_unprepared() -> None:
         await on.until(lambda: ("unprepare", ["gpu"]) in driver.calls)
         assert on.runtime.stops
 
-    played(play, driver, machine=cdi("GPU=0"))
+    run_scenario(scenario, driver, machine=cdi("GPU=0"))
 
 
 def test_an_ended_pod_is_removed_when_it_is_deleted() -> None:
-    async def play(on: World) -> None:
+    async def scenario(on: World) -> None:
         on.pod(status={"phase": "Succeeded"})
         await asyncio.sleep(0.01)
         assert not on.runtime.started
         on.delete()
-        await on.until(lambda: not on.there())
+        await on.until(lambda: not on.exists())
 
-    played(play)
+    run_scenario(scenario)
 
 
 def test_several_devices_under_one_request() -> None:
@@ -357,10 +357,10 @@ def test_several_devices_under_one_request() -> None:
     edits = [CdiDevice(f"g{i}", ContainerEdits(env=(f"GPU{i}=1",))) for i in range(2)]
     store.write("claim", Spec(f"k8s.{DRIVER}/claim", tuple(edits), ContainerEdits(env=("COMMON=1",))))
 
-    async def play(on: World) -> None:
+    async def scenario(on: World) -> None:
         on.claim()
         on.pod(main=USES, **on.with_claim())
         await on.until(lambda: on.phase() == "Running")
         assert set(on.runtime.containers["main"].sandbox.edits.env) == {"COMMON=1", "GPU0=1", "GPU1=1"}
 
-    played(play, driver, machine=Machine(cdi=(store,)))
+    run_scenario(scenario, driver, machine=Machine(cdi=(store,)))

@@ -34,7 +34,7 @@ def test_volumes_variables_probes_and_termination(tmp_path: Path) -> None:
     }
     volumes = [{"name": "conf", "configMap": {"name": "conf"}}, {"name": "scratch", "emptyDir": {}}]
 
-    async def play(on: World) -> None:
+    async def scenario(on: World) -> None:
         data = {"mode": "quiet", "bye": "good bye\n"}
         on.client.put(CONFIG_MAPS, {"metadata": {"name": "conf", "namespace": NAMESPACE}, "data": data})
         on.pod(main=main, volumes=volumes, restartPolicy="Never")
@@ -43,7 +43,7 @@ def test_volumes_variables_probes_and_termination(tmp_path: Path) -> None:
         assert run is not None
         journal = run.mains[0].current_log
         on.delete(grace=10)
-        await on.until(lambda: not on.there())
+        await on.until(lambda: not on.exists())
         printed = [line.text.decode() for line in journal.lines()]
         assert "up with quiet" in printed
         assert printed[-1] == "good bye"
@@ -52,19 +52,19 @@ def test_volumes_variables_probes_and_termination(tmp_path: Path) -> None:
     async def whole() -> None:
         try:
             async with world(machine=machine, speed=10.0, real=True) as on:
-                await play(on)
+                await scenario(on)
         finally:
             await runtime.close()
 
     asyncio.run(asyncio.wait_for(whole(), 240))
 
 
-def test_a_real_program_has_the_machines_time_to_answer_a_probe(tmp_path: Path) -> None:
-    """A lab may run a hundred times as fast; what it probes does not."""
+def test_probes_of_real_programs_use_real_time(tmp_path: Path) -> None:
+    """A lab may run a hundred times as fast; the probed program does not."""
     runtime = ProcessRuntime(Images([Image("app:1", commands="run")]), tmp_path)
     probe = {"exec": {"command": ["sleep", "0.2"]}, "timeoutSeconds": 10}
 
-    async def whole() -> None:
+    async def run() -> None:
         try:
             async with world(machine=Machine(runtime), speed=100.0, real=True) as on:
                 on.pod(main={"command": ["sleep", "100"], "readinessProbe": probe})
@@ -72,4 +72,4 @@ def test_a_real_program_has_the_machines_time_to_answer_a_probe(tmp_path: Path) 
         finally:
             await runtime.close()
 
-    asyncio.run(asyncio.wait_for(whole(), 240))
+    asyncio.run(asyncio.wait_for(run(), 240))

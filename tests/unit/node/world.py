@@ -1,4 +1,4 @@
-"""A node whose pods run in a test: its API, its drivers, and containers that do what the test says."""
+"""A node whose pods run in a test: its API, its drivers, and containers that the test controls."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from allotment.node.kubelet import SIMULATED, Kubelets
 from allotment.node.node_config import Machine
 from allotment.node.plugins import Plugins
 from allotment.node.runtimes.runtime import Connection, Sandbox, Write
+from tests.polling import until
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient
-from tests.waiting import until
 
 NODE = "n1"
 DRIVER = "gpu.example.com"
@@ -29,7 +29,7 @@ NAMESPACE = "ns"
 
 
 class Cluster(MemoryClient):
-    """Pods that are to go stay until their node takes them out, as in a real one."""
+    """Deleted pods remain until their node removes them, as in a real API server."""
 
     def _replace(self, resource: Resource, known: Tree, tree: Tree, subresource: str) -> Tree:
         if resource == PODS and subresource == "status":
@@ -96,10 +96,10 @@ class FakeDriver:
         return None if self.health_stream is None else self._health_messages(self.health_stream)
 
     async def _health_messages(
-        self, news: asyncio.Queue[Sequence[DeviceHealth]]
+        self, changes: asyncio.Queue[Sequence[DeviceHealth]]
     ) -> AsyncIterator[Sequence[DeviceHealth]]:
         while True:
-            yield await news.get()
+            yield await changes.get()
 
 
 class FakeConnection:
@@ -112,14 +112,14 @@ class FakeConnection:
         """Ignore the data."""
 
     async def write_eof(self) -> None:
-        """Do nothing."""
+        """Ignore the end of the data."""
 
     async def close(self) -> None:
-        """Do nothing."""
+        """Ignore the call: the connection has no resources."""
 
 
 class FakeContainer:
-    """Runs until it is stopped. ``stubborn``: it ends by SIGKILL only."""
+    """Runs until it is stopped. ``stubborn``: only SIGKILL ends it."""
 
     def __init__(self, sandbox: Sandbox, runtime: FakeRuntime) -> None:
         self.sandbox = sandbox
@@ -156,7 +156,7 @@ class FakeContainer:
 
 
 class FakeRuntime:
-    """Containers by name; what they do is the test's to say."""
+    """Containers by name, controlled by the test."""
 
     name = "fake"
     real = False
@@ -182,11 +182,11 @@ class FakeRuntime:
         return container
 
     async def close(self) -> None:
-        """Nothing is left."""
+        """Do nothing: no files or processes exist."""
 
 
 class World:
-    """The node of a test. Times are short: a second of it is a thousandth."""
+    """The node of a test. Its clock runs a thousand times as fast."""
 
     def __init__(self, client: Cluster, kubelets: Kubelets, runtime: FakeRuntime, events: Events) -> None:
         self.client = client
@@ -212,7 +212,7 @@ class World:
         return {"resourceClaims": [{"name": "c", "resourceClaimName": name}]}
 
     def delete(self, name: str = "p", grace: int = 30) -> None:
-        """As the API notes it; the node does the rest."""
+        """Mark the pod as deleted; the node completes the deletion."""
         tree = self.now(name)
         metadata = {
             **tree["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": grace
@@ -222,7 +222,7 @@ class World:
     def now(self, name: str = "p") -> Tree:
         return self.client.objects[PODS, NAMESPACE, name]
 
-    def there(self, name: str = "p") -> bool:
+    def exists(self, name: str = "p") -> bool:
         return (PODS, NAMESPACE, name) in self.client.objects
 
     def phase(self, name: str = "p") -> str:
@@ -235,7 +235,7 @@ class World:
 
     def ready(self, name: str = "p") -> str:
         conditions = (self.now(name).get("status") or {}).get("conditions") or ()
-        return next((str(one["status"]) for one in conditions if one["type"] == "Ready"), "")
+        return next((str(condition["status"]) for condition in conditions if condition["type"] == "Ready"), "")
 
     def events(self, reason: str = "") -> list[str]:
         trees = [tree for (kind, _, _), tree in self.client.objects.items() if kind == EVENTS]
@@ -243,7 +243,7 @@ class World:
 
     async def until(self, true: Callable[[], object]) -> None:
         """Wait until a condition is true; fails with the objects and events on a timeout."""
-        await until(true, lambda: f"{self.client.standing()}\n{self.events()}")
+        await until(true, lambda: f"{self.client.summary()}\n{self.events()}")
 
     async def flush_events(self) -> None:
         """Wait until all events are written."""

@@ -13,7 +13,7 @@ from tests.unit.packing.random_problems import ExactCheck, check_packing
 def _problem(seed: int, nodes: int, items: int) -> Problem:
     random = Random(seed)
     needs = (((3,), (2,)), ((5,), (1,)), ((1,), (6,)))
-    there = [
+    existing = [
         BinType(
             f"node {n}",
             0,
@@ -24,7 +24,7 @@ def _problem(seed: int, nodes: int, items: int) -> Problem:
         for n in range(nodes)
     ]
     new = BinType("new", 10, (CapacityRow("cpu", 1, 16), CapacityRow("memory", 1, 16)), needs)
-    return Problem(("a", "b", "c"), (items, items, items), (*there, new))
+    return Problem(("a", "b", "c"), (items, items, items), (*existing, new))
 
 
 def test_existing_bins_are_filled_before_new_ones() -> None:

@@ -1,4 +1,4 @@
-"""HiGHS as this project uses it: what it answers, and that it writes nothing."""
+"""The HiGHS solver: its results, and that it prints nothing."""
 
 from __future__ import annotations
 

@@ -66,9 +66,9 @@ def test_bounds_never_exceed_and_costs_never_undercut_the_optimum(first: int) ->
         assert simple_bound(problem, served) <= optimum, seed
         worse += sum(n for _, n in packing.unpacked) > left or packing.cost > optimum
         for baseline in (karpenter, cluster_autoscaler):
-            other = baseline(problem, holds)
-            check_packing(problem, holds, other)
-            assert _rank(packing) <= _rank(other), (seed, baseline)
+            baseline_packing = baseline(problem, holds)
+            check_packing(problem, holds, baseline_packing)
+            assert _rank(packing) <= _rank(baseline_packing), (seed, baseline)
     assert worse <= 2
 
 
@@ -128,8 +128,8 @@ def test_existing_bins_are_used_before_new_ones() -> None:
 def test_an_item_that_takes_all_units_leaves_none_for_shares() -> None:
     """Eight pieces of a whole unit each leave no capacity for a share."""
     eight = BinType("8x", 80, (CapacityRow("gpu", 8, 100),), (((100,) * 8,), ((10,),)))
-    one = BinType("1x", 12, (CapacityRow("gpu", 1, 100),), (None, ((10,),)))
-    packing = solved(Problem(("all", "share"), (1, 10), (eight, one)))
+    single = BinType("1x", 12, (CapacityRow("gpu", 1, 100),), (None, ((10,),)))
+    packing = solved(Problem(("all", "share"), (1, 10), (eight, single)))
     assert packing.cost == packing.bound == 92
 
 

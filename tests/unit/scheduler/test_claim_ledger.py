@@ -80,27 +80,27 @@ _STEPS = st.lists(
 @given(_STEPS)
 def test_bookings_finally_equal_the_cluster_state(steps: list[tuple[str, int, int]]) -> None:
     ledger, inventory = _ledger()
-    there: dict[str, str] = {}
-    for what, which, device in steps:
-        name = f"c{which}"
-        match what:
-            case "plan" if there.get(name) == "" and _key(name) not in ledger.in_flight:
+    cluster: dict[str, str] = {}
+    for action, number, device in steps:
+        name = f"c{number}"
+        match action:
+            case "plan" if cluster.get(name) == "" and _key(name) not in ledger.in_flight:
                 ledger.plan(_key(name), "pod", to_value(_allocation(f"d{device}"), AllocationResult))
             case "settle":
                 ledger.end_plan(_key(name))
             case "write":
-                there[name] = f"d{device}"
+                cluster[name] = f"d{device}"
                 ledger.put(_claim(name, f"d{device}"))
             case "clear":
-                there[name] = ""
+                cluster[name] = ""
                 ledger.put(_claim(name))
             case "remove":
-                there.pop(name, None)
+                cluster.pop(name, None)
                 ledger.remove(_key(name))
     for name in ("c0", "c1", "c2"):
         ledger.end_plan(_key(name))
     wanted: dict[str, list[str]] = {}
-    for name, held in sorted(there.items()):
+    for name, held in sorted(cluster.items()):
         if held:
             wanted.setdefault(held, []).append(name)
     assert {d: sorted(names) for d, names in _held(ledger, inventory).items()} == wanted

@@ -48,7 +48,7 @@ def children_of(value: object) -> Iterable[object]:
         return []
     if hasattr(value, "__dict__"):
         return list(vars(value).values())
-    slots = (slot for one in type(value).__mro__ for slot in getattr(one, "__slots__", ()))
+    slots = (slot for type_ in type(value).__mro__ for slot in getattr(type_, "__slots__", ()))
     return [getattr(value, slot) for slot in slots if hasattr(value, slot)]
 
 
@@ -133,7 +133,7 @@ async def _claim_missing(lab: World) -> None:
     "fate", [_bound, _waiting_for_its_device, _device_failed, _unschedulable, _binding_rejected, _claim_missing]
 )
 def test_no_state_is_kept_of_a_deleted_pod(fate: Callable[[World], Coroutine[Any, Any, None]]) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with scheduling() as (lab, scheduler):
             await fate(lab)
             names: set[object] = {POD, CLAIM, lab.claim(CLAIM)["metadata"]["uid"]}
@@ -148,4 +148,4 @@ def test_no_state_is_kept_of_a_deleted_pod(fate: Callable[[World], Coroutine[Any
                         await asyncio.sleep(0.005)
             assert paths_to(scheduler, names) == []
 
-    idle.run(story())
+    idle.run(scenario())

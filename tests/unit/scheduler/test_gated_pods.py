@@ -74,36 +74,36 @@ class _Fixture:
 
 def test_nothing_is_reported_while_other_claims_are_created() -> None:
     async def scenario() -> None:
-        here = _Fixture("one")
+        lab = _Fixture("one")
         for _ in range(5):
-            here.create_other_claim()
-            here.clock.fire()
-        assert here.notes.notes == []
-        here.clock.fire()
-        (text,) = here.notes.notes
+            lab.create_other_claim()
+            lab.clock.fire()
+        assert lab.notes.notes == []
+        lab.clock.fire()
+        (text,) = lab.notes.notes
         assert text.startswith("the claim for gpu has not been created yet (template one)")
-        assert here.clock.next is None
+        assert lab.clock.next is None
 
     idle.run(scenario())
 
 
 def test_a_missing_claim_is_eventually_reported_despite_new_claims() -> None:
     async def scenario() -> None:
-        here = _Fixture("one")
+        lab = _Fixture("one")
         for _ in range(31):
-            here.create_other_claim()
-            here.clock.fire()
-        assert len(here.notes.notes) == 1
+            lab.create_other_claim()
+            lab.clock.fire()
+        assert len(lab.notes.notes) == 1
 
     idle.run(scenario())
 
 
 def test_a_missing_template_is_reported_immediately() -> None:
     async def scenario() -> None:
-        here = _Fixture()
-        here.create_other_claim()
-        here.clock.fire()
-        (text,) = here.notes.notes
+        lab = _Fixture()
+        lab.create_other_claim()
+        lab.clock.fire()
+        (text,) = lab.notes.notes
         assert text.startswith('ResourceClaimTemplate "one" does not exist in namespace ns')
 
     idle.run(scenario())

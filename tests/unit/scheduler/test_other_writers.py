@@ -32,11 +32,11 @@ def test_a_conflicting_write_is_retried_on_the_new_state() -> None:
     async def scenario() -> None:
         async with world(*CLUSTER, claim("one")) as lab:
 
-            def touch(_: object) -> None:
+            def change_labels(_: object) -> None:
                 tree = lab.claim("one")
                 lab.put(CLAIMS, {**tree, "metadata": {**tree["metadata"], "labels": {"touched": "yes"}}})
 
-            lab.client.on_claim = touch
+            lab.client.on_claim = change_labels
             lab.put(*pod("p", "one"))
             await lab.bound("p")
             assert lab.claim("one")["metadata"]["labels"] == {"touched": "yes"}
@@ -162,12 +162,12 @@ def test_a_device_allocated_concurrently_by_another_scheduler_is_not_used() -> N
     async def scenario() -> None:
         async with world(*CLUSTER, claim("mine"), speed=10) as lab:
 
-            def take(written: Tree) -> None:
+            def allocate_to_other_claim(written: Tree) -> None:
                 device = written["status"]["allocation"]["devices"]["results"][0]["device"]
                 lab.put(*claim("theirs", status={"allocation": written["status"]["allocation"], "reservedFor": []}))
                 assert device == "gpu-0"
 
-            lab.client.on_claim = take
+            lab.client.on_claim = allocate_to_other_claim
             lab.put(*pod("p", "mine"))
             await lab.bound("p")
             assert (lab.devices("theirs"), lab.devices("mine")) == (["gpu-0"], ["gpu-1"])

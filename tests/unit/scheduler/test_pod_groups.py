@@ -49,8 +49,8 @@ def held(on: str, *users: Tree, device: str = "gpu-0") -> Tree:
     }
 
 
-def reserved(here: World, name: str = "shared") -> list[Tree]:
-    users: list[Tree] = here.claim(name)["status"].get("reservedFor", [])
+def reserved(lab: World, name: str = "shared") -> list[Tree]:
+    users: list[Tree] = lab.claim(name)["status"].get("reservedFor", [])
     return users
 
 
@@ -59,14 +59,14 @@ CLUSTER = (device_class(), node("n1"), gpus("n1", 1), node("n2"), gpus("n2", 1))
 
 def test_pods_of_a_group_share_its_claim_and_it_is_reserved_for_the_group() -> None:
     async def scenario() -> None:
-        async with world(*CLUSTER, group(), made(), features=ON) as here:
+        async with world(*CLUSTER, group(), made(), features=ON) as lab:
             for name in ("a", "b", "c"):
-                here.put(*member(name))
-            await here.bound("a", "b", "c")
-            assert reserved(here) == [user()]
-            assert len({here.node_of(name) for name in ("a", "b", "c")}) == 1
-            assert len(here.devices("shared")) == 1
-            assert here.claim("shared")["metadata"]["finalizers"] == ["resource.kubernetes.io/delete-protection"]
+                lab.put(*member(name))
+            await lab.bound("a", "b", "c")
+            assert reserved(lab) == [user()]
+            assert len({lab.node_of(name) for name in ("a", "b", "c")}) == 1
+            assert len(lab.devices("shared")) == 1
+            assert lab.claim("shared")["metadata"]["finalizers"] == ["resource.kubernetes.io/delete-protection"]
 
     idle.run(scenario())
 
@@ -74,12 +74,12 @@ def test_pods_of_a_group_share_its_claim_and_it_is_reserved_for_the_group() -> N
 def test_groups_have_devices_of_their_own() -> None:
     async def scenario() -> None:
         two = (group("g"), group("h"), made("of-g", "g"), made("of-h", "h"))
-        async with world(*CLUSTER, *two, features=ON) as here:
+        async with world(*CLUSTER, *two, features=ON) as lab:
             for number, of in enumerate("ghgh"):
-                here.put(*member(f"{of}{number}", of=of, claims=f"of-{of}"))
-            await here.bound("g0", "h1", "g2", "h3")
-            assert here.node_of("g0") == here.node_of("g2") != here.node_of("h1") == here.node_of("h3")
-            assert (reserved(here, "of-g"), reserved(here, "of-h")) == ([user("g")], [user("h")])
+                lab.put(*member(f"{of}{number}", of=of, claims=f"of-{of}"))
+            await lab.bound("g0", "h1", "g2", "h3")
+            assert lab.node_of("g0") == lab.node_of("g2") != lab.node_of("h1") == lab.node_of("h3")
+            assert (reserved(lab, "of-g"), reserved(lab, "of-h")) == ([user("g")], [user("h")])
 
     idle.run(scenario())
 
@@ -87,15 +87,15 @@ def test_groups_have_devices_of_their_own() -> None:
 def test_a_claim_that_a_group_names_is_reserved_for_it_and_others_use_it_themselves() -> None:
     async def scenario() -> None:
         entry = {"name": "gpu", "resourceClaimName": "users"}
-        async with world(*CLUSTER, group("g", entry), claim("users"), features=ON) as here:
-            here.put(*member("other-name", {**entry, "name": "mine"}))
-            here.put(*pod("alone", "users"))
-            await here.bound("other-name", "alone")
-            here.put(*member("a", entry))
-            await here.bound("a")
-            here.put(*member("late", {**entry, "name": "mine"}))
-            await here.bound("late")
-            users = [each["name"] for each in reserved(here, "users")]
+        async with world(*CLUSTER, group("g", entry), claim("users"), features=ON) as lab:
+            lab.put(*member("other-name", {**entry, "name": "mine"}))
+            lab.put(*pod("alone", "users"))
+            await lab.bound("other-name", "alone")
+            lab.put(*member("a", entry))
+            await lab.bound("a")
+            lab.put(*member("late", {**entry, "name": "mine"}))
+            await lab.bound("late")
+            users = [each["name"] for each in reserved(lab, "users")]
             # Every pod of the group may use the group's claims, by any entry name.
             assert (set(users[:2]), users[2:]) == ({"other-name", "alone"}, ["g"])
 
@@ -104,44 +104,44 @@ def test_a_claim_that_a_group_names_is_reserved_for_it_and_others_use_it_themsel
 
 def test_a_pod_waits_for_its_missing_group() -> None:
     async def scenario() -> None:
-        async with world(*CLUSTER, made(), member("a"), features=ON) as here:
-            message = await here.reported_message("a")
+        async with world(*CLUSTER, made(), member("a"), features=ON) as lab:
+            message = await lab.reported_message("a")
             assert '0/2 nodes are available: podgroup.scheduling.k8s.io "g" not found.' in message
-            here.put(*group())
-            await here.bound("a")
+            lab.put(*group())
+            await lab.bound("a")
 
     idle.run(scenario())
 
 
 def test_without_the_gate_a_group_claim_is_not_owned() -> None:
     async def scenario() -> None:
-        async with world(*CLUSTER, group(), made(), member("a")) as here:
-            await here.until(lambda: here.events("FailedScheduling"))
-            assert "(Pod is not owner)" in here.events("FailedScheduling")[-1]
-            here.put(*pod("b", schedulingGroup={"podGroupName": "absent"}))
-            await here.bound("b")
+        async with world(*CLUSTER, group(), made(), member("a")) as lab:
+            await lab.until(lambda: lab.events("FailedScheduling"))
+            assert "(Pod is not owner)" in lab.events("FailedScheduling")[-1]
+            lab.put(*pod("b", schedulingGroup={"podGroupName": "absent"}))
+            await lab.bound("b")
 
     idle.run(scenario())
 
 
 def test_a_claim_of_another_group_is_rejected() -> None:
     async def scenario() -> None:
-        async with world(*CLUSTER, group(), group("h"), made(of="h"), member("a"), features=ON) as here:
-            await here.until(lambda: here.events("FailedScheduling"))
-            assert "(neither Pod nor PodGroup g is the owner)" in here.events("FailedScheduling")[-1]
+        async with world(*CLUSTER, group(), group("h"), made(of="h"), member("a"), features=ON) as lab:
+            await lab.until(lambda: lab.events("FailedScheduling"))
+            assert "(neither Pod nor PodGroup g is the owner)" in lab.events("FailedScheduling")[-1]
 
     idle.run(scenario())
 
 
 def test_a_group_claim_stays_allocated_when_one_pod_cannot_be_bound() -> None:
     async def scenario() -> None:
-        async with world(*CLUSTER, group(), made(), features=ON, speed=20) as here:
-            here.client.refuse_binding.append(refusal(500, "InternalError", "no"))
-            here.put(*member("a"))
-            await here.until(lambda: reserved(here) == [user()])
-            first = here.devices("shared")
-            await here.bound("a")
-            assert (here.devices("shared"), reserved(here)) == (first, [user()])
+        async with world(*CLUSTER, group(), made(), features=ON, speed=20) as lab:
+            lab.client.refuse_binding.append(refusal(500, "InternalError", "no"))
+            lab.put(*member("a"))
+            await lab.until(lambda: reserved(lab) == [user()])
+            first = lab.devices("shared")
+            await lab.bound("a")
+            assert (lab.devices("shared"), reserved(lab)) == (first, [user()])
 
     idle.run(scenario())
 
@@ -149,14 +149,14 @@ def test_a_group_claim_stays_allocated_when_one_pod_cannot_be_bound() -> None:
 def test_devices_unusable_for_the_whole_group_are_freed_in_two_steps() -> None:
     async def scenario() -> None:
         taken = made(status=held("n1", user()))
-        async with world(*CLUSTER, group(), taken, features=ON) as here:
-            here.put(*member("a", nodeSelector={"kubernetes.io/hostname": "n2"}))
-            await here.bound("a")
-            assert here.node_of("a") == "n2"
-            assert reserved(here) == [user()]
+        async with world(*CLUSTER, group(), taken, features=ON) as lab:
+            lab.put(*member("a", nodeSelector={"kubernetes.io/hostname": "n2"}))
+            await lab.bound("a")
+            assert lab.node_of("a") == "n2"
+            assert reserved(lab) == [user()]
             steps = [
                 ("allocation" in event.object["status"], len(event.object["status"].get("reservedFor", ())))
-                for _, resource, event in here.client.history
+                for _, resource, event in lab.client.history
                 if resource == CLAIMS
             ]
             assert list(dict.fromkeys(steps)) == [(True, 1), (True, 0), (False, 0)]
@@ -166,15 +166,15 @@ def test_devices_unusable_for_the_whole_group_are_freed_in_two_steps() -> None:
 
 def test_devices_that_one_pod_of_the_group_uses_stay_where_they_are() -> None:
     async def scenario() -> None:
-        async with world(*CLUSTER, group(), made(), member("a"), features=ON) as here:
-            await here.bound("a")
-            where = here.node_of("a")
+        async with world(*CLUSTER, group(), made(), member("a"), features=ON) as lab:
+            await lab.bound("a")
+            where = lab.node_of("a")
             other = "n2" if where == "n1" else "n1"
-            here.put(*member("b", nodeSelector={"kubernetes.io/hostname": other}))
-            message = await here.reported_message("b")
+            lab.put(*member("b", nodeSelector={"kubernetes.io/hostname": other}))
+            message = await lab.reported_message("b")
             assert "still not schedulable" in message
             assert f"is allocated on {where}" in message
-            assert reserved(here) == [user()]
+            assert reserved(lab) == [user()]
 
     idle.run(scenario())
 
@@ -182,9 +182,9 @@ def test_devices_that_one_pod_of_the_group_uses_stay_where_they_are() -> None:
 def test_a_group_counts_as_one_consumer_of_a_claim() -> None:
     async def scenario() -> None:
         full = [{"resource": "pods", "name": f"p{n}", "uid": f"u{n}"} for n in range(255)]
-        async with world(*CLUSTER, group(), made(status=held("n1", *full, user())), features=ON) as here:
-            here.put(*member("a"))
-            await here.bound("a")
-            assert len(reserved(here)) == 256
+        async with world(*CLUSTER, group(), made(status=held("n1", *full, user())), features=ON) as lab:
+            lab.put(*member("a"))
+            await lab.bound("a")
+            assert len(reserved(lab)) == 256
 
     idle.run(scenario())

@@ -130,7 +130,7 @@ def test_pod_excluded_from_the_node_of_its_claim_gets_a_message_with_that_node()
             lab.put(*elsewhere)
             message = await lab.reported_message("q")
             assert message.splitlines()[0] == (
-                "claim ns/shared is allocated on a, where the pod may not run (claim-on-other-node)"
+                "claim ns/shared is allocated on a, where the pod cannot run (claim-on-other-node)"
             )
             assert (
                 "1 node(s) didn't match Pod's node affinity/selector, 1 resourceclaim not available on the node"
@@ -208,7 +208,7 @@ def test_pod_that_never_preempts_waits() -> None:
                 "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
                 "preemption: not eligible due to preemptionPolicy=Never."
             )
-            assert message.splitlines()[0] == "cpu: 4 requested; a has 0 free of 8, the most of a"
+            assert message.splitlines()[0] == "cpu: 4 requested; a has 0 free of 8, the most among a"
 
     idle.run(scenario())
 
@@ -321,7 +321,7 @@ def test_claims_on_different_nodes_are_both_reported() -> None:
                 lab.put(resource, tree)
             message = await lab.reported_message("q")
             assert "1 cannot allocate all claims, 1 resourceclaim not available on the node" in message
-            assert "claim ns/gpu is allocated on a, where the pod may not run" in message
+            assert "claim ns/gpu is allocated on a, where the pod cannot run" in message
 
     idle.run(scenario())
 

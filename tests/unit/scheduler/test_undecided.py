@@ -53,10 +53,12 @@ def test_without_another_node_the_abandoned_search_is_reported() -> None:
         ) as lab:
             message = await lab.reported_message("p")
             first, *_, last = message.splitlines()
-            assert first == f"on a the search for devices was given up after {LIMIT} steps (search-given-up)"
+            assert (
+                first == f"on a the search for devices stopped after {LIMIT} steps without a result (search-given-up)"
+            )
             assert "  b: 8 devices requested; the node has 2 (too-few-devices)" in message
             assert last.startswith(
-                f"0/2 nodes are available: 1 cannot allocate all claims, 1 search for devices given up after {LIMIT} "
+                f"0/2 nodes are available: 1 cannot allocate all claims, 1 search for devices stopped after {LIMIT} "
                 "steps. still not schedulable, preemption: "
             )
             for resource, tree in with_plain("c"):
@@ -69,8 +71,8 @@ def test_without_another_node_the_abandoned_search_is_reported() -> None:
 
 def test_the_search_is_repeated_after_other_allocations_on_the_node() -> None:
     async def scenario() -> None:
-        claim_for_eight, one = claim("eight", count=SLIM), claim("one", selector=WIDE_ONLY)
-        async with world(*with_card("a"), device_class(), claim_for_eight, one, pod("p", "eight")) as lab:
+        claim_for_eight, claim_for_one = claim("eight", count=SLIM), claim("one", selector=WIDE_ONLY)
+        async with world(*with_card("a"), device_class(), claim_for_eight, claim_for_one, pod("p", "eight")) as lab:
             await lab.until(lambda: "(search-given-up)" in lab.condition("p").get("message", ""))
             lab.put(*pod("q", "one"))
             await lab.bound("q")

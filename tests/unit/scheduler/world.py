@@ -18,9 +18,9 @@ from allotment.cluster.shutdown import NEVER, Shutdown
 from allotment.model.features import Features
 from allotment.model.trees import Tree
 from allotment.scheduler.program import SchedulerOptions, scheduler
+from tests.polling import until
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient, refusal
-from tests.waiting import until
 
 NAMESPACE = "ns"
 FEATURES = Features(kube="1.36")
@@ -119,7 +119,7 @@ class World:
                 self.put(CLAIMS, {**tree, "status": status})
 
     async def until(self, true: Callable[[], object]) -> None:
-        await until(true, self.client.standing)
+        await until(true, self.client.summary)
 
     async def bound(self, *names: str) -> None:
         await self.until(lambda: all(self.node_of(name) for name in names))

@@ -89,7 +89,10 @@ def test_a_claim_that_was_set_aside_is_marked() -> None:
     aside = structs.replace(aside, metadata=structs.replace(aside.metadata, labels={LABEL: "true"}))
     (node,) = report(generated("t4", gpus=1), [claim("theirs", "gpu-0", pods=["p"]), aside]).nodes
     assert states(node) == {"gpu-0": "in-use"}
-    assert [(one.claim, one.set_aside) for one in node.devices[0].holders] == [("ml/theirs", False), ("ml/ours", True)]
+    assert [(holder.claim, holder.set_aside) for holder in node.devices[0].holders] == [
+        ("ml/theirs", False),
+        ("ml/ours", True),
+    ]
 
 
 def test_partitions_block_each_other_and_counters_have_remaining_amounts() -> None:
@@ -162,7 +165,7 @@ def test_a_device_without_remaining_capacity_is_full() -> None:
 
 def test_a_claim_on_an_unpublished_device_is_reported() -> None:
     found = report(generated("t4"), [claim("old", "gpu-7")])
-    assert [(stray.claim, stray.device) for stray in found.strays] == [("ml/old", "gpu-7")]
+    assert [(unpublished.claim, unpublished.device) for unpublished in found.unpublished] == [("ml/old", "gpu-7")]
     assert found.count("in-use") == 0
 
 
@@ -197,4 +200,4 @@ def test_devices_of_several_nodes_are_listed_once() -> None:
         ("b", []),
         ("", ["nic-0", "nic-1"]),
     ]
-    assert found.strays == ()
+    assert found.unpublished == ()

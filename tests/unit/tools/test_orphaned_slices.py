@@ -26,9 +26,11 @@ def cluster(*without: str, served: bool = True) -> list[Object]:
     """Two nodes with a T4 each, from a server or from a file, without some of the Node objects."""
     found = cluster_of(parse_fleet(["a=1xt4", "b=1xt4"]), "1.36")
     values: list[Object] = [*found.nodes, *found.slices, *found.classes]
-    values = [one for one in values if not (isinstance(one, Node) and one.metadata.name in without)]
+    values = [value for value in values if not (isinstance(value, Node) and value.metadata.name in without)]
     if served:
-        values = [replace(one, metadata=replace(one.metadata, uid=f"uid-{one.metadata.name}")) for one in values]
+        values = [
+            replace(value, metadata=replace(value.metadata, uid=f"uid-{value.metadata.name}")) for value in values
+        ]
     return values
 
 
@@ -48,11 +50,11 @@ def answered(*values: Object) -> Explanation:
 def incomplete(values: list[Object]) -> list[Object]:
     """The slices of node b announce one more slice than exists."""
     found = []
-    for one in values:
-        if isinstance(one, ResourceSlice) and one.spec.node_name == "b":
-            pool = replace(one.spec.pool, resource_slice_count=2)
-            one = replace(one, spec=replace(one.spec, pool=pool))
-        found.append(one)
+    for value in values:
+        if isinstance(value, ResourceSlice) and value.spec.node_name == "b":
+            pool = replace(value.spec.pool, resource_slice_count=2)
+            value = replace(value, spec=replace(value.spec, pool=pool))
+        found.append(value)
     return found
 
 
@@ -75,8 +77,8 @@ def test_files_may_lack_node_objects() -> None:
     values = cluster("a", served=False)
     (answer,) = answered(*values, claim(1)).answers
     assert answer.node in ("a", "b")
-    slices = [one for one in values if isinstance(one, ResourceSlice)]
-    assert split_orphaned(slices, [one for one in values if isinstance(one, Node)]).gone == ()
+    slices = [value for value in values if isinstance(value, ResourceSlice)]
+    assert split_orphaned(slices, [value for value in values if isinstance(value, Node)]).gone == ()
 
 
 def test_slices_alone_are_a_cluster() -> None:

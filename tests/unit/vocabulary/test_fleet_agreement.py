@@ -1,4 +1,4 @@
-"""The vocabulary says what our own hardware publishes: every name, of the right kind, and as often as it says."""
+"""The vocabulary matches the devices of the hardware profiles: names, kinds and presence."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -15,33 +15,33 @@ from allotment.model.resource import Device
 from allotment.vocabulary import Vocabulary, drivers, vocabulary
 
 
-def _modes(one: Accelerator) -> Iterator[str]:
-    if one.vendor == "nvidia":
+def _modes(model: Accelerator) -> Iterator[str]:
+    if model.vendor == "nvidia":
         yield from ("full", "shared", "consumable-shares=memory", "consumable-shares=unlimited", "vfio")
         yield "consumable-shares=4"
-        if one.mig is not None:
+        if model.mig is not None:
             yield "dynamic-mig"
-            yield from (f"static-mig={profile.name}:1" for profile in one.mig.profiles)
-    elif one.vendor == "amd":
-        yield from (f"{p.compute}-{p.memory}" for p in one.partitions)
-        yield from ("", "vfio", *(("auto", f"vfio={MAX_VIRTUAL_FUNCTIONS}") if one.partitions else ()))
+            yield from (f"static-mig={profile.name}:1" for profile in model.mig.profiles)
+    elif model.vendor == "amd":
+        yield from (f"{p.compute}-{p.memory}" for p in model.partitions)
+        yield from ("", "vfio", *(("auto", f"vfio={MAX_VIRTUAL_FUNCTIONS}") if model.partitions else ()))
     else:
         yield from ("", "shared", "partitions=4+status", "binding+nics=2+numa=2", "partitions=2+shared")
 
 
-def _old_modes(one: Accelerator) -> Iterator[str]:
-    """As AMD's driver of 2025 published them."""
-    if one.vendor == "amd":
-        yield from (f"{p.compute}-{p.memory}@v0" for p in one.partitions)
+def _old_modes(model: Accelerator) -> Iterator[str]:
+    """The modes that AMD's driver of 2025 published."""
+    if model.vendor == "amd":
+        yield from (f"{p.compute}-{p.memory}@v0" for p in model.partitions)
 
 
 @cache
 def _published(old: bool) -> dict[str, list[Device]]:
     """Devices of every profile in every mode, by driver."""
     found: dict[str, list[Device]] = defaultdict(list)
-    for one in accelerators().values():
-        machine = hardware(one.id)
-        for mode in _old_modes(one) if old else _modes(one):
+    for model in accelerators().values():
+        machine = hardware(model.id)
+        for mode in _old_modes(model) if old else _modes(model):
             for published in slices_of(machine, parse_mode(mode, machine), "node"):
                 found[published.spec.driver].extend(published.spec.devices or ())
     if not old:
@@ -70,7 +70,7 @@ ALL = [(False, d) for d in sorted(_published(False))] + [(True, "gpu.amd.com")]
 @pytest.mark.parametrize(("old", "driver"), ALL)
 def test_every_published_name_is_known_with_its_kind_and_type(old: bool, driver: str) -> None:
     words = _words(driver, old)
-    types = {one.name for one in words.types}
+    types = {type_.name for type_ in words.types}
     for device in _published(old)[driver]:
         assert _type(device, words) in types
         for name, value in device.attributes.items():
@@ -86,7 +86,7 @@ def test_every_published_name_is_known_with_its_kind_and_type(old: bool, driver:
 
 
 @pytest.mark.parametrize(("old", "driver"), ALL)
-def test_what_is_always_there_is_on_every_device(old: bool, driver: str) -> None:
+def test_attributes_marked_always_are_on_every_device(old: bool, driver: str) -> None:
     words = _words(driver, old)
     for device in _published(old)[driver]:
         kind = _type(device, words)
@@ -96,11 +96,11 @@ def test_what_is_always_there_is_on_every_device(old: bool, driver: str) -> None
 
 
 @pytest.mark.parametrize(("old", "driver"), ALL)
-def test_what_is_sometimes_there_is_not_on_all_devices_of_any_known_mode(old: bool, driver: str) -> None:
-    """A name that no profile is without would be called `always`; two depend on the machine, which profiles know."""
+def test_attributes_marked_sometimes_are_missing_on_some_devices(old: bool, driver: str) -> None:
+    """A name that all profiles have would be marked `always`; two depend on the machine, which profiles describe."""
     words = _words(driver, old)
     everywhere = {"numaNode", "pcieRoot"}
-    if driver == "gpu.amd.com":  # figures of GPUs for virtual machines are those of models that are known
+    if driver == "gpu.amd.com":  # GPUs for virtual machines have figures only for known models
         everywhere |= {"memory", "computeUnits", "simdUnits"}
     for term in words.terms:
         for kind, presence in term.on.items():
@@ -111,7 +111,7 @@ def test_what_is_sometimes_there_is_not_on_all_devices_of_any_known_mode(old: bo
 
 
 @pytest.mark.parametrize(("old", "driver"), ALL)
-def test_known_values_of_names_that_hardware_decides_are_those_of_the_hardware(old: bool, driver: str) -> None:
+def test_values_that_depend_on_hardware_match_the_hardware_profiles(old: bool, driver: str) -> None:
     words = _words(driver, old)
     for device in _published(old)[driver]:
         for name in ("productName", "profile", "partitionProfile", "computePartition", "architecture", "brand"):
@@ -119,15 +119,19 @@ def test_known_values_of_names_that_hardware_decides_are_those_of_the_hardware(o
                 assert device.attributes[name].string in words.attributes_by_name[f"{driver}/{name}"].values
 
 
-def test_the_classes_are_those_that_our_clusters_install() -> None:
-    installed = {one.metadata.name: one for vendor in CLASSES.values() for one in (*vendor, AMD_WHOLE_GPU)}
-    told = {term.name: term for driver in _published(False) for term in _words(driver, False).classes}
-    assert set(told) == set(installed)
-    for name, one in installed.items():
+def test_classes_match_the_installed_ones() -> None:
+    installed = {
+        device_class.metadata.name: device_class
+        for vendor in CLASSES.values()
+        for device_class in (*vendor, AMD_WHOLE_GPU)
+    }
+    described = {term.name: term for driver in _published(False) for term in _words(driver, False).classes}
+    assert set(described) == set(installed)
+    for name, device_class in installed.items():
         # Whether Kubernetes' example has an extended resource is a value of its chart.
         if not name.endswith("example.com"):
-            assert told[name].extended_resource == (one.spec.extended_resource_name or "")
+            assert described[name].extended_resource == (device_class.spec.extended_resource_name or "")
 
 
-def test_every_known_driver_that_we_simulate_is_among_the_drivers() -> None:
+def test_every_simulated_driver_has_a_vocabulary() -> None:
     assert set(_published(False)) <= set(drivers())

@@ -1,4 +1,4 @@
-"""Parameters are judged before a driver sees them, in the driver's words."""
+"""Driver parameters are checked with the driver's own decoder and messages."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.drivers.driver import ClaimError
-from allotment.drivers.example import ExampleGpus, ExampleNics
+from allotment.drivers.example.driver import ExampleGpus, ExampleNics
 from allotment.drivers.nvidia.config import ALL_ON, CONFIGS, validate
 from allotment.drivers.preparation.configuration import decode
 from allotment.vocabulary import vocabulary
@@ -21,21 +21,23 @@ def nvidia(kind: str, **fields: Any) -> dict[str, Any]:
     return {"apiVersion": NVIDIA, "kind": kind, **fields}
 
 
-def test_parameters_of_unknown_drivers_are_not_judged() -> None:
+def test_parameters_of_unknown_drivers_are_not_checked() -> None:
     assert parameters_of("gpu.somebody.example", {"anything": 1}) == ()
     assert parameters_of("tpu.google.com", {"anything": 1}) == ()
     assert kinds_of("gpu.somebody.example") is None
 
 
-def test_a_driver_without_parameters_says_so() -> None:
+def test_a_driver_without_parameters_rejects_them() -> None:
     (problem,) = parameters_of("cpu.example.com", {"apiVersion": "v1", "kind": "CpuConfig"})
-    assert str(problem) == 'kind: found "CpuConfig" of "v1"; known are none: this driver has no parameters'
+    assert (
+        str(problem) == 'kind: unknown kind "CpuConfig" of "v1"; supported: none, because this driver has no parameters'
+    )
 
 
 @pytest.mark.parametrize(
     ("strategy", "gate"), [("MPS", "MPSSupport"), ("TimeSlicing", "TimeSlicingSettings")], ids=["mps", "time-slicing"]
 )
-def test_sharing_needs_a_gate_that_is_off_by_default(strategy: str, gate: str) -> None:
+def test_sharing_requires_a_gate_that_is_off_by_default(strategy: str, gate: str) -> None:
     tree = nvidia("GpuConfig", sharing={"strategy": strategy})
     (problem,) = parameters_of("gpu.nvidia.com", tree)
     assert (problem.gate, problem.path) == (gate, ("sharing", "strategy"))
@@ -43,7 +45,7 @@ def test_sharing_needs_a_gate_that_is_off_by_default(strategy: str, gate: str) -
     assert parameters_of("gpu.nvidia.com", tree, {gate: True}) == ()
 
 
-def test_before_there_were_gates_sharing_was_on() -> None:
+def test_releases_without_gates_support_sharing() -> None:
     assert parameters_of("gpu.nvidia.com", nvidia("GpuConfig", sharing={"strategy": "MPS"}), release="25.3") == ()
 
 
@@ -55,25 +57,25 @@ def test_before_there_were_gates_sharing_was_on() -> None:
     ],
     ids=["nvidia", "amd"],
 )
-def test_parameters_for_devices_that_a_gate_brings_need_it(driver: str, gate: str, tree: dict[str, Any]) -> None:
+def test_parameters_of_gated_device_types_require_the_gate(driver: str, gate: str, tree: dict[str, Any]) -> None:
     (problem,) = parameters_of(driver, tree)
     assert (problem.gate, problem.path) == (gate, ("kind",))
     assert parameters_of(driver, tree, ON) == ()
 
 
-def test_a_misspelt_field_is_told_with_its_path_and_what_was_meant() -> None:
+def test_a_misspelt_field_is_reported_with_path_and_suggestion() -> None:
     tree = nvidia("GpuConfig", sharing={"strategy": "MPS", "mpsConfg": {}})
     (problem,) = parameters_of("gpu.nvidia.com", tree, ON)
     assert (problem.path, problem.near, problem.key) == (("sharing", "mpsConfg"), "mpsConfig", True)
-    assert str(problem) == 'sharing.mpsConfg: GpuSharing has no such field; did you mean "mpsConfig"?'
+    assert str(problem) == 'sharing.mpsConfg: unknown field of GpuSharing; did you mean "mpsConfig"?'
 
 
-def test_a_misspelt_value_is_told_with_what_was_meant() -> None:
+def test_a_misspelt_value_is_reported_with_a_suggestion() -> None:
     (problem,) = parameters_of("gpu.nvidia.com", nvidia("GpuConfig", sharing={"strategy": "mps"}))
     assert (problem.path, problem.near, problem.key) == (("sharing", "strategy"), "MPS", False)
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_all_errors_are_reported_together() -> None:
     limits = {"defaultPerDevicePinnedMemoryLimit": {"gpu-0": "5Gi", "0": "1"}, "defaultActiveThreadPercentage": 101}
     tree = nvidia("GpuConfig", sharing={"strategy": "MPS", "timeSlicingConfig": {}, "mpsConfig": limits})
     paths = [problem.path for problem in parameters_of("gpu.nvidia.com", tree)]
@@ -99,21 +101,19 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
     ],
     ids=["iommu", "multiUser"],
 )
-def test_fields_that_came_later_are_told_to_earlier_releases(
-    tree: dict[str, Any], path: tuple[str, ...], since: str
-) -> None:
+def test_fields_of_later_releases_are_reported(tree: dict[str, Any], path: tuple[str, ...], since: str) -> None:
     (problem,) = parameters_of("gpu.nvidia.com", tree, ON, "25.12")
     assert problem.path == path
     assert since in problem.text
     assert parameters_of("gpu.nvidia.com", tree, ON, since) == ()
 
 
-def test_kinds_that_came_later_are_unknown_to_earlier_releases() -> None:
+def test_kinds_of_later_releases_are_unknown() -> None:
     (problem,) = parameters_of("gpu.nvidia.com", nvidia("VfioDeviceConfig"), ON, "25.8")
     assert problem.path == ("kind",)
 
 
-def test_a_compute_domain_must_be_named() -> None:
+def test_a_compute_domain_requires_a_name() -> None:
     (problem,) = parameters_of("compute-domain.nvidia.com", nvidia("ComputeDomainDaemonConfig", domainID=""))
     assert str(problem) == "domainID: expected the uid of a ComputeDomain, found none"
 
@@ -124,7 +124,7 @@ def test_a_compute_domain_must_be_named() -> None:
         (
             "gpu.example.com",
             {"kind": "GpuConfig", "sharing": {"strategy": "TimeSlicing", "spacePartitioningConfig": {}}},
-            "sharing.spacePartitioningConfig: not with strategy TimeSlicing",
+            "sharing.spacePartitioningConfig: not allowed with strategy TimeSlicing",
         ),
         (
             "gpu.example.com",
@@ -132,9 +132,13 @@ def test_a_compute_domain_must_be_named() -> None:
                 "kind": "GpuConfig",
                 "sharing": {"strategy": "SpacePartitioning", "spacePartitioningConfig": {"partitionCount": -1}},
             },
-            "sharing.spacePartitioningConfig.partitionCount: expected 0 or more, found -1",
+            "sharing.spacePartitioningConfig.partitionCount: expected a number >= 0, found -1",
         ),
-        ("net.example.com", {"kind": "NetConfig", "bwBurst": {"egressBurst": -1}}, "bwBurst.egressBurst: expected 0"),
+        (
+            "net.example.com",
+            {"kind": "NetConfig", "bwBurst": {"egressBurst": -1}},
+            "bwBurst.egressBurst: expected a number >= 0",
+        ),
     ],
     ids=["other strategy", "negative", "burst"],
 )
@@ -145,12 +149,12 @@ def test_the_example_drivers_parameters(driver: str, tree: dict[str, Any], text:
 
 
 @pytest.mark.parametrize("driver", ["gpu.nvidia.com", "compute-domain.nvidia.com", "gpu.amd.com", "gpu.example.com"])
-def test_the_vocabulary_lists_the_kinds_that_can_be_read(driver: str) -> None:
+def test_the_vocabulary_lists_the_decodable_kinds(driver: str) -> None:
     words, kinds = vocabulary(driver), kinds_of(driver)
     assert words is not None
     assert kinds is not None
     assert set(words.configs) == {f"{version}/{kind}" for version, kind in kinds}
-    types = {one.name for one in words.types}
+    types = {type_.name for type_ in words.types}
     assert all(types.issuperset(suited) for suited in words.configs.values())
 
 
@@ -162,8 +166,8 @@ TREES = st.recursive(
 
 
 @given(st.sampled_from(["GpuConfig", "MigDeviceConfig", "VfioDeviceConfig", "Gpu"]), TREES)
-def test_what_the_check_says_is_what_the_driver_says(kind: str, tree: Any) -> None:
-    """With every gate on: the first of the check's problems, or all misreadings, are the driver's refusal."""
+def test_the_check_agrees_with_the_driver(kind: str, tree: Any) -> None:
+    """With all gates on, the first problem of the check, or all decoding errors, equal the error of the driver."""
     given = nvidia(kind, **tree) if isinstance(tree, dict) else nvidia(kind, sharing=tree)
     problems = parameters_of("gpu.nvidia.com", given, ON)
     try:
@@ -175,6 +179,6 @@ def test_what_the_check_says_is_what_the_driver_says(kind: str, tree: Any) -> No
     assert bool(refusal) == bool(problems)
 
 
-def test_the_example_drivers_read_the_same_kinds() -> None:
+def test_the_example_drivers_decode_the_same_kinds() -> None:
     assert ExampleGpus("node").configs == kinds_of("gpu.example.com")
     assert ExampleNics("node").configs == kinds_of("net.example.com")

@@ -1,4 +1,4 @@
-"""Scores recordings of a real API server and its control plane against a fresh lab: requests, and scheduling flows."""
+"""Scores recordings of a real API server and its control plane with a new lab: requests, and scheduling flows."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def score(path: Path) -> Iterator[Result]:
 
     recorded = list(rows(path))
     if recorded and "flow" in recorded[0]:
-        yield from asyncio.run(flows.replayed(recorded))
+        yield from asyncio.run(flows.replay(recorded))
     else:
-        yield from asyncio.run(requests.replayed(recorded))
+        yield from asyncio.run(requests.replay(recorded))

@@ -1,7 +1,7 @@
-"""What may differ between two runs of the same requests, and what has to be learned from it.
+"""Masks the parts of answers that differ between two runs, and maps recorded values to those of this run.
 
-Uids, revisions, times and generated endings differ; what a later request says of them has to be said in our terms.
-:func:`masked` hides the differences; :class:`Correspondence` remembers which of our values stands for a recorded one.
+Uids, revisions, times and generated suffixes differ; later requests that contain them need the values of this run.
+:func:`masked` hides the differences; :class:`Correspondence` maps each recorded value to that of this run.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 _AGE = re.compile(r"(?:\d+[ydhms]){1,2}|<unknown>")
-#: The letters of generated endings: no vowels, and no digits that look like letters.
+#: The letters of generated suffixes: no vowels, and no digits that look like letters.
 _ENDING = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5,10}\b")
-#: Where texts name a revision of the server's own.
+#: Texts that contain a revision of the server.
 _REVISION = re.compile(r'(current: |in record \(|version: \d+ \(|resourceVersion: ")\d+(?![0-9a-f-])')
-#: Where a label selector names the hash of a template, and an event's name the moment of its first occurrence.
+#: A label selector with the hash of a template, and an event's name with the time of its first occurrence.
 _HASH = re.compile(r"(pod-template-hash=)[0-9a-z]+")
 _MOMENT = re.compile(r"\.1[0-9a-f]{15}\b")
 _ADDRESS = re.compile(r"\b10\.96\.\d+\.\d+\b")
@@ -30,7 +30,7 @@ _HASHES = ("pod-template-hash", "controller-revision-hash")
 
 
 def masked(tree: Any) -> Any:
-    """The same without what differs from run to run."""
+    """The same without the parts that differ from run to run."""
     if isinstance(tree, dict):
         if tree.get("kind") == "Table":
             return _masked_table(tree)
@@ -50,7 +50,7 @@ def masked(tree: Any) -> Any:
 
 
 def _manager(entry: Any) -> tuple[str, ...]:
-    """Entries stand in the order of their times, which is another when requests come slower."""
+    """Entries are in the order of their times, which differs when requests are slower."""
     return tuple(str(entry.get(key)) for key in ("manager", "operation", "subresource", "apiVersion"))
 
 
@@ -77,17 +77,17 @@ def _masked_table(table: dict[str, Any]) -> dict[str, Any]:
 
 
 class Correspondence:
-    """Which of our values stands for which recorded one: revisions, uids, continue tokens, tokens, ETags."""
+    """Maps recorded values to this run's: revisions, uids, continue tokens, tokens, ETags."""
 
     def __init__(self) -> None:
         self.values: dict[str, str] = {}
         self.revisions: dict[int, int] = {}
 
-    def learn(self, recorded: Any, ours: Any) -> None:
-        """Note what stands at the same places of two answers."""
-        if isinstance(recorded, dict) and isinstance(ours, dict):
+    def learn(self, recorded: Any, actual: Any) -> None:
+        """Record the values at the same places of two answers."""
+        if isinstance(recorded, dict) and isinstance(actual, dict):
             for key, item in recorded.items():
-                other = ours.get(key)
+                other = actual.get(key)
                 if key == "resourceVersion" and isinstance(item, str) and isinstance(other, str):
                     if item.isdigit() and other.isdigit():
                         self.revisions[int(item)] = int(other)
@@ -99,26 +99,26 @@ class Correspondence:
                     self.values[item] = other
                 elif key == "serverRelativeURL":
                     self.values[item.rpartition("=")[2]] = other.rpartition("=")[2]
-        elif isinstance(recorded, list) and isinstance(ours, list):
-            for item, other in zip(recorded, ours, strict=False):
+        elif isinstance(recorded, list) and isinstance(actual, list):
+            for item, other in zip(recorded, actual, strict=False):
                 self.learn(item, other)
 
     def revision(self, recorded: str) -> str:
-        """Our revision for a recorded one: the same moment, or the last known before it."""
+        """This run's revision for a recorded one: the same moment, or the last known before it."""
         if not recorded.isdigit() or not 5 < int(recorded) < 10_000_000:
             return recorded
         known = [number for number in self.revisions if number <= int(recorded)]
         return str(self.revisions[max(known)]) if known else recorded
 
     def text(self, text: str) -> str:
-        """A path or header with our values in place of the recorded ones."""
-        for recorded, ours in self.values.items():
+        """A path or header with this run's values in place of the recorded ones."""
+        for recorded, actual in self.values.items():
             if len(recorded) > 5 and recorded in text:
-                text = text.replace(recorded, ours)
+                text = text.replace(recorded, actual)
         return re.sub(r"(resourceVersion=)(\d+)", lambda found: found.group(1) + self.revision(found.group(2)), text)
 
     def tree(self, tree: Any) -> Any:
-        """A body with our values in place of the recorded ones."""
+        """A body with this run's values in place of the recorded ones."""
         if isinstance(tree, dict):
             return {
                 key: self.revision(item)

@@ -1,7 +1,6 @@
-"""Rows of a recording, in the order they were recorded in.
+"""Rows of a recording, in the order in which they were recorded.
 
-A file may hold a part of what was recorded together: the rows that are known to lie between are replayed, too, and not
-scored.
+A file may contain a part of what was recorded together: the known rows in between are replayed, too, and not scored.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from typing import Any
 Row = dict[str, Any]
 
 DATA = Path(__file__).parent.parent / "data"
-#: Every recording replays on the fixtures: classes, nodes and their slices.
+#: Every recording starts with these objects: classes, nodes and their slices.
 FIXTURES = DATA / "apiserver" / "00-fixtures.jsonl.gz"
 
 
 def rows(path: Path) -> Iterator[Row]:
-    """The rows of a file of JSON lines, gzipped."""
+    """The rows of a gzipped file of JSON lines."""
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for line in lines:
             yield json.loads(line)

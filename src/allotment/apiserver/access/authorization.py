@@ -60,18 +60,18 @@ class Authorizer:
                     return None
         elif any(rule.allows_path(verb, path) for rule in resolved.rules):
             return None
-        refusal = refusal_text(user, verb, group, resource, subresource, namespace, path)
+        refusal = denial_message(user, verb, group, resource, subresource, namespace, path)
         return f"{refusal}: RBAC: {_join_problems(resolved.problems)}" if resolved.problems else refusal
 
     def rules_for(self, user: User, namespace: str) -> ResolvedRules:
         """The rules that apply to a user in a namespace."""
         key = (user.name, user.groups, namespace)
-        found = self._resolved.get(key)
-        if found is None:
+        resolved = self._resolved.get(key)
+        if resolved is None:
             if len(self._resolved) >= _CACHE_SIZE:
                 self._resolved.clear()
-            found = self._resolved[key] = resolve_rules(self._store, user, namespace, self._rules_of)
-        return found
+            resolved = self._resolved[key] = resolve_rules(self._store, user, namespace, self._rules_of)
+        return resolved
 
     def _rules_of(self, bucket: str, namespace: str, name: str) -> tuple[PolicyRule, ...] | None:
         key = (bucket, namespace, name)
@@ -91,10 +91,12 @@ def _join_problems(problems: Any) -> str:
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
-def refusal_text(user: User, verb: str, group: str, resource: str, subresource: str, namespace: str, path: str) -> str:
+def denial_message(
+    user: User, verb: str, group: str, resource: str, subresource: str, namespace: str, path: str
+) -> str:
     """The message for a denied request.
 
-    >>> refusal_text(User("eve"), "list", "", "pods", "", "shop", "")
+    >>> denial_message(User("eve"), "list", "", "pods", "", "shop", "")
     'User "eve" cannot list resource "pods" in API group "" in the namespace "shop"'
     """
     subject = f"User {quote(user.name)} cannot {verb}"

@@ -1,4 +1,4 @@
-"""RBAC: resolve roles and bindings to the rules of a user, match rules, and compare them for escalation.
+"""RBAC: resolves roles and bindings to the rules of a user, matches rules, and compares them for escalation.
 
 Pure functions over stored objects; the authorizer caches their results (see ``authorization``). A ClusterRole with an
 aggregation rule has the rules of all roles that its selectors match; its own rules are ignored.
@@ -153,9 +153,9 @@ def _bindings(reader: StoreReader, user: User, namespace: str) -> Iterator[tuple
                 yield entry.tree, binding_namespace
 
 
-def uncovered_rules(owned: Sequence[PolicyRule], wanted: Sequence[PolicyRule]) -> list[PolicyRule]:
-    """The parts of ``wanted`` that ``owned`` does not cover, broken down to single-valued rules."""
-    parts = (part for rule in wanted for part in _breakdown(rule))
+def uncovered_rules(owned: Sequence[PolicyRule], requested: Sequence[PolicyRule]) -> list[PolicyRule]:
+    """The parts of ``requested`` that ``owned`` does not cover, broken down to single-valued rules."""
+    parts = (part for rule in requested for part in _breakdown(rule))
     return [part for part in parts if not any(_covers(rule, part) for rule in owned)]
 
 

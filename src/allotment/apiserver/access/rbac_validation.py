@@ -40,35 +40,35 @@ def _is_cluster(tree: Tree) -> bool:
 
 def _validate_role(tree: Tree, write: Write) -> Errors:
     for index, rule in enumerate(tree.get("rules") or ()):
-        at = f"rules[{index}]"
+        path = f"rules[{index}]"
         if not rule.get("verbs"):
-            yield required(f"{at}.verbs", "verbs must contain at least one value")
+            yield required(f"{path}.verbs", "verbs must contain at least one value")
         if rule.get("nonResourceURLs"):
             if not _is_cluster(tree):
                 yield invalid(
-                    f"{at}.nonResourceURLs",
+                    f"{path}.nonResourceURLs",
                     rule["nonResourceURLs"],
                     "namespaced rules cannot apply to non-resource URLs",
                 )
             if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
                 yield invalid(
-                    f"{at}.nonResourceURLs", rule["nonResourceURLs"],
+                    f"{path}.nonResourceURLs", rule["nonResourceURLs"],
                     "rules cannot apply to both regular resources and non-resource URLs",
                 )  # fmt: skip
             continue
         if not rule.get("apiGroups"):
-            yield required(f"{at}.apiGroups", "resource rules must supply at least one api group")
+            yield required(f"{path}.apiGroups", "resource rules must supply at least one api group")
         if not rule.get("resources"):
-            yield required(f"{at}.resources", "resource rules must supply at least one resource")
+            yield required(f"{path}.resources", "resource rules must supply at least one resource")
     aggregation = tree.get("aggregationRule")
     if aggregation is not None:
-        at, selectors = "aggregationRule.clusterRoleSelectors", aggregation.get("clusterRoleSelectors") or ()
+        path, selectors = "aggregationRule.clusterRoleSelectors", aggregation.get("clusterRoleSelectors") or ()
         if not selectors:
-            yield required(at, "at least one clusterRoleSelector required if aggregationRule is non-nil")
+            yield required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil")
         for index, selector in enumerate(selectors):
-            yield from field_validation.label_selector(selector, f"{at}[{index}]")
+            yield from field_validation.label_selector(selector, f"{path}[{index}]")
             if not field_validation.is_valid_selector(selector):
-                yield invalid(f"{at}[{index}]", None, "invalid label selector.")
+                yield invalid(f"{path}[{index}]", None, "invalid label selector.")
 
 
 def _validate_binding(tree: Tree, write: Write) -> Errors:
@@ -125,9 +125,9 @@ def _is_permitted(write: Write, verb: str, bucket: str, name: str) -> bool:
     return any(rule.allows(verb, GROUP, resource, "", name) for rule in resolved.rules)
 
 
-def _check_escalation(tree: Tree, wanted: Sequence[PolicyRule], write: Write, bucket: str) -> None:
+def _check_escalation(tree: Tree, rules: Sequence[PolicyRule], write: Write, bucket: str) -> None:
     owned = resolve_rules(write.reader, write.user, write.namespace).rules
-    missing = uncovered_rules(owned, wanted)
+    missing = uncovered_rules(owned, rules)
     if missing:
         lines = "\n".join(dict.fromkeys(map(rule_text, missing)))
         raise forbidden(

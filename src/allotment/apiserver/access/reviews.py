@@ -229,8 +229,8 @@ def _bound_pod(reference: Tree, account: Tree, access: AccessControl) -> Tree:
             f"cannot bind token for serviceaccount {quote(account['name'])} to pod running with different "
             "serviceaccount name."
         )
-    uid, found = reference.get("uid"), entry.tree["metadata"].get("uid")
-    if uid and uid != found:
+    uid, actual_uid = reference.get("uid"), entry.tree["metadata"].get("uid")
+    if uid and uid != actual_uid:
         reason = (
             f"the UID in the bound object reference ({uid}) does not match the UID in record. The object might have "
             "been deleted and then recreated"

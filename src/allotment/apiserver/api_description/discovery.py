@@ -86,19 +86,19 @@ def _resources(kind: ServedKind) -> list[Tree]:
     }
     if "list" in kind.verbs:
         main["storageVersionHash"] = _storage_hash(kind)
-    found = [main]
+    entries = [main]
     for sub in subresources(kind):
         own: Tree = {"name": f"{kind.plural}/{sub.name}", "singularName": "", "namespaced": kind.namespaced}
         if sub.group:
             own |= {"group": sub.group, "version": sub.version}
-        found.append({**own, "kind": sub.kind, "verbs": list(sub.verbs)})
-    return found
+        entries.append({**own, "kind": sub.kind, "verbs": list(sub.verbs)})
+    return entries
 
 
 def _discovered(kind: ServedKind, version: str) -> Tree:
     # Built-in kinds omit their group and version; custom resources include them.
     group, own_version = (kind.group, version) if kind.shapes else ("", "")
-    found: Tree = {
+    result: Tree = {
         "resource": kind.plural,
         "responseKind": {"group": group, "version": own_version, "kind": kind.kind},
         "scope": "Namespaced" if kind.namespaced else "Cluster",
@@ -107,7 +107,7 @@ def _discovered(kind: ServedKind, version: str) -> Tree:
         **_names(kind),
     }
     if kind.subresources:
-        found["subresources"] = [
+        result["subresources"] = [
             {
                 "subresource": sub.name,
                 "responseKind": {"group": sub.group or group, "version": sub.version or own_version, "kind": sub.kind},
@@ -115,7 +115,7 @@ def _discovered(kind: ServedKind, version: str) -> Tree:
             }
             for sub in subresources(kind)
         ]
-    return found
+    return result
 
 
 def _names(kind: ServedKind) -> Tree:

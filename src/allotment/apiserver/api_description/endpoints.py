@@ -20,7 +20,7 @@ from allotment.apiserver.api_description import discovery
 from allotment.apiserver.api_description.groups import by_group, group_version
 from allotment.apiserver.api_description.openapi import openapi_v3, openapi_v3_version
 from allotment.apiserver.api_description.openapi_v2 import openapi_v2
-from allotment.apiserver.api_description.openapi_v2_protobuf import MEDIA_TYPE, openapi_v2_protobuf, wanted
+from allotment.apiserver.api_description.openapi_v2_protobuf import MEDIA_TYPE, is_accepted, openapi_v2_protobuf
 from allotment.apiserver.http_messages import Request, Response
 from allotment.apiserver.kinds.kind import ServedKind
 from allotment.model.trees import Tree
@@ -60,7 +60,7 @@ _JSON: Final = "application/json"
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _PRIVATE: Final = ("cache-control", "no-cache, private")
 _VARY: Final = ("vary", "Accept")
-_TAKEN: Final = frozenset({_JSON, "application/*", "*/*"})
+_JSON_MEDIA_TYPES: Final = frozenset({_JSON, "application/*", "*/*"})
 _TEXT: Final = ("content-type", "text/plain; charset=utf-8")
 
 
@@ -85,10 +85,10 @@ class Documents:
         self._groups = by_group(kinds)
         self._release = release
         self._server = server
-        self._made: dict[str, _Document] = {}
-        self._before = previous._made if previous is not None else {}
+        self._documents: dict[str, _Document] = {}
+        self._previous = previous._documents if previous is not None else {}
 
-    def answer(self, request: Request) -> Response | None:
+    def respond(self, request: Request) -> Response | None:
         """The response to a GET; None for other paths."""
         path = request.path
         steps = path.strip("/").split("/")
@@ -108,16 +108,16 @@ class Documents:
         match steps[1:]:
             case []:
                 if _wants_aggregated(request.headers.get("accept", "")):
-                    made = self._make(f"aggregated {steps[0]}", lambda: discovery.discovery(self._kinds, core=core))
-                    return _tagged(request, made, _AGGREGATED, ("cache-control", "public"))
+                    document = self._make(f"aggregated {steps[0]}", lambda: discovery.discovery(self._kinds, core=core))
+                    return _tagged(request, document, _AGGREGATED, ("cache-control", "public"))
                 if core:
                     return self._tree(request.path, lambda: discovery.api_versions(self._server))
                 return self._tree(request.path, lambda: discovery.api_groups(self._kinds))
             case [group] if not core:
                 return self._tree(request.path, lambda: discovery.api_group(self._kinds, group))
             case [version] if core:
-                found = self._tree(request.path, lambda: discovery.api_resources(self._kinds, "", version))
-                return _no_such_version() if found.code == 404 else found
+                tree = self._tree(request.path, lambda: discovery.api_resources(self._kinds, "", version))
+                return _no_such_version() if tree.code == 404 else tree
             case [group, version] if not core:
                 return self._tree(request.path, lambda: discovery.api_resources(self._kinds, group, version))
         return None
@@ -127,8 +127,8 @@ class Documents:
     def _openapi(self, request: Request, steps: list[str]) -> Response | None:
         match steps[1:]:
             case ["v3"]:
-                made = self._make("openapi", self._index)
-                return Response(200, (_PRIVATE, _TEXT), made.body)
+                document = self._make("openapi", self._index)
+                return Response(200, (_PRIVATE, _TEXT), document.body)
             case ["v3", "version"]:
                 return self._hashed(request, "version", self._version_document())
             case ["v3", "api", version] if version in self._groups.get("", {}):
@@ -137,23 +137,24 @@ class Documents:
                 return self._hashed(request, _document_path(group, version), self._document(group, version))
             case ["v2"]:
                 accept = request.headers.get("accept", "")
-                if _takes_json(accept):
+                if _accepts_json(accept):
                     return _tagged(request, self._make("openapi v2", self._openapi_v2), _JSON, _PRIVATE)
-                if wanted(accept):
-                    made = self._keep("openapi v2 protobuf", lambda: openapi_v2_protobuf(self._openapi_v2()))
-                    return _tagged(request, made, MEDIA_TYPE, _PRIVATE)
+                if is_accepted(accept):
+                    document = self._cached("openapi v2 protobuf", lambda: openapi_v2_protobuf(self._openapi_v2()))
+                    return _tagged(request, document, MEDIA_TYPE, _PRIVATE)
                 return _not_acceptable()
             case ["v3", *_]:
                 return Response(404, (_PRIVATE,), b"")
         return None
 
     def _index(self) -> Tree:
-        made = {"version": self._version_document()}
+        documents = {"version": self._version_document()}
         for group, versions in self._groups.items():
-            made |= {_document_path(group, version): self._document(group, version) for version in versions}
+            documents |= {_document_path(group, version): self._document(group, version) for version in versions}
         return {
             "paths": {
-                path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={made[path].hash}"} for path in sorted(made)
+                path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={documents[path].hash}"}
+                for path in sorted(documents)
             }
         }
 
@@ -168,43 +169,43 @@ class Documents:
         )
         return openapi_v2(documents, self._release)
 
-    def _hashed(self, request: Request, path: str, made: _Document) -> Response:
+    def _hashed(self, request: Request, path: str, document: _Document) -> Response:
         """A document addressed by hash: immutable if the hash is current; otherwise a redirect to the current one."""
         requested_hash = parse_qs(request.query).get("hash", [""])[0]
-        if requested_hash and requested_hash.upper() != made.hash:
-            where = f"/openapi/v3/{path}?hash={made.hash}"
-            return Response(301, (_PRIVATE, ("etag", f'"{made.hash}"'), ("location", where), _VARY), b"")
+        if requested_hash and requested_hash.upper() != document.hash:
+            where = f"/openapi/v3/{path}?hash={document.hash}"
+            return Response(301, (_PRIVATE, ("etag", f'"{document.hash}"'), ("location", where), _VARY), b"")
         caching = ("cache-control", "public, immutable") if requested_hash else _PRIVATE
-        return _tagged(request, made, _JSON, caching)
+        return _tagged(request, document, _JSON, caching)
 
     def _document(self, group: str, version: str) -> _Document:
         kinds = tuple(self._groups[group][version])
         key = f"openapi {group_version(group, version)}"
-        before = self._before.get(key)
+        before = self._previous.get(key)
         if before is not None and len(before.kinds) == len(kinds) and all(map(_same, before.kinds, kinds)):
-            self._made.setdefault(key, before)
+            self._documents.setdefault(key, before)
         return self._make(key, lambda: openapi_v3(kinds, group, version, self._release), kinds)
 
     # --- documents ---------------------------------------------------------------------------------------------------
 
     def _make(self, key: str, tree: Callable[[], Tree], kinds: tuple[ServedKind, ...] = ()) -> _Document:
-        return self._keep(key, lambda: msgspec.json.encode(tree()), kinds)
+        return self._cached(key, lambda: msgspec.json.encode(tree()), kinds)
 
-    def _keep(self, key: str, make: Callable[[], bytes], kinds: tuple[ServedKind, ...] = ()) -> _Document:
-        made = self._made.get(key)
-        if made is None:
+    def _cached(self, key: str, make: Callable[[], bytes], kinds: tuple[ServedKind, ...] = ()) -> _Document:
+        document = self._documents.get(key)
+        if document is None:
             body = make()
-            made = self._made[key] = _Document(body, hashlib.sha512(body).hexdigest().upper(), kinds)
-        return made
+            document = self._documents[key] = _Document(body, hashlib.sha512(body).hexdigest().upper(), kinds)
+        return document
 
     def _tree(self, path: str, tree: Callable[[], Tree | None]) -> Response:
-        known = self._made.get(path)
-        if known is None:
-            found = tree()
-            if found is None:
+        cached = self._documents.get(path)
+        if cached is None:
+            document = tree()
+            if document is None:
                 return not_found()
-            known = self._make(path, lambda: found)
-        return Response(200, (_PRIVATE, ("content-type", _JSON)), known.body)
+            cached = self._make(path, lambda: document)
+        return Response(200, (_PRIVATE, ("content-type", _JSON)), cached.body)
 
 
 def not_found() -> Response:
@@ -217,21 +218,21 @@ def _no_such_version() -> Response:
     return Response(404, (_PRIVATE, ("content-type", _JSON)), msgspec.json.encode(status))
 
 
-def _same(one: ServedKind, other: ServedKind) -> bool:
-    return one is other
+def _same(left: ServedKind, right: ServedKind) -> bool:
+    return left is right
 
 
 def _document_path(group: str, version: str) -> str:
     return f"{'apis' if group else 'api'}/{group_version(group, version)}"
 
 
-def _tagged(request: Request, made: _Document, media: str, caching: tuple[str, str]) -> Response:
+def _tagged(request: Request, document: _Document, media: str, caching: tuple[str, str]) -> Response:
     """The document, or 304 if the client's ETag matches."""
-    etag = f'"{made.hash}"'
-    known = [part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")]
-    if etag in known or "*" in known:
+    etag = f'"{document.hash}"'
+    etags = [part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")]
+    if etag in etags or "*" in etags:
         return Response(304, (caching, ("etag", etag), _VARY), b"")
-    return Response(200, (caching, ("content-type", media), ("etag", etag), _VARY), made.body)
+    return Response(200, (caching, ("content-type", media), ("etag", etag), _VARY), document.body)
 
 
 def _not_acceptable() -> Response:
@@ -240,18 +241,18 @@ def _not_acceptable() -> Response:
     return Response(406, (_PRIVATE, ("content-type", _JSON)), msgspec.json.encode(status))
 
 
-def _takes_json(accept: str) -> bool:
-    return not accept or any(clause.split(";")[0].strip() in _TAKEN for clause in accept.split(","))
+def _accepts_json(accept: str) -> bool:
+    return not accept or any(clause.split(";")[0].strip() in _JSON_MEDIA_TYPES for clause in accept.split(","))
 
 
 def _wants_aggregated(accept: str) -> bool:
     """Whether the first supported media type that the client accepts is the aggregated form."""
     for clause in accept.split(","):
-        media, *rest = (part.strip() for part in clause.split(";"))
-        wanted = dict(part.split("=", 1) for part in rest if "=" in part)
-        if media in _TAKEN:
-            if wanted.get("as") is None:
+        media, *parts = (part.strip() for part in clause.split(";"))
+        parameters = dict(part.split("=", 1) for part in parts if "=" in part)
+        if media in _JSON_MEDIA_TYPES:
+            if parameters.get("as") is None:
                 return False
-            if wanted["as"] == "APIGroupDiscoveryList" and wanted.get("v") == "v2":
-                return wanted.get("g") == "apidiscovery.k8s.io"
+            if parameters["as"] == "APIGroupDiscoveryList" and parameters.get("v") == "v2":
+                return parameters.get("g") == "apidiscovery.k8s.io"
     return False

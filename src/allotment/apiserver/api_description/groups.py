@@ -39,12 +39,12 @@ _CALLS: Final[Mapping[str, tuple[str, str, str, tuple[str, ...]]]] = {
 
 def subresources(kind: ServedKind) -> list[Subresource]:
     """A kind's subresources, by name."""
-    found = []
+    result = []
     # Those of custom resources are in creation order, as in Kubernetes.
     for name in kind.subresources if kind.shapes else sorted(kind.subresources):
         group, version, other, verbs = _CALLS.get(name, ("", "", "", _CHANGE))
-        found.append(Subresource(name, other or kind.kind, group, version, verbs))
-    return found
+        result.append(Subresource(name, other or kind.kind, group, version, verbs))
+    return result
 
 
 def group_version(group: str, version: str) -> str:
@@ -54,14 +54,14 @@ def group_version(group: str, version: str) -> str:
 
 def by_group(kinds: Sequence[ServedKind]) -> dict[str, dict[str, list[ServedKind]]]:
     """Kinds by group in the given order and by version, preferred first; sorted by plural within a version."""
-    found: dict[str, dict[str, list[ServedKind]]] = {}
+    result: dict[str, dict[str, list[ServedKind]]] = {}
     for kind in sorted(kinds, key=lambda kind: kind.plural):
         for version in kind.versions:
-            found.setdefault(kind.group, {}).setdefault(version, []).append(kind)
-    order = {kind.group: place for place, kind in reversed(list(enumerate(kinds)))}
+            result.setdefault(kind.group, {}).setdefault(version, []).append(kind)
+    order = {kind.group: position for position, kind in reversed(list(enumerate(kinds)))}
     return {
-        group: {version: found[group][version] for version in sorted(found[group], key=_rank, reverse=True)}
-        for group in sorted(found, key=lambda group: order[group])
+        group: {version: result[group][version] for version in sorted(result[group], key=_rank, reverse=True)}
+        for group in sorted(result, key=lambda group: order[group])
     }
 
 

@@ -25,22 +25,22 @@ _STREAMS: Final = frozenset({"attach", "exec", "log", "portforward"})
 def openapi_v3(kinds: Sequence[ServedKind], group: str, version: str, release: str) -> Tree:
     """The document of a group version with the given kinds."""
     components = Components()
-    found: dict[str, Tree] = {}
+    path_items: dict[str, Tree] = {}
     path, item = resources_path(group, version, components.reference(_meta("APIResourceList")))
-    found[path] = item
+    path_items[path] = item
     for kind in kinds:
-        found |= paths(kind, version, _schemas(components, kind, version))
+        path_items |= paths(kind, version, _schemas(components, kind, version))
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": release},
-        "paths": dict(sorted(found.items())),
+        "paths": dict(sorted(path_items.items())),
         "components": {"schemas": dict(sorted(components.schemas.items())), "securitySchemes": _SECURITY},
     }
 
 
 def openapi_v3_version(release: str) -> Tree:
     """The document of /version."""
-    needed = (
+    required = (
         "major",
         "minor",
         "gitVersion",
@@ -54,13 +54,13 @@ def openapi_v3_version(release: str) -> Tree:
     optional = ("emulationMajor", "emulationMinor", "minCompatibilityMajor", "minCompatibilityMinor")
     info: Tree = {
         "type": "object",
-        "required": list(needed),
-        "properties": {name: {"type": "string"} for name in sorted((*needed, *optional))},
+        "required": list(required),
+        "properties": {name: {"type": "string"} for name in sorted((*required, *optional))},
     }
     name = "io.k8s.apimachinery.pkg.version.Info"
     operation = {
         "tags": ["version"],
-        "description": "which release the server stands for",
+        "description": "get the version of the server",
         "operationId": "getCodeVersion",
         "responses": {
             "200": {"description": "OK", "content": {"application/json": {"schema": {"$ref": PREFIX + name}}}},
@@ -77,7 +77,7 @@ def openapi_v3_version(release: str) -> Tree:
 
 def _schemas(components: Components, kind: ServedKind, version: str) -> Schemas:
     api_version = group_version(kind.group, version)
-    about = {"group": kind.group, "version": version, "kind": kind.kind}
+    gvk = {"group": kind.group, "version": version, "kind": kind.kind}
     custom = kind.schemas.get(version)
     shape = shape_of(api_version, kind.kind)
     if custom is not None:
@@ -87,26 +87,28 @@ def _schemas(components: Components, kind: ServedKind, version: str) -> Schemas:
     else:
         raise LookupError(f"{api_version} {kind.kind} has no shape")
     name = reference["$ref"].removeprefix(PREFIX)
-    components.schemas[name]["x-kubernetes-group-version-kind"] = [about]
-    below = {}
+    components.schemas[name]["x-kubernetes-group-version-kind"] = [gvk]
+    subresource_schemas = {}
     for sub in subresources(kind):
         other = shape_of(group_version(sub.group or kind.group, sub.version or version), sub.kind)
         if other is not None and other is not shape:
-            below[sub.name] = components.reference(other)
-            _say_kind(components, below[sub.name], sub.group or kind.group, sub.version or version, sub.kind)
+            subresource_schemas[sub.name] = components.reference(other)
+            _set_kind(
+                components, subresource_schemas[sub.name], sub.group or kind.group, sub.version or version, sub.kind
+            )
         elif sub.name in _STREAMS:
-            below[sub.name] = {"type": "string"}
+            subresource_schemas[sub.name] = {"type": "string"}
     options = components.reference(_meta("DeleteOptions"))
-    _say_kind(components, options, kind.group, version, "DeleteOptions")
+    _set_kind(components, options, kind.group, version, "DeleteOptions")
     status = components.reference(_meta("Status"))
-    _say_kind(components, status, "", "v1", "Status")
+    _set_kind(components, status, "", "v1", "Status")
     return Schemas(
         object=reference,
-        list=_list(components, name, about),
+        list=_list(components, name, gvk),
         options=options,
         status=status,
         patch=_named(components, "Patch"),
-        subresources=below,
+        subresources=subresource_schemas,
     )
 
 
@@ -116,12 +118,12 @@ def _meta(kind: str) -> TypeShape:
     return shape
 
 
-def _say_kind(components: Components, reference: Tree, group: str, version: str, kind: str) -> None:
+def _set_kind(components: Components, reference: Tree, group: str, version: str, kind: str) -> None:
     schema = components.schemas[reference["$ref"].removeprefix(PREFIX)]
     schema["x-kubernetes-group-version-kind"] = [{"group": group, "version": version, "kind": kind}]
 
 
-def _list(components: Components, name: str, about: Tree) -> Tree:
+def _list(components: Components, name: str, gvk: Tree) -> Tree:
     status = _meta("Status")
     metadata = components.reference(status.fields["metadata"].shape)
     components.schemas[f"{name}List"] = {
@@ -133,7 +135,7 @@ def _list(components: Components, name: str, about: Tree) -> Tree:
             "kind": {"type": "string"},
             "metadata": {"allOf": [metadata], "default": {}},
         },
-        "x-kubernetes-group-version-kind": [{**about, "kind": f"{about['kind']}List"}],
+        "x-kubernetes-group-version-kind": [{**gvk, "kind": f"{gvk['kind']}List"}],
     }
     return {"$ref": f"{PREFIX}{name}List"}
 
@@ -150,11 +152,14 @@ def _custom(components: Components, kind: ServedKind, version: str, schema: Tree
     assert pod is not None
     metadata = components.reference(pod.fields["metadata"].shape)
     name = ".".join((*reversed(kind.group.split(".")), version, kind.kind))
-    known = schema.get("properties") or {}
-    always: Tree = {
-        "apiVersion": {"type": "string", "description": "The API group and version that this object is written in."},
-        "kind": {"type": "string", "description": "What this object is, in CamelCase."},
-        "metadata": {"allOf": [metadata], "description": "Name, labels and other data that every object has."},
+    properties = schema.get("properties") or {}
+    common: Tree = {
+        "apiVersion": {"type": "string", "description": "The API group and version of this object."},
+        "kind": {"type": "string", "description": "The type of this object, in CamelCase."},
+        "metadata": {
+            "allOf": [metadata],
+            "description": "Standard object metadata: name, labels, annotations and so on.",
+        },
     }
-    components.schemas[name] = {"type": "object", **schema, "properties": {**known, **always}}
+    components.schemas[name] = {"type": "object", **schema, "properties": {**properties, **common}}
     return {"$ref": PREFIX + name}

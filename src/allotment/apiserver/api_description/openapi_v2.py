@@ -21,18 +21,18 @@ def openapi_v2(documents: Iterable[Tree], release: str) -> Tree:
     paths: dict[str, Tree] = {}
     for document in documents:
         for name, schema in document["components"]["schemas"].items():
-            older = _schema(schema)
+            converted = _schema(schema)
             if name in definitions:
                 kinds = definitions[name].get(_KINDS, [])
-                more = [kind for kind in older.get(_KINDS, ()) if kind not in kinds]
-                if more:
-                    definitions[name][_KINDS] = [*kinds, *more]
+                new_kinds = [kind for kind in converted.get(_KINDS, ()) if kind not in kinds]
+                if new_kinds:
+                    definitions[name][_KINDS] = [*kinds, *new_kinds]
             else:
-                definitions[name] = older
+                definitions[name] = converted
         for path, item in document["paths"].items():
             paths[path] = {
-                method: [_parameter(each) for each in what] if method == "parameters" else _operation(what)
-                for method, what in item.items()
+                method: [_parameter(each) for each in value] if method == "parameters" else _operation(value)
+                for method, value in item.items()
             }
     return {
         "swagger": "2.0",
@@ -50,36 +50,36 @@ def _schema(schema: Tree) -> Tree:
     """A schema without v3-only features."""
     if "$ref" in schema:
         return {"$ref": "#/definitions/" + schema["$ref"].removeprefix(PREFIX)}
-    whole: list[Tree] = schema.get("allOf") or []
-    if len(whole) == 1 and "$ref" in whole[0]:
-        beside = {name: value for name, value in schema.items() if name != "allOf"}
-        return {**_schema(whole[0]), **beside}
-    older = {name: value for name, value in schema.items() if name not in _UNIONS}
+    all_of: list[Tree] = schema.get("allOf") or []
+    if len(all_of) == 1 and "$ref" in all_of[0]:
+        siblings = {name: value for name, value in schema.items() if name != "allOf"}
+        return {**_schema(all_of[0]), **siblings}
+    converted = {name: value for name, value in schema.items() if name not in _UNIONS}
     if schema.get("oneOf") and "type" not in schema:
-        older["type"] = "string"
+        converted["type"] = "string"
     if "properties" in schema:
-        older["properties"] = {name: _schema(value) for name, value in schema["properties"].items()}
+        converted["properties"] = {name: _schema(value) for name, value in schema["properties"].items()}
     for name in ("items", "additionalProperties"):
         if isinstance(schema.get(name), dict):
-            older[name] = _schema(schema[name])
-    return older
+            converted[name] = _schema(schema[name])
+    return converted
 
 
 def _operation(operation: Tree) -> Tree:
     parameters = [_parameter(each) for each in operation.get("parameters", ())]
     body = operation.get("requestBody")
-    older = {name: value for name, value in operation.items() if name not in ("requestBody", "responses")}
-    older["consumes"] = ["*/*"]
+    converted = {name: value for name, value in operation.items() if name not in ("requestBody", "responses")}
+    converted["consumes"] = ["*/*"]
     if body:
-        older["consumes"] = list(body["content"])
+        converted["consumes"] = list(body["content"])
         schema = _schema(next(iter(body["content"].values()))["schema"])
         required = {"required": True} if body.get("required") else {}
         parameters = [{"name": "body", "in": "body", "schema": schema, **required}, *parameters]
-    older["parameters"] = parameters
-    older["produces"] = ["application/json", "application/yaml"]
-    older["schemes"] = ["https"]
-    older["responses"] = {code: _response(response) for code, response in operation["responses"].items()}
-    return older
+    converted["parameters"] = parameters
+    converted["produces"] = ["application/json", "application/yaml"]
+    converted["schemes"] = ["https"]
+    converted["responses"] = {code: _response(response) for code, response in operation["responses"].items()}
+    return converted
 
 
 def _response(response: Tree) -> Tree:

@@ -1,7 +1,7 @@
 """OpenAPI operations and paths of resources.
 
-kubectl looks for three things here: the PATCH operation and its ``fieldValidation`` parameter (else it asks for OpenAPI
-v2 in protobuf), which patch types it takes, and ``x-kubernetes-group-version-kind``.
+kubectl looks for three things here: the PATCH operation and its ``fieldValidation`` parameter (otherwise it requests
+OpenAPI v2 in protobuf), the supported patch types, and ``x-kubernetes-group-version-kind``.
 """
 
 from __future__ import annotations
@@ -13,46 +13,48 @@ from allotment.apiserver.api_description.groups import group_version, subresourc
 from allotment.apiserver.kinds.kind import ServedKind
 from allotment.model.trees import Tree
 
-_ANSWERS: Final = ("application/json", "application/yaml")
+_MEDIA_TYPES: Final = ("application/json", "application/yaml")
 _PATCHES: Final = ("application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json")
 _STRATEGIC: Final = "application/strategic-merge-patch+json"
 
 
-def _query(name: str, what: str, sort: str = "string") -> Tree:
-    schema = {"type": sort, "uniqueItems": True}
-    return {"name": name, "in": "query", "description": what, "schema": schema}
+def _query(name: str, description: str, schema_type: str = "string") -> Tree:
+    schema = {"type": schema_type, "uniqueItems": True}
+    return {"name": name, "in": "query", "description": description, "schema": schema}
 
 
-_PRETTY: Final = _query("pretty", "Whether the answer is indented.")
+_PRETTY: Final = _query("pretty", "Whether the response is indented.")
 _WRITE: Final = (
-    _query("dryRun", "All: judge the request and answer as usual, but store nothing."),
-    _query("fieldManager", "Who makes the change; required to apply."),
+    _query("dryRun", "All: validate the request and respond as usual, but store nothing."),
+    _query("fieldManager", "The name of the client or component that makes the change; required for apply."),
     _query(
         "fieldValidation",
-        "What to do about unknown and duplicate fields: Strict refuses them, Warn (the default) drops and tells, "
-        "Ignore drops them.",
+        "The handling of unknown and duplicate fields: Strict rejects the request, Warn (the default) drops the fields "
+        "with a warning, Ignore drops them.",
     ),
 )
-_FORCE: Final = _query("force", "Take fields over from other managers; only to apply.", "boolean")
+_FORCE: Final = _query("force", "Whether apply takes over fields from other managers.", "boolean")
 _DELETE: Final = (
     _WRITE[0],
-    _query("gracePeriodSeconds", "How long the object may take to end.", "integer"),
+    _query("gracePeriodSeconds", "The time in seconds that the object has to terminate gracefully.", "integer"),
     _query("orphanDependents", "Replaced by propagationPolicy.", "boolean"),
-    _query("propagationPolicy", "What becomes of dependents: Background, Foreground or Orphan."),
+    _query("propagationPolicy", "The deletion of dependents: Background, Foreground or Orphan."),
 )
 _SELECT: Final = (
-    _query("continue", "The token of the page before."),
+    _query("continue", "The continue token from the previous page."),
     _query("fieldSelector", "Only objects with these fields."),
     _query("labelSelector", "Only objects with these labels."),
-    _query("limit", "How many objects at most; more come with the next page.", "integer"),
-    _query("resourceVersion", "From which moment."),
-    _query("resourceVersionMatch", "How resourceVersion is meant: Exact or NotOlderThan."),
+    _query("limit", "The maximum number of objects; the next page contains more.", "integer"),
+    _query("resourceVersion", "The resource version to read at or to watch from."),
+    _query("resourceVersionMatch", "The meaning of resourceVersion: Exact or NotOlderThan."),
 )
 _WATCH: Final = (
-    _query("allowWatchBookmarks", "Whether a watch may tell how far it is.", "boolean"),
-    _query("sendInitialEvents", "Whether a watch begins with what is there.", "boolean"),
-    _query("timeoutSeconds", "How long the answer may take.", "integer"),
-    _query("watch", "Changes instead of a list.", "boolean"),
+    _query(
+        "allowWatchBookmarks", "Whether a watch can send BOOKMARK events with the current resource version.", "boolean"
+    ),
+    _query("sendInitialEvents", "Whether a watch begins with ADDED events for the existing objects.", "boolean"),
+    _query("timeoutSeconds", "The time in seconds after which the server ends the request.", "integer"),
+    _query("watch", "Whether to stream changes instead of returning a list.", "boolean"),
 )
 
 
@@ -75,79 +77,83 @@ def paths(kind: ServedKind, version: str, schemas: Schemas) -> dict[str, Tree]:
 def _paths(kind: ServedKind, version: str, schemas: Schemas) -> Iterator[tuple[str, Tree]]:
     root = f"/apis/{kind.group}/{version}" if kind.group else f"/api/{version}"
     collection = f"{root}/namespaces/{{namespace}}/{kind.plural}" if kind.namespaced else f"{root}/{kind.plural}"
-    about = _About(kind, version)
+    target = _OperationTarget(kind, version)
     if item := {
-        method: about.operation(method, schemas)
+        method: target.operation(method, schemas)
         for method, verb in (("get", "list"), ("post", "create"), ("delete", "deletecollection"))
         if verb in kind.verbs
     }:
-        yield collection, {**item, "parameters": about.parameters(named=False)}
+        yield collection, {**item, "parameters": target.parameters(named=False)}
     if item := {
-        method: about.operation(method, schemas, named=True)
+        method: target.operation(method, schemas, named=True)
         for method, verb in (("get", "get"), ("put", "update"), ("patch", "patch"), ("delete", "delete"))
         if verb in kind.verbs
     }:
-        yield f"{collection}/{{name}}", {**item, "parameters": about.parameters(named=True)}
+        yield f"{collection}/{{name}}", {**item, "parameters": target.parameters(named=True)}
     for sub in subresources(kind):
         methods = {"get": "get", "update": "put", "patch": "patch", "create": "post"}
-        below = _About(kind, version, sub.name, (sub.group or kind.group, sub.version or version, sub.kind))
-        what = schemas._replace(object=schemas.subresources.get(sub.name, schemas.object))
+        sub_target = _OperationTarget(
+            kind, version, sub.name, (sub.group or kind.group, sub.version or version, sub.kind)
+        )
+        sub_schemas = schemas._replace(object=schemas.subresources.get(sub.name, schemas.object))
         yield (
             f"{collection}/{{name}}/{sub.name}",
             {
-                **{methods[verb]: below.operation(methods[verb], what, named=True) for verb in sub.verbs},
-                "parameters": below.parameters(named=True),
+                **{methods[verb]: sub_target.operation(methods[verb], sub_schemas, named=True) for verb in sub.verbs},
+                "parameters": sub_target.parameters(named=True),
             },
         )
     if kind.namespaced and "list" in kind.verbs:
-        everywhere = about.operation("get", schemas)
-        everywhere["operationId"] = about.identifier("list", everywhere=True)
+        everywhere = target.operation("get", schemas)
+        everywhere["operationId"] = target.identifier("list", everywhere=True)
         yield f"{root}/{kind.plural}", {"get": everywhere, "parameters": [_PRETTY]}
 
 
-class _About(NamedTuple):
-    """The target of an operation. ``speaks``: group, version and kind in bodies, if not the resource's own."""
+class _OperationTarget(NamedTuple):
+    """The target of an operation. ``body_kind``: group, version and kind in bodies, if not the resource's own."""
 
     kind: ServedKind
     version: str
     subresource: str = ""
-    speaks: tuple[str, str, str] | None = None
+    body_kind: tuple[str, str, str] | None = None
 
     def parameters(self, *, named: bool) -> list[Tree]:
-        found = []
+        result = []
         if named:
-            found.append(_in_path("name", f"name of the {self.kind.kind}"))
+            result.append(_in_path("name", f"name of the {self.kind.kind}"))
         if self.kind.namespaced:
-            found.append(_in_path("namespace", "the namespace it is in"))
-        return [*found, _PRETTY]
+            result.append(_in_path("namespace", "namespace of the object"))
+        return [*result, _PRETTY]
 
     def operation(self, method: str, schemas: Schemas, *, named: bool = False) -> Tree:
         action, verb = _ACTIONS[(method, named)]
-        group, version, name = self.speaks or (self.kind.group, self.version, self.kind.kind)
-        answer = schemas.object
+        group, version, name = self.body_kind or (self.kind.group, self.version, self.kind.kind)
+        response = schemas.object
         if method == "get" and not named:
-            answer = schemas.list
+            response = schemas.list
         elif method == "delete":
-            answer = schemas.object if named and self.kind.delete_returns_object else schemas.status
-        found: Tree = {
+            response = schemas.object if named and self.kind.delete_returns_object else schemas.status
+        result: Tree = {
             "tags": [f"{self.kind.group.partition('.')[0] or 'core'}_{self.version}"],
             "description": f"{verb} {self.kind.kind}{f' ({self.subresource})' if self.subresource else ''}",
             "operationId": self.identifier(verb),
             "parameters": self.query(method, named),
         }
         if method in ("post", "put"):
-            found["requestBody"] = {"content": {"*/*": {"schema": schemas.object}}, "required": True}
+            result["requestBody"] = {"content": {"*/*": {"schema": schemas.object}}, "required": True}
         elif method == "delete":
-            found["requestBody"] = {"content": {"*/*": {"schema": schemas.options}}}
+            result["requestBody"] = {"content": {"*/*": {"schema": schemas.options}}}
         elif method == "patch":
             types = (*_PATCHES, _STRATEGIC) if not self.kind.shapes else _PATCHES
             content = {media: {"schema": schemas.patch} for media in types}
-            found["requestBody"] = {"content": content, "required": True}
+            result["requestBody"] = {"content": content, "required": True}
         codes = {"post": ("200", "201", "202"), "put": ("200", "201"), "patch": ("200", "201")}.get(method, ("200",))
-        found["responses"] = {code: _answer(code, answer) for code in codes} | {"401": {"description": "Unauthorized"}}
-        found["x-kubernetes-action"] = action
-        found["x-kubernetes-group-version-kind"] = {"group": group, "version": version, "kind": name}
-        return found
+        result["responses"] = {code: _response(code, response) for code in codes} | {
+            "401": {"description": "Unauthorized"}
+        }
+        result["x-kubernetes-action"] = action
+        result["x-kubernetes-group-version-kind"] = {"group": group, "version": version, "kind": name}
+        return result
 
     def query(self, method: str, named: bool) -> list[Tree]:
         if method == "get":
@@ -174,14 +180,14 @@ _ACTIONS: Final = {
 }  # fmt: skip
 
 
-def _in_path(name: str, what: str) -> Tree:
+def _in_path(name: str, description: str) -> Tree:
     schema = {"type": "string", "uniqueItems": True}
-    return {"name": name, "in": "path", "description": what, "required": True, "schema": schema}
+    return {"name": name, "in": "path", "description": description, "required": True, "schema": schema}
 
 
-def _answer(code: str, schema: Tree) -> Tree:
+def _response(code: str, schema: Tree) -> Tree:
     text = {"200": "OK", "201": "Created", "202": "Accepted"}[code]
-    return {"description": text, "content": {media: {"schema": schema} for media in _ANSWERS}}
+    return {"description": text, "content": {media: {"schema": schema} for media in _MEDIA_TYPES}}
 
 
 def resources_path(group: str, version: str, schema: Tree) -> tuple[str, Tree]:
@@ -191,7 +197,7 @@ def resources_path(group: str, version: str, schema: Tree) -> tuple[str, Tree]:
         "tags": [f"{group.partition('.')[0] or 'core'}_{version}"],
         "description": "get available resources",
         "operationId": f"get{_camel(group or 'core')}{_camel(version)}APIResources",
-        "responses": {"200": _answer("200", schema), "401": {"description": "Unauthorized"}},
+        "responses": {"200": _response("200", schema), "401": {"description": "Unauthorized"}},
     }
     return f"{root}{group_version(group, version)}/", {"get": operation}
 

@@ -28,8 +28,8 @@ def description(struct: TypeShape, field: str = "") -> str:
     """
     texts = _texts()
     group = struct.package.rpartition("/")[0].rpartition("/")[2]
-    known = texts.get(f"{group}.{struct.bare_name}") or texts.get(struct.bare_name, {})
-    return known.get(field) or (texts["*"].get(field, "") if field else "")
+    fields = texts.get(f"{group}.{struct.bare_name}") or texts.get(struct.bare_name, {})
+    return fields.get(field) or (texts["*"].get(field, "") if field else "")
 
 
 PREFIX: Final = "#/components/schemas/"
@@ -122,26 +122,26 @@ class Components:
 
     def _property(self, struct: TypeShape, name: str, field: Field) -> Tree:
         schema = self.value(field.shape)
-        more: Tree = {}
+        keywords: Tree = {}
         if text := description(struct, name):
-            more["description"] = text
+            keywords["description"] = text
         if field.default is not None:
-            more["default"] = field.default
+            keywords["default"] = field.default
         elif field.always_printed and field.shape.form == "struct":
-            more["default"] = {}
+            keywords["default"] = {}
         if field.shape.form == "slice":
             # Named list types have no description here.
-            more |= {} if field.is_wrapped else _list_facts(field)
+            keywords |= {} if field.is_wrapped else _list_facts(field)
         elif field.map_type == "atomic" and (field.shape.form == "map" or field.shape.map_type != "atomic"):
-            more["x-kubernetes-map-type"] = "atomic"
+            keywords["x-kubernetes-map-type"] = "atomic"
         if field.merge_key:
-            more["x-kubernetes-patch-merge-key"] = field.merge_key
+            keywords["x-kubernetes-patch-merge-key"] = field.merge_key
         if field.strategies:
-            more["x-kubernetes-patch-strategy"] = ",".join(sorted(field.strategies))
-        if not more:
+            keywords["x-kubernetes-patch-strategy"] = ",".join(sorted(field.strategies))
+        if not keywords:
             return schema
         # Keywords next to a $ref are ignored, so wrap it in allOf.
-        return {"allOf": [schema], **more} if "$ref" in schema else {**schema, **more}
+        return {"allOf": [schema], **keywords} if "$ref" in schema else {**schema, **keywords}
 
 
 def _list_facts(field: Field) -> Tree:

@@ -1,4 +1,4 @@
-"""Apply the defaults of a schema to absent fields."""
+"""Applies the defaults of a schema to absent fields."""
 
 from __future__ import annotations
 

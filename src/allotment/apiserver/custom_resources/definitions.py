@@ -73,10 +73,10 @@ def _condition(conditions: Tree, condition_type: str, status: str, reason: str, 
 def _free_names(tree: Tree, write: Write) -> tuple[Tree, list[tuple[str, str]]]:
     """The names that no other definition of the group uses, and reason and message of each conflict."""
     requested: Tree = tree["spec"]["names"]
-    resources, kinds = _taken_names(tree, write)
+    resources, kinds = _used_names(tree, write)
     free: Tree = {"plural": "", "kind": ""}
     conflicts = []
-    for field, reason, taken in (
+    for field, reason, used_names in (
         ("plural", "PluralConflict", resources),
         ("singular", "SingularConflict", resources),
         ("shortNames", "ShortNamesConflict", resources),
@@ -84,7 +84,7 @@ def _free_names(tree: Tree, write: Write) -> tuple[Tree, list[tuple[str, str]]]:
         ("listKind", "ListKindConflict", kinds),
     ):
         value = requested.get(field)
-        clashes = [name for name in (value if isinstance(value, list) else [value]) if name in taken]
+        clashes = [name for name in (value if isinstance(value, list) else [value]) if name in used_names]
         if clashes:
             conflicts.append((reason, ", ".join(f'"{name}" is already in use' for name in clashes)))
         elif value:
@@ -94,7 +94,7 @@ def _free_names(tree: Tree, write: Write) -> tuple[Tree, list[tuple[str, str]]]:
     return free, conflicts
 
 
-def _taken_names(tree: Tree, write: Write) -> tuple[set[str], set[str]]:
+def _used_names(tree: Tree, write: Write) -> tuple[set[str], set[str]]:
     """The resource names and the kind names that other definitions of the group use."""
     resources: set[str] = set()
     kinds: set[str] = set()
@@ -122,7 +122,7 @@ def definition_problems(tree: Tree, kube: str) -> Iterator[FieldError]:
     elif scope not in ("Cluster", "Namespaced"):
         yield not_supported("spec.scope", scope, ("Cluster", "Namespaced"))
     versions = spec.get("versions") or []
-    common = _SharedParts.of(versions)
+    common = _SharedParts.from_versions(versions)
     yield from _versions(versions, common, kube)
     for field in ("plural", "singular", "kind", "listKind"):
         if not names.get(field):
@@ -157,7 +157,7 @@ class _SharedParts(NamedTuple):
     columns: bool
 
     @staticmethod
-    def of(versions: list[Tree]) -> _SharedParts:
+    def from_versions(versions: list[Tree]) -> _SharedParts:
         def same(part: str) -> bool:
             return all(version.get(part) == versions[0].get(part) for version in versions)
 
@@ -184,8 +184,8 @@ def _versions(versions: list[Tree], common: _SharedParts, kube: str) -> Errors:
         if problems := service_name_problems(version.get("name") or ""):
             yield invalid(f"{path}.name", version.get("name") or "", ",".join(problems))
         yield from _version_parts(version, path, distinct, kube, schema=f"{path}.schema")
-        for at, field in enumerate(version.get("selectableFields") or ()):
-            yield from _json_path(field.get("jsonPath") or "", f"{path}.selectableFields[{at}].jsonPath")
+        for field_index, field in enumerate(version.get("selectableFields") or ()):
+            yield from _json_path(field.get("jsonPath") or "", f"{path}.selectableFields[{field_index}].jsonPath")
     printed = [_printed_version(version, common) for version in versions]
     if len({version.get("name") for version in versions}) != len(versions):
         yield invalid("spec.versions", printed, "must contain unique version names")

@@ -1,4 +1,4 @@
-"""String formats of OpenAPI schemas. Formats that Kubernetes does not know are not checked."""
+"""Checks of string formats in OpenAPI schemas. Formats that Kubernetes does not know are not checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Build the served kind of a CustomResourceDefinition: names, versions, shapes, table and rules."""
+"""Builds the served kind of a CustomResourceDefinition: names, versions, shapes, table and rules."""
 
 from __future__ import annotations
 
@@ -107,26 +107,26 @@ class _Version:
 
     def problems(self, new: Tree, old: Any = ABSENT, *, status: bool = False) -> list[FieldError]:
         if status:
-            found = self._status_problems(new, old)
+            errors = self._status_problems(new, old)
         else:
-            found = value_problems(_without_metadata(new), self.schema, _without_metadata(old))
+            errors = value_problems(_without_metadata(new), self.schema, _without_metadata(old))
         if self._scale is not None:
-            found += scale_problems(new, self._scale)
-        found += embedded_problems(new, self.schema)
-        found += list_problems(new, self.schema)
+            errors += scale_problems(new, self._scale)
+        errors += embedded_problems(new, self.schema)
+        errors += list_problems(new, self.schema)
         if not self.validator.has_rules:
-            return found
-        if any(problem.type in _BLOCKING_TYPES for problem in found):
-            return [*found, invalid("<nil>", None, _UNCHECKED_RULES)]
-        return found + self.validator.problems(new, old)
+            return errors
+        if any(problem.type in _BLOCKING_TYPES for problem in errors):
+            return [*errors, invalid("<nil>", None, _UNCHECKED_RULES)]
+        return errors + self.validator.problems(new, old)
 
     def _status_problems(self, new: Tree, old: Tree) -> list[FieldError]:
         """Validate a write to the status subresource, which checks ``status`` only, as a value of its own."""
         schema = (self.schema.get("properties") or {}).get("status")
         if schema is None or "status" not in new:
             return []
-        found = value_problems(new["status"], schema, old.get("status", ABSENT))
-        return [problem._replace(path=f"status.{problem.path}".removesuffix(".")) for problem in found]
+        problems = value_problems(new["status"], schema, old.get("status", ABSENT))
+        return [problem._replace(path=f"status.{problem.path}".removesuffix(".")) for problem in problems]
 
 
 def _without_metadata(tree: Any) -> Any:

@@ -1,4 +1,4 @@
-"""List types ``set`` and ``map``: reject duplicates, and match items with their previous values."""
+"""List types ``set`` and ``map``: rejects duplicates, and matches items with their previous values."""
 
 from __future__ import annotations
 

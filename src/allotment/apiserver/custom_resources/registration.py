@@ -1,4 +1,4 @@
-"""Add and remove custom kinds in the catalog as their definitions are stored and deleted.
+"""Adds and removes custom kinds in the catalog as their definitions are stored and deleted.
 
 Deleting a definition deletes its objects despite their finalizers, since no client could access them afterwards.
 """

@@ -1,4 +1,4 @@
-"""Validate values against an OpenAPI schema, with Kubernetes' paths and texts.
+"""Validates values against an OpenAPI schema, with Kubernetes' paths and texts.
 
 On an update, unchanged values are not validated again (KEP-4008): objects that an older schema accepted remain usable.
 For ``anyOf`` and ``oneOf`` the errors are a summary and those of the best match.
@@ -76,18 +76,18 @@ def _type(value: Any, schema: Tree, path: str) -> Iterator[FieldError]:
         if not schema.get("nullable"):
             yield type_invalid(path, ",".join(expected), "null")
         return
-    found = _JSON_TYPES[type(value)]
+    actual = _JSON_TYPES[type(value)]
     fits = (
-        found in expected
-        or (found == "integer" and "number" in expected)
+        actual in expected
+        or (actual == "integer" and "number" in expected)
         or (type(value) is float and value.is_integer() and "integer" in expected)
     )
-    if format_ and type(value) not in (str, list) and not fits and _NUMBER_FORMATS.get(found, "") != format_:
-        yield type_invalid(path, format_, _NUMBER_FORMATS.get(found, ""))
+    if format_ and type(value) not in (str, list) and not fits and _NUMBER_FORMATS.get(actual, "") != format_:
+        yield type_invalid(path, format_, _NUMBER_FORMATS.get(actual, ""))
     elif format_ and type(value) in (str, list) and not {"integer", "number"} & set(expected):
         return  # upstream checks formats before types, even for values of other types
     elif not fits:
-        yield type_invalid(path, ",".join(expected), found)
+        yield type_invalid(path, ",".join(expected), actual)
 
 
 _JSON_TYPES: Final[dict[type, str]] = {
@@ -95,10 +95,10 @@ _JSON_TYPES: Final[dict[type, str]] = {
 }  # fmt: skip
 
 
-def type_invalid(path: str, expected: str, found: str) -> FieldError:
+def type_invalid(path: str, expected: str, actual: str) -> FieldError:
     """An error for a value of the wrong type or format."""
-    detail = f"{path} in body must be of type {expected}: {quote(found)}"
-    return FieldError(ErrorType.TYPE_INVALID, path or NO_PATH, found, detail)
+    detail = f"{path} in body must be of type {expected}: {quote(actual)}"
+    return FieldError(ErrorType.TYPE_INVALID, path or NO_PATH, actual, detail)
 
 
 # --- strings and numbers ---------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Convert OpenAPI v3 schemas to type shapes, as used by server-side apply, pruning and patches.
+"""Converts OpenAPI v3 schemas to type shapes, as used by server-side apply, pruning and patches.
 
 These shapes have no package, which distinguishes them from shapes of Go types. Values are kept as written: zero values
 do not count as absent.

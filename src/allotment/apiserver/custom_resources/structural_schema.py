@@ -1,4 +1,4 @@
-"""Validate that a schema is structural: every value has one type, known without looking at the value.
+"""Validates that a schema is structural: every value has one type, known without looking at the value.
 
 See KEP-1693 and the rules in the Kubernetes documentation of CustomResourceDefinitions. Types, defaults and extensions
 are set outside of ``anyOf``, ``oneOf``, ``allOf`` and ``not``, which can only restrict values.
@@ -53,13 +53,13 @@ _UNSUPPORTED: Final = {
 
 def schema_problems(schema: Tree, path: str, *, has_status: bool) -> list[FieldError]:
     """The errors of the schema of a version."""
-    found = list(_root(schema, path, has_status))
-    found += list(_keywords(schema, path, root=True))
-    if not found:
-        found = sorted([*_invariants(schema, "root", path), *_completeness(schema, path)], key=str)
-    if not found:
-        found = list(_defaults(schema, path, root=True))
-    return found
+    problems = list(_root(schema, path, has_status))
+    problems += list(_keywords(schema, path, root=True))
+    if not problems:
+        problems = sorted([*_invariants(schema, "root", path), *_completeness(schema, path)], key=str)
+    if not problems:
+        problems = list(_defaults(schema, path, root=True))
+    return problems
 
 
 def _root(schema: Tree, path: str, has_status: bool) -> Errors:

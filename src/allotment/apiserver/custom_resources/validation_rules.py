@@ -1,4 +1,4 @@
-"""``x-kubernetes-validations``: CEL rules on values and on their changes (KEP-2876).
+"""Evaluates ``x-kubernetes-validations``, the CEL rules on values and on their changes (KEP-2876).
 
 Rules are compiled with their schema when the definition is written, and again when its kind is first used. They run
 only on objects that the schema accepts, within a shared cost budget.

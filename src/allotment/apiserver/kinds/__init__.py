@@ -1,1 +1,1 @@
-"""The built-in kinds: names, versions and rules of each, one module per family."""
+"""Rules of the built-in kinds (defaults, validation, admission), one module per family."""

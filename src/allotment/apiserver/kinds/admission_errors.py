@@ -1,4 +1,4 @@
-"""Errors that admission raises besides field errors; the errors of all kinds are in ``api_errors``."""
+"""The Forbidden and TooManyRequests errors of admission; errors common to all requests are in ``api_errors``."""
 
 from __future__ import annotations
 

@@ -218,8 +218,8 @@ def _cpu_target(metric: Tree) -> int | None:
     resource = metric.get("resource") or {}
     if metric.get("type") != "Resource" or resource.get("name") != "cpu":
         return None
-    found = (resource.get("target") or {}).get("averageUtilization")
-    return None if found is None else int(found)
+    utilization = (resource.get("target") or {}).get("averageUtilization")
+    return None if utilization is None else int(utilization)
 
 
 def autoscaler_to_version(tree: Tree, version: str) -> Tree:

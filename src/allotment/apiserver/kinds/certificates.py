@@ -1,4 +1,4 @@
-"""CertificateSigningRequests: stored, approved or denied, and signed by controllers; the server signs nothing.
+"""Validation of CertificateSigningRequests and their approval conditions; controllers sign them, not the server.
 
 The server sets the requesting user from the authenticated user. The spec is immutable; the status changes only through
 the subresources approval and status.
@@ -55,7 +55,7 @@ def _prepare_update(new: Tree, old: Tree, write: Write) -> Tree:
 
 
 def _with_timestamps(conditions: Sequence[Tree], before: Sequence[Tree], now: str) -> list[Tree]:
-    since = {(known.get("type"), known.get("status")): known.get("lastTransitionTime") for known in before}
+    since = {(item.get("type"), item.get("status")): item.get("lastTransitionTime") for item in before}
     return [
         {
             **condition,

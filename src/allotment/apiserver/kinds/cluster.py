@@ -1,4 +1,4 @@
-"""Nodes, namespaces, priority classes, leases, disruption budgets and runtime classes."""
+"""Validation and admission of nodes, namespaces, priority classes, leases, disruption budgets, runtime classes."""
 
 from __future__ import annotations
 
@@ -43,16 +43,20 @@ def _taints(spec: Tree) -> Errors:
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(spec.get("taints") or ()):
         # Upstream reports taints under "metadata".
-        at, key, effect = f"metadata.taints[{index}]", taint.get("key") or "", taint.get("effect") or ""
-        yield from names.label_key(key, f"{at}.key")
+        path, key, effect = f"metadata.taints[{index}]", taint.get("key") or "", taint.get("effect") or ""
+        yield from names.label_key(key, f"{path}.key")
         value = taint.get("value") or ""
         if problems := names.label_value_problems(value):
-            yield invalid(f"{at}.value", value, ";".join(problems))
+            yield invalid(f"{path}.value", value, ";".join(problems))
         if effect not in _EFFECTS:
-            yield not_supported(f"{at}.effect", GoNamedString(effect), _EFFECTS) if effect else required(f"{at}.effect")
+            yield (
+                not_supported(f"{path}.effect", GoNamedString(effect), _EFFECTS)
+                if effect
+                else required(f"{path}.effect")
+            )
         if (key, effect) in seen:
             taint_value = GoStruct(Key=key, Value=value, Effect=effect, TimeAdded=taint.get("timeAdded"))
-            yield duplicate(at, taint_value)._replace(detail="taints must be unique by key and effect pair")
+            yield duplicate(path, taint_value)._replace(detail="taints must be unique by key and effect pair")
         seen.add((key, effect))
 
 

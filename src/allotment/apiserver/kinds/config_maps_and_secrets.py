@@ -1,4 +1,4 @@
-"""ConfigMaps and Secrets.
+"""Validation of ConfigMaps and Secrets.
 
 In an immutable ConfigMap or Secret only the metadata can change (KEP-1412).
 """
@@ -27,12 +27,15 @@ _ACCOUNT: Final = "kubernetes.io/service-account.name"
 
 def _config_map(tree: Tree, write: Write) -> Errors:
     data, binary = tree.get("data") or {}, tree.get("binaryData") or {}
-    for part, values, other, others in (("data", data, "binaryData", binary), ("binaryData", binary, "data", data)):
+    for part, values, other_part, other_values in (
+        ("data", data, "binaryData", binary),
+        ("binaryData", binary, "data", data),
+    ):
         for key in sorted(values):
             for problem in field_validation.config_key_problems(key):
                 yield invalid(f"{part}[{key}]", key, problem)
-            if key in others:
-                yield invalid(f"{part}[{key}]", key, f"duplicate of key present in {other}")
+            if key in other_values:
+                yield invalid(f"{part}[{key}]", key, f"duplicate of key present in {other_part}")
     size = sum(len(value.encode(errors="replace")) for value in data.values())
     size += sum(len(value) * 3 // 4 for value in binary.values())
     if size > _MAX_BYTES:

@@ -56,14 +56,14 @@ def containers(items: Sequence[Tree], context: ContainerContext, path: str) -> E
         return
     seen: set[str] = set()
     for index, item in enumerate(items):
-        at = f"{path}[{index}]"
-        yield from _common(item, context, at)
+        item_path = f"{path}[{index}]"
+        yield from _common(item, context, item_path)
         name = item.get("name") or ""
         if name in seen:
-            yield duplicate(f"{at}.name", name)
+            yield duplicate(f"{item_path}.name", name)
         seen.add(name)
-        yield from _lifecycle_and_probes(item, at)
-        yield from _restart_rules(item, at)
+        yield from _lifecycle_and_probes(item, item_path)
+        yield from _restart_rules(item, item_path)
     yield from _host_ports(items, path)
 
 
@@ -71,47 +71,51 @@ def init_containers(items: Sequence[Tree], regular: Sequence[Tree], context: Con
     """Validate ``spec.initContainers``; those with restartPolicy Always are sidecars and can have probes."""
     seen = {item.get("name") or "" for item in regular}
     for index, item in enumerate(items):
-        at = f"{path}[{index}]"
-        yield from _common(item, context, at)
-        yield from _restart_rules(item, at)
+        item_path = f"{path}[{index}]"
+        yield from _common(item, context, item_path)
+        yield from _restart_rules(item, item_path)
         name = item.get("name") or ""
         if name in seen:
-            yield duplicate(f"{at}.name", name)
+            yield duplicate(f"{item_path}.name", name)
         elif name:
             seen.add(name)
         yield from _host_ports((item,), path)
         if item.get("restartPolicy") == "Always":
-            yield from _lifecycle_and_probes(item, at)
+            yield from _lifecycle_and_probes(item, item_path)
             continue
         for part in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe"):
             if item.get(part) is not None:
-                yield forbidden(f"{at}.{part}", _SIDECARS_ONLY)
+                yield forbidden(f"{item_path}.{part}", _SIDECARS_ONLY)
 
 
-def ephemeral_containers(items: Sequence[Tree], others: Sequence[Tree], context: ContainerContext, path: str) -> Errors:
+def ephemeral_containers(
+    items: Sequence[Tree], other_containers: Sequence[Tree], context: ContainerContext, path: str
+) -> Errors:
     """Validate ``spec.ephemeralContainers``: no resources, ports or probes."""
-    stable = {item.get("name") or "" for item in others}
+    stable = {item.get("name") or "" for item in other_containers}
     seen = set(stable)
     for index, item in enumerate(items):
-        at = f"{path}[{index}]"
-        yield from _common(item, context, at)
+        item_path = f"{path}[{index}]"
+        yield from _common(item, context, item_path)
         image = item.get("image") or ""
         if image != image.strip():
-            yield invalid(f"{at}.image", image, "must not have leading or trailing whitespace")
+            yield invalid(f"{item_path}.image", image, "must not have leading or trailing whitespace")
         name = item.get("name") or ""
         if name in seen:
-            yield duplicate(f"{at}.name", name)
+            yield duplicate(f"{item_path}.name", name)
         seen.add(name)
         target = item.get("targetContainerName")
         if target and target not in stable:
-            yield not_found(f"{at}.targetContainerName", target)
+            yield not_found(f"{item_path}.targetContainerName", target)
         for part, value in item.items():
             if part not in _EPHEMERAL_FIELDS and value:
-                yield forbidden(f"{at}.{part}", "cannot be set for an Ephemeral Container")
+                yield forbidden(f"{item_path}.{part}", "cannot be set for an Ephemeral Container")
         for position, mount in enumerate(item.get("volumeMounts") or ()):
             for part in ("subPath", "subPathExpr"):
                 if mount.get(part):
-                    yield forbidden(f"{at}.volumeMounts[{position}].{part}", "cannot be set for an Ephemeral Container")
+                    yield forbidden(
+                        f"{item_path}.volumeMounts[{position}].{part}", "cannot be set for an Ephemeral Container"
+                    )
 
 
 def _common(item: Tree, context: ContainerContext, path: str) -> Errors:
@@ -150,21 +154,21 @@ def _common(item: Tree, context: ContainerContext, path: str) -> Errors:
 def _ports(ports: Sequence[Tree], path: str) -> Errors:
     seen: set[str] = set()
     for index, entry in enumerate(ports):
-        at, name = f"{path}[{index}]", entry.get("name")
+        item_path, name = f"{path}[{index}]", entry.get("name")
         if name:
             problems = field_validation.port_name_problems(name)
             for problem in problems:
-                yield invalid(f"{at}.name", name, problem)
+                yield invalid(f"{item_path}.name", name, problem)
             if not problems and name in seen:
-                yield duplicate(f"{at}.name", name)
+                yield duplicate(f"{item_path}.name", name)
             seen.add(name)
         if not entry.get("containerPort"):
-            yield required(f"{at}.containerPort")
+            yield required(f"{item_path}.containerPort")
         else:
-            yield from field_validation.port(entry["containerPort"], f"{at}.containerPort")
+            yield from field_validation.port(entry["containerPort"], f"{item_path}.containerPort")
         if entry.get("hostPort"):
-            yield from field_validation.port(entry["hostPort"], f"{at}.hostPort")
-        yield from field_validation.choice(entry.get("protocol"), f"{at}.protocol", _PROTOCOLS)
+            yield from field_validation.port(entry["hostPort"], f"{item_path}.hostPort")
+        yield from field_validation.choice(entry.get("protocol"), f"{item_path}.protocol", _PROTOCOLS)
 
 
 def _host_ports(items: Sequence[Tree], path: str) -> Errors:
@@ -182,15 +186,15 @@ def _host_ports(items: Sequence[Tree], path: str) -> Errors:
 
 def _env(variables: Sequence[Tree], path: str) -> Errors:
     for index, variable in enumerate(variables):
-        at, name = f"{path}[{index}]", variable.get("name")
+        item_path, name = f"{path}[{index}]", variable.get("name")
         if not name:
-            yield required(f"{at}.name")
+            yield required(f"{item_path}.name")
         else:
             for problem in field_validation.env_name_problems(name):
-                yield invalid(f"{at}.name", name, problem)
+                yield invalid(f"{item_path}.name", name, problem)
         source = variable.get("valueFrom")
         if source is not None:
-            yield from _env_source(source, bool(variable.get("value")), f"{at}.valueFrom")
+            yield from _env_source(source, bool(variable.get("value")), f"{item_path}.valueFrom")
 
 
 def _env_source(source: Tree, has_value: bool, path: str) -> Errors:
@@ -230,32 +234,32 @@ def _env_reference(source: str, reference: Tree, path: str) -> Errors:
 
 def _env_from(sources: Sequence[Tree], path: str) -> Errors:
     for index, source in enumerate(sources):
-        at, prefix = f"{path}[{index}]", source.get("prefix")
+        item_path, prefix = f"{path}[{index}]", source.get("prefix")
         if prefix:
             for problem in field_validation.env_name_problems(prefix):
-                yield invalid(f"{at}.prefix", prefix, problem)
+                yield invalid(f"{item_path}.prefix", prefix, problem)
         present = [name for name in ("configMapRef", "secretRef") if source.get(name) is not None]
         for name in present:
             if not source[name].get("name"):
-                yield required(f"{at}.{name}.name")
+                yield required(f"{item_path}.{name}.name")
         if not present:
-            yield invalid(at, "", "must specify one of: `configMapRef` or `secretRef`")
+            yield invalid(item_path, "", "must specify one of: `configMapRef` or `secretRef`")
         elif len(present) > 1:
-            yield invalid(at, "", "may not have more than one field specified at a time")
+            yield invalid(item_path, "", "may not have more than one field specified at a time")
 
 
 def _mounts(mounts: Sequence[Tree], volumes: AbstractSet[str], path: str) -> Errors:
     seen: set[str] = set()
     for index, mount in enumerate(mounts):
-        at, name, mount_path = f"{path}[{index}]", mount.get("name") or "", mount.get("mountPath") or ""
+        item_path, name, mount_path = f"{path}[{index}]", mount.get("name") or "", mount.get("mountPath") or ""
         if not name:
-            yield required(f"{at}.name")
+            yield required(f"{item_path}.name")
         if name not in volumes:
-            yield not_found(f"{at}.name", name)
+            yield not_found(f"{item_path}.name", name)
         if not mount_path:
-            yield required(f"{at}.mountPath")
+            yield required(f"{item_path}.mountPath")
         if mount_path in seen:
-            yield invalid(f"{at}.mountPath", mount_path, "must be unique")
+            yield invalid(f"{item_path}.mountPath", mount_path, "must be unique")
         seen.add(mount_path)
         for part in ("subPath", "subPathExpr"):
             if inside := mount.get(part):
@@ -278,15 +282,15 @@ def resource_requirements(resources: Tree, claims: AbstractSet[str], path: str) 
     limits: Mapping[str, Any] = resources.get("limits") or {}
     requests: Mapping[str, Any] = resources.get("requests") or {}
     for name in sorted(limits):
-        at = f"{path}.limits[{name}]"
+        item_path = f"{path}.limits[{name}]"
         for problem in field_validation.container_resource_problems(name):
-            yield invalid(at, name, problem)
-        yield from field_validation.amount(name, limits[name], at)
+            yield invalid(item_path, name, problem)
+        yield from field_validation.amount(name, limits[name], item_path)
     for name in sorted(requests):
-        at = f"{path}.requests[{name}]"
+        item_path = f"{path}.requests[{name}]"
         for problem in field_validation.container_resource_problems(name):
-            yield invalid(at, name, problem)
-        yield from field_validation.amount(name, requests[name], at)
+            yield invalid(item_path, name, problem)
+        yield from field_validation.amount(name, requests[name], item_path)
         yield from _request_within_limit(name, Quantity.parse(str(requests[name])), limits.get(name), path)
     huge = any(name.startswith("hugepages-") for name in (*limits, *requests))
     if huge and not any(name in ("cpu", "memory") for name in (*limits, *requests)):
@@ -355,16 +359,16 @@ def _handler(handler: Tree, path: str) -> Errors:
         yield required(path, "must specify a handler type")
         return
     handler_type = present[0]
-    action, at = handler[handler_type], f"{path}.{handler_type}"
+    action, item_path = handler[handler_type], f"{path}.{handler_type}"
     if handler_type == "exec" and not action.get("command"):
-        yield required(f"{at}.command")
+        yield required(f"{item_path}.command")
     if handler_type == "httpGet":
         if not action.get("path"):
-            yield required(f"{at}.path")
-        yield from field_validation.port_or_name(action.get("port", 0), f"{at}.port")
-        yield from field_validation.choice(action.get("scheme"), f"{at}.scheme", ("HTTP", "HTTPS"))
+            yield required(f"{item_path}.path")
+        yield from field_validation.port_or_name(action.get("port", 0), f"{item_path}.port")
+        yield from field_validation.choice(action.get("scheme"), f"{item_path}.scheme", ("HTTP", "HTTPS"))
     if handler_type in ("tcpSocket", "grpc"):
-        yield from field_validation.port_or_name(action.get("port", 0), f"{at}.port")
+        yield from field_validation.port_or_name(action.get("port", 0), f"{item_path}.port")
     for name in present[1:]:
         yield forbidden(f"{path}.{name}", "may not specify more than 1 handler type")
 

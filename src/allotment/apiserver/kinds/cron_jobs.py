@@ -84,8 +84,8 @@ def _cron_job_spec(spec: Tree, old: Tree | None = None) -> Errors:
         yield from _time_zone(zone)
     policy = spec.get("concurrencyPolicy") or ""
     if policy not in _POLICIES:
-        at = "spec.concurrencyPolicy"
-        yield not_supported(at, GoNamedString(policy), _POLICIES) if policy else required(at)
+        path = "spec.concurrencyPolicy"
+        yield not_supported(path, GoNamedString(policy), _POLICIES) if policy else required(path)
     inner = (spec.get("jobTemplate") or {}).get("spec") or {}
     yield from job_spec(inner, "spec.jobTemplate.spec")
     if inner.get("selector") is not None:
@@ -97,33 +97,33 @@ def _cron_job_spec(spec: Tree, old: Tree | None = None) -> Errors:
 
 
 def _validate_schedule(schedule: str, zone: str | None, *, allows_zone: bool) -> Errors:
-    at, spec = "spec.schedule", schedule
+    path, spec = "spec.schedule", schedule
     if schedule.startswith(("TZ=", "CRON_TZ=")):
         _, _, spec = schedule.partition(" ")
     if problem := schedule_problem(spec.strip()):
-        yield invalid(at, schedule, problem)
+        yield invalid(path, schedule, problem)
     if "TZ" not in schedule:
         return
     if not allows_zone:
-        yield invalid(at, schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead")
+        yield invalid(path, schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead")
     elif zone is not None:
-        yield invalid(at, schedule, "cannot use both timeZone field and TZ or CRON_TZ in schedule")
+        yield invalid(path, schedule, "cannot use both timeZone field and TZ or CRON_TZ in schedule")
 
 
 def _time_zone(zone: str) -> Errors:
-    at = "spec.timeZone"
+    path = "spec.timeZone"
     if not zone:
-        yield invalid(at, zone, "timeZone must be nil or non-empty string")
+        yield invalid(path, zone, "timeZone must be nil or non-empty string")
         return
     parts = zone.split("/")
     if any(part in (".", "..") or part.startswith("-") or not _matches_zone_part(part) for part in parts):
-        yield invalid(at, zone, f"unknown time zone {zone}")
+        yield invalid(path, zone, f"unknown time zone {zone}")
         return
     if zone.lower() == "local":
         explicit = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
-        yield invalid(at, zone, explicit)
+        yield invalid(path, zone, explicit)
     if zone not in ("Local", *available_timezones()):
-        yield invalid(at, zone, f"unknown time zone {zone}")
+        yield invalid(path, zone, f"unknown time zone {zone}")
 
 
 def _cron_job(tree: Tree, write: Write) -> Errors:

@@ -1,4 +1,4 @@
-"""EndpointSlices and Endpoints."""
+"""Validation of EndpointSlices and Endpoints."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ def _ports(ports: Sequence[Tree]) -> Errors:
         return
     seen: set[str] = set()
     for index, port in enumerate(ports):
-        at, name = f"ports[{index}]", port.get("name") or ""
+        path, name = f"ports[{index}]", port.get("name") or ""
         if name:
-            yield from names.label(name, f"{at}.name")
+            yield from names.label(name, f"{path}.name")
         if name in seen:
-            yield duplicate(f"{at}.name", name)
+            yield duplicate(f"{path}.name", name)
         seen.add(name)
-        yield from _protocol(port, at)
+        yield from _protocol(port, path)
 
 
 def _protocol(port: Tree, path: str) -> Errors:
-    protocol, at = port.get("protocol") or "", f"{path}.protocol"
+    protocol, item_path = port.get("protocol") or "", f"{path}.protocol"
     if protocol not in _PROTOCOLS:
-        yield not_supported(at, GoNamedString(protocol), _PROTOCOLS) if protocol else required(at)
+        yield not_supported(item_path, GoNamedString(protocol), _PROTOCOLS) if protocol else required(item_path)
     if port.get("appProtocol") is not None:
         yield from names.label_key(port["appProtocol"], f"{path}.appProtocol")
 
@@ -72,16 +72,16 @@ def _endpoint(endpoint: Tree, kind: str, path: str) -> Errors:
     elif len(addresses) > _MAX_ADDRESSES:
         yield too_many(f"{path}.addresses", len(addresses), _MAX_ADDRESSES)
     for index, text in enumerate(addresses):
-        at = f"{path}.addresses[{index}]"
+        item_path = f"{path}.addresses[{index}]"
         if kind in ("IPv4", "IPv6"):
             if not is_address(text):
-                yield invalid(at, text, INVALID_ADDRESS)
+                yield invalid(item_path, text, INVALID_ADDRESS)
                 continue
             if ip_family(text) != kind:
                 yield invalid(f"{path}.addresses", text, f"must be an {kind} address")
-            yield from external_address(text, at)
+            yield from external_address(text, item_path)
         elif kind == "FQDN":
-            yield from names.subdomain(text.removesuffix("."), at)
+            yield from names.subdomain(text.removesuffix("."), item_path)
     if endpoint.get("nodeName") is not None:
         yield from names.subdomain(endpoint["nodeName"], f"{path}.nodeName")
     yield from field_validation.labels(endpoint.get("deprecatedTopology") or {}, f"{path}.deprecatedTopology")
@@ -94,15 +94,15 @@ def _endpoint(endpoint: Tree, kind: str, path: str) -> Errors:
 
 def _endpoints(tree: Tree, write: Write) -> Errors:
     for index, subset in enumerate(tree.get("subsets") or ()):
-        at = f"subsets[{index}]"
+        path = f"subsets[{index}]"
         if not subset.get("addresses") and not subset.get("notReadyAddresses"):
-            yield required(at, "must specify `addresses` or `notReadyAddresses`")
+            yield required(path, "must specify `addresses` or `notReadyAddresses`")
         for part in ("addresses", "notReadyAddresses"):
             for position, address in enumerate(subset.get(part) or ()):
-                yield from _endpoint_address(address, f"{at}.{part}[{position}]")
+                yield from _endpoint_address(address, f"{path}.{part}[{position}]")
         ports: Sequence[Tree] = subset.get("ports") or ()
         for position, port in enumerate(ports):
-            yield from _endpoint_port(port, f"{at}.ports[{position}]", needs_name=len(ports) > 1)
+            yield from _endpoint_port(port, f"{path}.ports[{position}]", needs_name=len(ports) > 1)
 
 
 def _endpoints_update(new: Tree, old: Tree, write: Write) -> Errors:

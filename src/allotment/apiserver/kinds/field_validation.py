@@ -221,20 +221,20 @@ def label_selector(selector: Tree | None, path: str) -> Errors:
         return
     yield from labels(selector.get("matchLabels") or {}, f"{path}.matchLabels")
     for index, requirement in enumerate(selector.get("matchExpressions") or ()):
-        at = f"{path}.matchExpressions[{index}]"
+        item_path = f"{path}.matchExpressions[{index}]"
         operator, values = requirement.get("operator") or "", requirement.get("values") or ()
         if operator in ("In", "NotIn"):
             if not values:
-                yield required(f"{at}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+                yield required(f"{item_path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
         elif operator in ("Exists", "DoesNotExist"):
             if values:
                 detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                yield forbidden(f"{at}.values", detail)
+                yield forbidden(f"{item_path}.values", detail)
         else:
-            yield invalid(f"{at}.operator", operator, "not a valid selector operator")
-        yield from names.label_key(requirement.get("key") or "", f"{at}.key")
+            yield invalid(f"{item_path}.operator", operator, "not a valid selector operator")
+        yield from names.label_key(requirement.get("key") or "", f"{item_path}.key")
         for position, value in enumerate(values):
-            yield from names.label_value(value, f"{at}.values[{position}]")
+            yield from names.label_value(value, f"{item_path}.values[{position}]")
 
 
 def selector_matches(selector: Tree | None, values: Mapping[str, str]) -> bool:

@@ -1,4 +1,4 @@
-"""Ingresses and IngressClasses."""
+"""Validation of Ingresses and IngressClasses."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def _ingress(tree: Tree, write: Write) -> Errors:
     for index, rule in enumerate(rules or ()):
         yield from _rule(rule, f"spec.rules[{index}]")
     for index, tls in enumerate(spec.get("tls") or ()):
-        at = f"spec.tls[{index}]"
+        path = f"spec.tls[{index}]"
         for position, host in enumerate(tls.get("hosts") or ()):
-            yield from _host(host, f"{at}.hosts[{position}]")
+            yield from _host(host, f"{path}.hosts[{position}]")
         if tls.get("secretName"):
-            yield from names.subdomain(tls["secretName"], f"{at}.secretName")
+            yield from names.subdomain(tls["secretName"], f"{path}.secretName")
     if spec.get("ingressClassName") is not None:
         yield from names.subdomain(spec["ingressClassName"], "spec.ingressClassName")
 
@@ -83,17 +83,19 @@ def _host(host: str, path: str) -> Errors:
 
 
 def _path(entry: Tree, path: str) -> Errors:
-    kind, text, at = entry.get("pathType"), entry.get("path") or "", f"{path}.path"
+    kind, text, item_path = entry.get("pathType"), entry.get("path") or "", f"{path}.path"
     if kind is None:
         yield required(f"{path}.pathType", "pathType must be specified")
         return
     if kind not in _PATH_TYPES:
         yield not_supported(f"{path}.pathType", GoNamedString(kind), _PATH_TYPES)
     elif not text.startswith("/") and (text or kind != "ImplementationSpecific"):
-        yield invalid(at, text, "must be an absolute path")
+        yield invalid(item_path, text, "must be an absolute path")
     if kind in ("Exact", "Prefix"):
-        yield from (invalid(at, text, f"must not contain '{part}'") for part in _FORBIDDEN_PARTS if part in text)
-        yield from (invalid(at, text, f"cannot end with '{end}'") for end in _FORBIDDEN_ENDINGS if text.endswith(end))
+        yield from (invalid(item_path, text, f"must not contain '{part}'") for part in _FORBIDDEN_PARTS if part in text)
+        yield from (
+            invalid(item_path, text, f"cannot end with '{end}'") for end in _FORBIDDEN_ENDINGS if text.endswith(end)
+        )
     yield from _backend(entry.get("backend") or {}, f"{path}.backend")
 
 
@@ -134,19 +136,19 @@ def _ingress_class(tree: Tree, write: Write) -> Errors:
     yield from field_validation.domain_prefixed_path(controller, "spec.controller")
     if parameters is None:
         return
-    at, scope, namespace = "spec.parameters", parameters.get("scope"), parameters.get("namespace")
-    yield from _reference(parameters, at)
+    path, scope, namespace = "spec.parameters", parameters.get("scope"), parameters.get("namespace")
+    yield from _reference(parameters, path)
     if scope is None:
-        yield required(f"{at}.scope")
+        yield required(f"{path}.scope")
     elif scope not in _SCOPES:
-        yield not_supported(f"{at}.scope", scope, _SCOPES)
+        yield not_supported(f"{path}.scope", scope, _SCOPES)
     elif scope == "Namespace":
         if not namespace:
-            yield required(f"{at}.namespace", "`parameters.scope` is set to 'Namespace'")
+            yield required(f"{path}.namespace", "`parameters.scope` is set to 'Namespace'")
         else:
-            yield from names.label(namespace, f"{at}.namespace")
+            yield from names.label(namespace, f"{path}.namespace")
     elif namespace is not None:
-        yield forbidden(f"{at}.namespace", "`parameters.scope` is set to 'Cluster'")
+        yield forbidden(f"{path}.namespace", "`parameters.scope` is set to 'Cluster'")
 
 
 def _ingress_class_update(new: Tree, old: Tree, write: Write) -> Errors:

@@ -1,4 +1,4 @@
-"""Pod failure policies and success policies of jobs (KEP-3329, KEP-3998)."""
+"""Validation of pod failure policies and success policies of jobs (KEP-3329, KEP-3998)."""
 
 from __future__ import annotations
 
@@ -43,21 +43,23 @@ def pod_failure_policy(spec: Tree, path: str) -> Errors:
         if container
     }
     for index, rule in enumerate(rules):
-        at, action = f"{path}.rules[{index}]", rule.get("action") or ""
+        item_path, action = f"{path}.rules[{index}]", rule.get("action") or ""
         if action == "FailIndex":
             if spec.get("backoffLimitPerIndex") is None:
-                yield invalid(f"{at}.action", GoNamedString(action), "requires the backoffLimitPerIndex to be set")
+                yield invalid(
+                    f"{item_path}.action", GoNamedString(action), "requires the backoffLimitPerIndex to be set"
+                )
         else:
-            yield from _choice(action, f"{at}.action", _ACTIONS)
+            yield from _choice(action, f"{item_path}.action", _ACTIONS)
         codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions") or ()
         if codes is not None:
-            yield from _exit_codes(codes, f"{at}.onExitCodes", containers)
+            yield from _exit_codes(codes, f"{item_path}.onExitCodes", containers)
         if conditions:
-            yield from _conditions(conditions, f"{at}.onPodConditions")
+            yield from _conditions(conditions, f"{item_path}.onPodConditions")
         if codes is not None and conditions:
-            yield invalid(at, OMITTED, "specifying both OnExitCodes and OnPodConditions is not supported")
+            yield invalid(item_path, OMITTED, "specifying both OnExitCodes and OnPodConditions is not supported")
         if codes is None and not conditions:
-            yield invalid(at, OMITTED, "specifying one of OnExitCodes and OnPodConditions is required")
+            yield invalid(item_path, OMITTED, "specifying one of OnExitCodes and OnPodConditions is required")
 
 
 def _choice(value: str, path: str, choices: Sequence[str]) -> Errors:
@@ -124,24 +126,24 @@ def _success_rule(rule: Tree, path: str, completions: int) -> Errors:
         yield required(path, "at least one of succeededCount or succeededIndexes must be specified")
     total = 0
     if indexes is not None:
-        at = f"{path}.succeededIndexes"
+        item_path = f"{path}.succeededIndexes"
         if len(indexes) > _MAX_INDEXES_LENGTH:
-            yield too_long(at, _MAX_INDEXES_LENGTH)
+            yield too_long(item_path, _MAX_INDEXES_LENGTH)
         try:
             total = _count_indexes(indexes, completions)
         except ValueError as error:
-            yield invalid(at, indexes, f"error parsing succeededIndexes: {error}")
+            yield invalid(item_path, indexes, f"error parsing succeededIndexes: {error}")
     if count is not None:
-        at = f"{path}.succeededCount"
-        yield from field_validation.non_negative(count, at)
+        item_path = f"{path}.succeededCount"
+        yield from field_validation.non_negative(count, item_path)
         if count > completions:
             detail = f"must be less than or equal to {completions} (the number of specified completions)"
-            yield invalid(at, count, detail)
+            yield invalid(item_path, count, detail)
         if indexes is not None and count > total:
             detail = (
                 f"must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
             )
-            yield invalid(at, count, detail)
+            yield invalid(item_path, count, detail)
 
 
 def _count_indexes(text: str, completions: int) -> int:

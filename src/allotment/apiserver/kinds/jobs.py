@@ -74,13 +74,13 @@ def job_spec(spec: Tree, path: str) -> Errors:
         yield not_supported(f"{path}.podReplacementPolicy", GoNamedString(replacement), allowed)
     expected = spec.get("template") or {}
     yield from template(expected.get("spec") or {}, expected.get("metadata") or {}, f"{path}.template")
-    restart, at = (expected.get("spec") or {}).get("restartPolicy") or "", f"{path}.template.spec.restartPolicy"
+    restart, item_path = (expected.get("spec") or {}).get("restartPolicy") or "", f"{path}.template.spec.restartPolicy"
     if restart in ("", "Always"):
-        yield required(at, 'valid values: "OnFailure", "Never"')
+        yield required(item_path, 'valid values: "OnFailure", "Never"')
     elif restart not in ("OnFailure", "Never"):
-        yield not_supported(at, GoNamedString(restart), ("OnFailure", "Never"))
+        yield not_supported(item_path, GoNamedString(restart), ("OnFailure", "Never"))
     elif spec.get("podFailurePolicy") is not None and restart != "Never":
-        yield invalid(at, GoNamedString(restart), 'only "Never" is supported when podFailurePolicy is specified')
+        yield invalid(item_path, GoNamedString(restart), 'only "Never" is supported when podFailurePolicy is specified')
 
 
 def _completion(spec: Tree, path: str) -> Errors:
@@ -140,11 +140,11 @@ def _generated_labels(tree: Tree) -> Errors:
     expected = {"controller-uid": uid, "job-name": name, _UID_LABEL: uid, _NAME_LABEL: name}
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
     for key, value in expected.items():
-        at = f"spec.template.metadata.labels[{key}]"
+        path = f"spec.template.metadata.labels[{key}]"
         if key not in labels:
-            yield required(at, f"must be '{value}'")
+            yield required(path, f"must be '{value}'")
         elif labels[key] != value:
-            yield invalid(at, labels, f"must be '{value}'")
+            yield invalid(path, labels, f"must be '{value}'")
     if field_validation.is_valid_selector(selector) and not field_validation.selector_matches(selector, expected):
         yield invalid("spec.selector", field_validation.selector_value(selector), "`selector` not auto-generated")
 

@@ -42,11 +42,11 @@ def _quota(tree: Tree, write: Write) -> Errors:
     spec = tree.get("spec") or {}
     hard: Mapping[str, Any] = spec.get("hard") or {}
     for name, amount in sorted(hard.items()):
-        at = f"spec.hard[{name}]"
-        yield from _resource_name(name, at)
+        path = f"spec.hard[{name}]"
+        yield from _resource_name(name, path)
         if "/" not in name and not _is_quota_resource(name):
-            yield invalid(at, GoNamedString(name), "must be a standard resource for quota")
-        yield from field_validation.amount(name, amount, at)
+            yield invalid(path, GoNamedString(name), "must be a standard resource for quota")
+        yield from field_validation.amount(name, amount, path)
     counted = sorted(name for name in hard if _is_quota_resource(name))
     yield from _scopes(spec.get("scopes") or (), counted)
     if spec.get("scopeSelector") is not None:
@@ -87,38 +87,38 @@ def _scopes(scopes: Sequence[str], counted: Sequence[str]) -> Errors:
 
 
 def _scope_selector(spec: Tree, counted: Sequence[str]) -> Errors:
-    at = "spec.scopeSelector.matchExpressions"
+    path = "spec.scopeSelector.matchExpressions"
     terms: Sequence[Tree] = spec["scopeSelector"].get("matchExpressions") or ()
     for term in terms:
         scope, operator, values = term.get("scopeName") or "", term.get("operator") or "", term.get("values") or ()
         if scope not in _SCOPE_RESOURCES:
-            yield invalid(f"{at}.scopeName", GoNamedString(scope), "unsupported scope")
+            yield invalid(f"{path}.scopeName", GoNamedString(scope), "unsupported scope")
         for name in counted:
             if name not in _SCOPE_RESOURCES.get(scope, counted):
-                yield invalid(at, _shown(terms), _UNSUPPORTED_SCOPE)
+                yield invalid(path, _amounts_text(terms), _UNSUPPORTED_SCOPE)
         if scope in _EXISTS_ONLY_SCOPES and operator != "Exists":
             detail = (
                 "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "
                 "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or "
                 "ResourceQuotaScopeCrossNamespacePodAffinity"
             )
-            yield invalid(f"{at}.operator", GoNamedString(operator), detail)
+            yield invalid(f"{path}.operator", GoNamedString(operator), detail)
         if operator in ("In", "NotIn"):
             if not values:
                 detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
-                yield required(f"{at}.values", detail)
+                yield required(f"{path}.values", detail)
         elif operator in ("Exists", "DoesNotExist"):
             if values:
                 detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
-                yield invalid(f"{at}.values", values, detail)
+                yield invalid(f"{path}.values", values, detail)
         else:
-            yield invalid(f"{at}.operator", GoNamedString(operator), "not a valid selector operator")
+            yield invalid(f"{path}.operator", GoNamedString(operator), "not a valid selector operator")
     for pair in _CONFLICTING_SCOPES:
         if set(pair) <= {term.get("scopeName") for term in terms}:
-            yield invalid(at, spec.get("scopes"), "conflicting scopes")
+            yield invalid(path, spec.get("scopes"), "conflicting scopes")
 
 
-def _shown(terms: Sequence[Tree]) -> GoStruct:
+def _amounts_text(terms: Sequence[Tree]) -> GoStruct:
     return GoStruct(
         MatchExpressions=[
             GoStruct(
@@ -144,16 +144,16 @@ def _quota_update(new: Tree, old: Tree, write: Write) -> Errors:
 def _limit_range(tree: Tree, write: Write) -> Errors:
     seen: set[str] = set()
     for index, item in enumerate((tree.get("spec") or {}).get("limits") or ()):
-        at, limit_type = f"spec.limits[{index}]", item.get("type") or ""
+        path, limit_type = f"spec.limits[{index}]", item.get("type") or ""
         problems = names.label_key_problems(limit_type)
         for problem in problems:
-            yield invalid(f"{at}.type", GoNamedString(limit_type), problem)
+            yield invalid(f"{path}.type", GoNamedString(limit_type), problem)
         if not problems and "/" not in limit_type and limit_type not in _LIMIT_TYPES:
-            yield invalid(f"{at}.type", GoNamedString(limit_type), "must be a standard limit type or fully qualified")
+            yield invalid(f"{path}.type", GoNamedString(limit_type), "must be a standard limit type or fully qualified")
         if limit_type in seen:
-            yield duplicate(f"{at}.type", GoNamedString(limit_type))
+            yield duplicate(f"{path}.type", GoNamedString(limit_type))
         seen.add(limit_type)
-        yield from _limits(item, limit_type, at)
+        yield from _limits(item, limit_type, path)
 
 
 def _limits(item: Tree, limit_type: str, path: str) -> Errors:
@@ -202,14 +202,14 @@ def _bounds_in_order(name: str, amounts: Mapping[str, Quantity], path: str) -> E
         if low in amounts and high in amounts and amounts[low] > amounts[high]:
             detail = f"{low_label} value {amounts[low]} is greater than {high_label} value {amounts[high]}"
             yield invalid(f"{path}.{field}[{name}]", amounts[printed], detail)
-    ratio, at = amounts.get("maxLimitRequestRatio"), f"{path}.maxLimitRequestRatio[{name}]"
+    ratio, item_path = amounts.get("maxLimitRequestRatio"), f"{path}.maxLimitRequestRatio[{name}]"
     if ratio is not None:
         if ratio < Quantity.of_int(1):
-            yield invalid(at, ratio, f"ratio {ratio} is less than 1")
+            yield invalid(item_path, ratio, f"ratio {ratio} is less than 1")
         if "min" in amounts and "max" in amounts and amounts["min"].nano:
             maximum_ratio = amounts["max"].nano / amounts["min"].nano
             if ratio.nano / 10**9 > maximum_ratio:
-                yield invalid(at, ratio, f"ratio {ratio} is greater than max/min = {maximum_ratio:f}")
+                yield invalid(item_path, ratio, f"ratio {ratio} is greater than max/min = {maximum_ratio:f}")
     limit, request = amounts.get("default"), amounts.get("defaultRequest")
     if limit is not None and request is not None and limit != request and not field_validation.is_overcommittable(name):
         detail = f"default value {limit} must equal to defaultRequest value {request} in {name}"

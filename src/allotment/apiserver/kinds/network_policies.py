@@ -1,4 +1,4 @@
-"""NetworkPolicies: stored and validated; a lab does not enforce them."""
+"""Validation of NetworkPolicies, which a lab stores but does not enforce."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def _policy(tree: Tree, write: Write) -> Errors:
     yield from field_validation.label_selector(spec.get("podSelector"), "spec.podSelector")
     for direction, peers in (("ingress", "from"), ("egress", "to")):
         for index, rule in enumerate(spec.get(direction) or ()):
-            at = f"spec.{direction}[{index}]"
+            path = f"spec.{direction}[{index}]"
             for position, port in enumerate(rule.get("ports") or ()):
-                yield from _port(port, f"{at}.ports[{position}]")
+                yield from _port(port, f"{path}.ports[{position}]")
             for position, peer in enumerate(rule.get(peers) or ()):
-                yield from _peer(peer, f"{at}.{peers}[{position}]")
+                yield from _peer(peer, f"{path}.{peers}[{position}]")
     policy_types = spec.get("policyTypes") or ()
     if len(policy_types) > len(_POLICY_TYPES):
         yield invalid("spec.policyTypes", policy_types, "may not specify more than two policyTypes")
@@ -45,17 +45,17 @@ def _port(entry: Tree, path: str) -> Errors:
     protocol, port, end_port = entry.get("protocol"), entry.get("port"), entry.get("endPort")
     if protocol is not None and protocol not in _PROTOCOLS:
         yield not_supported(f"{path}.protocol", GoNamedString(protocol), _PROTOCOLS)
-    at = f"{path}.endPort"
+    item_path = f"{path}.endPort"
     if isinstance(port, int):
         yield from field_validation.port(port, f"{path}.port")
         if end_port is not None:
             if end_port < port:
-                yield invalid(at, port, "must be greater than or equal to `port`")
-            yield from field_validation.port(end_port, at)
+                yield invalid(item_path, port, "must be greater than or equal to `port`")
+            yield from field_validation.port(end_port, item_path)
     else:
         if end_port is not None:
             why = "is not specified" if port is None else "is non-numeric"
-            yield invalid(at, end_port, f"may not be specified when `port` {why}")
+            yield invalid(item_path, end_port, f"may not be specified when `port` {why}")
         if port is not None:
             yield from field_validation.port_or_name(port, f"{path}.port")
 
@@ -83,13 +83,13 @@ def _ip_block(block: Tree, path: str) -> Errors:
         return
     network = ipaddress.ip_network(cidr, strict=False)
     for index, text in enumerate(block.get("except") or ()):
-        at = f"{path}.except[{index}]"
+        item_path = f"{path}.except[{index}]"
         if not is_cidr(text):
-            yield invalid(at, text, INVALID_CIDR)
+            yield invalid(item_path, text, INVALID_CIDR)
             continue
         excluded = ipaddress.ip_network(text, strict=False)
         if excluded.network_address not in network or network.prefixlen >= excluded.prefixlen:
-            yield invalid(at, text, "must be a strict subset of `cidr`")
+            yield invalid(item_path, text, "must be a strict subset of `cidr`")
 
 
 RULES: Final[Mapping[str, KindRules]] = {

@@ -107,15 +107,15 @@ def _claims(claims: Sequence[Tree], path: str) -> Errors:
         return
     yield from _unique(claims, path)
     for index, claim in enumerate(claims):
-        at = f"{path}[{index}]"
-        yield from _one_of(claim, _CLAIM_SOURCES, at)
+        item_path = f"{path}[{index}]"
+        yield from _one_of(claim, _CLAIM_SOURCES, item_path)
         if claim.get("name"):
-            yield from names.label(claim["name"], f"{at}.name")
+            yield from names.label(claim["name"], f"{item_path}.name")
         else:
-            yield required(f"{at}.name")
+            yield required(f"{item_path}.name")
         for field in _CLAIM_SOURCES:
             if claim.get(field) is not None:
-                yield from names.subdomain(claim[field], f"{at}.{field}")
+                yield from names.subdomain(claim[field], f"{item_path}.{field}")
 
 
 def _unique(entries: Sequence[Tree], path: str) -> Errors:

@@ -112,29 +112,29 @@ def _gates(gates: Sequence[Tree], path: str) -> Errors:
 
 def tolerations(items: Sequence[Tree], path: str) -> Errors:
     for index, item in enumerate(items):
-        at = f"{path}[{index}]"
+        item_path = f"{path}[{index}]"
         key, operator = item.get("key") or "", item.get("operator") or ""
         value, effect = item.get("value") or "", item.get("effect") or ""
         if key:
-            yield from names.label_key(key, f"{at}.key")
+            yield from names.label_key(key, f"{item_path}.key")
         elif operator != "Exists":
             yield invalid(
-                f"{at}.operator", operator,
+                f"{item_path}.operator", operator,
                 'operator must be Exists when `key` is empty, which means "match all values and all keys"',
             )  # fmt: skip
         if item.get("tolerationSeconds") is not None and effect != "NoExecute":
-            yield invalid(f"{at}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
+            yield invalid(f"{item_path}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
         if operator in ("", "Equal"):
             problems = names.label_value_problems(value)
             if problems:
-                yield invalid(f"{at}.operator", value, ";".join(problems))
+                yield invalid(f"{item_path}.operator", value, ";".join(problems))
         elif operator == "Exists":
             if value:
-                yield invalid(f"{at}.operator", value, "value must be empty when `operator` is 'Exists'")
+                yield invalid(f"{item_path}.operator", value, "value must be empty when `operator` is 'Exists'")
         else:
-            yield not_supported(f"{at}.operator", operator, ("Equal", "Exists"))
+            yield not_supported(f"{item_path}.operator", operator, ("Equal", "Exists"))
         if effect:
-            yield from field_validation.choice(effect, f"{at}.effect", _EFFECTS)
+            yield from field_validation.choice(effect, f"{item_path}.effect", _EFFECTS)
 
 
 # --- affinity and spreading ------------------------------------------------------------------------------------------
@@ -148,9 +148,9 @@ def _affinity(affinity: Tree, path: str) -> Errors:
             for index, term in enumerate(pods.get(_REQUIRED) or ()):
                 yield from _pod_term(term, f"{path}.{name}.{_REQUIRED}[{index}]")
             for index, weighted in enumerate(pods.get(_PREFERRED) or ()):
-                at = f"{path}.{name}.{_PREFERRED}[{index}]"
-                yield from _weight(weighted, at)
-                yield from _pod_term(weighted.get("podAffinityTerm") or {}, f"{at}.podAffinityTerm")
+                item_path = f"{path}.{name}.{_PREFERRED}[{index}]"
+                yield from _weight(weighted, item_path)
+                yield from _pod_term(weighted.get("podAffinityTerm") or {}, f"{item_path}.podAffinityTerm")
 
 
 def _node_affinity(affinity: Tree, path: str) -> Errors:
@@ -160,11 +160,13 @@ def _node_affinity(affinity: Tree, path: str) -> Errors:
         selector = msgspec.convert({"nodeSelectorTerms": terms}, NodeSelector)
         yield from node_selector(selector, f"{path}.{_REQUIRED}")
     for index, term in enumerate(affinity.get(_PREFERRED) or ()):
-        at = f"{path}.{_PREFERRED}[{index}]"
-        yield from _weight(term, at)
+        item_path = f"{path}.{_PREFERRED}[{index}]"
+        yield from _weight(term, item_path)
         preference = msgspec.convert({"nodeSelectorTerms": [term.get("preference") or {}]}, NodeSelector)
-        for error in node_selector(preference, at):
-            yield error._replace(path=error.path.replace(f"{at}.nodeSelectorTerms[0]", f"{at}.preference"))
+        for error in node_selector(preference, item_path):
+            yield error._replace(
+                path=error.path.replace(f"{item_path}.nodeSelectorTerms[0]", f"{item_path}.preference")
+            )
 
 
 def _weight(term: Tree, path: str) -> Errors:
@@ -187,24 +189,24 @@ def _pod_term(term: Tree, path: str) -> Errors:
 def _spread(constraints: Sequence[Tree], path: str) -> Errors:
     seen: set[tuple[str, str]] = set()
     for index, constraint in enumerate(constraints):
-        at = f"{path}[{index}]"
+        item_path = f"{path}[{index}]"
         skew, key = constraint.get("maxSkew") or 0, constraint.get("topologyKey") or ""
         action = constraint.get("whenUnsatisfiable") or ""
         if skew <= 0:
-            yield invalid(f"{at}.maxSkew", skew, "must be greater than zero")
+            yield invalid(f"{item_path}.maxSkew", skew, "must be greater than zero")
         if not key:
-            yield required(f"{at}.topologyKey", "can not be empty")
+            yield required(f"{item_path}.topologyKey", "can not be empty")
         else:
-            yield from names.label_key(key, f"{at}.topologyKey")
+            yield from names.label_key(key, f"{item_path}.topologyKey")
         if action not in ("DoNotSchedule", "ScheduleAnyway"):
-            yield not_supported(f"{at}.whenUnsatisfiable", action, ("DoNotSchedule", "ScheduleAnyway"))
+            yield not_supported(f"{item_path}.whenUnsatisfiable", action, ("DoNotSchedule", "ScheduleAnyway"))
         if (key, action) in seen:
-            yield duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}")
+            yield duplicate(f"{item_path}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}")
         seen.add((key, action))
         min_domains = constraint.get("minDomains")
         if min_domains is not None and min_domains <= 0:
-            yield invalid(f"{at}.minDomains", min_domains, "must be greater than zero")
-        yield from field_validation.label_selector(constraint.get("labelSelector"), f"{at}.labelSelector")
+            yield invalid(f"{item_path}.minDomains", min_domains, "must be greater than zero")
+        yield from field_validation.label_selector(constraint.get("labelSelector"), f"{item_path}.labelSelector")
 
 
 def template(spec: Tree, meta: Tree, path: str) -> Errors:

@@ -84,7 +84,7 @@ def _with_mutable_fields_of(new: Tree, old: Tree) -> Tree:
     for part in ("containers", "initContainers"):
         if new.get(part):
             masked[part] = [
-                {**item, "image": other.get("image")} for item, other in zip(new[part], old[part], strict=True)
+                {**item, "image": old_item.get("image")} for item, old_item in zip(new[part], old[part], strict=True)
             ]
     for name in ("activeDeadlineSeconds", "schedulingGates", "tolerations"):
         if name in old:

@@ -111,7 +111,7 @@ def _prepare_resize(new: Tree, old: Tree) -> Tree:
         if len(after) != len(before):
             return {**new, "status": old["status"]}
         if [item.get("name") for item in after] == [item.get("name") for item in before]:
-            after = [_with_resources(item, other) for item, other in zip(before, after, strict=True)]
+            after = [_with_resources(item, new_item) for item, new_item in zip(before, after, strict=True)]
         if after:
             spec[part] = after
     if "resources" in requested:

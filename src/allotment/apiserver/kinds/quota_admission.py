@@ -1,4 +1,4 @@
-"""ResourceQuota admission: usage and the requests of a new object must stay within the hard limits.
+"""ResourceQuota admission: rejects objects whose requests would exceed the hard limits of a quota.
 
 Usage is computed from the stored objects, not read from the status of the quota, which a controller updates later.
 """
@@ -52,10 +52,10 @@ def _check_quota(quota: Tree, bucket: str, tree: Tree, write: Write) -> None:
         return
     buckets = {bucket, *(_counted_bucket(key) for key in requested)}
     used = sum_amounts(
-        usage(other, entry.tree, extended_name)
-        for other in buckets
-        for entry in write.reader.list(other, write.namespace)
-        if is_in_scope(spec, other, entry.tree)
+        usage(counted, entry.tree, extended_name)
+        for counted in buckets
+        for entry in write.reader.list(counted, write.namespace)
+        if is_in_scope(spec, counted, entry.tree)
     )
     exceeded = [key for key in sorted(requested) if used.get(key, Quantity.ZERO).add(requested[key]) > hard[key]]
     if exceeded:

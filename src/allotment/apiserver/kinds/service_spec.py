@@ -79,37 +79,41 @@ def _external_name(spec: Tree) -> Errors:
 def _ports(ports: Sequence[Tree]) -> Errors:
     seen: set[str] = set()
     for index, entry in enumerate(ports):
-        at, name = f"spec.ports[{index}]", entry.get("name") or ""
+        path, name = f"spec.ports[{index}]", entry.get("name") or ""
         if name:
-            yield from names.label(name, f"{at}.name")
+            yield from names.label(name, f"{path}.name")
             if name in seen:
-                yield duplicate(f"{at}.name", name)
+                yield duplicate(f"{path}.name", name)
             seen.add(name)
         elif len(ports) > 1:
-            yield required(f"{at}.name")
-        yield from field_validation.port(entry.get("port") or 0, f"{at}.port")
+            yield required(f"{path}.name")
+        yield from field_validation.port(entry.get("port") or 0, f"{path}.port")
         protocol = entry.get("protocol") or ""
         if protocol not in _PROTOCOLS:
-            at_protocol = f"{at}.protocol"
+            at_protocol = f"{path}.protocol"
             yield not_supported(at_protocol, GoNamedString(protocol), _PROTOCOLS) if protocol else required(at_protocol)
         target = entry.get("targetPort")
-        yield from field_validation.port_or_name(target if target is not None else 0, f"{at}.targetPort")
+        yield from field_validation.port_or_name(target if target is not None else 0, f"{path}.targetPort")
         if entry.get("appProtocol") is not None:
-            yield from names.label_key(entry["appProtocol"], f"{at}.appProtocol")
+            yield from names.label_key(entry["appProtocol"], f"{path}.appProtocol")
 
 
 def _affinity(spec: Tree) -> Errors:
-    affinity, config, at = spec.get("sessionAffinity") or "", spec.get("sessionAffinityConfig"), "spec.sessionAffinity"
+    affinity, config, path = (
+        spec.get("sessionAffinity") or "",
+        spec.get("sessionAffinityConfig"),
+        "spec.sessionAffinity",
+    )
     if affinity not in ("ClientIP", "None"):
-        yield not_supported(at, GoNamedString(affinity), ("ClientIP", "None")) if affinity else required(at)
-    at = "spec.sessionAffinityConfig"
+        yield not_supported(path, GoNamedString(affinity), ("ClientIP", "None")) if affinity else required(path)
+    path = "spec.sessionAffinityConfig"
     if affinity == "None" and config is not None:
-        yield forbidden(at, "must not be set when session affinity is None")
+        yield forbidden(path, "must not be set when session affinity is None")
     if affinity == "ClientIP":
         seconds = ((config or {}).get("clientIP") or {}).get("timeoutSeconds")
         if seconds is not None and not 0 < seconds <= _MAX_AFFINITY_SECONDS:
             detail = f"must be greater than 0 and less than {_MAX_AFFINITY_SECONDS}"
-            yield invalid(f"{at}.clientIP.timeoutSeconds", seconds, detail)
+            yield invalid(f"{path}.clientIP.timeoutSeconds", seconds, detail)
 
 
 def addresses(spec: Tree) -> Errors:
@@ -144,10 +148,10 @@ def addresses(spec: Tree) -> Errors:
         yield invalid("spec.clusterIPs", cluster_ips, "may only hold up to 2 values")
     if wrong:
         return
-    found = [ip_family(text) for text in cluster_ips if text != "None"]
-    if len(found) > 1 and sorted(found) != list(FAMILIES):
+    address_families = [ip_family(text) for text in cluster_ips if text != "None"]
+    if len(address_families) > 1 and sorted(address_families) != list(FAMILIES):
         yield invalid("spec.clusterIPs", cluster_ips, "may specify no more than one IP for each IP family")
-    for index, (family, expected) in enumerate(zip(found, families, strict=False)):
+    for index, (family, expected) in enumerate(zip(address_families, families, strict=False)):
         if expected in FAMILIES and family != expected:
             detail = f"expected an {expected} value as indicated by `ipFamilies[{index}]`"
             yield invalid(f"spec.clusterIPs[{index}]", cluster_ips[index], detail)
@@ -206,22 +210,22 @@ def _load_balancer(tree: Tree, spec: Tree) -> Errors:
     ranges: Sequence[str] = spec.get("loadBalancerSourceRanges") or ()
     annotations: Mapping[str, str] = tree["metadata"].get("annotations") or {}
     if ranges:
-        at = "spec.LoadBalancerSourceRanges"
+        path = "spec.LoadBalancerSourceRanges"
         if not is_load_balancer:
-            yield forbidden(at, _LOAD_BALANCER_ONLY)
+            yield forbidden(path, _LOAD_BALANCER_ONLY)
         for index, text in enumerate(ranges):
-            yield from _cidr(text.strip(), f"{at}[{index}]")
+            yield from _cidr(text.strip(), f"{path}[{index}]")
     elif _SOURCE_RANGES_ANNOTATION in annotations:
-        at = f"metadata.annotations[{_SOURCE_RANGES_ANNOTATION}]"
+        path = f"metadata.annotations[{_SOURCE_RANGES_ANNOTATION}]"
         if not is_load_balancer:
-            yield forbidden(at, _LOAD_BALANCER_ONLY)
+            yield forbidden(path, _LOAD_BALANCER_ONLY)
         for text in filter(None, annotations[_SOURCE_RANGES_ANNOTATION].strip().split(",")):
-            yield from _cidr(text.strip(), at)
+            yield from _cidr(text.strip(), path)
     if spec.get("allocateLoadBalancerNodePorts") is not None and not is_load_balancer:
         yield forbidden("spec.allocateLoadBalancerNodePorts", _LOAD_BALANCER_ONLY)
     if (name := spec.get("loadBalancerClass")) is not None:
-        at = "spec.loadBalancerClass"
-        yield from names.label_key(name, at) if is_load_balancer else (forbidden(at, _LOAD_BALANCER_ONLY),)
+        path = "spec.loadBalancerClass"
+        yield from names.label_key(name, path) if is_load_balancer else (forbidden(path, _LOAD_BALANCER_ONLY),)
 
 
 def _cidr(text: str, path: str) -> Errors:
@@ -239,19 +243,19 @@ def is_cidr(text: str) -> bool:
 
 
 def _traffic(spec: Tree) -> Errors:
-    policy, at = spec.get("externalTrafficPolicy") or "", "spec.externalTrafficPolicy"
+    policy, path = spec.get("externalTrafficPolicy") or "", "spec.externalTrafficPolicy"
     if not is_external(spec):
         if policy:
-            yield invalid(at, GoNamedString(policy), "may only be set for externally-accessible services")
+            yield invalid(path, GoNamedString(policy), "may only be set for externally-accessible services")
     elif policy not in _TRAFFIC_POLICIES:
-        yield not_supported(at, GoNamedString(policy), _TRAFFIC_POLICIES) if policy else required(at)
-    port, at = spec.get("healthCheckNodePort") or 0, "spec.healthCheckNodePort"
+        yield not_supported(path, GoNamedString(policy), _TRAFFIC_POLICIES) if policy else required(path)
+    port, path = spec.get("healthCheckNodePort") or 0, "spec.healthCheckNodePort"
     if port and not needs_health_check(spec):
         detail = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
-        yield invalid(at, port, detail)
-    internal_policy, at = spec.get("internalTrafficPolicy"), "spec.internalTrafficPolicy"
+        yield invalid(path, port, detail)
+    internal_policy, path = spec.get("internalTrafficPolicy"), "spec.internalTrafficPolicy"
     if internal_policy is not None and internal_policy not in _TRAFFIC_POLICIES:
-        yield not_supported(at, GoNamedString(internal_policy), _TRAFFIC_POLICIES)
+        yield not_supported(path, GoNamedString(internal_policy), _TRAFFIC_POLICIES)
     distribution = spec.get("trafficDistribution")
     if distribution is not None and distribution not in _DISTRIBUTIONS:
         yield not_supported("spec.trafficDistribution", distribution, _DISTRIBUTIONS)

@@ -61,11 +61,11 @@ def _allocate(tree: Tree, before: Tree, write: Write) -> None:
     spec = tree["spec"]
     if spec.get("type") != "ExternalName":
         _allocate_families(tree, before)
-        others: list[Tree] = _other_services(write.reader, tree)
+        other_services: list[Tree] = _other_services(write.reader, tree)
         if spec.get("clusterIP") != "None":
-            _allocate_address(tree, before, others, write)
+            _allocate_address(tree, before, other_services, write)
         if spec.get("type") in NODE_PORT_TYPES:
-            _allocate_node_ports(tree, before, others, write)
+            _allocate_node_ports(tree, before, other_services, write)
 
 
 # --- addresses -------------------------------------------------------------------------------------------------------
@@ -116,19 +116,19 @@ def _unsupported_families(policy: str, families: Sequence[str]) -> Errors:
             yield invalid(f"spec.ipFamilies[{index}]", GoNamedString(family), "not configured on this cluster")
 
 
-def _allocate_address(tree: Tree, before: Tree, others: Sequence[Tree], write: Write) -> None:
+def _allocate_address(tree: Tree, before: Tree, other_services: Sequence[Tree], write: Write) -> None:
     spec = tree["spec"]
     requested = spec.get("clusterIP") or ""
     if not requested:
-        spec["clusterIP"] = _free_address(others, write)
+        spec["clusterIP"] = _free_address(other_services, write)
         spec["clusterIPs"] = [spec["clusterIP"]]
     elif requested != before.get("clusterIP"):
-        taken = {(other.get("spec") or {}).get("clusterIP") for other in others}
+        used_addresses = {(other.get("spec") or {}).get("clusterIP") for other in other_services}
         if ipaddress.ip_address(requested) not in SERVICE_CIDR:
             reason = (
                 f"the provided IP ({requested}) is not in the valid range. The range of valid IPs is {SERVICE_CIDR}"
             )
-        elif requested in taken:
+        elif requested in used_addresses:
             reason = "provided IP is already allocated"
         else:
             return
@@ -137,13 +137,13 @@ def _allocate_address(tree: Tree, before: Tree, others: Sequence[Tree], write: W
         )
 
 
-def _free_address(others: Sequence[Tree], write: Write) -> str:
-    taken = {(other.get("spec") or {}).get("clusterIP") for other in others}
+def _free_address(other_services: Sequence[Tree], write: Write) -> str:
+    used_addresses = {(other.get("spec") or {}).get("clusterIP") for other in other_services}
     span = SERVICE_CIDR.num_addresses - 1 - _STATIC_RANGE_SIZE
     start = zlib.crc32(write.suffix().encode()) % span
     for step in range(span):
         address = str(SERVICE_CIDR[_STATIC_RANGE_SIZE + (start + step) % span])
-        if address not in taken:
+        if address not in used_addresses:
             return address
     return ""
 
@@ -151,9 +151,9 @@ def _free_address(others: Sequence[Tree], write: Write) -> str:
 # --- node ports ------------------------------------------------------------------------------------------------------
 
 
-def _allocate_node_ports(tree: Tree, before: Tree, others: Sequence[Tree], write: Write) -> None:
+def _allocate_node_ports(tree: Tree, before: Tree, other_services: Sequence[Tree], write: Write) -> None:
     spec = tree["spec"]
-    taken = {number for other in others for number in _used_ports(other.get("spec") or {})}
+    used_ports = {number for other in other_services for number in _used_ports(other.get("spec") or {})}
     old_ports = set(_used_ports(before))
     ports: list[Tree] = [dict(port) for port in spec.get("ports") or ()]
     if ports:
@@ -161,18 +161,18 @@ def _allocate_node_ports(tree: Tree, before: Tree, others: Sequence[Tree], write
     for index, port in enumerate(ports):
         number = port.get("nodePort")
         if number and number not in old_ports:
-            _raise_if_invalid(tree, _unavailable_port(number, f"spec.ports[{index}].nodePort", taken))
-    taken |= {port["nodePort"] for port in ports if port.get("nodePort")}
+            _raise_if_invalid(tree, _unavailable_port(number, f"spec.ports[{index}].nodePort", used_ports))
+    used_ports |= {port["nodePort"] for port in ports if port.get("nodePort")}
     if spec.get("type") == "NodePort" or spec.get("allocateLoadBalancerNodePorts") is not False:
         assigned = {port.get("port"): port["nodePort"] for port in reversed(ports) if port.get("nodePort")}
         for port in ports:
             if not port.get("nodePort"):
                 # A port with two protocols gets one node port.
-                number = assigned.setdefault(port.get("port"), 0) or _free_port(taken, write)
+                number = assigned.setdefault(port.get("port"), 0) or _free_port(used_ports, write)
                 assigned[port.get("port")] = port["nodePort"] = number
-                taken.add(number)
+                used_ports.add(number)
     if needs_health_check(spec):
-        _allocate_health_check_port(spec, before, taken, write)
+        _allocate_health_check_port(spec, before, used_ports, write)
 
 
 def _used_ports(spec: Tree) -> Iterable[int]:
@@ -181,20 +181,20 @@ def _used_ports(spec: Tree) -> Iterable[int]:
         yield spec["healthCheckNodePort"]
 
 
-def _unavailable_port(number: int, path: str, taken: set[int]) -> Errors:
+def _unavailable_port(number: int, path: str, used_ports: set[int]) -> Errors:
     if not _FIRST_PORT <= number <= _LAST_PORT:
         detail = f"provided port is not in the valid range. The range of valid ports is {_FIRST_PORT}-{_LAST_PORT}"
         yield invalid(path, number, detail)
-    elif number in taken:
+    elif number in used_ports:
         yield invalid(path, number, "provided port is already allocated")
 
 
-def _allocate_health_check_port(spec: Tree, before: Tree, taken: set[int], write: Write) -> None:
+def _allocate_health_check_port(spec: Tree, before: Tree, used_ports: set[int], write: Write) -> None:
     requested = spec.get("healthCheckNodePort") or 0
     if not requested:
-        spec["healthCheckNodePort"] = _free_port(taken, write)
+        spec["healthCheckNodePort"] = _free_port(used_ports, write)
     elif requested != before.get("healthCheckNodePort"):
-        for error in _unavailable_port(requested, "", taken):
+        for error in _unavailable_port(requested, "", used_ports):
             message = f"failed to allocate requested HealthCheck NodePort {requested}: {error.detail}"
             raise StatusError(
                 failure_status(500, "InternalError", f"Internal error occurred: {message}", _cause_details(message))
@@ -205,10 +205,10 @@ def _cause_details(message: str) -> Tree:
     return {"causes": [{"message": message}]}
 
 
-def _free_port(taken: set[int], write: Write) -> int:
+def _free_port(used_ports: set[int], write: Write) -> int:
     span = _LAST_PORT - _FIRST_PORT + 1
     start = zlib.crc32(write.suffix().encode()) % span
-    return next((port for step in range(span) if (port := _FIRST_PORT + (start + step) % span) not in taken), 0)
+    return next((port for step in range(span) if (port := _FIRST_PORT + (start + step) % span) not in used_ports), 0)
 
 
 # --- updates ---------------------------------------------------------------------------------------------------------

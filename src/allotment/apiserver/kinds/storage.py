@@ -1,4 +1,4 @@
-"""PersistentVolumes, StorageClasses and CSINodes. A lab does not provision or bind volumes."""
+"""Validation of PersistentVolumes, StorageClasses and CSINodes. A lab does not provision or bind volumes."""
 
 from __future__ import annotations
 
@@ -91,26 +91,26 @@ def _source(spec: Tree) -> Errors:
     if not present:
         yield required("spec", "must specify a volume type")
         return
-    source, at = spec[present[0]], f"spec.{present[0]}"
+    source, path = spec[present[0]], f"spec.{present[0]}"
     if present[0] in ("hostPath", "local"):
         host_path = source.get("path") or ""
         if not host_path:
-            yield required(f"{at}.path")
+            yield required(f"{path}.path")
         elif ".." in host_path.split("/"):
-            yield invalid(f"{at}.path", host_path, "must not contain '..'")
+            yield invalid(f"{path}.path", host_path, "must not contain '..'")
     elif present[0] == "csi":
-        yield from _driver_name(source.get("driver") or "", f"{at}.driver")
+        yield from _driver_name(source.get("driver") or "", f"{path}.driver")
         if not source.get("volumeHandle"):
-            yield required(f"{at}.volumeHandle")
+            yield required(f"{path}.volumeHandle")
     elif present[0] == "nfs":
         if not source.get("server"):
-            yield required(f"{at}.server")
+            yield required(f"{path}.server")
         if not source.get("path"):
-            yield required(f"{at}.path")
+            yield required(f"{path}.path")
         elif not source["path"].startswith("/"):
-            yield invalid(f"{at}.path", source["path"], "must be an absolute path")
-    for other in present[1:]:
-        yield forbidden(f"spec.{other}", "may not specify more than 1 volume type")
+            yield invalid(f"{path}.path", source["path"], "must be an absolute path")
+    for extra in present[1:]:
+        yield forbidden(f"spec.{extra}", "may not specify more than 1 volume type")
 
 
 def _volume_update(new: Tree, old: Tree, write: Write) -> Errors:
@@ -146,25 +146,25 @@ def _storage_class(tree: Tree, write: Write) -> Errors:
     # As upstream, the list of seen terms starts with one empty entry per term.
     seen: list[dict[str, set[str]]] = [{} for _ in terms]
     for index, term in enumerate(terms):
-        at, expressions = f"allowedTopologies[{index}].matchLabelExpressions", term.get("matchLabelExpressions") or ()
-        yield from _topology(expressions, at)
+        path, expressions = f"allowedTopologies[{index}].matchLabelExpressions", term.get("matchLabelExpressions") or ()
+        yield from _topology(expressions, path)
         values = {expression.get("key") or "": set(expression.get("values") or ()) for expression in expressions}
-        yield from (duplicate(at, "") for other in seen if other == values)
+        yield from (duplicate(path, "") for earlier in seen if earlier == values)
         seen.append(values)
 
 
 def _topology(expressions: Sequence[Tree], path: str) -> Errors:
     keys: set[str] = set()
     for index, expression in enumerate(expressions):
-        at, key, values = f"{path}[{index}]", expression.get("key") or "", expression.get("values") or ()
+        item_path, key, values = f"{path}[{index}]", expression.get("key") or "", expression.get("values") or ()
         if not values:
-            yield required(f"{at}.values")
+            yield required(f"{item_path}.values")
         for position, value in enumerate(values):
             if value in values[:position]:
-                yield duplicate(f"{at}.values[{position}]", value)
-        yield from names.label_key(key, f"{at}.key")
+                yield duplicate(f"{item_path}.values[{position}]", value)
+        yield from names.label_key(key, f"{item_path}.key")
         if key in keys:
-            yield duplicate(f"{at}.key", key)
+            yield duplicate(f"{item_path}.key", key)
         keys.add(key)
 
 
@@ -191,25 +191,25 @@ def _driver_name(name: str, path: str) -> Errors:
 def _csi_node(tree: Tree, write: Write) -> Errors:
     seen: set[str] = set()
     for index, driver in enumerate((tree.get("spec") or {}).get("drivers") or ()):
-        at, name, node = f"spec.drivers[{index}]", driver.get("name") or "", driver.get("nodeID") or ""
-        yield from _driver_name(name, f"{at}.name")
+        path, name, node = f"spec.drivers[{index}]", driver.get("name") or "", driver.get("nodeID") or ""
+        yield from _driver_name(name, f"{path}.name")
         if not node:
-            yield required(f"{at}.nodeID")
+            yield required(f"{path}.nodeID")
         if len(node) > _MAX_NODE_ID_LENGTH:
-            yield invalid(f"{at}.nodeID", node, f"must be {_MAX_NODE_ID_LENGTH} characters or less")
+            yield invalid(f"{path}.nodeID", node, f"must be {_MAX_NODE_ID_LENGTH} characters or less")
         yield from field_validation.non_negative(
-            (driver.get("allocatable") or {}).get("count"), f"{at}.allocatable.count"
+            (driver.get("allocatable") or {}).get("count"), f"{path}.allocatable.count"
         )
         if name in seen:
-            yield duplicate(f"{at}.name", name)
+            yield duplicate(f"{path}.name", name)
         seen.add(name)
         keys = driver.get("topologyKeys") or ()
         for position, key in enumerate(keys):
             if not key:
-                yield required(at)
+                yield required(path)
             if key in keys[:position]:
-                yield duplicate(at, key)
-            yield from names.label_key(key or "", at)
+                yield duplicate(path, key)
+            yield from names.label_key(key or "", path)
 
 
 def _csi_node_update(new: Tree, old: Tree, write: Write) -> Errors:

@@ -1,4 +1,4 @@
-"""PersistentVolumeClaims, also as templates in StatefulSets and in ephemeral volumes."""
+"""Validation of PersistentVolumeClaims, also as templates in StatefulSets and ephemeral volumes."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def claim_spec(spec: Tree, path: str) -> Errors:
         yield from field_validation.label_selector(spec["selector"], f"{path}.selector")
     yield from access_modes(modes, path)
     storage = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
-    at = f"{path}.resources[storage]"
+    item_path = f"{path}.resources[storage]"
     if storage is None:
-        yield required(at)
+        yield required(item_path)
     else:
         amount = Quantity.parse(str(storage))
         if amount.nano <= 0:
-            yield invalid(at, str(amount), "must be greater than zero")
+            yield invalid(item_path, str(amount), "must be greater than zero")
     yield from _class_name(spec, "storageClassName", path)
     mode = spec.get("volumeMode")
     if mode is not None and mode not in _VOLUME_MODES:

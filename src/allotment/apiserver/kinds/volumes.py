@@ -28,14 +28,14 @@ _INVALID_MODE: Final = "must be a number between 0 and 0777 (octal), both inclus
 def volumes(items: Sequence[Tree], path: str, valid: set[str]) -> Errors:
     """Validate volumes; the names of valid ones are added to ``valid``, for mounts to refer to."""
     for index, volume in enumerate(items):
-        at, name = f"{path}[{index}]", volume.get("name") or ""
-        errors: list[FieldError] = list(_source(volume, name, at))
+        item_path, name = f"{path}[{index}]", volume.get("name") or ""
+        errors: list[FieldError] = list(_source(volume, name, item_path))
         if not name:
-            errors.append(required(f"{at}.name"))
+            errors.append(required(f"{item_path}.name"))
         else:
-            errors.extend(names.label(name, f"{at}.name"))
+            errors.extend(names.label(name, f"{item_path}.name"))
         if name in valid:
-            errors.append(duplicate(f"{at}.name", name))
+            errors.append(duplicate(f"{item_path}.name", name))
         if errors:
             yield from errors
         else:
@@ -87,15 +87,15 @@ def _files(source: Tree, path: str) -> Errors:
     if mode is not None and not 0 <= mode <= 0o777:
         yield invalid(f"{path}.defaultMode", mode, _INVALID_MODE)
     for index, item in enumerate(source.get("items") or ()):
-        at = f"{path}.items[{index}]"
+        item_path = f"{path}.items[{index}]"
         if not item.get("key"):
-            yield required(f"{at}.key")
+            yield required(f"{item_path}.key")
         if not item.get("path"):
-            yield required(f"{at}.path")
+            yield required(f"{item_path}.path")
         else:
-            yield from descending_path(item["path"], f"{at}.path")
+            yield from descending_path(item["path"], f"{item_path}.path")
         if item.get("mode") is not None and not 0 <= item["mode"] <= 0o777:
-            yield invalid(f"{at}.mode", item["mode"], _INVALID_MODE)
+            yield invalid(f"{item_path}.mode", item["mode"], _INVALID_MODE)
 
 
 def _claim(source: Tree, path: str) -> Errors:
@@ -124,23 +124,23 @@ def _ephemeral(source: Tree, path: str) -> Errors:
 
 def _projected(source: Tree, path: str) -> Errors:
     for index, part in enumerate(source.get("sources") or ()):
-        at = f"{path}.sources[{index}]"
+        item_path = f"{path}.sources[{index}]"
         for field in ("secret", "configMap"):
             if (projection := part.get(field)) is not None:
                 if not projection.get("name"):
-                    yield required(f"{at}.{field}.name")
-                yield from _files(projection, f"{at}.{field}")
+                    yield required(f"{item_path}.{field}.name")
+                yield from _files(projection, f"{item_path}.{field}")
         token = part.get("serviceAccountToken")
         if token is not None:
             if (token.get("expirationSeconds") or 0) < 600:
                 seconds = token.get("expirationSeconds") or 0
                 yield invalid(
-                    f"{at}.serviceAccountToken.expirationSeconds",
+                    f"{item_path}.serviceAccountToken.expirationSeconds",
                     seconds,
                     "may not specify a duration less than 10 minutes",
                 )
             if not token.get("path"):
-                yield required(f"{at}.serviceAccountToken.path")
+                yield required(f"{item_path}.serviceAccountToken.path")
 
 
 _CHECKS: Final = {

@@ -1,4 +1,4 @@
-"""Deployments, ReplicaSets, DaemonSets, StatefulSets, ReplicationControllers and PodTemplates."""
+"""Validation of Deployments, ReplicaSets, DaemonSets, StatefulSets, ReplicationControllers and PodTemplates."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ def _deployment_strategy(strategy: Tree, path: str) -> Errors:
         if rolling is not None:
             yield forbidden(f"{path}.rollingUpdate", "may not be specified when strategy `type` is 'Recreate'")
     elif kind == "RollingUpdate":
-        at, rolling = f"{path}.rollingUpdate", rolling or {}
+        item_path, rolling = f"{path}.rollingUpdate", rolling or {}
         for name in ("maxUnavailable", "maxSurge"):
-            yield from field_validation.int_or_percent(rolling.get(name) or 0, f"{at}.{name}")
+            yield from field_validation.int_or_percent(rolling.get(name) or 0, f"{item_path}.{name}")
         if all(field_validation.is_zero(rolling.get(name)) for name in ("maxUnavailable", "maxSurge")):
             max_unavailable = rolling.get("maxUnavailable") or 0
-            yield invalid(f"{at}.maxUnavailable", max_unavailable, "may not be 0 when `maxSurge` is 0")
-        yield from field_validation.at_most_100_percent(rolling.get("maxUnavailable"), f"{at}.maxUnavailable")
+            yield invalid(f"{item_path}.maxUnavailable", max_unavailable, "may not be 0 when `maxSurge` is 0")
+        yield from field_validation.at_most_100_percent(rolling.get("maxUnavailable"), f"{item_path}.maxUnavailable")
     else:
         yield not_supported(path, _strategy_value(strategy), ("Recreate", "RollingUpdate"))
 
@@ -136,18 +136,18 @@ def _daemon_strategy(strategy: Tree, path: str) -> Errors:
     if kind != "RollingUpdate":
         yield not_supported(path, _strategy_value(strategy), ("RollingUpdate", "OnDelete"))
         return
-    at = f"{path}.rollingUpdate"
+    item_path = f"{path}.rollingUpdate"
     if rolling is None:
-        yield required(at)
+        yield required(item_path)
         return
     for check in (field_validation.int_or_percent, field_validation.at_most_100_percent):
         for name in ("maxUnavailable", "maxSurge"):
-            yield from check(rolling.get(name) or 0, f"{at}.{name}")
+            yield from check(rolling.get(name) or 0, f"{item_path}.{name}")
     unavailable, surge = (not field_validation.is_zero(rolling.get(name)) for name in ("maxUnavailable", "maxSurge"))
     if unavailable and surge:
-        yield invalid(f"{at}.maxSurge", rolling["maxSurge"], "may not be set when maxUnavailable is non-zero")
+        yield invalid(f"{item_path}.maxSurge", rolling["maxSurge"], "may not be set when maxUnavailable is non-zero")
     elif not unavailable and not surge:
-        yield required(f"{at}.maxUnavailable", "cannot be 0 when maxSurge is 0")
+        yield required(f"{item_path}.maxUnavailable", "cannot be 0 when maxSurge is 0")
 
 
 def _template_generation(tree: Tree) -> int:
@@ -182,8 +182,8 @@ def _stateful_set(spec: Tree) -> Errors:
     if retention is not None:
         for name in ("whenDeleted", "whenScaled"):
             if retention.get(name) not in ("Retain", "Delete"):
-                at = f"spec.persistentVolumeClaimRetentionPolicy.{name}"
-                yield not_supported(at, GoNamedString(retention.get(name) or ""), ("Retain", "Delete"))
+                path = f"spec.persistentVolumeClaimRetentionPolicy.{name}"
+                yield not_supported(path, GoNamedString(retention.get(name) or ""), ("Retain", "Delete"))
     claims: Sequence[Tree] = spec.get("volumeClaimTemplates") or ()
     for index, claim in enumerate(claims):
         yield from claim_spec(claim.get("spec") or {}, f"spec.volumeClaimTemplates[{index}].spec")
@@ -206,7 +206,7 @@ def _stateful_set(spec: Tree) -> Errors:
 
 def _stateful_strategy(strategy: Tree, path: str) -> Errors:
     kind, rolling = strategy.get("type") or "", strategy.get("rollingUpdate")
-    at = f"{path}.rollingUpdate"
+    item_path = f"{path}.rollingUpdate"
     if rolling is not None:
         printed = GoStruct(Partition=rolling.get("partition") or 0, MaxUnavailable=None)
     else:
@@ -215,12 +215,12 @@ def _stateful_strategy(strategy: Tree, path: str) -> Errors:
         yield required(path)
     elif kind == "OnDelete":
         if rolling is not None:
-            yield invalid(at, printed, "only allowed for updateStrategy 'RollingUpdate'")
+            yield invalid(item_path, printed, "only allowed for updateStrategy 'RollingUpdate'")
     elif kind != "RollingUpdate":
         detail = "must be 'RollingUpdate' or 'OnDelete'"
         yield invalid(path, GoStruct(Type=kind, RollingUpdate=printed), detail)
     elif rolling is not None:
-        yield from field_validation.non_negative(rolling.get("partition"), f"{at}.partition")
+        yield from field_validation.non_negative(rolling.get("partition"), f"{item_path}.partition")
 
 
 def _without_max_unavailable(tree: Tree, write: Write) -> Tree:

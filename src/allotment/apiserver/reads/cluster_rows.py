@@ -69,14 +69,14 @@ def _event(tree: Tree, now: str) -> list[Any]:
     count, series = tree.get("count") or 1, tree.get("series")
     if series is not None:
         last, count = age(series.get("lastObservedTime"), now), series.get("count") or 0
-    about, source = tree.get("involvedObject") or {}, tree.get("source") or {}
-    target = str(about.get("kind") or "").lower()
-    if about.get("name"):
-        target = f"{target}/{about['name']}"
+    involved, source = tree.get("involvedObject") or {}, tree.get("source") or {}
+    target = str(involved.get("kind") or "").lower()
+    if involved.get("name"):
+        target = f"{target}/{involved['name']}"
     component = source.get("component") or tree.get("reportingComponent") or ""
     instance = source.get("host") or tree.get("reportingInstance") or ""
     return [
-        last, tree.get("type") or "", tree.get("reason") or "", target, about.get("fieldPath") or "",
+        last, tree.get("type") or "", tree.get("reason") or "", target, involved.get("fieldPath") or "",
         f"{component}, {instance}" if instance else component, (tree.get("message") or "").strip(), first, count,
         name_of(tree),
     ]  # fmt: skip
@@ -105,19 +105,19 @@ def _external(tree: Tree, spec: Tree) -> str:
     if kind == "ExternalName":
         return str(spec.get("externalName") or "")
     if kind == "LoadBalancer":
-        given = (_status(tree).get("loadBalancer") or {}).get("ingress") or ()
-        own = sorted({item.get("ip") or item.get("hostname") or "" for item in given} - {""}) + own
+        ingresses = (_status(tree).get("loadBalancer") or {}).get("ingress") or ()
+        own = sorted({item.get("ip") or item.get("hostname") or "" for item in ingresses} - {""}) + own
         return ",".join(own) or "<pending>"
     return ",".join(own) or NONE
 
 
 def _endpoints(tree: Tree) -> str:
-    shown: list[str] = []
+    texts: list[str] = []
     for subset in tree.get("subsets") or ():
         addresses = [item.get("ip") or "" for item in subset.get("addresses") or ()]
         ports = subset.get("ports") or ()
-        shown += [f"{ip}:{port.get('port')}" for port in ports for ip in addresses] if ports else addresses
-    return shortened(shown)
+        texts += [f"{ip}:{port.get('port')}" for port in ports for ip in addresses] if ports else addresses
+    return shortened(texts)
 
 
 def _hosts(tree: Tree) -> str:
@@ -125,13 +125,13 @@ def _hosts(tree: Tree) -> str:
     hosts = [rule["host"] for rule in rules if rule.get("host")]
     if not hosts:
         return "*"
-    shown = ",".join(hosts[:3])
-    return f"{shown} + {len(rules) - 3} more..." if len(hosts) > 3 else shown
+    text = ",".join(hosts[:3])
+    return f"{text} + {len(rules) - 3} more..." if len(hosts) > 3 else text
 
 
 def _ingress_address(tree: Tree) -> str:
-    given = (_status(tree).get("loadBalancer") or {}).get("ingress") or ()
-    return ",".join(sorted({item.get("ip") or item.get("hostname") or "" for item in given} - {""}))
+    ingresses = (_status(tree).get("loadBalancer") or {}).get("ingress") or ()
+    return ",".join(sorted({item.get("ip") or item.get("hostname") or "" for item in ingresses} - {""}))
 
 
 def _parent(tree: Tree) -> str:
@@ -145,12 +145,12 @@ def _parent(tree: Tree) -> str:
 
 def _ingress_class(tree: Tree, now: str) -> list[Any]:
     spec, parameters = _spec(tree), _spec(tree).get("parameters")
-    shown = NONE
+    text = NONE
     if parameters is not None:
         group = f".{parameters['apiGroup']}" if parameters.get("apiGroup") else ""
-        shown = f"{parameters.get('kind') or ''}{group}/{parameters.get('name') or ''}"
+        text = f"{parameters.get('kind') or ''}{group}/{parameters.get('name') or ''}"
     name = _default(tree, "ingressclass.kubernetes.io/is-default-class")
-    return [name, spec.get("controller") or "", shown, age_of(tree, now)]
+    return [name, spec.get("controller") or "", text, age_of(tree, now)]
 
 
 def _default(tree: Tree, annotation: str) -> str:
@@ -164,8 +164,8 @@ def _slice_ports(tree: Tree) -> str:
 
 
 def _slice_addresses(tree: Tree) -> str:
-    found = [address for endpoint in tree.get("endpoints") or () for address in endpoint.get("addresses") or ()]
-    return shortened(found) if found else _UNSET
+    addresses = [address for endpoint in tree.get("endpoints") or () for address in endpoint.get("addresses") or ()]
+    return shortened(addresses) if addresses else _UNSET
 
 
 # --- storage ---------------------------------------------------------------------------------------------------------
@@ -222,17 +222,17 @@ def _binding(tree: Tree, now: str) -> list[Any]:
         if subject.get("kind") == "ServiceAccount":
             name = f"{subject.get('namespace') or ''}/{name}"
         by_kind.setdefault(subject.get("kind") or "", []).append(name)
-    shown = [", ".join(by_kind.get(kind, ())) for kind in ("User", "Group", "ServiceAccount")]
+    names = [", ".join(by_kind.get(kind, ())) for kind in ("User", "Group", "ServiceAccount")]
     role = f"{reference.get('kind') or ''}/{reference.get('name') or ''}"
-    return [name_of(tree), role, age_of(tree, now), *shown]
+    return [name_of(tree), role, age_of(tree, now), *names]
 
 
 def _quota(tree: Tree, now: str) -> list[Any]:
     status = _status(tree)
     used, parts = status.get("used") or {}, dict[bool, list[str]]({False: [], True: []})
     for name, hard in sorted((status.get("hard") or {}).items()):
-        shown = f"{name}: {Quantity.parse(str(used.get(name, '0')))}/{Quantity.parse(str(hard))}"
-        parts[name.startswith("limits.")].append(shown)
+        text = f"{name}: {Quantity.parse(str(used.get(name, '0')))}/{Quantity.parse(str(hard))}"
+        parts[name.startswith("limits.")].append(text)
     return [name_of(tree), ", ".join(parts[False]), ", ".join(parts[True]), age_of(tree, now)]
 
 
@@ -276,9 +276,11 @@ def _param_ref(tree: Tree) -> str:
 
 def _signing_request(tree: Tree, now: str) -> list[Any]:
     spec, status = _spec(tree), _status(tree)
-    found = {item.get("type") for item in status.get("conditions") or ()}
-    state = next((sort for sort in ("Denied", "Approved") if sort in found), "Pending")
-    state += ",Failed" if "Failed" in found else ""
+    conditions = {item.get("type") for item in status.get("conditions") or ()}
+    state = next(
+        (condition_type for condition_type in ("Denied", "Approved") if condition_type in conditions), "Pending"
+    )
+    state += ",Failed" if "Failed" in conditions else ""
     state += ",Issued" if status.get("certificate") else ""
     seconds = spec.get("expirationSeconds")
     requested = NONE if seconds is None else duration(seconds)

@@ -17,7 +17,7 @@ from allotment.model.trees import Tree
 Row = Callable[[Tree, str], list[Any]]
 
 NONE: Final = "<none>"
-_SHOWN: Final = 3
+_MAX_VALUES: Final = 3
 #: Columns with the format "name".
 _NAMES: Final = ("Name", "Attacher")
 #: Column descriptions, which are in the API response but not printed by kubectl.
@@ -48,13 +48,13 @@ def columns(*names: str) -> tuple[Column, ...]:
     >>> [(c.name, c.type, c.priority) for c in columns("Name", "Data:integer*")]
     [('Name', 'string', 0), ('Data', 'integer', 1)]
     """
-    made = []
+    result = []
     for name in names:
-        text, _, sort = name.rstrip("*").partition(":")
+        text, _, column_type = name.rstrip("*").partition(":")
         description = _DESCRIPTIONS.get(text, f"{text} of the object.")
         priority = 1 if name.endswith("*") else 0
-        made.append(Column(text, sort or "string", description, priority, "name" if text in _NAMES else ""))
-    return tuple(made)
+        result.append(Column(text, column_type or "string", description, priority, "name" if text in _NAMES else ""))
+    return tuple(result)
 
 
 def table(row: Row, *names: str) -> TableConverter:
@@ -90,14 +90,14 @@ def between(start: str, end: str) -> str:
 
 def duration(seconds: float) -> str:
     """A duration in kubectl's format."""
-    whole = int(seconds)
-    if whole < -1:
+    total = int(seconds)
+    if total < -1:
         return "<invalid>"
-    if whole < 120:
-        return f"{max(whole, 0)}s"
-    minutes, hours = whole // 60, whole // 3600
+    if total < 120:
+        return f"{max(total, 0)}s"
+    minutes, hours = total // 60, total // 3600
     if minutes < 10:
-        return _two(minutes, "m", whole % 60, "s")
+        return _two(minutes, "m", total % 60, "s")
     if minutes < 180:
         return f"{minutes}m"
     if hours < 8:
@@ -135,22 +135,22 @@ def labels(values: Mapping[str, str] | None) -> str:
 
 def selector(value: Tree | None) -> str:
     """A label selector in command-line syntax."""
-    found = [(key, f"{key}={text}") for key, text in ((value or {}).get("matchLabels") or {}).items()]
+    terms = [(key, f"{key}={text}") for key, text in ((value or {}).get("matchLabels") or {}).items()]
     for term in (value or {}).get("matchExpressions") or ():
         key, listed = term["key"], ",".join(sorted(term.get("values") or ()))
         text = {"In": f"{key} in ({listed})", "NotIn": f"{key} notin ({listed})", "Exists": key}.get(
             term["operator"], f"!{key}"
         )
-        found.append((key, text))
-    return ",".join(text for _, text in sorted(found)) or NONE
+        terms.append((key, text))
+    return ",".join(text for _, text in sorted(terms)) or NONE
 
 
-def shortened(values: Sequence[str], most: int = _SHOWN) -> str:
+def shortened(values: Sequence[str], limit: int = _MAX_VALUES) -> str:
     """The first values of a list and the number of the others."""
     if not values:
         return NONE
-    shown = ",".join(values[:most])
-    return f"{shown} + {len(values) - most} more..." if len(values) > most else shown
+    text = ",".join(values[:limit])
+    return f"{text} + {len(values) - limit} more..." if len(values) > limit else text
 
 
 def containers(pod_spec: Tree) -> list[str]:

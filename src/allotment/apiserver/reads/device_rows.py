@@ -21,7 +21,7 @@ Counter = tuple[str, str]
 
 _CLAIMS: Final = "resourceclaims.resource.k8s.io"
 _SLICES: Final = "resourceslices.resource.k8s.io"
-_MOST: Final = 4
+_MAX_DEVICES: Final = 4
 
 
 def _results(claim: Tree) -> list[Tree]:
@@ -59,15 +59,15 @@ def _node(claim: Tree) -> str:
 
 def _devices(claim: Tree, node: str) -> str:
     """Device names, prefixed with the pool unless it has the node's name."""
-    shown = []
+    names = []
     for result in _results(claim):
         pool, device = result.get("pool") or "", result.get("device") or ""
-        shown.append(device if pool == node else f"{pool}/{device}")
-    return shortened(shown, _MOST)
+        names.append(device if pool == node else f"{pool}/{device}")
+    return shortened(names, _MAX_DEVICES)
 
 
 def _distinct(values: Iterable[Any]) -> str:
-    return shortened([str(value) for value in dict.fromkeys(values) if value], _MOST)
+    return shortened([str(value) for value in dict.fromkeys(values) if value], _MAX_DEVICES)
 
 
 def _consumer(reference: Tree) -> str:
@@ -140,10 +140,10 @@ _usages: WeakKeyDictionary[StoreReader, tuple[int, _Usage]] = WeakKeyDictionary(
 
 
 def _usage(reader: StoreReader) -> _Usage:
-    known = _usages.get(reader)
-    if known is None or known[0] != reader.revision:
-        known = _usages[reader] = (reader.revision, _Usage(reader))
-    return known[1]
+    cached = _usages.get(reader)
+    if cached is None or cached[0] != reader.revision:
+        cached = _usages[reader] = (reader.revision, _Usage(reader))
+    return cached[1]
 
 
 def _slice(tree: Tree, now: str, reader: StoreReader) -> list[Any]:

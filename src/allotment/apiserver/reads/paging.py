@@ -69,30 +69,32 @@ async def wait_for_revision(store: Store, revision: int) -> None:
         waited += _POLL_INTERVAL
 
 
-def page(store: Store, bucket: str, namespace: str | None, options: ListOptions, wanted: ObjectSelection) -> Page:
+def page(store: Store, bucket: str, namespace: str | None, options: ListOptions, selection: ObjectSelection) -> Page:
     """The requested page. The store must have wait_for_revision the requested revision already."""
     limit = options.limit
     if options.token:
         if options.revision:
             raise api_errors.bad_request("specifying resource version is not allowed when using continue")
-        return _continued(store, bucket, namespace, options, wanted)
+        return _continued(store, bucket, namespace, options, selection)
     revision: int | None = None
     if options.revision is not None:
         if options.match == "Exact" or (options.revision and limit and not options.match):
             revision = options.revision
         elif options.revision == 0 and not options.match:
             limit = 0  # served from the cache upstream, which knows no pages
-    if wanted.name is not None and namespace is not None and revision is None:
-        found = store.get(bucket, namespace, wanted.name)
-        return Page((found,) if found is not None and wanted.matches(found.tree) else (), store.revision)
+    if selection.name is not None and namespace is not None and revision is None:
+        entry = store.get(bucket, namespace, selection.name)
+        return Page((entry,) if entry is not None and selection.matches(entry.tree) else (), store.revision)
     try:
         entries = store.list(bucket, namespace, at=revision)
     except Compacted:
         raise api_errors.expired(_TOO_OLD) from None
-    return _limited(entries, store.revision if revision is None else revision, limit, namespace, wanted)
+    return _limited(entries, store.revision if revision is None else revision, limit, namespace, selection)
 
 
-def _continued(store: Store, bucket: str, namespace: str | None, options: ListOptions, wanted: ObjectSelection) -> Page:
+def _continued(
+    store: Store, bucket: str, namespace: str | None, options: ListOptions, selection: ObjectSelection
+) -> Page:
     start = _decoded(options.token, namespace)
     if start.revision < 0:
         entries, revision = store.list(bucket, namespace), store.revision
@@ -106,7 +108,7 @@ def _continued(store: Store, bucket: str, namespace: str | None, options: ListOp
             token = _encoded(-1, start.after, namespace)
             raise api_errors.expired(_TOKEN_TOO_OLD, {"continue": token}) from None
     position = bisect_right(entries, start.after, key=_key)
-    return _limited(entries[position:], revision, options.limit, namespace, wanted)
+    return _limited(entries[position:], revision, options.limit, namespace, selection)
 
 
 def _key(entry: Entry) -> tuple[str, str]:
@@ -114,14 +116,14 @@ def _key(entry: Entry) -> tuple[str, str]:
 
 
 def _limited(
-    entries: Sequence[Entry], revision: int, limit: int, namespace: str | None, wanted: ObjectSelection
+    entries: Sequence[Entry], revision: int, limit: int, namespace: str | None, selection: ObjectSelection
 ) -> Page:
-    if wanted.matches_all:
+    if selection.matches_all:
         if limit <= 0 or len(entries) <= limit:
             return Page(entries, revision)
-        kept = entries[:limit]
-        return Page(kept, revision, _encoded(revision, _key(kept[-1]), namespace), len(entries) - limit)
-    matches = wanted.matches
+        page_entries = entries[:limit]
+        return Page(page_entries, revision, _encoded(revision, _key(page_entries[-1]), namespace), len(entries) - limit)
+    matches = selection.matches
     chosen: list[Entry] = []
     for entry in entries:
         if matches(entry.tree):

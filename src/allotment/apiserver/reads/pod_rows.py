@@ -21,14 +21,16 @@ class _ContainerSummary(NamedTuple):
 
 
 def _last_restart(status: Tree, last: str) -> str:
-    ended = (status.get("lastState") or {}).get("terminated") or {}
-    return max(last, ended.get("finishedAt") or "")
+    terminated = (status.get("lastState") or {}).get("terminated") or {}
+    return max(last, terminated.get("finishedAt") or "")
 
 
-def _failure(ended: Tree) -> str:
-    if ended.get("reason"):
-        return str(ended["reason"])
-    return f"Signal:{ended['signal']}" if ended.get("signal") else f"ExitCode:{ended.get('exitCode') or 0}"
+def _failure(terminated: Tree) -> str:
+    if terminated.get("reason"):
+        return str(terminated["reason"])
+    return (
+        f"Signal:{terminated['signal']}" if terminated.get("signal") else f"ExitCode:{terminated.get('exitCode') or 0}"
+    )
 
 
 def _is_sidecar(name: str, init_specs: Mapping[str, Tree]) -> bool:
@@ -47,20 +49,20 @@ def _init_containers(
         if sidecar:
             sidecars = sidecars._replace(restarts=sidecars.restarts + count, last=_last_restart(status, sidecars.last))
         state = status.get("state") or {}
-        ended, waiting = state.get("terminated"), state.get("waiting") or {}
-        if ended is not None and not ended.get("exitCode"):
+        terminated, waiting = state.get("terminated"), state.get("waiting") or {}
+        if terminated is not None and not terminated.get("exitCode"):
             continue
         if sidecar and status.get("started"):
             if status.get("ready"):
                 all_of = all_of._replace(ready=all_of.ready + 1)
             continue
-        if ended is not None:
-            found = f"Init:{_failure(ended)}"
+        if terminated is not None:
+            summary = f"Init:{_failure(terminated)}"
         elif waiting.get("reason") not in (None, "", "PodInitializing"):
-            found = f"Init:{waiting['reason']}"
+            summary = f"Init:{waiting['reason']}"
         else:
-            found = f"Init:{index}/{len(init_specs)}"
-        return all_of._replace(status_text=found), sidecars, True
+            summary = f"Init:{index}/{len(init_specs)}"
+        return all_of._replace(status_text=summary), sidecars, True
     return all_of, sidecars, False
 
 
@@ -71,12 +73,12 @@ def _running(statuses: Sequence[Tree], started: _ContainerSummary, conditions: M
         restarts += status.get("restartCount") or 0
         last = _last_restart(status, last)
         state = status.get("state") or {}
-        waiting, ended = state.get("waiting") or {}, state.get("terminated")
+        waiting, terminated = state.get("waiting") or {}, state.get("terminated")
         if waiting.get("reason"):
             status_text = waiting["reason"]
-        elif ended is not None:
-            status_text = _failure(ended)
-            if ended.get("exitCode"):
+        elif terminated is not None:
+            status_text = _failure(terminated)
+            if terminated.get("exitCode"):
                 failed = status_text
         elif status.get("ready") and state.get("running") is not None:
             some_run = True
@@ -98,37 +100,37 @@ def _summary(pod: Tree) -> _ContainerSummary:
     if (conditions.get("PodScheduled") or {}).get("reason") == "SchedulingGated":
         status_text = "SchedulingGated"
     init_specs = {item.get("name"): item for item in spec.get("initContainers") or ()}
-    found, sidecars, starting = _init_containers(status.get("initContainerStatuses") or (), init_specs, status_text)
+    summary, sidecars, starting = _init_containers(status.get("initContainerStatuses") or (), init_specs, status_text)
     if not starting or (conditions.get("Initialized") or {}).get("status") == "True":
-        started = _ContainerSummary(found.status_text, found.ready, sidecars.restarts, sidecars.last)
-        found = _running(status.get("containerStatuses") or (), started, conditions)
+        started = _ContainerSummary(summary.status_text, summary.ready, sidecars.restarts, sidecars.last)
+        summary = _running(status.get("containerStatuses") or (), started, conditions)
     if pod["metadata"].get("deletionTimestamp"):
         if status.get("reason") == "NodeLost":
-            return found._replace(status_text="Unknown")
+            return summary._replace(status_text="Unknown")
         if status.get("phase") not in _FINISHED:
-            return found._replace(status_text="Terminating")
-    return found
+            return summary._replace(status_text="Terminating")
+    return summary
 
 
 def _gates(spec: Tree, status: Tree) -> str:
-    wanted = [gate.get("conditionType") for gate in spec.get("readinessGates") or ()]
-    if not wanted:
+    gates = [gate.get("conditionType") for gate in spec.get("readinessGates") or ()]
+    if not gates:
         return NONE
     true = {item.get("type") for item in status.get("conditions") or () if item.get("status") == "True"}
-    return f"{sum(name in true for name in wanted)}/{len(wanted)}"
+    return f"{sum(name in true for name in gates)}/{len(gates)}"
 
 
 def _pod(pod: Tree, now: str) -> list[Any]:
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
-    found = _summary(pod)
+    summary = _summary(pod)
     sidecars = sum(item.get("restartPolicy") == "Always" for item in spec.get("initContainers") or ())
     total = len(spec.get("containers") or ()) + sidecars
-    restarts = str(found.restarts)
-    if found.restarts and found.last:
-        restarts = f"{restarts} ({age(found.last, now)} ago)"
+    restarts = str(summary.restarts)
+    if summary.restarts and summary.last:
+        restarts = f"{restarts} ({age(summary.last, now)} ago)"
     addresses = status.get("podIPs") or [{}]
     return [
-        name_of(pod), f"{found.ready}/{total}", found.status_text, restarts, age_of(pod, now),
+        name_of(pod), f"{summary.ready}/{total}", summary.status_text, restarts, age_of(pod, now),
         addresses[0].get("ip") or NONE,
         spec.get("nodeName") or NONE, status.get("nominatedNodeName") or NONE, _gates(spec, status),
     ]  # fmt: skip

@@ -17,20 +17,20 @@ from allotment.model.protobuf.encoder import envelope, list_message, message, me
 from allotment.model.trees import Tree
 
 #: Number of cached messages. The key includes the object's contents, so entries are never stale.
-_KEPT: Final = 8192
-_kept: dict[tuple[bytes, str], bytes] = {}
+_CACHE_SIZE: Final = 8192
+_cache: dict[tuple[bytes, str], bytes] = {}
 
 
 def message_of(kind: ServedKind, version: str, entry: Entry) -> bytes:
     """The protobuf message of an object in a version."""
     key = (entry.json, api_version(kind, version))
-    known = _kept.get(key)
-    if known is None:
-        if len(_kept) >= _KEPT:
-            for old in list(_kept)[: _KEPT // 2]:
-                del _kept[old]
-        known = _kept[key] = message(in_version(kind, version, entry.tree), shape_in(kind, version))
-    return known
+    cached = _cache.get(key)
+    if cached is None:
+        if len(_cache) >= _CACHE_SIZE:
+            for old in list(_cache)[: _CACHE_SIZE // 2]:
+                del _cache[old]
+        cached = _cache[key] = message(in_version(kind, version, entry.tree), shape_in(kind, version))
+    return cached
 
 
 def object_body(kind: ServedKind, version: str, entry: Entry) -> bytes:
@@ -56,17 +56,17 @@ def metadata_list_body(trees: Iterable[Tree], meta: Tree, version: str) -> bytes
     )
 
 
-def event_frame(sort: str, kind: ServedKind, version: str, entry: Entry) -> bytes:
+def event_frame(event_type: str, kind: ServedKind, version: str, entry: Entry) -> bytes:
     """The frame of a watch event. The object of a bookmark has only metadata."""
-    if sort != "BOOKMARK":
-        return watch_event(sort, object_body(kind, version, entry))
+    if event_type != "BOOKMARK":
+        return watch_event(event_type, object_body(kind, version, entry))
     body = message(entry.tree, shape_in(kind, version))
-    return watch_event(sort, envelope(api_version(kind, version), kind.kind, body))
+    return watch_event(event_type, envelope(api_version(kind, version), kind.kind, body))
 
 
-def metadata_frame(sort: str, tree: Tree, version: str) -> bytes:
+def metadata_frame(event_type: str, tree: Tree, version: str) -> bytes:
     """The frame of a watch event with metadata only."""
-    return watch_event(sort, metadata_body(tree, version))
+    return watch_event(event_type, metadata_body(tree, version))
 
 
 def error_frame(status: Tree) -> bytes:

@@ -74,15 +74,15 @@ def _negotiated(accept: str, stream: bool, custom: bool) -> Form | None:
     for media, parameters in _clauses(accept):
         if media == YAML and stream:
             continue
-        wanted = parameters.get("as", "")
-        if not wanted:
+        requested = parameters.get("as", "")
+        if not requested:
             if custom and media == PROTOBUF:
                 continue
             return Form(media)
-        if parameters.get("g") == "meta.k8s.io" and parameters.get("v") in _META_VERSIONS and wanted in _FORMS:
-            if wanted == "Table" and media == PROTOBUF:
+        if parameters.get("g") == "meta.k8s.io" and parameters.get("v") in _META_VERSIONS and requested in _FORMS:
+            if requested == "Table" and media == PROTOBUF:
                 continue
-            return Form(media, "table" if wanted == "Table" else "metadata", parameters["v"])
+            return Form(media, "table" if requested == "Table" else "metadata", parameters["v"])
     return None
 
 
@@ -96,9 +96,9 @@ def _clauses(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
     """The known media types of an Accept header with their parameters, in order of preference."""
     for clause in _by_quality(accept):
         media, *parameters = (part.strip() for part in clause.split(";"))
-        known = _MEDIA.get(media)
-        if known is not None:
-            yield known, dict(part.partition("=")[::2] for part in parameters)
+        supported = _MEDIA.get(media)
+        if supported is not None:
+            yield supported, dict(part.partition("=")[::2] for part in parameters)
 
 
 def _by_quality(accept: str) -> list[str]:
@@ -234,11 +234,11 @@ def table(
     *, with_columns: bool = True,
 ) -> Tree:  # fmt: skip
     """The Table of some objects. ``with_columns``: include column definitions (in a watch, only in the first event)."""
-    shown = kind.table or _DEFAULT_TABLE
+    row_table = kind.table or _DEFAULT_TABLE
     rows = []
     for entry in entries:
         tree = in_version(kind, version, entry.tree)
-        row: Tree = {"cells": shown.cells(tree, now, reader)}
+        row: Tree = {"cells": row_table.cells(tree, now, reader)}
         if form.include == "Object":
             row["object"] = tree
         elif form.include == "None":
@@ -248,7 +248,7 @@ def table(
         rows.append(row)
     columns = [
         {"name": c.name, "type": c.type, "format": c.format, "description": c.description, "priority": c.priority}
-        for c in shown.columns
+        for c in row_table.columns
     ]
     return {
         "kind": "Table",

@@ -132,9 +132,9 @@ class _Lexer:
 
 
 def _tokens(text: str) -> Iterator[str]:
-    at = 0
-    while match := _LEXEMES.match(text, at):
-        at = match.end()
+    offset = 0
+    while match := _LEXEMES.match(text, offset):
+        offset = match.end()
         symbols, word = match.groups()
         if word:
             yield word
@@ -153,23 +153,23 @@ def parse_labels(text: str) -> tuple[Requirement, ...]:
     False
     """
     lexer = _Lexer(text)
-    found: list[Requirement] = []
+    requirements: list[Requirement] = []
     if not lexer.peek():
         return ()
     while True:
         if lexer.peek() in ("", ",", ")", "(", "=", "==", "!=", ">", "<"):
-            _wrong(f"found {_found(lexer)}, expected: !, identifier, or 'end of string'")
-        found.append(_requirement(lexer))
+            _wrong(f"found {_quoted_token(lexer)}, expected: !, identifier, or 'end of string'")
+        requirements.append(_requirement(lexer))
         token = lexer.take()
         if not token:
-            return tuple(found)
+            return tuple(requirements)
         if token != ",":
             _wrong(f"found '{token}', expected: ',' or 'end of string'")
         if lexer.peek() in ("", ",", ")", "(", "=", "==", "!=", ">", "<"):
-            _wrong(f"found {_found(lexer)}, expected: identifier after ','")
+            _wrong(f"found {_quoted_token(lexer)}, expected: identifier after ','")
 
 
-def _found(lexer: _Lexer) -> str:
+def _quoted_token(lexer: _Lexer) -> str:
     return f"'{lexer.peek()}'"
 
 
@@ -183,7 +183,7 @@ def _requirement(lexer: _Lexer) -> Requirement:
         lexer.take()
     key = lexer.peek()
     if key in ("", *_OPERATORS):
-        _wrong(f"found {_found(lexer)}, expected: identifier")
+        _wrong(f"found {_quoted_token(lexer)}, expected: identifier")
     lexer.take()
     problems = label_key_problems(key)
     if problems:
@@ -201,7 +201,7 @@ def _requirement(lexer: _Lexer) -> Requirement:
         if value in (",", ""):
             value = ""
         elif value in _OPERATORS:
-            _wrong(f"found {_found(lexer)}, expected: identifier")
+            _wrong(f"found {_quoted_token(lexer)}, expected: identifier")
         else:
             lexer.take()
         if operator in (">", "<"):
@@ -215,7 +215,7 @@ def _requirement(lexer: _Lexer) -> Requirement:
 
 def _set(lexer: _Lexer) -> list[str]:
     if lexer.peek() != "(":
-        _wrong(f"found {_found(lexer)} expected: '('")
+        _wrong(f"found {_quoted_token(lexer)} expected: '('")
     lexer.take()
     values: list[str] = []
     empty = True
@@ -266,44 +266,44 @@ def _split(text: str) -> tuple[Term, ...]:
 
 def _terms(text: str) -> Iterator[str]:
     """Split at commas that are not escaped with a backslash."""
-    start, at = 0, 0
-    while at < len(text):
-        if text[at] == "\\":
-            at += 1
-        elif text[at] == ",":
-            yield text[start:at]
-            start = at + 1
-        at += 1
+    start, offset = 0, 0
+    while offset < len(text):
+        if text[offset] == "\\":
+            offset += 1
+        elif text[offset] == ",":
+            yield text[start:offset]
+            start = offset + 1
+        offset += 1
     yield text[start:]
 
 
 def _term(term: str, text: str) -> Term:
-    at = 0
-    while at < len(term):
-        if term[at] == "\\":
-            at += 2
+    offset = 0
+    while offset < len(term):
+        if term[offset] == "\\":
+            offset += 2
             continue
         for operator in ("!=", "==", "="):
-            if term.startswith(operator, at):
-                return term[:at], operator != "!=", _unescaped(term[at + len(operator) :], text)
-        at += 1
+            if term.startswith(operator, offset):
+                return term[:offset], operator != "!=", _unescaped(term[offset + len(operator) :], text)
+        offset += 1
     raise api_errors.bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
 
 
 def _unescaped(value: str, text: str) -> str:
-    out, at = "", 0
-    while at < len(value):
-        character = value[at]
+    out, offset = "", 0
+    while offset < len(value):
+        character = value[offset]
         if character == "\\":
-            at += 1
-            if at >= len(value) or value[at] not in "\\,=":
-                found = value[at] if at < len(value) else ""
-                raise api_errors.bad_request(f"invalid field selector: invalid escape sequence: \\{found}")
-            character = value[at]
+            offset += 1
+            if offset >= len(value) or value[offset] not in "\\,=":
+                escaped = value[offset] if offset < len(value) else ""
+                raise api_errors.bad_request(f"invalid field selector: invalid escape sequence: \\{escaped}")
+            character = value[offset]
         elif character in ",=":
             raise api_errors.bad_request(f"invalid selector: '{text}'; unescaped character in value: {character}")
         out += character
-        at += 1
+        offset += 1
     return out
 
 

@@ -50,13 +50,13 @@ class Watch:
     """
 
     def __init__(
-        self, store: Store, bucket: str, namespace: str | None, options: ListOptions, wanted: ObjectSelection, *,
+        self, store: Store, bucket: str, namespace: str | None, options: ListOptions, selection: ObjectSelection, *,
         early: bool = False,
     ) -> None:  # fmt: skip
         self._store = store
         self._early = early
         self._namespace = namespace
-        self._wanted = wanted
+        self._selection = selection
         self._options = options
         self._buffer: list[Change] = []
         self._waiter: asyncio.Future[None] | None = None
@@ -87,7 +87,7 @@ class Watch:
             return
         self._delivered = store.revision
         if options.initial is not False:
-            matches = self._wanted.matches
+            matches = self._selection.matches
             entries = store.list(bucket, self._namespace)
             self._initial = [WatchEvent("ADDED", entry) for entry in entries if matches(entry.tree)]
 
@@ -141,7 +141,7 @@ class Watch:
                 yield await self._bookmark()
 
     def _events(self, changes: list[Change]) -> list[WatchEvent]:
-        delivered, wanted = self._delivered, self._wanted
+        delivered, selection = self._delivered, self._selection
         namespace = self._namespace
         events: list[WatchEvent] = []
         for change in changes:
@@ -150,10 +150,10 @@ class Watch:
             delivered = change.entry.revision
             if namespace is not None and change.entry.namespace != namespace:
                 continue
-            if wanted.matches_all:
+            if selection.matches_all:
                 events.append(WatchEvent(change.type, change.entry, change))
             else:
-                event = _filtered(change, wanted)
+                event = _filtered(change, selection)
                 if event is not None:
                     events.append(event)
         self._delivered = delivered
@@ -197,11 +197,11 @@ def _bookmark_entry(revision: int, annotations: Tree | None) -> Entry:
     return Entry("", "", revision, {"metadata": meta}, b"")
 
 
-def _filtered(change: Change, wanted: ObjectSelection) -> WatchEvent | None:
+def _filtered(change: Change, selection: ObjectSelection) -> WatchEvent | None:
     """The event for a change under a selector: ADDED or DELETED if the object starts or stops matching."""
     previous = change.previous
-    before = previous is not None and wanted.matches(previous.tree)
-    now = change.type != "DELETED" and wanted.matches(change.entry.tree)
+    before = previous is not None and selection.matches(previous.tree)
+    now = change.type != "DELETED" and selection.matches(change.entry.tree)
     if now:
         return WatchEvent("MODIFIED" if before else "ADDED", change.entry, change)
     if not before:
@@ -283,14 +283,14 @@ def _encoded_form(
     if form.media == PROTOBUF:
         return protobuf.metadata_frame(event.type, entry.tree, form.version)
     if form.shown == "metadata":
-        shown = metadata_only(entry.tree, form.version)
+        metadata = metadata_only(entry.tree, form.version)
     else:
         meta = {"resourceVersion": entry.tree["metadata"].get("resourceVersion", "")}
         rows = () if event.type == "BOOKMARK" else (entry,)
-        shown = table(kind, version, rows, meta, form, now, store, with_columns=with_columns)
+        metadata = table(kind, version, rows, meta, form, now, store, with_columns=with_columns)
         if event.type == "BOOKMARK":
-            shown["metadata"] = entry.tree["metadata"]
-    return encode({"type": event.type, "object": shown}) + b"\n"
+            metadata["metadata"] = entry.tree["metadata"]
+    return encode({"type": event.type, "object": metadata}) + b"\n"
 
 
 async def error_stream(status: Tree, form: Form) -> AsyncIterator[bytes]:

@@ -77,14 +77,14 @@ def _job(tree: Tree, now: str) -> list[Any]:
     true = {item.get("type") for item in status.get("conditions") or () if item.get("status") == "True"}
     if tree["metadata"].get("deletionTimestamp"):
         true.add("")
-    state = next((word for condition, word in _JOB_STATES if condition in true), "Running")
-    done, wanted, parallel = status.get("succeeded") or 0, spec.get("completions"), spec.get("parallelism") or 0
-    if wanted is not None:
-        completions = f"{done}/{wanted}"
+    state = next((text for condition, text in _JOB_STATES if condition in true), "Running")
+    succeeded, required, parallel = status.get("succeeded") or 0, spec.get("completions"), spec.get("parallelism") or 0
+    if required is not None:
+        completions = f"{succeeded}/{required}"
     else:
-        completions = f"{done}/1 of {parallel}" if parallel > 1 else f"{done}/1"
-    started, ended = status.get("startTime"), status.get("completionTime")
-    took = between(started, ended or now) if started else ""
+        completions = f"{succeeded}/1 of {parallel}" if parallel > 1 else f"{succeeded}/1"
+    started, finished = status.get("startTime"), status.get("completionTime")
+    took = between(started, finished or now) if started else ""
     return [
         name_of(tree), state, completions, took, age_of(tree, now), *containers(pod), selector(spec.get("selector")),
     ]  # fmt: skip
@@ -105,8 +105,12 @@ def _cron_job(tree: Tree, now: str) -> list[Any]:
 
 
 def _pod_template(tree: Tree, now: str) -> list[Any]:
-    wanted = tree.get("template") or {}
-    return [name_of(tree), *containers(wanted.get("spec") or {}), labels((wanted.get("metadata") or {}).get("labels"))]
+    template = tree.get("template") or {}
+    return [
+        name_of(tree),
+        *containers(template.get("spec") or {}),
+        labels((template.get("metadata") or {}).get("labels")),
+    ]
 
 
 def _revision(tree: Tree, now: str) -> list[Any]:
@@ -123,33 +127,34 @@ def _autoscaler(tree: Tree, now: str) -> list[Any]:
     target = spec.get("scaleTargetRef") or {}
     if "targetCPUUtilizationPercentage" in spec:
         current = status.get("currentCPUUtilizationPercentage")
-        shown = "<unknown>" if current is None else f"{current}%"
-        metrics = [f"cpu: {shown}/{spec['targetCPUUtilizationPercentage']}%"]
+        text = "<unknown>" if current is None else f"{current}%"
+        metrics = [f"cpu: {text}/{spec['targetCPUUtilizationPercentage']}%"]
     else:
         currents = status.get("currentMetrics") or []
         pairs = enumerate(spec.get("metrics") or ())
         metrics = [_metric(metric, currents[i] if i < len(currents) else {}) for i, metric in pairs]
-    least = spec.get("minReplicas")
+    minimum = spec.get("minReplicas")
     return [
         name_of(tree), f"{target.get('kind') or ''}/{target.get('name') or ''}",
         shortened(metrics, 2).replace(",", ", "),
-        "<unset>" if least is None else str(least), spec.get("maxReplicas") or 0, status.get("currentReplicas") or 0,
+        "<unset>" if minimum is None else str(minimum), spec.get("maxReplicas") or 0,
+        status.get("currentReplicas") or 0,
         age_of(tree, now),
     ]  # fmt: skip
 
 
 def _metric(metric: Tree, current: Tree) -> str:
-    sort = str(metric.get("type") or "")
-    part = sort[:1].lower() + sort[1:]
-    wanted = (metric.get(part) or {}).get("target") or {}
+    metric_type = str(metric.get("type") or "")
+    part = metric_type[:1].lower() + metric_type[1:]
+    target = (metric.get(part) or {}).get("target") or {}
     now = (current.get(part) or {}).get("current") or {}
     name = (metric.get(part) or {}).get("name")
-    prefix = f"{name}: " if "esource" in sort and isinstance(name, str) else ""
+    prefix = f"{name}: " if "esource" in metric_type and isinstance(name, str) else ""
     for key, unit, tail in (("averageUtilization", "%", ""), ("averageValue", "", " (avg)"), ("value", "", "")):
-        if wanted.get(key) is not None:
+        if target.get(key) is not None:
             value = now.get(key)
-            shown = "<unknown>" if value is None else f"{value}{unit}"
-            return f"{prefix}{shown}/{wanted[key]}{unit}{'' if prefix or sort == 'Pods' else tail}"
+            text = "<unknown>" if value is None else f"{value}{unit}"
+            return f"{prefix}{text}/{target[key]}{unit}{'' if prefix or metric_type == 'Pods' else tail}"
     return f"{prefix}<unknown>/<auto>"
 
 

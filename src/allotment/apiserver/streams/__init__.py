@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from allotment.apiserver.http_messages import Answer, Request
+from allotment.apiserver.http_messages import AnyResponse, Request
 from allotment.apiserver.streams.exec_attach import attach, execute
 from allotment.apiserver.streams.kubelets import Connection as Connection
 from allotment.apiserver.streams.kubelets import Kubelets as Kubelets
 from allotment.apiserver.streams.logs import logs
 from allotment.apiserver.streams.port_forward import forward
 
-_ANSWERS = {"log": logs, "exec": execute, "attach": attach, "portforward": forward}
+_HANDLERS = {"log": logs, "exec": execute, "attach": attach, "portforward": forward}
 
 
-async def answer(subresource: str, request: Request, pod: dict[str, Any], kubelets: Kubelets | None) -> Answer:
-    """Answer a request for ``log``, ``exec``, ``attach`` or ``portforward`` of a pod. Raises StatusError."""
-    return await _ANSWERS[subresource](request, pod, kubelets)
+async def serve(subresource: str, request: Request, pod: dict[str, Any], kubelets: Kubelets | None) -> AnyResponse:
+    """Serve a request for ``log``, ``exec``, ``attach`` or ``portforward`` of a pod. Raises StatusError."""
+    return await _HANDLERS[subresource](request, pod, kubelets)

@@ -26,15 +26,15 @@ def name_of(pod: Tree) -> str:
 def container_named(pod: Tree, name: str) -> str:
     """The container named in a request; if it names none, the pod's only container."""
     spec = pod.get("spec") or {}
-    known = [str(container.get("name")) for kind in _KINDS for container in spec.get(kind) or ()]
+    names = [str(container.get("name")) for kind in _KINDS for container in spec.get(kind) or ()]
     if name:
-        if name not in known:
+        if name not in names:
             raise bad_request(f"container {name} is not valid for pod {name_of(pod)}")
         return name
     containers = spec.get("containers") or []
     if len(containers) == 1:
         return str(containers[0].get("name"))
-    choice = f", choose one of: [{' '.join(known)}]" if containers else ""
+    choice = f", choose one of: [{' '.join(names)}]" if containers else ""
     raise bad_request(f"a container name must be specified for pod {name_of(pod)}{choice}")
 
 
@@ -62,10 +62,10 @@ def _states(pod: Tree) -> Iterator[Tree]:
 def check_log_available(pod: Tree, container: str, *, previous: bool) -> None:
     """Raise StatusError if the container has no log yet, or no log of a previous run."""
     named = f"container {quote(container)} in pod {quote(name_of(pod))}"
-    found = next((state for state in _states(pod) if state.get("name") == container), None)
-    if found is None:
+    container_status = next((status for status in _states(pod) if status.get("name") == container), None)
+    if container_status is None:
         raise bad_request(f"{named} is not available")
-    state, last = found.get("state") or {}, found.get("lastState") or {}
+    state, last = container_status.get("state") or {}, container_status.get("lastState") or {}
     if previous:
         if not last.get("terminated"):
             raise bad_request(f"previous terminated {named} not found")

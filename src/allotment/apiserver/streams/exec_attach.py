@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from allotment.apiserver.http_messages import Answer, Request, Socket, Upgrade
+from allotment.apiserver.http_messages import AnyResponse, Request, Socket, Upgrade
 from allotment.apiserver.request_options import boolean, first, parse_query
 from allotment.apiserver.streams.command_input import Input, Sizes
 from allotment.apiserver.streams.container_lookup import bad_request, container_named, is_running, kubelets_for
@@ -51,7 +51,7 @@ class _StreamRequest(NamedTuple):
     start: Callable[[_CommandStreams], Awaitable[int]]
 
 
-async def execute(request: Request, pod: Tree, kubelets: Kubelets | None) -> Answer:
+async def execute(request: Request, pod: Tree, kubelets: Kubelets | None) -> AnyResponse:
     """Handle an exec request."""
     query = parse_query(request.query)
     container = container_named(pod, first(query, "container"))
@@ -61,7 +61,7 @@ async def execute(request: Request, pod: Tree, kubelets: Kubelets | None) -> Ans
         raise bad_request("you must specify at least one command for the container")
 
     async def start(ends: _CommandStreams) -> int:
-        _refuse_stopped(pod, container)
+        _reject_stopped(pod, container)
         return await nodes.exec(
             pod, container, command, stdin=ends.stdin, stdout=ends.stdout, stderr=ends.stderr,
             tty=boolean(query, "tty"), sizes=ends.sizes,
@@ -70,14 +70,14 @@ async def execute(request: Request, pod: Tree, kubelets: Kubelets | None) -> Ans
     return _upgrade(query, start)
 
 
-async def attach(request: Request, pod: Tree, kubelets: Kubelets | None) -> Answer:
+async def attach(request: Request, pod: Tree, kubelets: Kubelets | None) -> AnyResponse:
     """Handle an attach request."""
     query = parse_query(request.query)
     container = container_named(pod, first(query, "container"))
     nodes = kubelets_for(pod, kubelets)
 
     async def start(ends: _CommandStreams) -> int:
-        _refuse_stopped(pod, container)
+        _reject_stopped(pod, container)
         return await nodes.attach(
             pod, container, stdin=ends.stdin, stdout=ends.stdout, stderr=ends.stderr, tty=boolean(query, "tty"),
             sizes=ends.sizes,
@@ -86,7 +86,7 @@ async def attach(request: Request, pod: Tree, kubelets: Kubelets | None) -> Answ
     return _upgrade(query, start)
 
 
-def _upgrade(query: Mapping[str, Any], start: Callable[[_CommandStreams], Awaitable[int]]) -> Answer:
+def _upgrade(query: Mapping[str, Any], start: Callable[[_CommandStreams], Awaitable[int]]) -> AnyResponse:
     tty = boolean(query, "tty")
     # A terminal has one output stream: the kubelet ignores stderr with tty.
     requested = _StreamRequest(
@@ -101,7 +101,7 @@ def _upgrade(query: Mapping[str, Any], start: Callable[[_CommandStreams], Awaita
     return Upgrade(_PROTOCOLS, talk)
 
 
-def _refuse_stopped(pod: Tree, container: str) -> None:
+def _reject_stopped(pod: Tree, container: str) -> None:
     """Upstream gets this error from the kubelet after the upgrade, so it is sent over the error channel."""
     if not is_running(pod, container):
         cause = f"unable to upgrade connection: container not found ({quote(container)})"
@@ -183,14 +183,14 @@ async def _over_channels(socket: Socket, requested: _StreamRequest) -> None:
 
 
 async def _over_spdy(socket: Socket, requested: _StreamRequest) -> None:
-    wanted = {
+    required = {
         "error": True,
         "stdin": requested.stdin,
         "stdout": requested.stdout,
         "stderr": requested.stderr,
         "resize": requested.tty,
     }
-    missing = {name for name, wants in wanted.items() if wants}
+    missing = {name for name, is_required in required.items() if is_required}
     streams: dict[str, Stream] = {}
     complete = asyncio.Event()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from datetime import datetime
 
-from allotment.apiserver.http_messages import Answer, Request, Response, Streaming
+from allotment.apiserver.http_messages import AnyResponse, Request, Response, Streaming
 from allotment.apiserver.request_options import boolean, first, integer, parse_query
 from allotment.apiserver.streams.container_lookup import (
     bad_request,
@@ -25,7 +25,7 @@ _UNCACHED = ("Cache-Control", "no-cache, private")
 _STREAMS = ("All", "Stderr", "Stdout")
 
 
-async def logs(request: Request, pod: Tree, kubelets: Kubelets | None) -> Answer:
+async def logs(request: Request, pod: Tree, kubelets: Kubelets | None) -> AnyResponse:
     """Handle a log request."""
     query = parse_query(request.query)
     tail, limit = integer(query, "tailLines"), integer(query, "limitBytes")

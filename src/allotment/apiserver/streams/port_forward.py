@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from allotment.apiserver.http_messages import Answer, Request, Socket, Upgrade
+from allotment.apiserver.http_messages import AnyResponse, Request, Socket, Upgrade
 from allotment.apiserver.request_options import parse_query
 from allotment.apiserver.streams.command_input import Input
 from allotment.apiserver.streams.container_lookup import bad_request, kubelets_for, name_of
@@ -29,7 +29,7 @@ _PAIR_SECONDS: Final = 30.0
 _PORTS_MOST: Final = 127
 
 
-async def forward(request: Request, pod: Tree, kubelets: Kubelets | None) -> Answer:
+async def forward(request: Request, pod: Tree, kubelets: Kubelets | None) -> AnyResponse:
     """Handle a port-forward request."""
     nodes = kubelets_for(pod, kubelets)
     ports = [_port(text) for value in parse_query(request.query).get("ports", ()) for text in value.split(",")]
@@ -132,15 +132,15 @@ class _Forwarding:
         other = self._halves.pop(request, None)
         if other is None:
             self._halves[request] = stream
-            self._begin(self._expire(request, stream))
+            self._start(self._expire(request, stream))
             return
         pair = {s.headers.get("streamtype"): s for s in (other, stream)}
         if set(pair) != {"error", "data"}:
-            self._begin(_reset(other, stream))
+            self._start(_reset(other, stream))
         else:
-            self._begin(self._connect(pair["data"], pair["error"]))
+            self._start(self._connect(pair["data"], pair["error"]))
 
-    def _begin(self, work: Any) -> None:
+    def _start(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -182,18 +182,18 @@ async def _over_channels(socket: Socket, pod: Tree, nodes: Kubelets, ports: list
 
     async def listen() -> None:
         while (message := await socket.receive()) is not None:
-            place, is_error = divmod(message[0], 2) if message else (len(ports), 0)
-            if place < len(ports) and not is_error:
-                await inputs[place].put(message[1:])
+            index, is_error = divmod(message[0], 2) if message else (len(ports), 0)
+            if index < len(ports) and not is_error:
+                await inputs[index].put(message[1:])
 
-    async def connect(place: int, port: int) -> None:
-        data, error = bytes((place * 2,)), bytes((place * 2 + 1,))
+    async def connect(index: int, port: int) -> None:
+        data, error = bytes((index * 2,)), bytes((index * 2 + 1,))
         number = port.to_bytes(2, "little")
         await socket.send(data + number)
         await socket.send(error + number)
 
         async def read() -> bytes:
-            return await anext(inputs[place], b"")
+            return await anext(inputs[index], b"")
 
         async def write(piece: bytes) -> None:
             await socket.send(data + piece)
@@ -202,7 +202,7 @@ async def _over_channels(socket: Socket, pod: Tree, nodes: Kubelets, ports: list
             await socket.send(error + problem.encode())
 
     listening = asyncio.ensure_future(listen())
-    working = asyncio.gather(*(connect(place, port) for place, port in enumerate(ports)))
+    working = asyncio.gather(*(connect(index, port) for index, port in enumerate(ports)))
     try:
         await asyncio.wait((listening, working), return_when=asyncio.FIRST_COMPLETED)
     finally:

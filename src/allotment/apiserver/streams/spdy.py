@@ -28,7 +28,7 @@ class SpdyError(Exception):
     """Raised when the peer violates SPDY/3.1."""
 
 
-_WORDS: Final = (
+_DICTIONARY_WORDS: Final = (
     "options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age allow "
     "authorization cache-control connection content-base content-encoding content-language content-length "
     "content-location content-md5 content-range content-type date etag expect expires from host if-match "
@@ -49,7 +49,7 @@ _LOOSE: Final = (
 
 def _dictionary() -> bytes:
     """The compression dictionary of header blocks (section 2.6.10.1): length-prefixed words, then plain text."""
-    words = [word.replace("_", " ").encode() for word in _WORDS.split()]
+    words = [word.replace("_", " ").encode() for word in _DICTIONARY_WORDS.split()]
     return b"".join(len(word).to_bytes(4) + word for word in words) + _LOOSE.encode()
 
 
@@ -219,7 +219,7 @@ class Session:
 
     def _headers(self, block: bytes) -> dict[str, str]:
         try:
-            plain = self._inflate.decompress(block, _HEADERS_MOST)
+            decompressed = self._inflate.decompress(block, _HEADERS_MOST)
         except zlib.error as error:
             raise SpdyError(f"headers that cannot be read: {error}") from None
         if self._inflate.unconsumed_tail:
@@ -228,14 +228,14 @@ class Session:
 
         def text() -> str:
             nonlocal position
-            end = position + 4 + int.from_bytes(plain[position : position + 4])
-            if end > len(plain):
+            end = position + 4 + int.from_bytes(decompressed[position : position + 4])
+            if end > len(decompressed):
                 raise SpdyError("headers that end too early")
-            value = plain[position + 4 : end].decode("latin-1")
+            value = decompressed[position + 4 : end].decode("latin-1")
             position = end
             return value
 
-        return {text().lower(): text() for _ in range(min(int.from_bytes(plain[:4]), _HEADERS_MOST))}
+        return {text().lower(): text() for _ in range(min(int.from_bytes(decompressed[:4]), _HEADERS_MOST))}
 
     def _compressed(self, headers: dict[str, str]) -> bytes:
         parts = [len(headers).to_bytes(4)]

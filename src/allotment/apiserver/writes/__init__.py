@@ -1,1 +1,1 @@
-"""How an object changes by a request: patches of four kinds, and who manages which field."""
+"""Patches, server-side apply, and the field owners in ``metadata.managedFields``."""

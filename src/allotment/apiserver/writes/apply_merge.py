@@ -1,6 +1,6 @@
-"""An applied configuration merged into the live object: leaves are the applied ones, the rest stays.
+"""Merges an applied configuration into the live object: applied values win, other fields stay.
 
-Lists by keys and sets are joined: the order of the applied list where it says something, the live order else.
+Keyed lists and sets are merged: in the order of the applied list where it determines one, else in the live order.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import Any, Final
 from allotment.apiserver.writes.apply_schema import Structure
 from allotment.model.trees import Tree
 
-#: There is no value on this side; null is one.
+#: Stands for an absent value, in contrast to null.
 ABSENT: Final = object()
 
 
-def merged(structure: Structure, live: Any, applied: Any) -> Any:
-    """Both in one; ``ABSENT`` if nothing is left of either."""
+def merge(structure: Structure, live: Any, applied: Any) -> Any:
+    """The merged value; ``ABSENT`` if it is empty."""
     if applied is ABSENT:
         return live
     if live is ABSENT:
@@ -31,65 +31,65 @@ def merged(structure: Structure, live: Any, applied: Any) -> Any:
     if not live and not applied:
         return applied
     if relation == "keyed" or relation == "set":
-        return _items(structure, live or [], applied or [])
-    return _members(structure, live or {}, applied or {})
+        return _merge_items(structure, live or [], applied or [])
+    return _merge_members(structure, live or {}, applied or {})
 
 
-def _members(structure: Structure, live: Tree, applied: Tree) -> Any:
+def _merge_members(structure: Structure, live: Tree, applied: Tree) -> Any:
     result = dict(live)
     for name, value in applied.items():
-        made = merged(structure.field(name)[1], live.get(name, ABSENT), value)
-        if made is ABSENT:
+        merged_value = merge(structure.field(name)[1], live.get(name, ABSENT), value)
+        if merged_value is ABSENT:
             result.pop(name, None)
         else:
-            result[name] = made
+            result[name] = merged_value
     return result or ABSENT
 
 
-def _items(structure: Structure, live: list[Any], applied: list[Any]) -> Any:
+def _merge_items(structure: Structure, live: list[Any], applied: list[Any]) -> Any:
     inner = structure.element
     assert inner is not None
-    theirs = [(structure.item(item), item) for item in live]
-    ours = [(structure.item(item), item) for item in applied]
-    our_items = dict(ours)
-    their_items: dict[str, Any] = {}
-    for element, item in theirs:
-        # What stands twice in the live list is not merged with: the applied item replaces all of it.
-        their_items[element] = ABSENT if element in their_items else item
-    awaited = [element for element, _ in ours if element in their_items]
-    awaited.reverse()
-    joined: list[Any] = []
+    live_pairs = [(structure.item(item), item) for item in live]
+    applied_pairs = [(structure.item(item), item) for item in applied]
+    applied_items = dict(applied_pairs)
+    live_items: dict[str, Any] = {}
+    for element, item in live_pairs:
+        # Duplicates in the live list are not merged: the applied item replaces all of them.
+        live_items[element] = ABSENT if element in live_items else item
+    pending = [element for element, _ in applied_pairs if element in live_items]
+    pending.reverse()
+    result: list[Any] = []
     done: set[str] = set()
 
-    def take(element: str) -> None:
+    def append_merged(element: str) -> None:
         done.add(element)
-        made = merged(inner, their_items.get(element, ABSENT), our_items[element])
-        if made is not ABSENT:
-            joined.append(made)
-        if awaited and awaited[-1] == element:
-            awaited.pop()
+        merged_value = merge(inner, live_items.get(element, ABSENT), applied_items[element])
+        if merged_value is not ABSENT:
+            result.append(merged_value)
+        if pending and pending[-1] == element:
+            pending.pop()
 
     left = right = 0
-    while left < len(theirs) or right < len(ours):
-        if left < len(theirs) and right < len(ours):
-            element = theirs[left][0]
-            if element == ours[right][0]:
-                take(element)
+    while left < len(live_pairs) or right < len(applied_pairs):
+        if left < len(live_pairs) and right < len(applied_pairs):
+            element = live_pairs[left][0]
+            if element == applied_pairs[right][0]:
+                append_merged(element)
                 left += 1
                 right += 1
                 continue
-            if element in our_items and awaited and awaited[-1] != element:
-                left += 1  # it stands elsewhere in the applied order
+            if element in applied_items and pending and pending[-1] != element:
+                left += 1  # the applied order places it elsewhere
                 continue
-        if left < len(theirs):
-            element, item = theirs[left]
-            if element not in our_items:
-                joined.append(item)
+        if left < len(live_pairs):
+            element, item = live_pairs[left]
+            if element not in applied_items:
+                result.append(item)
                 left += 1
                 continue
             if element in done:
                 left += 1
-        if right < len(ours):
-            take(ours[right][0])
+        if right < len(applied_pairs):
+            append_merged(applied_pairs[right][0])
             right += 1
-    return joined or ABSENT
+    return result or ABSENT

@@ -1,7 +1,7 @@
-"""How server-side apply sees a type: what is one value, and what is a map, a list by keys or a set with owners inside.
+"""The merge structure of types for server-side apply: atomic values, maps, keyed lists and sets.
 
-Made from :class:`~allotment.model.fields.TypeShape` as far as objects need it: each struct learns a field when it first
-meets one. Types without a schema are deduced from the value: maps have owners inside, lists are one value.
+Built on demand from :class:`~allotment.model.fields.TypeShape`: each struct adds a field when an object first has it.
+Types without a schema are deduced from the value: maps are granular, lists are atomic.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _DEDUCED_FORMS: Final = frozenset(
 
 
 class UnkeyedError(Exception):
-    """An item of a list by keys has none of them; upstream cannot name it either."""
+    """Raised for a list item without a path element, such as a keyed item without keys; upstream has none either."""
 
 
 class Structure:
-    """A type as apply sees it. ``keys`` and ``defaults`` are those of a list by keys."""
+    """The merge structure of a type. ``keys`` and ``defaults`` apply to keyed lists."""
 
-    __slots__ = ("_elements", "defaults", "element", "fields", "keys", "kinship", "relation", "shape")
+    __slots__ = ("_elements", "defaults", "element", "fields", "keys", "relation", "shape")
 
     def __init__(self, relation: Relation, shape: TypeShape | None) -> None:
         self.relation: Relation = relation
@@ -47,23 +47,23 @@ class Structure:
         self._elements: dict[Any, str] = {}
 
     def field(self, name: str) -> tuple[str, Structure]:
-        """A member of a map or struct: its path element and its type. Fields nobody knows are deduced."""
-        known = self.fields.get(name)
-        if known is not None:
-            return known
+        """The path element and the structure of a member of a map or struct. Unknown fields are deduced."""
+        cached = self.fields.get(name)
+        if cached is not None:
+            return cached
         element = f"f:{name}"
         if self.element is not None:
             return element, self.element
         assert self.shape is not None
         field = self.shape.fields.get(name)
         if field is not None:
-            found = element, _of_field(field)
+            result = element, _field_structure(field)
         elif self.shape.rest is not None:
             return element, structure_of(self.shape.rest)
         else:
             return element, DEDUCED
-        self.fields[name] = found
-        return found
+        self.fields[name] = result
+        return result
 
     def declares(self, name: str) -> bool:
         """Whether a struct has a field of this name."""
@@ -74,21 +74,21 @@ class Structure:
         if self.relation == "set":
             return self._set_item(value)
         if type(value) is not dict:
-            what = "a null element" if value is None else "non-map elements"
-            raise UnkeyedError(f"associative list with keys may not have {what}")
+            found = "a null element" if value is None else "non-map elements"
+            raise UnkeyedError(f"associative list with keys may not have {found}")
         defaults = self.defaults
         key = tuple([value.get(name, defaults.get(name)) for name in self.keys])
         try:
-            known = self._elements.get(key)
+            element = self._elements.get(key)
         except TypeError:
-            return self._spell(value, key)
-        if known is None or (type(key[0]) is not str and type(key[0]) is not int):
-            known = self._spell(value, key)
+            return self._item_element(value, key)
+        if element is None or (type(key[0]) is not str and type(key[0]) is not int):
+            element = self._item_element(value, key)
             if len(self._elements) < 4096:
-                self._elements[key] = known
-        return known
+                self._elements[key] = element
+        return element
 
-    def _spell(self, value: dict[str, Any], key: tuple[Any, ...]) -> str:
+    def _item_element(self, value: dict[str, Any], key: tuple[Any, ...]) -> str:
         parts = [
             f"{_json(name)}:{_json(part)}"
             for name, part in zip(self.keys, key, strict=True)
@@ -115,48 +115,48 @@ class Structure:
 DEDUCED: Final = Structure("deduced", None)
 DEDUCED.element = DEDUCED
 
-_KNOWN: dict[tuple[int, str, tuple[str, ...], str], Structure] = {}
-_MOST_KNOWN: Final = 20_000
+_CACHE: dict[tuple[int, str, tuple[str, ...], str], Structure] = {}
+_CACHE_SIZE: Final = 20_000
 
 
 def structure_of(shape: TypeShape | None) -> Structure:
-    """The structure of a whole object, or of a value that no field holds. ``None``: nothing is known of it."""
+    """The structure of a type outside a field, such as a whole object; deduced if the shape is None."""
     if shape is None:
         return DEDUCED
     return _structure(shape, shape.list_type, shape.list_keys, shape.map_type)
 
 
-def _of_field(field: Field) -> Structure:
+def _field_structure(field: Field) -> Structure:
     return _structure(field.shape, field.list_type, field.list_keys, field.map_type)
 
 
 def _structure(shape: TypeShape, list_type: str, list_keys: tuple[str, ...], map_type: str) -> Structure:
     key = (id(shape), list_type, list_keys, map_type)
-    known = _KNOWN.get(key)
-    if known is not None:
-        return known
-    if len(_KNOWN) >= _MOST_KNOWN:
-        _KNOWN.clear()  # types of definitions long gone
-    made = Structure(_relation(shape, list_type, map_type), shape)
-    _KNOWN[key] = made
-    if made.relation == "deduced":
-        made.element = DEDUCED
-    if made.relation in ("map", "keyed", "set"):
+    cached = _CACHE.get(key)
+    if cached is not None:
+        return cached
+    if len(_CACHE) >= _CACHE_SIZE:
+        _CACHE.clear()  # drops the types of deleted definitions
+    structure = Structure(_relation(shape, list_type, map_type), shape)
+    _CACHE[key] = structure
+    if structure.relation == "deduced":
+        structure.element = DEDUCED
+    if structure.relation in ("map", "keyed", "set"):
         assert shape.element is not None
-        made.element = structure_of(shape.element)
-        if made.relation == "keyed":
-            made.keys = tuple(sorted(list_keys))
+        structure.element = structure_of(shape.element)
+        if structure.relation == "keyed":
+            structure.keys = tuple(sorted(list_keys))
             fields = shape.element.fields
-            defaults = {name: _key_default(fields[name]) for name in made.keys if name in fields}
-            made.defaults = {name: value for name, value in defaults.items() if value is not None}
-    return made
+            defaults = {name: _key_default(fields[name]) for name in structure.keys if name in fields}
+            structure.defaults = {name: value for name, value in defaults.items() if value is not None}
+    return structure
 
 
 _ZEROS: Final[dict[str, Any]] = {"string": "", "bool": False, "int32": 0, "int64": 0}
 
 
 def _key_default(field: Field) -> Any:
-    """What a missing key counts as: the schema's default, which for fields that are always printed is their zero."""
+    """The value of a missing key: the schema's default, or the zero value for fields that are always printed."""
     if field.default is None and field.always_printed and not field.pointer:
         return _ZEROS.get(field.shape.form)
     return field.default
@@ -177,7 +177,7 @@ def _relation(shape: TypeShape, list_type: str, map_type: str) -> Relation:
 
 
 def _json(value: Any) -> str:
-    """JSON as Go writes it: safe for HTML."""
+    """JSON as Go encodes it, with HTML characters escaped."""
     text = msgspec.json.encode(value).decode()
     if "<" in text or ">" in text or "&" in text or "\u2028" in text or "\u2029" in text:
         for character in "<>&\u2028\u2029":

@@ -1,7 +1,6 @@
-"""Which fields a write touches: the two states of an object compared, as far as they differ.
+"""Compares two states of an object, and returns the sets of fields that a write sets, changes or removes.
 
-Only what differs is walked; equal parts cost one comparison. The answers are sets of fields: what is new or another
-value now, and what is gone.
+Only differing parts are walked; equal parts cost one comparison.
 """
 
 from __future__ import annotations
@@ -10,13 +9,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from allotment.apiserver.writes.apply_schema import Structure
-from allotment.apiserver.writes.field_sets import MEMBER, Fields, in_order, union
+from allotment.apiserver.writes.field_sets import MEMBER, Fields, sort_fields
 from allotment.model.trees import Tree
 
-#: What changed or came, and what went.
-Touched = tuple[Fields | None, Fields | None]
+#: The fields that were set or changed, and those that were removed.
+Changes = tuple[Fields | None, Fields | None]
 
-#: What nobody owns: set by the server, or the object's identity.
+#: Metadata without an owner: set by the server, or the object's identity.
 _UNOWNED: Final = frozenset(
     {
         "name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields",
@@ -26,8 +25,8 @@ _UNOWNED: Final = frozenset(
 _NONE: Final[Tree] = {}
 
 
-def compared(structure: Structure, old: Tree, new: Tree) -> Touched:
-    """Two states of a whole object."""
+def compare(structure: Structure, old: Tree, new: Tree) -> Changes:
+    """The changes between two states of an object."""
     changed: Fields = {}
     removed: Fields = {}
     for name in sorted(old.keys() | new.keys()):
@@ -37,116 +36,121 @@ def compared(structure: Structure, old: Tree, new: Tree) -> Touched:
         if before is after:
             continue
         if name == "metadata":
-            _put("f:metadata", _metadata(structure.field(name)[1], before or _NONE, after or _NONE), changed, removed)
+            _add(
+                "f:metadata",
+                _compare_metadata(structure.field(name)[1], before or _NONE, after or _NONE),
+                changed,
+                removed,
+            )
         elif name not in old:
             element, inner = structure.field(name)
-            changed[element] = whole(inner, after)
+            changed[element] = all_fields(inner, after)
         elif name not in new:
             element, inner = structure.field(name)
-            removed[element] = whole(inner, before)
+            removed[element] = all_fields(inner, before)
         elif before != after:
             element, inner = structure.field(name)
-            _put(element, _different(inner, before, after), changed, removed)
+            _add(element, _compare_values(inner, before, after), changed, removed)
     return changed or None, removed or None
 
 
-def _metadata(structure: Structure, old: Tree, new: Tree) -> Touched:
+def _compare_metadata(structure: Structure, old: Tree, new: Tree) -> Changes:
     if structure.relation == "deduced":
-        return _different(structure, _owned(old), _owned(new)) if old != new else (None, None)
-    return _members(structure, _owned(old), _owned(new))
+        return _compare_values(structure, _ownable(old), _ownable(new)) if old != new else (None, None)
+    return _compare_members(structure, _ownable(old), _ownable(new))
 
 
-def _owned(metadata: Tree) -> Tree:
+def _ownable(metadata: Tree) -> Tree:
     return {name: value for name, value in metadata.items() if name not in _UNOWNED}
 
 
-def _put(element: str, touched: Touched, changed: Fields, removed: Fields) -> None:
-    if touched[0] is not None:
-        changed[element] = touched[0]
-    if touched[1] is not None:
-        removed[element] = touched[1]
+def _add(element: str, changes: Changes, changed: Fields, removed: Fields) -> None:
+    if changes[0] is not None:
+        changed[element] = changes[0]
+    if changes[1] is not None:
+        removed[element] = changes[1]
 
 
-# --- a value that is wholly there, or wholly gone ----------------------------------------------------------------
+# --- a value that exists in one state only ------------------------------------------------------------------------
 
 
-def whole(structure: Structure, value: Any) -> Fields:
-    """All fields of a value that stands against nothing."""
+def all_fields(structure: Structure, value: Any) -> Fields:
+    """All fields of a value that is absent in the other state."""
     relation = structure.relation
     if relation == "leaf" or not value:
         return MEMBER
     if relation == "struct":
         fields = {".": MEMBER}
-        known = structure.fields
+        fields_by_name = structure.fields
         for name in sorted(value):
-            element, inner = known.get(name) or structure.field(name)
+            element, inner = fields_by_name.get(name) or structure.field(name)
             item = value[name]
-            fields[element] = MEMBER if not item or inner.relation == "leaf" else whole(inner, item)
+            fields[element] = MEMBER if not item or inner.relation == "leaf" else all_fields(inner, item)
         return fields
-    return _WHOLE[relation](structure, value)
+    return _ALL_FIELDS[relation](structure, value)
 
 
-def _whole_map(structure: Structure, value: Tree) -> Fields:
+def _all_map_fields(structure: Structure, value: Tree) -> Fields:
     inner = structure.element
     assert inner is not None
     if inner.relation == "leaf":
         return {".": MEMBER} | {f"f:{name}": MEMBER for name in sorted(value)}
-    return {".": MEMBER} | {f"f:{name}": whole(inner, value[name]) for name in sorted(value)}
+    return {".": MEMBER} | {f"f:{name}": all_fields(inner, value[name]) for name in sorted(value)}
 
 
-def _whole_keyed(structure: Structure, value: list[Any]) -> Fields:
+def _all_keyed_items(structure: Structure, value: list[Any]) -> Fields:
     inner = structure.element
     assert inner is not None
     fields: Fields = {".": MEMBER}
     for item in value:
         element = structure.item(item)
-        # Of items with the same keys only their being there is told.
-        fields[element] = MEMBER if element in fields else whole(inner, item)
-    return in_order(fields) if len(fields) > 2 else fields
+        # Of several items with the same keys, only the element itself is in the set.
+        fields[element] = MEMBER if element in fields else all_fields(inner, item)
+    return sort_fields(fields) if len(fields) > 2 else fields
 
 
-def _whole_set(structure: Structure, value: list[Any]) -> Fields:
-    return in_order({".": MEMBER} | {structure.item(item): MEMBER for item in value})
+def _all_set_members(structure: Structure, value: list[Any]) -> Fields:
+    return sort_fields({".": MEMBER} | {structure.item(item): MEMBER for item in value})
 
 
-def _whole_deduced(structure: Structure, value: Any) -> Fields:
-    return _whole_map(structure, value) if type(value) is dict else MEMBER
+def _all_deduced_fields(structure: Structure, value: Any) -> Fields:
+    return _all_map_fields(structure, value) if type(value) is dict else MEMBER
 
 
-_WHOLE: Final[dict[str, Callable[[Structure, Any], Fields]]] = {
-    "map": _whole_map,
-    "keyed": _whole_keyed,
-    "set": _whole_set,
-    "deduced": _whole_deduced,
+_ALL_FIELDS: Final[dict[str, Callable[[Structure, Any], Fields]]] = {
+    "map": _all_map_fields,
+    "keyed": _all_keyed_items,
+    "set": _all_set_members,
+    "deduced": _all_deduced_fields,
 }
 
 
 # --- two values that differ --------------------------------------------------------------------------------------
 
 
-def _different(structure: Structure, old: Any, new: Any) -> Touched:
+def _compare_values(structure: Structure, old: Any, new: Any) -> Changes:
     relation = structure.relation
     if relation == "leaf":
         return MEMBER, None
     if relation == "deduced" and not (type(old) is dict and type(new) is dict):
-        return _another_form(structure, old, new)
+        return _compare_deduced(structure, old, new)
     if not old and not new:
         return MEMBER, None  # null against an empty map or list
     if relation == "keyed" or relation == "set":
-        return _items(structure, old or [], new or [])
-    return _members(structure, old or _NONE, new or _NONE)
+        return _compare_items(structure, old or [], new or [])
+    return _compare_members(structure, old or _NONE, new or _NONE)
 
 
-def _another_form(structure: Structure, old: Any, new: Any) -> Touched:
-    """A value without a schema that was a map and is none any more, or the reverse, or never was."""
-    changed = whole(structure, new) if type(new) is dict and new else MEMBER
+def _compare_deduced(structure: Structure, old: Any, new: Any) -> Changes:
+    """The changes of a value without a schema, of which at least one state is not a map."""
+    changed = all_fields(structure, new) if type(new) is dict and new else MEMBER
     removed = None
     if type(old) is dict and old:
-        removed = {element: below for element, below in whole(structure, old).items() if element != "."}
+        removed = {element: children for element, children in all_fields(structure, old).items() if element != "."}
     return changed, removed
 
 
-def _members(structure: Structure, old: Tree, new: Tree) -> Touched:
+def _compare_members(structure: Structure, old: Tree, new: Tree) -> Changes:
     changed: Fields = {}
     removed: Fields = {}
     for name, after in new.items():
@@ -155,60 +159,51 @@ def _members(structure: Structure, old: Tree, new: Tree) -> Touched:
             if before is after or before == after:
                 continue
             element, inner = structure.field(name)
-            _put(element, _different(inner, before, after), changed, removed)
+            _add(element, _compare_values(inner, before, after), changed, removed)
         else:
             element, inner = structure.field(name)
-            changed[element] = whole(inner, after)
+            changed[element] = all_fields(inner, after)
     for name in old:
         if name not in new:
             element, inner = structure.field(name)
-            removed[element] = whole(inner, old[name])
+            removed[element] = all_fields(inner, old[name])
     if len(changed) > 1:
-        changed = in_order(changed)
+        changed = sort_fields(changed)
     return changed or None, removed or None
 
 
-def _items(structure: Structure, old: list[Any], new: list[Any]) -> Touched:
+def _compare_items(structure: Structure, old: list[Any], new: list[Any]) -> Changes:
     inner = structure.element
     assert inner is not None
-    before, after = _by_key(structure, old), _by_key(structure, new)
+    before, after = _items_by_element(structure, old), _items_by_element(structure, new)
     changed: Fields = {}
     removed: Fields = {}
-    for element, items in after.items():
-        there = before.get(element)
-        if there is None:
-            changed[element] = whole(inner, items[0]) if len(items) == 1 else MEMBER
-        elif len(there) == 1 and len(items) == 1:
-            if there[0] is not items[0] and there[0] != items[0]:
-                _put(element, _different(inner, there[0], items[0]), changed, removed)
-        elif len(there) > 1 and len(items) > 1:
-            if there != items:
+    for element, new_items in after.items():
+        old_items = before.get(element)
+        if old_items is None:
+            changed[element] = all_fields(inner, new_items[0]) if len(new_items) == 1 else MEMBER
+        elif len(old_items) == 1 and len(new_items) == 1:
+            if old_items[0] is not new_items[0] and old_items[0] != new_items[0]:
+                _add(element, _compare_values(inner, old_items[0], new_items[0]), changed, removed)
+        elif len(old_items) > 1 and len(new_items) > 1:
+            if old_items != new_items:
                 changed[element] = MEMBER
-        elif len(there) > 1:
-            changed[element] = whole(inner, items[0])
+        elif len(old_items) > 1:
+            changed[element] = all_fields(inner, new_items[0])
             removed[element] = MEMBER
         else:
-            removed[element] = whole(inner, there[0])
+            removed[element] = all_fields(inner, old_items[0])
             changed[element] = MEMBER
-    for element, there in before.items():
+    for element, old_items in before.items():
         if element not in after:
-            removed[element] = whole(inner, there[0]) if len(there) == 1 else MEMBER
+            removed[element] = all_fields(inner, old_items[0]) if len(old_items) == 1 else MEMBER
     if len(changed) > 1:
-        changed = in_order(changed)
+        changed = sort_fields(changed)
     return changed or None, removed or None
 
 
-def _by_key(structure: Structure, items: list[Any]) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
+def _items_by_element(structure: Structure, items: list[Any]) -> dict[str, list[Any]]:
+    result: dict[str, list[Any]] = {}
     for item in items:
-        found.setdefault(structure.item(item), []).append(item)
-    return found
-
-
-def both(one: Touched, other: Touched) -> Fields | None:
-    """All that either side of two comparisons names."""
-    result: Fields | None = None
-    for fields in (*one, *other):
-        if fields is not None:
-            result = fields if result is None else union(result, fields)
+        result.setdefault(structure.item(item), []).append(item)
     return result

@@ -1,8 +1,8 @@
-"""Sets of fields, in the very form that ``metadata.managedFields`` shows: no decoding, no encoding.
+"""Set operations on the field sets of ``metadata.managedFields``, in their JSON form (FieldsV1).
 
-A set is a tree of path elements: ``f:NAME`` a field, ``k:{…}`` the item of a list with these keys, ``v:…`` the member
-of a set. An element that has nothing below it (``{}``) is in the set; one that has is in it if ``"."`` is there too.
-Sets are never changed once made, so that their parts are shared among managers and objects.
+A set is a tree of path elements: ``f:NAME`` is a field, ``k:{…}`` the list item with these keys, ``v:…`` a member of a
+set. An element without children (``{}``) is in the set; an element with children is in it only if ``"."`` is one of
+them. Sets are immutable, so that managers and objects can share parts of them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from allotment.apiserver.writes.go_maps import shown
+from allotment.apiserver.writes.go_format import format_value
 from allotment.model.quoting import quote
 
 Fields = dict[str, Any]
@@ -24,122 +24,122 @@ MEMBER: Final[Fields] = {}
 _SELF: Final = "."
 
 
-def union(one: Fields, other: Fields) -> Fields:
-    """What is in either. ``MEMBER`` as a whole means that the element itself is in the set."""
-    if one is other or one == other:
-        return one
-    if not one:
-        return other if _SELF in other else {_SELF: MEMBER, **other}
-    if not other:
-        return one if _SELF in one else {_SELF: MEMBER, **one}
-    merged = dict(one)
-    grown = False
-    for element, below in other.items():
-        known = merged.get(element)
-        if known is None:
-            merged[element] = below
-            grown = True
-        elif known is not below and known != below:
-            merged[element] = union(known, below)
-    return in_order(merged) if grown else merged
+def union(first: Fields, second: Fields) -> Fields:
+    """The elements of either set. ``MEMBER`` as an argument means that the element itself is in the set."""
+    if first is second or first == second:
+        return first
+    if not first:
+        return second if _SELF in second else {_SELF: MEMBER, **second}
+    if not second:
+        return first if _SELF in first else {_SELF: MEMBER, **first}
+    merged = dict(first)
+    extended = False
+    for element, children in second.items():
+        present = merged.get(element)
+        if present is None:
+            merged[element] = children
+            extended = True
+        elif present is not children and present != children:
+            merged[element] = union(present, children)
+    return sort_fields(merged) if extended else merged
 
 
-def top_union(one: Fields | None, other: Fields | None) -> Fields | None:
+def optional_union(first: Fields | None, second: Fields | None) -> Fields | None:
     """The union of two whole sets (or elements), None being nothing."""
-    if one is None or other is None:
-        return other if one is None else one
-    return union(one, other)
+    if first is None or second is None:
+        return second if first is None else first
+    return union(first, second)
 
 
-def difference(one: Fields, other: Fields) -> Fields | None:
-    """What is in the one and not in the other; None if nothing. A parent does not take its children with it."""
-    taken = not other or _SELF in other
-    if not one:
-        return None if taken else one
-    result = one
-    if taken and _SELF in one:
-        result = {element: below for element, below in one.items() if element != _SELF}
-    for element, below in other.items():
-        mine = one.get(element)
-        if mine is None or element == _SELF:
+def difference(fields: Fields, removed: Fields) -> Fields | None:
+    """``fields`` without ``removed``; None if nothing remains. Removing an element does not remove those below it."""
+    removes_self = not removed or _SELF in removed
+    if not fields:
+        return None if removes_self else fields
+    result = fields
+    if removes_self and _SELF in fields:
+        result = {element: children for element, children in fields.items() if element != _SELF}
+    for element, children in removed.items():
+        own = fields.get(element)
+        if own is None or element == _SELF:
             continue
-        left = difference(mine, below)
-        if left is not mine:
-            result = _with(result, one, element, left)
-    return _plain(result)
+        remaining = difference(own, children)
+        if remaining is not own:
+            result = _replace(result, fields, element, remaining)
+    return _normalized(result)
 
 
-def without_below(one: Fields, other: Fields) -> Fields | None:
-    """The difference where an element of the other takes all below it along."""
-    if not other or _SELF in other:
+def recursive_difference(fields: Fields, removed: Fields) -> Fields | None:
+    """``fields`` without ``removed`` and everything below its elements; None if nothing remains."""
+    if not removed or _SELF in removed:
         return None
-    result = one
-    for element, below in other.items():
-        mine = one.get(element)
-        if mine is None:
+    result = fields
+    for element, children in removed.items():
+        own = fields.get(element)
+        if own is None:
             continue
-        left = without_below(mine, below)
-        if left is not mine:
-            result = _with(result, one, element, left)
-    return _plain(result) if one else one
+        remaining = recursive_difference(own, children)
+        if remaining is not own:
+            result = _replace(result, fields, element, remaining)
+    return _normalized(result) if fields else fields
 
 
-def _with(result: Fields, one: Fields, element: str, left: Fields | None) -> Fields:
-    if result is one:
-        result = dict(one)
-    if left is None:
+def _replace(result: Fields, original: Fields, element: str, remaining: Fields | None) -> Fields:
+    if result is original:
+        result = dict(original)
+    if remaining is None:
         del result[element]
     else:
-        result[element] = left
+        result[element] = remaining
     return result
 
 
-def _plain(fields: Fields) -> Fields | None:
-    """An element with nothing below has one spelling; nothing is None."""
+def _normalized(fields: Fields) -> Fields | None:
+    """The canonical form: ``MEMBER`` for an element without children, None for an empty set."""
     if len(fields) == 1 and _SELF in fields:
         return MEMBER
     return fields or None
 
 
-def intersection(one: Fields, other: Fields) -> Fields | None:
-    """What is in both; None if nothing."""
-    mine = not one or _SELF in one
-    theirs = not other or _SELF in other
+def intersection(first: Fields, second: Fields) -> Fields | None:
+    """The elements of both sets; None if there are none."""
+    in_first = not first or _SELF in first
+    in_second = not second or _SELF in second
     result: Fields = {}
-    for element, below in one.items():
-        there = other.get(element)
-        if there is None or element == _SELF:
+    for element, children in first.items():
+        second_children = second.get(element)
+        if second_children is None or element == _SELF:
             continue
-        common = intersection(below, there)
+        common = intersection(children, second_children)
         if common is not None:
             result[element] = common
-    if mine and theirs:
+    if in_first and in_second:
         return {_SELF: MEMBER, **result} if result else MEMBER
     return result or None
 
 
 def paths(fields: Fields) -> Iterator[tuple[str, ...]]:
-    """The path of every element in a whole set, as upstream walks it: the elements of a level, then what is below."""
-    for element, below in fields.items():
-        if element != _SELF and (not below or _SELF in below):
+    """The path of every element in a whole set, in upstream's order: the elements of a level, then their children."""
+    for element, children in fields.items():
+        if element != _SELF and (not children or _SELF in children):
             yield (element,)
-    for element, below in fields.items():
+    for element, children in fields.items():
         if element != _SELF:
-            for path in paths(below):
+            for path in paths(children):
                 yield (element, *path)
 
 
-def has(fields: Fields, path: tuple[str, ...]) -> bool:
+def contains(fields: Fields, path: tuple[str, ...]) -> bool:
     """Whether the element at a path is in the set."""
     for element in path:
-        found = fields.get(element)
-        if found is None:
+        children = fields.get(element)
+        if children is None:
             return False
-        fields = found
+        fields = children
     return not fields or _SELF in fields
 
 
-def of_path(*names: str) -> Fields:
+def from_path(*names: str) -> Fields:
     """The set of one field: of_path("spec", "replicas")."""
     fields = MEMBER
     for name in reversed(names):
@@ -148,12 +148,12 @@ def of_path(*names: str) -> Fields:
 
 
 def path_text(path: tuple[str, ...]) -> str:
-    """As refusals print it: ``.spec.containers[name="a"].image``."""
+    """The path as error messages print it: ``.spec.containers[name="a"].image``."""
     return "".join(map(element_text, path))
 
 
 def element_text(element: str) -> str:
-    """One path element as refusals print it."""
+    """One path element as error messages print it."""
     form, _, text = element.partition(":")
     if form == "f":
         return f".{text}"
@@ -166,7 +166,7 @@ def element_text(element: str) -> str:
 
 
 def value_text(value: Any) -> str:
-    """A value as smd prints it within paths and errors."""
+    """A value as structured-merge-diff prints it in paths and errors."""
     if type(value) is str:
         return quote(value)
     if value is None:
@@ -175,11 +175,11 @@ def value_text(value: Any) -> str:
         return f"[{','.join(map(value_text, value))}]"
     if type(value) is dict:
         return "".join(f"{key}={value_text(item)}" for key, item in value.items())
-    return shown(value)
+    return format_value(value)
 
 
-def in_order(fields: Fields) -> Fields:
-    """The same set with its elements as upstream sorts them: itself, fields, keys, values."""
+def sort_fields(fields: Fields) -> Fields:
+    """The same set with its elements in upstream's order: itself, fields, keys, values."""
     return {element: fields[element] for element in sorted(fields, key=_order)}
 
 
@@ -202,9 +202,9 @@ def _order(element: str) -> tuple[int, Any]:
 
 
 def _value_order(value: Any) -> tuple[int, Any]:
-    """Numbers, then texts, then truth values."""
+    """Sort key: numbers, then strings, then booleans."""
     if type(value) is bool:
         return 2, value
     if type(value) in (int, float):
         return 0, value
-    return 1, value if type(value) is str else shown(value)
+    return 1, value if type(value) is str else format_value(value)

@@ -1,7 +1,7 @@
-"""The annotation in which ``kubectl apply`` keeps what it applied, for those who move between its two forms of apply.
+"""The last-applied-configuration annotation of ``kubectl apply``, when a user switches to server-side apply.
 
-Only the manager named ``kubectl`` is treated so: its first server-side apply does not conflict with what its
-client-side apply had set, and the annotation follows what it applies on the server.
+This applies only to the manager ``kubectl``: its first server-side apply does not conflict with the fields that its
+client-side apply has set, and the annotation is updated with each server-side apply.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import Final
 import msgspec
 
 from allotment.apiserver.writes.apply_schema import Structure, UnkeyedError
-from allotment.apiserver.writes.comparison import compared
+from allotment.apiserver.writes.comparison import compare
 from allotment.apiserver.writes.field_sets import Fields, difference
-from allotment.apiserver.writes.ownership import claimed
-from allotment.apiserver.writes.type_check import misfits
+from allotment.apiserver.writes.ownership import to_field_set
+from allotment.apiserver.writes.type_check import schema_errors
 from allotment.model.trees import Tree
 
 KUBECTL: Final = "kubectl"
 ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
-_MOST_BYTES: Final = 256 * 1024
+_MAX_BYTES: Final = 256 * 1024
 
 
-def unchanged(structure: Structure, live: Tree, version: str) -> Fields:
-    """The fields of the annotation that still have the value they were given; empty if there is no telling."""
+def unchanged_fields(structure: Structure, live: Tree, version: str) -> Fields:
+    """The fields of the annotation that still have its value; empty if the annotation cannot be used."""
     text = _annotations(live).get(ANNOTATION)
     if not text:
         return {}
@@ -32,11 +32,11 @@ def unchanged(structure: Structure, live: Tree, version: str) -> Fields:
         applied = msgspec.json.decode(text)
     except msgspec.DecodeError:
         return {}
-    if type(applied) is not dict or applied.get("apiVersion") != version or misfits(structure, applied):
+    if type(applied) is not dict or applied.get("apiVersion") != version or schema_errors(structure, applied):
         return {}
     try:
-        fields = claimed(structure, applied)
-        for part in compared(structure, applied, live):
+        fields = to_field_set(structure, applied)
+        for part in compare(structure, applied, live):
             if fields and part:
                 fields = difference(fields, part)
     except UnkeyedError:
@@ -44,26 +44,29 @@ def unchanged(structure: Structure, live: Tree, version: str) -> Fields:
     return fields or {}
 
 
-def synced(tree: Tree, applied: Tree) -> Tree:
-    """The object with what was applied in its annotation, if it has that annotation and there is room."""
+def with_updated_annotation(tree: Tree, applied: Tree) -> Tree:
+    """The object with ``applied`` in its annotation, if it has that annotation and the size limit permits."""
     annotations = _annotations(tree)
     if not annotations.get(ANNOTATION):
         return tree
     metadata = applied.get("metadata") or {}
     others = {name: value for name, value in _annotations(applied).items() if name != ANNOTATION}
-    # Go's encoder ends a document with a line break, and kubectl compares to the letter.
-    plain = {**applied, "metadata": {**metadata, "annotations": others} if "annotations" in metadata else metadata}
-    text = _json(plain) + "\n"
+    # Go's encoder ends a document with a line break, and kubectl compares the exact text.
+    configuration = {
+        **applied,
+        "metadata": {**metadata, "annotations": others} if "annotations" in metadata else metadata,
+    }
+    text = _json(configuration) + "\n"
     size = sum(
         len(name.encode()) + len(str(value).encode()) for name, value in annotations.items() if name != ANNOTATION
     )
-    if size + len(ANNOTATION) + len(text.encode()) > _MOST_BYTES:
-        kept = {name: value for name, value in annotations.items() if name != ANNOTATION}
+    if size + len(ANNOTATION) + len(text.encode()) > _MAX_BYTES:
+        new_annotations = {name: value for name, value in annotations.items() if name != ANNOTATION}
     else:
-        kept = {**annotations, ANNOTATION: text}
-    if kept == annotations:
+        new_annotations = {**annotations, ANNOTATION: text}
+    if new_annotations == annotations:
         return tree
-    return {**tree, "metadata": {**tree["metadata"], "annotations": kept}}
+    return {**tree, "metadata": {**tree["metadata"], "annotations": new_annotations}}
 
 
 def _annotations(tree: Tree) -> Tree:

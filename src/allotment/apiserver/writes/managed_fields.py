@@ -1,8 +1,8 @@
-"""``metadata.managedFields`` after a write that was no apply: who owns which fields now, and since when.
+"""Updates ``metadata.managedFields`` after a create, update or patch other than apply.
 
-An entry per manager, operation, version and subresource. A write takes the fields it changes from everyone and gives
-them to its manager; what it removes, nobody owns any more. Entries that nothing is left of go; a manager that took
-nothing keeps its time. Runs on every write, so it walks only what changed and shares what did not.
+There is an entry per manager, operation, version and subresource. A write moves the fields that it changes from all
+entries to that of its manager; removed fields have no owner. Empty entries are dropped; an entry without new fields
+keeps its time. This runs on every write, so it walks only what changed and shares the rest.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from allotment.apiserver.writes.apply_schema import Structure, UnkeyedError, structure_of
-from allotment.apiserver.writes.comparison import Touched, compared
+from allotment.apiserver.writes.comparison import Changes, compare
 from allotment.apiserver.writes.field_sets import MEMBER, Fields, difference, union
-from allotment.apiserver.writes.reset_fields import kept, reset
+from allotment.apiserver.writes.reset_fields import reset_fields, writable_fields
 from allotment.model.fields import Field, TypeShape
 from allotment.model.trees import Tree
 
-MOST_UPDATERS: Final = 10
+MAX_UPDATE_ENTRIES: Final = 10
 ANCIENT: Final = "ancient-changes"
 UNKNOWN_MANAGER: Final = "unknown"
 
-#: Gives an object in the shape of another version, with its shape; None where that version is gone.
+#: Converts an object to another version; returns it with its shape, or None if the version is no longer served.
 Versions = Callable[[Tree, str], tuple[Tree, TypeShape | None] | None]
 
 
-class Identity(NamedTuple):
-    """What tells entries apart. An apply is the same in all versions, so ``version`` is empty for it."""
+class EntryKey(NamedTuple):
+    """The key of an entry. ``version`` is empty for an apply, which has one entry for all versions."""
 
     manager: str
     operation: str
@@ -34,67 +34,67 @@ class Identity(NamedTuple):
     subresource: str = ""
 
 
-class Ownership(NamedTuple):
-    """What an entry says: the version its paths are in, when, which fields."""
+class OwnedFields(NamedTuple):
+    """The contents of an entry: the version of its paths, its time and its fields."""
 
     version: str
     time: str
     fields: Fields
 
 
-Managed = dict[Identity, Ownership]
+ManagedFields = dict[EntryKey, OwnedFields]
 
 
-class MalformedError(Exception):
-    """These are no managed fields."""
+class MalformedEntriesError(Exception):
+    """Raised for invalid managedFields."""
 
 
-def decoded(entries: Any) -> Managed:
-    """The entries by identity. Raises MalformedError."""
-    managed: Managed = {}
+def decode(entries: Any) -> ManagedFields:
+    """The entries by key. Raises MalformedEntriesError."""
+    managed: ManagedFields = {}
     for index, entry in enumerate(entries or ()):
         operation = entry.get("operation", "")
         version = entry.get("apiVersion", "")
         if operation not in ("Apply", "Update"):
-            raise MalformedError("operation must be `Apply` or `Update`")
+            raise MalformedEntriesError("operation must be `Apply` or `Update`")
         if not version:
-            raise MalformedError("apiVersion must not be empty")
+            raise MalformedEntriesError("apiVersion must not be empty")
         fields_type = entry.get("fieldsType", "")
         if fields_type != "FieldsV1":
-            what = f"invalid fieldsType {fields_type!r}" if fields_type else "missing fieldsType"
-            raise MalformedError(f"{what} in managed fields entry {index}")
-        identity = Identity(
+            problem = f"invalid fieldsType {fields_type!r}" if fields_type else "missing fieldsType"
+            raise MalformedEntriesError(f"{problem} in managed fields entry {index}")
+        key = EntryKey(
             entry.get("manager", ""), operation, "" if operation == "Apply" else version, entry.get("subresource", "")
         )
-        managed[identity] = Ownership(version, entry.get("time", ""), entry.get("fieldsV1") or MEMBER)
+        managed[key] = OwnedFields(version, entry.get("time", ""), entry.get("fieldsV1") or MEMBER)
     return managed
 
 
-def encoded(managed: Managed) -> list[Tree]:
-    """The entries as objects show them: applies first, then by time, manager, version and subresource."""
+def encode(managed: ManagedFields) -> list[Tree]:
+    """The entries in the order of the API: applies first, then by time, manager, version and subresource."""
     entries: list[Tree] = []
-    for identity, owned in sorted(managed.items(), key=_order):
+    for key, owned in sorted(managed.items(), key=_order):
         entry: Tree = {}
-        if identity.manager:
-            entry["manager"] = identity.manager
-        entry["operation"] = identity.operation
+        if key.manager:
+            entry["manager"] = key.manager
+        entry["operation"] = key.operation
         entry["apiVersion"] = owned.version
         if owned.time:
             entry["time"] = owned.time
         entry["fieldsType"] = "FieldsV1"
         entry["fieldsV1"] = owned.fields
-        if identity.subresource:
-            entry["subresource"] = identity.subresource
+        if key.subresource:
+            entry["subresource"] = key.subresource
         entries.append(entry)
     return entries
 
 
-def _order(pair: tuple[Identity, Ownership]) -> tuple[str, str, str, str, str]:
-    identity, owned = pair
-    return identity.operation, owned.time, identity.manager, owned.version, identity.subresource
+def _order(pair: tuple[EntryKey, OwnedFields]) -> tuple[str, str, str, str, str]:
+    key, owned = pair
+    return key.operation, owned.time, key.manager, owned.version, key.subresource
 
 
-def updated(
+def updated_entries(
     old: Tree | None,
     new: Tree,
     shape: TypeShape | None,
@@ -106,175 +106,175 @@ def updated(
     custom_status: bool = False,
     versions: Versions | None = None,
 ) -> list[Tree]:
-    """The entries after a create (``old`` None), an update or a patch; empty where managedFields should be absent.
+    """The entries after a create (``old`` None), an update or a patch; empty if managedFields should be absent.
 
-    Both trees are in the normal form of ``api_version``; ``new`` may carry managedFields of its own, as clients send
-    them: an empty list (or one empty entry) drops all, anything unreadable is ignored. ``manager`` as the server names
-    it: the ``fieldManager`` parameter, else the user agent up to the first slash. ``custom_status``: a custom resource
-    with a status subresource. ``versions`` is needed where versions of the kind do not look alike.
+    Both trees are in the normal form of ``api_version``. ``new`` can contain managedFields from the client: an empty
+    list (or one empty entry) drops all entries, an invalid value is ignored. ``manager`` is the ``fieldManager``
+    parameter, or the user agent up to the first slash. ``custom_status``: a custom resource with a status subresource.
+    ``versions`` is required if versions of the kind differ.
     """
-    managed = _managed_before(old, new, subresource)
+    managed = _entries_before(old, new, subresource)
     if managed is None or (not managed and old is not None):
         return []
     structure = structure_of(shape)
     try:
-        settle(
+        transfer_ownership(
             managed,
-            (old if old is not None else blank(shape), new, structure),
-            Identity(manager or UNKNOWN_MANAGER, "Update", api_version, subresource),
+            (old if old is not None else zero_object(shape), new, structure),
+            EntryKey(manager or UNKNOWN_MANAGER, "Update", api_version, subresource),
             now,
             custom_status=custom_status,
             versions=versions,
         )
     except UnkeyedError:
         return []
-    _cap(managed)
-    return encoded(managed)
+    _merge_oldest_updates(managed)
+    return encode(managed)
 
 
-def settle(
-    managed: Managed,
+def transfer_ownership(
+    managed: ManagedFields,
     states: tuple[Tree, Tree, Structure],
-    self: Identity,
+    writer: EntryKey,
     now: str,
     *,
     custom_status: bool = False,
     versions: Versions | None = None,
 ) -> None:
-    """Take what changed between the states from everyone, and give it to ``self``."""
+    """Remove the fields that changed between the states from all entries, and add them to the entry of ``writer``."""
     old, new, structure = states
     kind = new.get("kind", "")
-    resets = reset(kind, self.subresource, custom=custom_status)
+    resets = reset_fields(kind, writer.subresource, custom=custom_status)
 
-    def touched(version: str) -> Touched | None:
-        if versions is None or version == self.version:
-            changed, removed = compared(structure, old, new)
+    def changes_in(version: str) -> Changes | None:
+        if versions is None or version == writer.version:
+            changed, removed = compare(structure, old, new)
         else:
             before, after = versions(old, version), versions(new, version)
             if before is None or after is None:
                 return None
-            changed, removed = compared(structure_of(after[1]), before[0], after[0])
+            changed, removed = compare(structure_of(after[1]), before[0], after[0])
         return (
-            None if changed is None else kept(kind, self.subresource, changed, resets),
-            None if removed is None else kept(kind, self.subresource, removed, resets),
+            None if changed is None else writable_fields(kind, writer.subresource, changed, resets),
+            None if removed is None else writable_fields(kind, writer.subresource, removed, resets),
         )
 
-    here = touched(self.version)
-    assert here is not None
-    if here == (None, None) and all(owned.fields for owned in managed.values()):
+    changes_here = changes_in(writer.version)
+    assert changes_here is not None
+    if changes_here == (None, None) and all(owned.fields for owned in managed.values()):
         return
-    known: dict[str, Touched | None] = {self.version: here}
-    for identity, owned in list(managed.items()):
-        if versions is not None and owned.version not in known:
-            known[owned.version] = touched(owned.version)
-        lost = known.get(owned.version, here)
-        left: Fields | None = None
-        if lost is not None:
-            left = owned.fields or None
-            for part in lost:
-                if left is not None and part is not None:
-                    left = difference(left, part)
-        if left is None:
-            del managed[identity]
-        elif left is not owned.fields:
-            managed[identity] = owned._replace(fields=left)
-    gained = without_root(here[0])
-    if gained is not None:
-        previous = managed.get(self)
-        fields = gained if previous is None else union(previous.fields, gained)
-        managed[self] = Ownership(self.version, now, fields)
+    changes_by_version: dict[str, Changes | None] = {writer.version: changes_here}
+    for key, owned in list(managed.items()):
+        if versions is not None and owned.version not in changes_by_version:
+            changes_by_version[owned.version] = changes_in(owned.version)
+        changes = changes_by_version.get(owned.version, changes_here)
+        remaining: Fields | None = None
+        if changes is not None:
+            remaining = owned.fields or None
+            for part in changes:
+                if remaining is not None and part is not None:
+                    remaining = difference(remaining, part)
+        if remaining is None:
+            del managed[key]
+        elif remaining is not owned.fields:
+            managed[key] = owned._replace(fields=remaining)
+    set_fields = without_metadata_root(changes_here[0])
+    if set_fields is not None:
+        previous = managed.get(writer)
+        fields = set_fields if previous is None else union(previous.fields, set_fields)
+        managed[writer] = OwnedFields(writer.version, now, fields)
 
 
 _ROOT_METADATA: Final[Fields] = {"f:metadata": MEMBER}
 
 
-def without_root(fields: Fields | None) -> Fields | None:
-    """Nobody owns metadata as such."""
+def without_metadata_root(fields: Fields | None) -> Fields | None:
+    """The set without ``metadata`` itself, which has no owner."""
     return None if fields is None else difference(fields, _ROOT_METADATA)
 
 
-def _managed_before(old: Tree | None, new: Tree, subresource: str) -> Managed | None:
-    """The entries to start from; None where the client resets them."""
+def _entries_before(old: Tree | None, new: Tree, subresource: str) -> ManagedFields | None:
+    """The entries before the write; None if the client resets them."""
     live = (old.get("metadata") or {}).get("managedFields") if old is not None else None
     if subresource:
-        return _readable(live)
-    given = (new.get("metadata") or {}).get("managedFields")
-    if given is not None and (not given or given == [{}]):
+        return _decode_or_empty(live)
+    sent = (new.get("metadata") or {}).get("managedFields")
+    if sent is not None and (not sent or sent == [{}]):
         return {} if old is None else None
-    if given is live:
-        return _readable(live)
+    if sent is live:
+        return _decode_or_empty(live)
     try:
-        managed = decoded(given)
-    except (MalformedError, AttributeError):
+        managed = decode(sent)
+    except (MalformedEntriesError, AttributeError):
         managed = {}
-    return managed or _readable(live)
+    return managed or _decode_or_empty(live)
 
 
-def _readable(entries: Any) -> Managed:
+def _decode_or_empty(entries: Any) -> ManagedFields:
     try:
-        return decoded(entries)
-    except (MalformedError, AttributeError):
+        return decode(entries)
+    except (MalformedEntriesError, AttributeError):
         return {}
 
 
-def _cap(managed: Managed) -> None:
-    """Beyond ten entries of updates, the oldest of a version melt into one."""
-    if len(managed) <= MOST_UPDATERS:
+def _merge_oldest_updates(managed: ManagedFields) -> None:
+    """If there are more than ten update entries, merge the oldest ones of each version."""
+    if len(managed) <= MAX_UPDATE_ENTRIES:
         return
-    updaters = [identity for identity in managed if identity.operation == "Update"]
-    count = len(updaters)
-    if count <= MOST_UPDATERS:
+    updates = [key for key in managed if key.operation == "Update"]
+    count = len(updates)
+    if count <= MAX_UPDATE_ENTRIES:
         return
-    updaters.sort(key=lambda identity: (managed[identity].time, identity))
-    first_of: dict[str, Identity] = {}
-    for identity in updaters:
-        if count <= MOST_UPDATERS:
+    updates.sort(key=lambda key: (managed[key].time, key))
+    first_by_version: dict[str, EntryKey] = {}
+    for key in updates:
+        if count <= MAX_UPDATE_ENTRIES:
             return
-        owned = managed[identity]
-        first = first_of.setdefault(owned.version, identity)
-        if first is identity:
+        owned = managed[key]
+        first = first_by_version.setdefault(owned.version, key)
+        if first is key:
             continue
-        bucket = Identity(ANCIENT, "Update", owned.version)
+        bucket = EntryKey(ANCIENT, "Update", owned.version)
         if bucket not in managed:
             managed[bucket] = managed.pop(first)
         merged = union(owned.fields, managed[bucket].fields)
-        del managed[identity]
-        managed[bucket] = Ownership(owned.version, owned.time, merged)
+        del managed[key]
+        managed[bucket] = OwnedFields(owned.version, owned.time, merged)
         count -= 1
 
 
 def only_times_differ(old: Tree, new: Tree) -> bool:
-    """Whether a write changes nothing but when its fields were taken: then it is none.
+    """Whether a write changes only the times of its managedFields entries; such a write is not stored.
 
-    Who applies a null over an empty list, or a default over nothing, seems to change the object until it is normal.
+    Applying a null over an empty list, or a default over an absent field, is such a write after normalization.
     """
     if old == new:
         return True
     before, after = old.get("metadata") or {}, new.get("metadata") or {}
     if {**old, "metadata": None} != {**new, "metadata": None}:
         return False
-    entries, others = before.get("managedFields") or [], after.get("managedFields") or []
-    if {**before, "managedFields": None} != {**after, "managedFields": None} or len(entries) != len(others):
+    old_entries, new_entries = before.get("managedFields") or [], after.get("managedFields") or []
+    if {**before, "managedFields": None} != {**after, "managedFields": None} or len(old_entries) != len(new_entries):
         return False
     times = {"time": None}
-    # Times are part of the order, so the entries are matched by who and what they are.
-    left = [{**entry, **times} for entry in entries]
-    return all({**entry, **times} in left for entry in others)
+    # Times are part of the order of entries, so the entries are compared as sets.
+    without_times = [{**entry, **times} for entry in old_entries]
+    return all({**entry, **times} in without_times for entry in new_entries)
 
 
-_BLANKS: dict[int, tuple[TypeShape, Tree]] = {}
+_ZERO_OBJECTS: dict[int, tuple[TypeShape, Tree]] = {}
 
 
-def blank(shape: TypeShape | None) -> Tree:
-    """An object with nothing set, as it is printed: what a create is compared with."""
+def zero_object(shape: TypeShape | None) -> Tree:
+    """An object with no field set, as it is printed: a create is compared with it."""
     if shape is None:
         return {}
-    known = _BLANKS.get(id(shape))
-    if known is None or known[0] is not shape:
-        if len(_BLANKS) > 2000:
-            _BLANKS.clear()
-        known = _BLANKS[id(shape)] = (shape, _blank_struct(shape))
-    return known[1]
+    cached = _ZERO_OBJECTS.get(id(shape))
+    if cached is None or cached[0] is not shape:
+        if len(_ZERO_OBJECTS) > 2000:
+            _ZERO_OBJECTS.clear()
+        cached = _ZERO_OBJECTS[id(shape)] = (shape, _zero_struct(shape))
+    return cached[1]
 
 
 _ZEROS: Final[dict[str, Any]] = {
@@ -282,11 +282,11 @@ _ZEROS: Final[dict[str, Any]] = {
 }  # fmt: skip
 
 
-def _blank_struct(shape: TypeShape) -> Tree:
-    return {name: _blank_value(field) for name, field in shape.fields.items() if field.always_printed}
+def _zero_struct(shape: TypeShape) -> Tree:
+    return {name: _zero_value(field) for name, field in shape.fields.items() if field.always_printed}
 
 
-def _blank_value(field: Field) -> Any:
+def _zero_value(field: Field) -> Any:
     if field.pointer:
         return None
-    return _blank_struct(field.shape) if field.shape.form == "struct" else _ZEROS.get(field.shape.form)
+    return _zero_struct(field.shape) if field.shape.form == "struct" else _ZEROS.get(field.shape.form)

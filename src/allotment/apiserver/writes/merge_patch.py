@@ -1,7 +1,7 @@
-"""JSON merge patch (RFC 7386) as the API server applies it: nulls remove, maps merge, everything else replaces.
+"""JSON merge patch (RFC 7386) as the API server applies it: nulls remove, maps merge, other values replace.
 
-Nothing given is changed, and what the patch leaves alone is the same value afterwards, so that later steps can skip
-it. One leniency is upstream's: where a map or list is new, nulls of maps within lists are dropped too.
+The arguments are not modified, and unpatched values are the same objects afterwards, so that later steps can skip them.
+As upstream, nulls of maps within lists are dropped too if the map or list is new.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from allotment.apiserver.writes.patch_errors import bad_request
 from allotment.model.trees import Tree
 
-_WORDS = {list: "array", str: "string", bool: "bool", int: "number", float: "number"}
+_JSON_TYPES = {list: "array", str: "string", bool: "bool", int: "number", float: "number"}
 
 
 def apply_merge_patch(tree: Tree, patch: Any) -> Tree:
@@ -20,34 +20,34 @@ def apply_merge_patch(tree: Tree, patch: Any) -> Tree:
         if patch is None:
             raise bad_request("Invalid JSON Patch")
         raise bad_request(
-            f"error decoding patch: json: cannot unmarshal {_WORDS[type(patch)]} into Go value of type "
+            f"error decoding patch: json: cannot unmarshal {_JSON_TYPES[type(patch)]} into Go value of type "
             "map[string]interface {}"
         )
-    return _merged(tree, patch)
+    return _merge(tree, patch)
 
 
-def _merged(tree: Tree, patch: Tree) -> Tree:
+def _merge(tree: Tree, patch: Tree) -> Tree:
     result = tree
-    for key, wanted in patch.items():
-        present = result.get(key)
-        if wanted is None:
+    for key, patch_value in patch.items():
+        current = result.get(key)
+        if patch_value is None:
             if key not in result:
                 continue
-            value = None
-        elif type(wanted) is dict and type(present) is dict:
-            value = _merged(present, wanted)
-            if value is present:
+            new_value = None
+        elif type(patch_value) is dict and type(current) is dict:
+            new_value = _merge(current, patch_value)
+            if new_value is current:
                 continue
         else:
-            value = without_nulls(wanted)
-            if value == present and type(value) is type(present):
+            new_value = without_nulls(patch_value)
+            if new_value == current and type(new_value) is type(current):
                 continue
         if result is tree:
             result = dict(tree)
-        if wanted is None:
+        if patch_value is None:
             del result[key]
         else:
-            result[key] = value
+            result[key] = new_value
     return result
 
 

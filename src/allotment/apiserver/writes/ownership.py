@@ -1,7 +1,7 @@
-"""What an applied configuration claims to own, and objects without what nobody claims any more.
+"""The fields that an applied configuration owns, and the removal of fields that no manager owns any more.
 
-Claims differ from changes: of maps and lists only what stands in them is owned, never they themselves, unless they
-are empty maps.
+Ownership differs from changes: of maps and lists only the contents are owned, never the map or list itself, unless it
+is an empty map.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from allotment.apiserver.writes.apply_schema import Structure, UnkeyedError
-from allotment.apiserver.writes.field_sets import MEMBER, Fields, in_order
+from allotment.apiserver.writes.field_sets import MEMBER, Fields, sort_fields
 from allotment.model.trees import Tree
 
 
-def claimed(structure: Structure, value: Any) -> Fields | None:
-    """Every leaf and item that a value names; None if there is none."""
+def to_field_set(structure: Structure, value: Any) -> Fields | None:
+    """The set of all leaves and items of a value; None if there are none."""
     relation = structure.relation
     if relation == "leaf" or (relation == "deduced" and type(value) is not dict):
         return MEMBER
@@ -28,37 +28,37 @@ def claimed(structure: Structure, value: Any) -> Fields | None:
             try:
                 element = structure.item(item)
             except UnkeyedError:
-                continue  # nobody can claim what has no name; what is applied was checked
-            below = None if element in fields or relation == "set" else claimed(inner, item)
-            fields[element] = _itself(below)
+                continue  # an item without a path element has no owner; applied items were validated
+            children = None if element in fields or relation == "set" else to_field_set(inner, item)
+            fields[element] = _as_member(children)
     else:
         for name, item in value.items():
             element, inner = structure.field(name)
-            found = claimed(inner, item)
+            children = to_field_set(inner, item)
             if item is None or item == {} or not structure.declares(name):
-                found = _itself(found)
-            if found is not None:
-                fields[element] = found
-    return in_order(fields) or None
+                children = _as_member(children)
+            if children is not None:
+                fields[element] = children
+    return sort_fields(fields) or None
 
 
-def _itself(below: Fields | None) -> Fields:
-    """An element that is claimed together with what is claimed below."""
-    if not below:
+def _as_member(children: Fields | None) -> Fields:
+    """The children with the element itself as a member."""
+    if not children:
         return MEMBER
-    return below if "." in below else {".": MEMBER, **below}
+    return children if "." in children else {".": MEMBER, **children}
 
 
 def with_named_fields(fields: Fields, structure: Structure) -> Fields:
-    """The set with every declared field that has members below made a member itself."""
+    """The set in which every declared field with children is a member as well."""
     result: Fields = {}
-    for element, below in fields.items():
-        if not below:
-            result[element] = below
+    for element, children in fields.items():
+        if not children:
+            result[element] = children
             continue
         inner, declared = _inner(structure, element)
-        made = with_named_fields(below, inner) if inner is not None else below
-        result[element] = _itself(made) if declared else made
+        inner_fields = with_named_fields(children, inner) if inner is not None else children
+        result[element] = _as_member(inner_fields) if declared else inner_fields
     return result
 
 
@@ -71,37 +71,37 @@ def _inner(structure: Structure, element: str) -> tuple[Structure | None, bool]:
     return structure.element, False
 
 
-def without(structure: Structure, value: Any, fields: Fields) -> Any:
-    """The value without the members of a set; what is emptied by it is None."""
+def without_fields(structure: Structure, value: Any, fields: Fields) -> Any:
+    """The value without the members of a set; maps and lists that become empty are None."""
     relation = structure.relation
     if not isinstance(value, (dict, list)):
         return value
     if not value or relation == "leaf" or (type(value) is list) != (relation in ("keyed", "set")):
         return None
     if isinstance(value, list):
-        return _without_items(structure, value, fields)
+        return _without_list_items(structure, value, fields)
     members: Tree = value
     kept: Tree = {}
     for name, item in members.items():
         element, inner = structure.field(name)
-        below = fields.get(element)
-        if below is None:
+        children = fields.get(element)
+        if children is None:
             kept[name] = item
-        elif below and "." not in below:
-            kept[name] = without(inner, item, below)
+        elif children and "." not in children:
+            kept[name] = without_fields(inner, item, children)
     return kept or None
 
 
-def _without_items(structure: Structure, values: list[Any], fields: Fields) -> list[Any] | None:
+def _without_list_items(structure: Structure, values: list[Any], fields: Fields) -> list[Any] | None:
     inner = structure.element
     assert inner is not None
     kept = []
     for item in values:
-        below = fields.get(structure.item(item))
-        if below is None:
+        children = fields.get(structure.item(item))
+        if children is None:
             kept.append(item)
-        elif below and "." not in below:
-            left = without(inner, item, below)
-            if left is not None:
-                kept.append(left)
+        elif children and "." not in children:
+            remaining = without_fields(inner, item, children)
+            if remaining is not None:
+                kept.append(remaining)
     return kept or None

@@ -1,7 +1,7 @@
-"""What a write cannot touch, and so nobody comes to own by it: the status through the object, the spec through status.
+"""The fields that a write resets and therefore cannot own, such as the status in a write to the object.
 
-Kubernetes states this per kind and subresource (``GetResetFields`` of its registries); here the rule and what departs
-from it.
+Kubernetes declares them per kind and subresource (``GetResetFields`` of its registries); this module has the common
+rule and the exceptions.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import functools
 from collections.abc import Callable
 from typing import Any, Final
 
-from allotment.apiserver.writes.field_sets import MEMBER, Fields, of_path, without_below
+from allotment.apiserver.writes.field_sets import MEMBER, Fields, from_path, recursive_difference
 
 Filter = Callable[[Fields], Fields | None]
 
-_SPEC: Final = of_path("spec")
-_STATUS: Final = of_path("status")
+_SPEC: Final = from_path("spec")
+_STATUS: Final = from_path("status")
 _SPEC_AND_STATUS: Final[Fields] = {"f:spec": MEMBER, "f:status": MEMBER}
 _METADATA_AND_SPEC: Final[Fields] = {"f:metadata": MEMBER, "f:spec": MEMBER}
 
-#: Kinds whose status nobody resets (they have none, or it is written through the object).
-_FREE: Final = frozenset(
+#: Kinds whose status is not reset: they have none, or it is part of the object's own writes.
+_WITHOUT_RESET: Final = frozenset(
     {
         "APIService", "Binding", "ClusterRole", "ClusterRoleBinding", "ConfigMap", "ControllerRevision", "CSIDriver",
         "CSINode", "CSIStorageCapacity", "DeviceClass", "Endpoints", "EndpointSlice", "Event", "IPAddress",
@@ -30,15 +30,15 @@ _FREE: Final = frozenset(
         "ValidatingWebhookConfiguration", "VolumeAttributesClass", "Workload", "ComponentStatus",
     }
 )  # fmt: skip
-#: Kinds whose status subresource leaves metadata alone, too.
-_METADATA_FIXED: Final = frozenset(
+#: Kinds whose status subresource resets metadata too.
+_STATUS_RESETS_METADATA: Final = frozenset(
     {
         "PodGroup", "ServiceCIDR", "StorageVersionMigration", "ResourceClaim", "DeviceTaintRule",
         "ResourcePoolStatusRequest", "StorageVersion", "VolumeAttachment", "FlowSchema", "PriorityLevelConfiguration",
         "ValidatingAdmissionPolicy",
     }
 )  # fmt: skip
-_SPECIAL: Final[dict[tuple[str, str], Fields]] = {
+_EXCEPTIONS: Final[dict[tuple[str, str], Fields]] = {
     ("Pod", "status"): {"f:spec": MEMBER, "f:metadata": {"f:deletionTimestamp": MEMBER, "f:ownerReferences": MEMBER}},
     ("Deployment", "status"): {"f:spec": MEMBER, "f:metadata": {"f:labels": MEMBER}},
     ("CertificateSigningRequest", ""): _SPEC_AND_STATUS,
@@ -50,41 +50,41 @@ _RESIZABLE: Final = frozenset({"f:resources", "f:resizePolicy"})
 
 
 @functools.cache
-def reset(kind: str, subresource: str, *, custom: bool = False) -> Fields | None:
-    """The fields that a write resets; None if there are none. ``custom``: of a custom resource with a status."""
-    special = _SPECIAL.get((kind, subresource))
+def reset_fields(kind: str, subresource: str, *, custom: bool = False) -> Fields | None:
+    """The fields that a write resets; None if there are none. ``custom``: a custom resource with a status."""
+    special = _EXCEPTIONS.get((kind, subresource))
     if special is not None and not custom:
         return special
     if custom:
         return {"": _STATUS, "status": _METADATA_AND_SPEC}.get(subresource)
-    if kind in _FREE:
+    if kind in _WITHOUT_RESET:
         return None
     if subresource == "status":
-        return _METADATA_AND_SPEC if kind in _METADATA_FIXED else _SPEC
+        return _METADATA_AND_SPEC if kind in _STATUS_RESETS_METADATA else _SPEC
     return _STATUS if subresource == "" else None
 
 
-def kept(kind: str, subresource: str, fields: Fields, resets: Fields | None) -> Fields | None:
-    """Of the fields that a write names, those it can touch."""
+def writable_fields(kind: str, subresource: str, fields: Fields, resets: Fields | None) -> Fields | None:
+    """The fields of a write that it can change."""
     if kind == "Pod":
         if subresource == "ephemeralcontainers":
-            return _only(fields, "f:ephemeralContainers", lambda below: below)
+            return _spec_field(fields, "f:ephemeralContainers", lambda below: below)
         if subresource == "resize":
-            return _resized(fields)
-    return fields if resets is None else without_below(fields, resets)
+            return _resize_fields(fields)
+    return fields if resets is None else recursive_difference(fields, resets)
 
 
-def _only(fields: Fields, element: str, choose: Callable[[Any], Fields | None]) -> Fields | None:
-    below = fields.get("f:spec", MEMBER).get(element)
-    chosen = None if below is None else choose(below)
+def _spec_field(fields: Fields, element: str, choose: Callable[[Any], Fields | None]) -> Fields | None:
+    children = fields.get("f:spec", MEMBER).get(element)
+    chosen = None if children is None else choose(children)
     return None if chosen is None else {"f:spec": {element: chosen}}
 
 
-def _resized(fields: Fields) -> Fields | None:
-    def of_items(below: Fields) -> Fields | None:
+def _resize_fields(fields: Fields) -> Fields | None:
+    def item_fields(children: Fields) -> Fields | None:
         items = {
             item: chosen
-            for item, inner in below.items()
+            for item, inner in children.items()
             if (chosen := {name: value for name, value in inner.items() if name in _RESIZABLE})
         }
         return items or None
@@ -92,7 +92,7 @@ def _resized(fields: Fields) -> Fields | None:
     spec = {
         element: chosen
         for element in ("f:containers", "f:initContainers")
-        if (below := fields.get("f:spec", MEMBER).get(element)) is not None
-        if (chosen := of_items(below)) is not None
+        if (children := fields.get("f:spec", MEMBER).get(element)) is not None
+        if (chosen := item_fields(children)) is not None
     }
     return {"f:spec": spec} if spec else None

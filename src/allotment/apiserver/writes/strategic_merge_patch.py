@@ -1,20 +1,20 @@
-"""Strategic merge patch: a merge patch that knows which lists are maps by a key and which are sets.
+"""Strategic merge patch: merges lists by a merge key or as sets, as the field's patch strategy declares.
 
-The field says how it merges: ``patchStrategy: merge`` with a merge key (lists of maps) or without (sets of scalars),
-``retainKeys``, or nothing, which replaces. The patch may steer with ``$patch`` (``delete``, ``replace``),
-``$retainKeys``, ``$deleteFromPrimitiveList/NAME`` and ``$setElementOrder/NAME``. Order after a merge: what the patch
-names stands as the patch orders it, the rest as it stood, interleaved as in the live list (Kubernetes' preserve-order
+The strategy of a field is ``patchStrategy: merge`` with a merge key (lists of maps) or without (sets of scalars),
+``retainKeys``, or none, which replaces. A patch can contain the directives ``$patch`` (``delete``, ``replace``),
+``$retainKeys``, ``$deleteFromPrimitiveList/NAME`` and ``$setElementOrder/NAME``. After a merge, items of the patch are
+in the patch's order and other items in their former order, interleaved as in the live list (Kubernetes' preserve-order
 design).
 
-Nothing given is changed. Where two of the errors below apply, the real server tells one at random, for it walks a Go
-map; here it is the first as written.
+The arguments are not modified. If two of the errors below apply, the real server reports a random one, because it
+iterates over a Go map; here it is the first as written.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from allotment.apiserver.writes.go_maps import shown
+from allotment.apiserver.writes.go_format import format_value
 from allotment.apiserver.writes.merge_patch import without_nulls
 from allotment.apiserver.writes.patch_errors import bad_request, inapplicable, unclassified
 from allotment.cluster.errors import StatusError
@@ -34,58 +34,60 @@ _GO_TYPES: Final = {
 }  # fmt: skip
 
 
-def apply_strategic(tree: Tree, patch: Any, shape: TypeShape | None) -> Tree:
-    """The patched object. Kinds without a compiled type (``shape`` None) do not know this form of patch."""
+def apply_strategic_merge_patch(tree: Tree, patch: Any, shape: TypeShape | None) -> Tree:
+    """The patched object. Kinds without a compiled type (``shape`` None) do not support this type of patch."""
     if shape is None:
         raise bad_request("strategic merge patch format is not supported")
     if type(patch) is not dict:
         if patch is None:
             return tree
-        word = {list: "array", str: "string", bool: "bool"}.get(type(patch), "number")
-        raise bad_request(f"json: cannot unmarshal {word} into Go value of type map[string]interface {{}}")
-    return _map(tree, patch, shape)
+        json_type = {list: "array", str: "string", bool: "bool"}.get(type(patch), "number")
+        raise bad_request(f"json: cannot unmarshal {json_type} into Go value of type map[string]interface {{}}")
+    return _merge_map(tree, patch, shape)
 
 
 # --- maps --------------------------------------------------------------------------------------------------------
 
 
-def _map(tree: Tree, patch: Tree, shape: TypeShape) -> Tree:
+def _merge_map(tree: Tree, patch: Tree, shape: TypeShape) -> Tree:
     if DIRECTIVE in patch:
-        return _directed(patch)
+        return _apply_directive(patch)
     merged = dict(tree)
     if RETAIN_KEYS in patch:
-        _retain(merged, patch)
-    done = _ordered_lists(merged, patch, shape)
-    for written, wanted in patch.items():
-        if written in done or written == RETAIN_KEYS or written.startswith(SET_ORDER):
+        _retain_keys(merged, patch)
+    ordered = _merge_ordered_lists(merged, patch, shape)
+    for name, patch_value in patch.items():
+        if name in ordered or name == RETAIN_KEYS or name.startswith(SET_ORDER):
             continue
-        deleting = written.startswith(DELETE_FROM_LIST)
-        key = _list_name(written, DELETE_FROM_LIST) if deleting else written
-        present: Any = merged.get(key)
-        if wanted is None:
+        deleting = name.startswith(DELETE_FROM_LIST)
+        key = _list_name(name, DELETE_FROM_LIST) if deleting else name
+        live_value: Any = merged.get(key)
+        if patch_value is None:
             merged.pop(key, None)
-        elif key not in merged or type(present) is not type(wanted):
+        elif key not in merged or type(live_value) is not type(patch_value):
             if not deleting:
-                _put(merged, key, without_nulls(wanted))
-        elif type(wanted) is dict:
+                _set(merged, key, without_nulls(patch_value))
+        elif type(patch_value) is dict:
             field = _field(shape, key)
-            merged[key] = _patched_map(present, wanted, field, _inner(shape, field))
-        elif type(wanted) is list:
+            merged[key] = _merge_map_field(live_value, patch_value, field, _element_shape(shape, field))
+        elif type(patch_value) is list:
             field = _field(shape, key)
             if deleting or _strategy(field) == "merge":
-                merged[key] = _list(present, wanted, field, _inner(shape, field), deleting=deleting)
+                merged[key] = _merge_list(
+                    live_value, patch_value, field, _element_shape(shape, field), deleting=deleting
+                )
             else:
-                merged[key] = wanted
+                merged[key] = patch_value
         else:
-            merged[key] = wanted
+            merged[key] = patch_value
     return merged
 
 
-def _patched_map(present: Tree, wanted: Tree, field: Field | None, inner: TypeShape) -> Tree:
-    return wanted if _strategy(field) == "replace" else _map(present, wanted, inner)
+def _merge_map_field(live_value: Tree, patch_value: Tree, field: Field | None, inner: TypeShape) -> Tree:
+    return patch_value if _strategy(field) == "replace" else _merge_map(live_value, patch_value, inner)
 
 
-def _directed(patch: Tree) -> Tree:
+def _apply_directive(patch: Tree) -> Tree:
     directive = patch[DIRECTIVE]
     if directive == "replace":
         return {key: value for key, value in patch.items() if key != DIRECTIVE}
@@ -94,7 +96,7 @@ def _directed(patch: Tree) -> Tree:
     raise _unknown_directive(patch)
 
 
-def _put(merged: Tree, key: str, value: Any) -> None:
+def _set(merged: Tree, key: str, value: Any) -> None:
     kept, value = _without_directives(value)
     if kept:
         merged[key] = value
@@ -103,7 +105,7 @@ def _put(merged: Tree, key: str, value: Any) -> None:
 
 
 def _without_directives(value: Any) -> tuple[bool, Any]:
-    """What a patch leaves where nothing stood: maps that carry a directive vanish. Also whether it stays at all."""
+    """Whether a new value remains, and the value without the maps that contain a directive."""
     if type(value) is dict:
         if DIRECTIVE in value:
             return False, None
@@ -114,12 +116,12 @@ def _without_directives(value: Any) -> tuple[bool, Any]:
     return True, value
 
 
-def _retain(merged: Tree, patch: Tree) -> None:
-    wanted = patch[RETAIN_KEYS]
+def _retain_keys(merged: Tree, patch: Tree) -> None:
+    retained = patch[RETAIN_KEYS]
     malformed = bad_request("invalid patch format of retainKeys")
-    if type(wanted) is not list:
+    if type(retained) is not list:
         raise malformed
-    names = {name for name in wanted if type(name) is str}
+    names = {name for name in retained if type(name) is str}
     for key, value in patch.items():
         if key == RETAIN_KEYS or value is None or key.startswith((DELETE_FROM_LIST, SET_ORDER)):
             continue
@@ -133,7 +135,7 @@ def _retain(merged: Tree, patch: Tree) -> None:
 
 
 def _field(shape: TypeShape, name: str) -> Field | None:
-    """How a field merges; None within maps, whose values have no say of their own."""
+    """The field of a struct; None for the values of a map, which have no patch strategy."""
     if shape.form == "struct":
         field = shape.fields.get(name)
         if field is not None:
@@ -144,8 +146,8 @@ def _field(shape: TypeShape, name: str) -> Field | None:
     raise unclassified(f"unable to find api field for the json field {name!r} in {shape.name}")
 
 
-def _inner(shape: TypeShape, field: Field | None) -> TypeShape:
-    """The shape of a map field itself, of a list field its elements."""
+def _element_shape(shape: TypeShape, field: Field | None) -> TypeShape:
+    """The shape of a map field, or of the elements of a list field."""
     inner = field.shape if field is not None else shape.element
     assert inner is not None
     if inner.form == "slice":
@@ -166,58 +168,60 @@ def _strategy(field: Field | None) -> str:
 # --- lists -------------------------------------------------------------------------------------------------------
 
 
-def _list(present: Items, wanted: Items, field: Field | None, element: TypeShape, *, deleting: bool) -> Items:
+def _merge_list(live: Items, patched: Items, field: Field | None, element: TypeShape, *, deleting: bool) -> Items:
     merge_key = field.merge_key if field is not None else ""
-    if not present and not wanted:
-        return present
-    if not _are_maps(present, wanted):
+    if not live and not patched:
+        return live
+    if not _are_maps(live, patched):
         if deleting:
-            unwanted = set(map(_identity, wanted))
-            return [item for item in present if _identity(item) not in unwanted]
-        both = [*present, *wanted]
-        return _arranged(list(dict(zip(map(_identity, both), both, strict=True)).values()), wanted, present, merge_key)
+            deleted = set(map(_identity, patched))
+            return [item for item in live if _identity(item) not in deleted]
+        both = [*live, *patched]
+        return _in_patch_order(
+            list(dict(zip(map(_identity, both), both, strict=True)).values()), patched, live, merge_key
+        )
     if not merge_key:
         raise unclassified(f"cannot merge lists without merge key for {element.form}")
-    present, wanted = _without_special_items(present, wanted, merge_key)
-    merged = list(present)
-    places: dict[tuple[type, Any], int] = {}
-    for index, item in enumerate(present):
+    live, patched = _apply_item_directives(live, patched, merge_key)
+    merged = list(live)
+    indexes: dict[tuple[type, Any], int] = {}
+    for index, item in enumerate(live):
         if merge_key in item:
-            places.setdefault(_identity(item[merge_key]), index)
-    for item in wanted:
-        identity = _identity(_key_of(item, merge_key))
-        place = places.get(identity)
-        if place is None:
-            places[identity] = len(merged)
-            merged.append(item)  # as written: what it holds is merged with nothing
+            indexes.setdefault(_identity(item[merge_key]), index)
+    for item in patched:
+        identity = _identity(_merge_key_value(item, merge_key))
+        position = indexes.get(identity)
+        if position is None:
+            indexes[identity] = len(merged)
+            merged.append(item)  # a new item is added as it is, without a merge
         else:
-            merged[place] = _map(merged[place], item, element)
-    return _arranged(merged, wanted, present, merge_key)
+            merged[position] = _merge_map(merged[position], item, element)
+    return _in_patch_order(merged, patched, live, merge_key)
 
 
-def _without_special_items(present: Items, wanted: Items, merge_key: str) -> tuple[Items, Items]:
-    """The items that carry ``$patch`` take effect here: deletions at once, one replacement empties what there was."""
-    plain: Items = []
+def _apply_item_directives(live: Items, patched: Items, merge_key: str) -> tuple[Items, Items]:
+    """Apply the items with ``$patch`` and return the remaining live and patch items; replace drops all live items."""
+    remaining: Items = []
     replace = False
-    for item in wanted:
+    for item in patched:
         if DIRECTIVE not in item:
-            plain.append(item)
+            remaining.append(item)
             continue
         directive = item[DIRECTIVE]
         if directive == "delete":
-            gone = _identity(_key_of(item, merge_key))
-            present = [item for item in present if merge_key not in item or _identity(item[merge_key]) != gone]
+            deleted = _identity(_merge_key_value(item, merge_key))
+            live = [item for item in live if merge_key not in item or _identity(item[merge_key]) != deleted]
         elif directive == "replace":
             replace = True
         elif directive == "merge":
             raise unclassified("merging lists cannot yet be specified in the patch")
         else:
             raise _unknown_directive(item)
-    return (plain, []) if replace else (present, plain)
+    return (remaining, []) if replace else (live, remaining)
 
 
 def _are_maps(*lists: Items) -> bool:
-    """Whether these are lists of maps (or of scalars); they must all be alike."""
+    """Whether these are lists of maps and not of scalars; all items must have the same type."""
     first: type | None = None
     for items in lists:
         for item in items:
@@ -226,72 +230,73 @@ def _are_maps(*lists: Items) -> bool:
                 if first is list:
                     raise inapplicable()  # "lists of lists are not supported"
             elif type(item) is not first:
-                raise unclassified(f"list element types are not identical: {shown(list(lists))}")
+                raise unclassified(f"list element types are not identical: {format_value(list(lists))}")
     return first is dict
 
 
-def _key_of(item: Any, merge_key: str) -> Any:
+def _merge_key_value(item: Any, merge_key: str) -> Any:
     if merge_key not in item:
-        raise unclassified(f"map: {shown(item)} does not contain declared merge key: {merge_key}")
+        raise unclassified(f"map: {format_value(item)} does not contain declared merge key: {merge_key}")
     return item[merge_key]
 
 
 def _identity(value: Any) -> tuple[type, Any]:
-    """A value as a key: true is not 1, and lists and maps are told by their content."""
-    return (type(value), shown(value) if type(value) in (dict, list) else value)
+    """A hashable key of a value: true is not 1, and lists and maps are compared by value."""
+    return (type(value), format_value(value) if type(value) in (dict, list) else value)
 
 
 # --- order -------------------------------------------------------------------------------------------------------
 
 
-def _ordered_lists(merged: Tree, patch: Tree, shape: TypeShape) -> set[str]:
-    """Merge every list that the patch gives an order for, and put it in that order. Returns the lists done."""
-    done: set[str] = set()
-    for written, order in patch.items():
-        if not written.startswith(SET_ORDER):
+def _merge_ordered_lists(merged: Tree, patch: Tree, shape: TypeShape) -> set[str]:
+    """Merge and sort every list with an order in the patch. Returns the names of these lists."""
+    merged_lists: set[str] = set()
+    for name, order in patch.items():
+        if not name.startswith(SET_ORDER):
             continue
         if type(order) is not list:
             raise _wrong_type("[]interface {}", order)
-        key = _list_name(written, SET_ORDER)
-        present, wanted = merged.get(key), patch.get(key)
-        for items, known in ((present, key in merged), (wanted, key in patch)):
-            if known and type(items) is not list:
+        key = _list_name(name, SET_ORDER)
+        live, patched = merged.get(key), patch.get(key)
+        for items, given in ((live, key in merged), (patched, key in patch)):
+            if given and type(items) is not list:
                 raise _wrong_type("[]interface {}", items)
         field = _field(shape, key)
         merge_key = field.merge_key if field is not None else ""
-        _check_order(wanted or [], order, merge_key)
-        if present is None and wanted is None:
+        _check_order(patched or [], order, merge_key)
+        if live is None and patched is None:
             continue
-        done.add(key)
-        if wanted is None:
-            items = present
-        elif present is None:
-            items = _without_directives(wanted)[1]
+        merged_lists.add(key)
+        if patched is None:
+            items = live
+        elif live is None:
+            items = _without_directives(patched)[1]
         elif _strategy(field) == "merge":
-            items = _list(present, wanted, field, _inner(shape, field), deleting=False)
+            items = _merge_list(live, patched, field, _element_shape(shape, field), deleting=False)
         else:
-            items = wanted
+            items = patched
         assert items is not None
-        if not present and not wanted:
+        if not live and not patched:
             raise unclassified("no elements in any of the given slices")
-        merged[key] = _arranged(items, order, present or [], merge_key)
-    return done
+        merged[key] = _in_patch_order(items, order, live or [], merge_key)
+    return merged_lists
 
 
-def _check_order(wanted: Items, order: Items, merge_key: str) -> None:
-    """What the patch holds must stand in the order's sequence."""
-    if not order or not wanted:
+def _check_order(patched: Items, order: Items, merge_key: str) -> None:
+    """Raise StatusError unless the patch's items are in the given order."""
+    if not order or not patched:
         return
-    plain = [item for item in wanted if type(item) is not dict or DIRECTIVE not in item]
-    place = 0
+    remaining = [item for item in patched if type(item) is not dict or DIRECTIVE not in item]
+    position = 0
     for item in order:
-        if place == len(plain):
+        if position == len(remaining):
             return
-        if _order_key(plain[place], merge_key) == _order_key(item, merge_key):
-            place += 1
-    if place < len(plain):
+        if _order_key(remaining[position], merge_key) == _order_key(item, merge_key):
+            position += 1
+    if position < len(remaining):
         raise unclassified(
-            f"The order in patch list:\n{shown(wanted)}\n doesn't match {SET_ORDER} list:\n{shown(order)}\n"
+            f"The order in patch list:\n{format_value(patched)}\n doesn't match {SET_ORDER} list:\n"
+            f"{format_value(order)}\n"
         )
 
 
@@ -300,50 +305,52 @@ def _order_key(item: Any, merge_key: str) -> tuple[type, Any]:
         return _identity(item)
     if type(item) is not dict:
         raise _wrong_type("map[string]interface {}", item)
-    return _identity(_key_of(item, merge_key))
+    return _identity(_merge_key_value(item, merge_key))
 
 
-def _arranged(items: Items, order: Items, live: Items, merge_key: str) -> Items:
-    """Items named in ``order`` in that order; the others as in ``live``, each before the next one it preceded there."""
-    ranks = _ranks(order, merge_key)
-    live_ranks = _ranks(live, merge_key)
+def _in_patch_order(items: Items, order: Items, live: Items, merge_key: str) -> Items:
+    """Items in ``order`` in that order; each other item before the next item that it precedes in ``live``."""
+    order_positions = _positions(order, merge_key)
+    live_positions = _positions(live, merge_key)
     keyed = [(_order_key(item, merge_key), item) for item in items]
-    named = sorted((pair for pair in keyed if pair[0] in ranks), key=lambda pair: ranks[pair[0]])
-    others = sorted((pair for pair in keyed if pair[0] not in ranks), key=lambda pair: live_ranks.get(pair[0], -1))
-    arranged: Items = []
+    named = sorted((pair for pair in keyed if pair[0] in order_positions), key=lambda pair: order_positions[pair[0]])
+    unnamed = sorted(
+        (pair for pair in keyed if pair[0] not in order_positions), key=lambda pair: live_positions.get(pair[0], -1)
+    )
+    result: Items = []
     left = right = 0
-    while left < len(others) and right < len(named):
-        mine, theirs = live_ranks.get(others[left][0]), live_ranks.get(named[right][0])
-        if mine is not None and theirs is not None and mine < theirs:
-            arranged.append(others[left][1])
+    while left < len(unnamed) and right < len(named):
+        other_position, named_position = live_positions.get(unnamed[left][0]), live_positions.get(named[right][0])
+        if other_position is not None and named_position is not None and other_position < named_position:
+            result.append(unnamed[left][1])
             left += 1
         else:
-            arranged.append(named[right][1])
+            result.append(named[right][1])
             right += 1
-    arranged += [item for _, item in others[left:]]
-    arranged += [item for _, item in named[right:]]
-    return arranged
+    result += [item for _, item in unnamed[left:]]
+    result += [item for _, item in named[right:]]
+    return result
 
 
-def _ranks(items: Items, merge_key: str) -> dict[tuple[type, Any], int]:
-    """The first place of each key."""
+def _positions(items: Items, merge_key: str) -> dict[tuple[type, Any], int]:
+    """The first position of each key."""
     return {_order_key(item, merge_key): index for index, item in reversed(list(enumerate(items)))}
 
 
-# --- refusals ----------------------------------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------------------------
 
 
-def _list_name(written: str, prefix: str) -> str:
-    head, _, name = written.partition("/")
-    if head != prefix or not name:
-        what = "primitive" if prefix == DELETE_FROM_LIST else "setElementOrder"
-        raise bad_request(f"invalid patch format of {what} list")
-    return name
+def _list_name(name: str, prefix: str) -> str:
+    head, _, list_name = name.partition("/")
+    if head != prefix or not list_name:
+        directive = "primitive" if prefix == DELETE_FROM_LIST else "setElementOrder"
+        raise bad_request(f"invalid patch format of {directive} list")
+    return list_name
 
 
 def _unknown_directive(patch: Tree) -> StatusError:
-    return unclassified(f"unknown patch type: {shown(patch[DIRECTIVE])} in map: {shown(patch)}")
+    return unclassified(f"unknown patch type: {format_value(patch[DIRECTIVE])} in map: {format_value(patch)}")
 
 
-def _wrong_type(wanted: str, found: Any) -> StatusError:
-    return unclassified(f"expected a {wanted}, but received a {_GO_TYPES.get(type(found), '%!s(<nil>)')}")
+def _wrong_type(expected: str, value: Any) -> StatusError:
+    return unclassified(f"expected a {expected}, but received a {_GO_TYPES.get(type(value), '%!s(<nil>)')}")

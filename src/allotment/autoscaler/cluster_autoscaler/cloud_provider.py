@@ -52,7 +52,7 @@ DEFAULT_SETTINGS: Final = CloudSettings()
 class _Machine(NamedTuple):
     """``id``: the current or future providerID of its node."""
 
-    standing: MachineStatus
+    status: MachineStatus
     id: str
 
 
@@ -62,7 +62,7 @@ class _Machines:
     def __init__(self, machines: Iterable[_Machine]) -> None:
         self.all = tuple(machines)
         self._by_id = {machine.id: machine for machine in self.all}
-        self._by_node = {machine.standing.node or machine.standing.name: machine for machine in self.all}
+        self._by_node = {machine.status.node or machine.status.name: machine for machine in self.all}
 
     def of(self, node: NodeRef) -> _Machine | None:
         """The machine of a node. A node that was never created has its machine's id as its name."""
@@ -95,25 +95,25 @@ class Cloud:
     # --- reads -----------------------------------------------------------------------------------------------
 
     async def node_groups(self) -> Sequence[CloudNodeGroup]:
-        """All groups."""
+        """Return all node groups."""
         return [_shown(group) for group in self._groups.values()]
 
     async def node_group_of(self, node: NodeRef) -> CloudNodeGroup | None:
-        """The group by its machine, or by its label if the provider does not list the machine."""
+        """Return the group of a node's machine, or of its label if the provider does not list the machine."""
         group = await self._planned_group_of(node)
         return _shown(group) if group is not None else None
 
     async def _planned_group_of(self, node: NodeRef) -> NodeGroup | None:
         machine = (await self._machines()).of(node)
-        name = group_in(machine.standing.name) if machine is not None else node.labels.get(LABEL, "")
+        name = group_in(machine.status.name) if machine is not None else node.labels.get(LABEL, "")
         return self._by_name.get(name)
 
     async def target_size(self, group: str) -> int:
-        """The machines that are not being released; a failed one counts until it is released."""
+        """Return the number of machines that are not being released; a failed one counts until it is released."""
         return len(await self._staying(self._group(group)))
 
     async def instances(self, group: str) -> Sequence[CloudInstance]:
-        """All machines."""
+        """Return all machines of a group."""
         return [self._instance(machine) for machine in await self._of(self._group(group))]
 
     async def template_node(self, group: str) -> TemplateNode:
@@ -125,7 +125,7 @@ class Cloud:
         node["metadata"]["labels"] |= {LABEL: found.name}
         node["spec"] = {"providerID": SCHEME + name, **node.get("spec", {})}
         node["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
-        slices = (to_tree(one, "resource.k8s.io/v1", "ResourceSlice") for one in template.slices)
+        slices = (to_tree(slice_, "resource.k8s.io/v1", "ResourceSlice") for slice_ in template.slices)
         return TemplateNode(node, tuple(slices))
 
     async def options(self, group: str, defaults: NodeGroupOptions) -> NodeGroupOptions | None:
@@ -136,15 +136,15 @@ class Cloud:
         return defaults._replace(provisioning=wanted)
 
     async def node_price(self, node: NodeRef, hours: float) -> float:
-        """The catalogue price of a node in a group."""
+        """The catalog price of a node in a group."""
         group = await self._planned_group_of(node)
         if group is None:
-            raise errors.NotFoundError(f"node {node.name} is not in a node group and has no price")
+            raise errors.NotFoundError(f"node {node.name} is not in a node group, so its price is unknown")
         return float(group.price) * hours
 
     async def pod_price(self, pod: Tree, hours: float) -> float:
-        """Not implemented: the catalogue has no prices for pods with claims."""
-        raise errors.UnimplementedError("pods have no price of their own")
+        """Not implemented: the catalog has no prices for pods with claims."""
+        raise errors.UnimplementedError("prices of pods are not supported")
 
     async def gpu_label(self) -> str:
         """The label of nodes whose GPUs are an extended resource."""
@@ -195,8 +195,8 @@ class Cloud:
             requested = {_requested_machine(found, node, machines) for node in nodes}
             removed = [machine for machine in staying if machine in requested]
             # Failed machines do not count for the minimum.
-            left = [machine for machine in staying if machine not in removed and machine.standing.state != "failed"]
-            if len(left) < found.least and any(machine.standing.state != "failed" for machine in removed):
+            left = [machine for machine in staying if machine not in removed and machine.status.state != "failed"]
+            if len(left) < found.least and any(machine.status.state != "failed" for machine in removed):
                 problem = f"{len(left)} machines of {group} would remain, but its minimum is {found.least}"
                 raise errors.FailedPreconditionError(problem)
             await self._release(removed)
@@ -209,9 +209,9 @@ class Cloud:
             waiting = [machine for machine in await self._staying(found) if not self._has_node(machine)]
             if by > len(waiting):
                 raise errors.FailedPreconditionError(
-                    f"cannot cancel {by} orders of {group}: only {len(waiting)} machines have no node yet"
+                    f"cannot cancel {by} orders of {group}: only {len(waiting)} of its machines have no node yet"
                 )
-            waiting.sort(key=lambda machine: _FIRST_TO_GO.index(machine.standing.state))
+            waiting.sort(key=lambda machine: _FIRST_TO_GO.index(machine.status.state))
             await self._release(waiting[:by])
 
     async def _order(self, group: NodeGroup, name: str, semaphore: asyncio.Semaphore) -> None:
@@ -222,7 +222,7 @@ class Cloud:
                 raise _call_error(error) from error
 
     async def _release(self, machines: Iterable[_Machine]) -> None:
-        names = [machine.standing.name for machine in machines]
+        names = [machine.status.name for machine in machines]
         self._leaving.update(names)
         try:
             await asyncio.gather(*(self._provider.delete(name) for name in names))
@@ -234,7 +234,7 @@ class Cloud:
         log.info("released %s", ", ".join(names))
 
     async def _new_names(self, group: NodeGroup, number: int) -> list[str]:
-        taken = {machine.standing.name for machine in (await self._machines()).all}
+        taken = {machine.status.name for machine in (await self._machines()).all}
         found: dict[str, None] = {}
         while len(found) < number:
             name = group.new_name(self._random)
@@ -253,36 +253,36 @@ class Cloud:
     async def _machines(self) -> _Machines:
         if self._known is None:
             try:
-                standing = await self._provider.list_machines()
+                machines = await self._provider.list_machines()
             except (OrderRejected, StatusError, Unreachable) as error:
                 raise _call_error(error) from error
-            self._known = _Machines(_Machine(one, self._id(one)) for one in standing)
-            self._leaving &= {one.name for one in standing}
+            self._known = _Machines(_Machine(machine, self._id(machine)) for machine in machines)
+            self._leaving &= {machine.name for machine in machines}
         return self._known
 
-    def _id(self, standing: MachineStatus) -> str:
-        return (self._provider_id(standing.node) if standing.node else "") or SCHEME + standing.name
+    def _id(self, machine: MachineStatus) -> str:
+        return (self._provider_id(machine.node) if machine.node else "") or SCHEME + machine.name
 
     async def _of(self, group: NodeGroup) -> list[_Machine]:
-        return [machine for machine in (await self._machines()).all if group_in(machine.standing.name) == group.name]
+        return [machine for machine in (await self._machines()).all if group_in(machine.status.name) == group.name]
 
     async def _staying(self, group: NodeGroup) -> list[_Machine]:
-        return [machine for machine in await self._of(group) if machine.standing.name not in self._leaving]
+        return [machine for machine in await self._of(group) if machine.status.name not in self._leaving]
 
     def _has_node(self, machine: _Machine) -> bool:
-        node = machine.standing.node
-        return machine.standing.state == "running" or bool(node and self._provider_id(node) is not None)
+        node = machine.status.node
+        return machine.status.state == "running" or bool(node and self._provider_id(node) is not None)
 
     def _instance(self, machine: _Machine) -> CloudInstance:
-        standing = machine.standing
-        if standing.name in self._leaving:
+        status = machine.status
+        if status.name in self._leaving:
             return CloudInstance(machine.id, "deleting")
-        if standing.state == "failed":
+        if status.state == "failed":
             # The autoscaler releases it and backs off from the group.
             return CloudInstance(
-                machine.id, "creating", InstanceError(_FAILED, standing.reason or "the machine could not be created")
+                machine.id, "creating", InstanceError(_FAILED, status.reason or "the machine could not be created")
             )
-        return CloudInstance(machine.id, "running" if standing.state == "running" else "creating")
+        return CloudInstance(machine.id, "running" if status.state == "running" else "creating")
 
 
 def planned(group: NodeGroup, name: str, kube: str) -> PlannedMachine:
@@ -298,7 +298,7 @@ def planned(group: NodeGroup, name: str, kube: str) -> PlannedMachine:
         usd_per_hour=group.price,
         labels={**template.node.metadata.labels, LABEL: group.name},
         taints=template.node.spec.taints,
-        drivers=tuple(dict.fromkeys(one.spec.driver for one in template.slices)),
+        drivers=tuple(dict.fromkeys(slice_.spec.driver for slice_ in template.slices)),
         cpu_milli=room.cpu_milli if room is not None else 0,
         memory=room.memory_mib << 20 if room is not None else 0,
     )
@@ -307,7 +307,7 @@ def planned(group: NodeGroup, name: str, kube: str) -> PlannedMachine:
 def _requested_machine(group: NodeGroup, node: NodeRef, machines: _Machines) -> _Machine | None:
     """Return the machine of a node to remove; None if it is gone. Raises InvalidArgumentError for a foreign node."""
     found = machines.of(node)
-    name = found.standing.name if found is not None else node.name.removeprefix(SCHEME)
+    name = found.status.name if found is not None else node.name.removeprefix(SCHEME)
     if group_in(name) == group.name or (found is None and node.labels.get(LABEL) == group.name):
         return found
     raise errors.InvalidArgumentError(f"node {node.name} does not belong to {group.id}")

@@ -75,8 +75,8 @@ class CheapestExpander:
         trees = {resource: [item.tree for item in cache.items()] for resource, cache in self._caches.items()}
         found = await asyncio.to_thread(self._evaluate, options, nodes, trees, end)
         chosen = best(found)
-        for one in found:
-            log.info("%s%s", one, " - chosen" if one.group in chosen else "")
+        for option in found:
+            log.info("%s%s", option, " - chosen" if option.group in chosen else "")
         return chosen
 
     def _evaluate(

@@ -56,8 +56,8 @@ def parse_nodes(text: str) -> NodeGroupSpec:
     NodeGroupSpec(least=0, most=4, pattern='aws/p4d.24xlarge', mode='static-mig=1g.5gb:7')
     """
     least, _, rest = text.partition(":")
-    most, _, which = rest.partition(":")
-    provider, _, rest = which.partition("/")
+    most, _, type_and_mode = rest.partition(":")
+    provider, _, rest = type_and_mode.partition("/")
     name, _, mode = rest.partition("/")
     if not (least.isdecimal() and most.isdecimal() and provider and name):
         raise InvalidNodeGroups(
@@ -107,7 +107,7 @@ def groups_of(
 ) -> tuple[NodeGroup, ...]:
     """The groups of the specs, for types with a known price; of two specs for one group, the first counts.
 
-    Raises InvalidNodeGroups for a spec without a match in the catalogue, and for an unsupported mode.
+    Raises InvalidNodeGroups for a spec without a match in the catalog, and for an unsupported mode.
     """
     found: dict[str, NodeGroup] = {}
     for spec in specs:
@@ -138,12 +138,15 @@ def _no_match(spec: NodeGroupSpec, types: Sequence[InstanceType], catalog: Seque
     if not types:
         near = suggestion(spec.pattern, [instance.key for instance in catalog])
         return (
-            f"--nodes: no instance type in the catalogue matches {spec.pattern}",
+            f"--nodes: no instance type in the catalog matches {spec.pattern}",
             near or "run allot catalog for a list",
         )
     why = next((instance.unusable for instance in types if instance.unusable), "")
-    reason = why or "none is available within the limits at a known price"
-    return f"--nodes: {spec.pattern} makes no node group: {reason}", "see allot catalog, --zone, --capacity-type"
+    reason = why or "no matching type is within the limits and has a known price"
+    return (
+        f"--nodes: cannot make a node group of {spec.pattern}: {reason}",
+        "see allot catalog, --zone, --capacity-type",
+    )
 
 
 def _name(instance: InstanceType, id: str) -> str:

@@ -1,7 +1,7 @@
 """Templates of node groups: the devices and the price of their next node.
 
 The slices of an existing ready node are preferred; an Allotment group without one uses its template. The price is the
-group's; for groups of other clouds, it is the catalogue price of the node's instance type.
+group's; for groups of other clouds, it is the catalog price of the node's instance type.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class GroupTemplates:
             if _labels(node).get(_TYPE) and is_ready(node):
                 self._alive.setdefault(_equivalence_key(node), node["metadata"]["name"])
         self._slices: dict[str, list[Tree]] = {}
-        for one in slices:
-            if name := one["spec"].get("nodeName"):
-                self._slices.setdefault(name, []).append(one)
+        for slice_ in slices:
+            if name := slice_["spec"].get("nodeName"):
+                self._slices.setdefault(name, []).append(slice_)
 
     def of(self, group: str, node: Tree) -> GroupTemplate:
         """The template of a group. ``node``: the autoscaler's template node."""
@@ -58,14 +58,14 @@ class GroupTemplates:
         name = node["metadata"]["name"]
         alive = self._alive.get(_equivalence_key(node), "")
         if published := self._slices.get(alive):
-            return renamed((read_value(one, ResourceSlice) for one in published), alive, name)
+            return renamed((read_value(slice_, ResourceSlice) for slice_ in published), alive, name)
         return group.template(name, self._kube).slices if group is not None else None
 
     def _price(self, group: NodeGroup | None, node: Tree) -> Decimal | None:
         if group is not None:
             return group.price
         labels = _labels(node)
-        types = [one for one in self._catalog if one.name == labels.get(_TYPE)]
+        types = [instance for instance in self._catalog if instance.name == labels.get(_TYPE)]
         if len(types) != 1:  # unknown, or ambiguous between clouds
             return None
         spot = any(labels.get(label) == value for label, value in _SPOT)

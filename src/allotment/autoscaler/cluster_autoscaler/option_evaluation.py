@@ -52,7 +52,7 @@ class EvaluatedOption(NamedTuple):
     def __str__(self) -> str:
         count = counted(self.nodes, "node")
         if self.served is None:
-            return f"{self.group}: {count}, not tried: {self.why}"
+            return f"{self.group}: {count}, not evaluated: {self.why}"
         price = "at an unknown price"
         if self.cost is not None:
             each = f", {self.each:.4f} for each pod" if self.each is not None else ""
@@ -73,10 +73,10 @@ def evaluate(
         return EvaluatedOption(option.group, option.nodes, len(uids), served, cost, why)
 
     if growth.slices is None and any(_takes_devices(pod) for pod in option.pods):
-        return result(None, "the devices of its nodes are not known")
+        return result(None, "the devices of its nodes are unknown")
     pods = [simulation.pods[uid] for uid in uids if uid in simulation.pods]
     if len(pods) < len(uids) or not pods:
-        return result(None, "its pods are not known")
+        return result(None, "its pods are unknown")
     mark = simulation.mark()
     try:
         # All nodes at the same time, as in the scheduler, which spreads pods over empty nodes.
@@ -88,7 +88,7 @@ def evaluate(
             simulation.add_node(node, slices)
             places |= 1 << simulation.machines.by_name[node["metadata"]["name"]].index
         served, why = 0, ""
-        for pod in sorted(pods, key=lambda one: one.order):
+        for pod in sorted(pods, key=lambda pod: pod.order):
             if not keep_going():
                 return result(None, "out of time")
             place = simulation.place(pod, places)
@@ -112,7 +112,7 @@ def evaluate_all(
             why = f"even if all pods were served, each would cost {bound:.4f}"
             known = growth.price is not None
             yield EvaluatedOption(
-                option.group, option.nodes, len(option.pods), None, None, why if known else "its price is not known"
+                option.group, option.nodes, len(option.pods), None, None, why if known else "its price is unknown"
             )
             continue
         found = evaluate(simulation, option, growth, keep_going)
@@ -128,17 +128,19 @@ def _lower_bound(option: ExpansionOption, growth: GroupTemplate) -> Decimal:
     return growth.price * option.nodes / len(option.pods)
 
 
-def best(judged: Sequence[EvaluatedOption]) -> tuple[str, ...]:
+def best(options: Sequence[EvaluatedOption]) -> tuple[str, ...]:
     """The best groups: the least cost per pod served; of equals, those that serve most pods.
 
     Without known prices, all options that serve pods; without these, the undetermined ones. Empty if no option helps.
     """
-    serving = [one for one in judged if one.served]
-    priced = [(each, -(one.served or 0), one.group) for one in serving if (each := one.each) is not None]
+    serving = [option for option in options if option.served]
+    priced = [(each, -(option.served or 0), option.group) for option in serving if (each := option.each) is not None]
     if priced:
         least = min(priced)[:2]
         return tuple(group for *found, group in priced if tuple(found) == least)
-    return tuple(one.group for one in serving) or tuple(one.group for one in judged if one.served is None)
+    return tuple(option.group for option in serving) or tuple(
+        option.group for option in options if option.served is None
+    )
 
 
 def uid_of(pod: Tree) -> str:
@@ -151,11 +153,11 @@ def uid_of(pod: Tree) -> str:
 def renamed(slices: Iterable[ResourceSlice], old: str, new: str) -> tuple[ResourceSlice, ...]:
     """Copies of the slices of one node for another."""
     found = []
-    for number, one in enumerate(slices):
-        pool = one.spec.pool
+    for number, slice_ in enumerate(slices):
+        pool = slice_.spec.pool
         name = new if pool.name == old else f"{pool.name}-{new}"
-        spec = replace(one.spec, node_name=new, pool=replace(pool, name=name))
-        found.append(replace(one, metadata=ObjectMeta(name=f"{new}-{number}"), spec=spec))
+        spec = replace(slice_.spec, node_name=new, pool=replace(pool, name=name))
+        found.append(replace(slice_, metadata=ObjectMeta(name=f"{new}-{number}"), spec=spec))
     return tuple(found)
 
 
@@ -165,7 +167,9 @@ def _takes_devices(pod: Tree) -> bool:
     if spec.get("resourceClaims"):
         return True
     containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
-    return any("/" in name for one in containers for name in (one.get("resources") or {}).get("requests") or {})
+    return any(
+        "/" in name for container in containers for name in (container.get("resources") or {}).get("requests") or {}
+    )
 
 
 def _copy(growth: GroupTemplate, number: int) -> tuple[Tree, tuple[ResourceSlice, ...]]:

@@ -1,1 +1,1 @@
-"""Clouds: ``simulated`` is the lab's, ``karpenter`` orders through a Karpenter that runs already."""
+"""Machine providers: a simulated cloud for labs, and an existing installation of Karpenter."""

@@ -10,13 +10,13 @@ from allotment.tools.plan.report import PlannedMachine
 
 #: Kinds of faults, and the amount that each takes.
 KINDS: Final = {
-    "no-capacity": "nothing, or a share of the orders: no-capacity:50%",
+    "no-capacity": "optional share of the orders: no-capacity:50%",
     "stock": "number of machines available: stock:2",
-    "refused": "nothing, or a share of the orders",
+    "refused": "optional share of the orders",
     "slow": "seconds until the node exists: slow:600",
-    "fail": "nothing, or a share of the machines: fail:10%",
-    "lost": "nothing, or a share of the machines",
-    "bare": "nothing, or a share of the machines",
+    "fail": "optional share of the machines: fail:10%",
+    "lost": "optional share of the machines",
+    "bare": "optional share of the machines",
 }
 _COUNTED: Final = ("slow", "stock")
 
@@ -48,13 +48,13 @@ def parse_faults(words: Iterable[str]) -> tuple[SimulatedFault, ...]:
     >>> parse_faults(["aws/g4dn.*:us-east-1a=no-capacity", "*=slow:600", "*=fail:10%"])[0]
     SimulatedFault(pattern='aws/g4dn.*', zone='us-east-1a', kind='no-capacity', amount=1.0)
     """
-    return tuple(_parsed(one) for one in words)
+    return tuple(_parsed(word) for word in words)
 
 
 def _parsed(words: str) -> SimulatedFault:
-    where, equals, what = words.partition("=")
+    where, equals, effect = words.partition("=")
     pattern, _, zone = where.partition(":")
-    kind, _, amount = what.partition(":")
+    kind, _, amount = effect.partition(":")
     if not equals or not pattern:
         raise InvalidFault(words, "the instance type is missing")
     if kind not in KINDS:
@@ -75,4 +75,4 @@ def _amount(words: str, kind: str, text: str) -> float:
         return share
     except ValueError:
         wanted = {"slow": "seconds", "stock": "a whole number"}.get(kind, "a share such as 10%")
-        raise InvalidFault(words, f"{kind} takes {wanted}, found {text!r}") from None
+        raise InvalidFault(words, f"{kind}: expected {wanted}, found {text!r}") from None

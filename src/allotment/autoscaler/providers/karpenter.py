@@ -173,7 +173,11 @@ def _refused(error: StatusError) -> Exception:
 
 def _ordered(tree: Tree) -> _Ordered:
     requirements = tree["spec"].get("requirements") or ()
-    chosen = {one["key"]: one["values"][0] for one in requirements if len(one.get("values") or ()) == 1}
+    chosen = {
+        requirement["key"]: requirement["values"][0]
+        for requirement in requirements
+        if len(requirement.get("values") or ()) == 1
+    }
     instance = (tree["metadata"].get("annotations") or {}).get(INSTANCE) or chosen.get(_INSTANCE_TYPE, "")
     return _Ordered(instance, chosen.get(_ZONE, ""), chosen.get(_CAPACITY_TYPE, ""))
 
@@ -196,7 +200,7 @@ def _machine_status(tree: Tree, ordered: _Ordered) -> MachineStatus:
 
 def _is_met(tree: Tree, condition: str) -> bool:
     conditions = (tree.get("status") or {}).get("conditions") or ()
-    return any(one["type"] == condition and one["status"] == "True" for one in conditions)
+    return any(entry["type"] == condition and entry["status"] == "True" for entry in conditions)
 
 
 def _state(tree: Tree) -> tuple[MachineState, str]:

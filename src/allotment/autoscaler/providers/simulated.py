@@ -96,7 +96,7 @@ class SimulatedCloud:
         if any(entry.name == name for entry in entries):
             return
         if machine.instance not in self._catalog:
-            raise OrderRejected(f"there is no type {machine.instance}")
+            raise OrderRejected(f"unknown instance type {machine.instance}")
         seconds, fate = self._seconds, ""
         for fault in self._faults:
             if not fault.matches(machine):
@@ -110,7 +110,7 @@ class SimulatedCloud:
                 if fault.kind == "no-capacity":
                     raise self._no_capacity(machine, "out of stock")
                 if fault.kind == "refused":
-                    raise OrderRejected("the account may not have such machines")
+                    raise OrderRejected("the account is not allowed to order this instance type")
                 fate = fate or fault.kind
         entry = _Entry(name=name, machine=machine, taken=self._clock.now_micro(), seconds=seconds, fate=fate)
         try:
@@ -122,7 +122,7 @@ class SimulatedCloud:
         self._expect(entry)
 
     async def delete(self, name: str) -> None:
-        entry = next((one for one in await self._entries() if one.name == name), None)
+        entry = next((entry for entry in await self._entries() if entry.name == name), None)
         if entry is not None:
             await self._end(entry)
 
@@ -133,14 +133,14 @@ class SimulatedCloud:
             if entry.ended:  # the cloud was interrupted
                 await self._end(entry)
                 continue
-            there = self._nodes.item("", entry.name) is not None
-            if not there and not entry.appeared:
+            exists = self._nodes.item("", entry.name) is not None
+            if not exists and not entry.appeared:
                 self._expect(entry)
-            state, reason = self._state(entry, there)
+            state, reason = self._state(entry, exists)
             machine = entry.machine
             found.append(
                 MachineStatus(
-                    entry.name, state, entry.name if there else "", machine.instance, machine.zone,
+                    entry.name, state, entry.name if exists else "", machine.instance, machine.zone,
                     machine.capacity_type, reason,
                 )
             )  # fmt: skip
@@ -148,16 +148,16 @@ class SimulatedCloud:
 
     # --- how it goes on --------------------------------------------------------------------------------------------
 
-    def _state(self, entry: _Entry, there: bool) -> tuple[MachineState, str]:
-        if there:
+    def _state(self, entry: _Entry, exists: bool) -> tuple[MachineState, str]:
+        if exists:
             return "running", ""
         if entry.appeared:
             return "failed", "its node was deleted"
         if entry.machine.instance not in self._catalog:
-            return "failed", f"{entry.machine.instance} is in no catalogue any more"
+            return "failed", f"{entry.machine.instance} is no longer in the catalog"
         due = self._clock.left(entry.taken, entry.seconds) <= 0
         if due and entry.fate == "fail":
-            return "failed", "it broke down while it was starting"
+            return "failed", "the machine failed while it was starting"
         return ("starting" if due else "ordered"), ""
 
     def _expect(self, entry: _Entry) -> None:

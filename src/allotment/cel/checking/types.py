@@ -1,4 +1,4 @@
-"""CEL's static types. They are interned, so equality is identity.
+"""The types that CEL's type checker assigns to expressions. They are interned, so equality is identity.
 
 A type has a kind, a name and parameters. The name is the one that ``type(x)`` prints (``google.protobuf.Timestamp``);
 overload errors show `Type.display_name`, which differs for a few types (``timestamp``).

@@ -35,21 +35,21 @@ _EXACT: Final = frozenset({str, int, bytes, bool})
 def equal(left: Value, right: Value) -> bool:
     """``left == right``. Raises CelError for some pairs of types, as upstream."""
     kind = type(left)
-    other = type(right)
-    if kind is other and kind in _PLAIN:
+    other_kind = type(right)
+    if kind is other_kind and kind in _PLAIN:
         return left == right
     if left is None or right is None:
         return left is right
-    return _equal_values(left, right, kind, other)
+    return _equal_values(left, right, kind, other_kind)
 
 
-def _equal_values(left: Value, right: Value, kind: type, other: type) -> bool:
+def _equal_values(left: Value, right: Value, kind: type, other_kind: type) -> bool:
     if kind in _NUMBERS:
-        if other not in _NUMBERS:
+        if other_kind not in _NUMBERS:
             return False
         if kind is float:
             return left == float(right)
-        if other is float:
+        if other_kind is float:
             return float(left) == right
         return int(left) == int(right)
     rule = _RULES.get(kind)
@@ -57,7 +57,7 @@ def _equal_values(left: Value, right: Value, kind: type, other: type) -> bool:
         return rule(left, right)
     if kind in _PLAIN:
         return False
-    if kind is not other:
+    if kind is not other_kind:
         raise CelError(NO_SUCH_OVERLOAD)
     return left == right
 
@@ -160,16 +160,16 @@ COMPARABLE: Final = frozenset({str, int, Uint, float, bool, bytes, Duration, Tim
 def compare(left: Value, right: Value) -> Literal[-1, 0, 1]:
     """-1, 0 or 1 for two values; ``left`` must be of a comparable type. Raises CelError for pairs without an order."""
     kind = type(left)
-    other = type(right)
+    other_kind = type(right)
     if kind is float and left != left:
         raise CelError("NaN values cannot be ordered")
     a, b = left, right
-    if kind in _NUMBERS and other in _NUMBERS:
-        if other is float and right != right:
+    if kind in _NUMBERS and other_kind in _NUMBERS:
+        if other_kind is float and right != right:
             raise CelError("NaN values cannot be ordered")
-        if kind is not other and (kind is float or other is float):
+        if kind is not other_kind and (kind is float or other_kind is float):
             a, b = float(left), float(right)
-    elif kind is not other:
+    elif kind is not other_kind:
         raise CelError(NO_SUCH_OVERLOAD)
     elif kind is Duration or kind is Timestamp:
         a, b = left.ns, right.ns

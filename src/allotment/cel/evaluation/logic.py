@@ -10,7 +10,7 @@ from allotment.cel.evaluation.values import CelError, Value
 def chain(terms: tuple[Run, ...], deciding: bool) -> Run:
     """A chain of ``&&`` (``deciding`` is False) or ``||`` (True). A deciding operand absorbs the errors before it;
     without one, the first error is the result."""
-    other = not deciding
+    neutral = not deciding
 
     def run(frame: Frame) -> Value:
         failed: CelError | None = None
@@ -21,7 +21,7 @@ def chain(terms: tuple[Run, ...], deciding: bool) -> Run:
                 if failed is None:
                     failed = failure
                 continue
-            if value is other:
+            if value is neutral:
                 continue
             if value is deciding:
                 return deciding
@@ -29,7 +29,7 @@ def chain(terms: tuple[Run, ...], deciding: bool) -> Run:
                 failed = CelError(NO_SUCH_OVERLOAD)
         if failed is not None:
             raise failed
-        return other
+        return neutral
 
     return run
 

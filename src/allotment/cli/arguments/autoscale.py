@@ -52,7 +52,7 @@ _DISRUPTION_BUDGET: Final = (
     "maximum number or percentage of the autoscaler's nodes to disrupt at the same time (default: 10%%)"
 )
 _TIME_LIMIT: Final = "maximum search time for each plan, in seconds (default: %(default)s)"
-_LEADER_ELECT: Final = "run several replicas, of which one leads, by a Lease"
+_LEADER_ELECT: Final = "allow several replicas: a Lease elects the active one"
 
 
 def add_autoscale(commands: Commands) -> None:

@@ -43,7 +43,7 @@ _NODES: Final = "node groups: minimum and maximum number of machines of a type i
 _SLICES: Final = "field number of resourceSliceBytes in the template message, if your cluster-autoscaler has that field"
 _GPU_LABEL: Final = "label of nodes whose GPUs a device plugin provides (default: no such nodes)"
 _PROVISION_TIME: Final = (
-    "maximum time until a machine has its node and slices; after it the machine has failed (default: %(default)s)"
+    "maximum time until the node and slices of a machine exist; later it counts as failed (default: %(default)s)"
 )
 
 

@@ -38,8 +38,8 @@ def add_doctor(commands: Commands) -> None:
         "doctor", help="find problems with a cluster's devices, drivers and claims", description=_DOCTOR, epilog=_MORE,
     )  # fmt: skip
     parser.set_defaults(
-        run=lazy("doctor"), missing="no cluster is given",
-        otherwise="give a snapshot with --cluster FILE, a context with --context, or run allot up",
+        run=lazy("doctor"), missing="no cluster specified",
+        otherwise="specify a snapshot with --cluster FILE or a context with --context, or run allot up",
         instead={"-f": "use --cluster FILE", "--filename": "use --cluster FILE", "--check": "use --select CODE",
             "-n": _ALL_NAMESPACES, "--namespace": _ALL_NAMESPACES, "-A": _ALL_NAMESPACES},
     )  # fmt: skip

@@ -52,7 +52,7 @@ def add_node(run: argparse.ArgumentParser) -> None:
     """Add vendor, mode and the paths on the node."""
     run.add_argument("vendor", choices=("amd", "nvidia"), metavar="VENDOR", help="nvidia or amd")
     run.add_argument("--mode", default="", metavar="MODE", help=_MODE)
-    run.set_defaults(otherwise="give the node's cluster with --kubeconfig; in a pod the service account is used")
+    run.set_defaults(otherwise="specify the node's cluster with --kubeconfig; in a pod the service account is used")
     run.add_argument("--simulate", default="", metavar="HARDWARE", help=_SIMULATE)
     add_renamed(
         run, "--node-name", "--node", metavar="NAME", help="name of the node (default: $NODE_NAME, else the host name)"

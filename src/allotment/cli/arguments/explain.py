@@ -37,7 +37,7 @@ internal error.
 """
 #: The hint if no cluster is found.
 _NO_CLUSTER: Final = (
-    "give a snapshot with --cluster FILE, hardware with --fleet SPEC, manifests with -f FILE, or run allot up"
+    "specify a snapshot with --cluster FILE, hardware with --fleet SPEC or manifests with -f FILE, or run allot up"
 )
 
 
@@ -49,7 +49,7 @@ def add_explain(commands: Commands) -> None:
     )  # fmt: skip
     explain.add_argument(
         "object", nargs="*", metavar="POD|CLAIM",
-        help="name, pod/name, claim/name, deploy/name … (default: everything pending)",
+        help="name, pod/name, claim/name, deploy/name … (default: all pending)",
     )  # fmt: skip
     add_inputs(explain)
     text = "repeat on every change of the cluster, until the named object has its devices"
@@ -62,7 +62,7 @@ def add_explain(commands: Commands) -> None:
     add_inputs(free)
     text = "group rows by node, or by product across nodes"
     free.add_argument("--by", choices=("node", "product"), help=text)
-    free.set_defaults(run=lazy("free.command"), missing="no cluster is given", otherwise=_NO_CLUSTER)
+    free.set_defaults(run=lazy("free.command"), missing="no cluster specified", otherwise=_NO_CLUSTER)
 
     for parser in (explain, free):
         add_output(parser, ("wide", "json", "yaml"))

@@ -142,7 +142,7 @@ def _add_snapshot(commands: Commands) -> None:
     snapshot.add_argument(
         "-n", "--namespace", metavar="NAME", help="save pods and claims of this namespace only (default: all)"
     )
-    snapshot.add_argument("--redact", action="store_true", help="replace names, label values, images … by pseudonyms")
+    snapshot.add_argument("--redact", action="store_true", help="replace names, label values, images … with pseudonyms")
     snapshot.add_argument(
         "-o",
         "--output-file",

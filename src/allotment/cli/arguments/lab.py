@@ -73,7 +73,7 @@ def add_lab(commands: Commands) -> None:
     labs = down.add_mutually_exclusive_group()
     labs.add_argument("name", nargs="?", default="default", metavar="NAME", help="lab name (default: %(default)s)")
     labs.add_argument("--all", action="store_true", help="stop all of your labs")
-    down.set_defaults(run=lazy("down"), instead={"--name": "give the name without it: allot down NAME"})
+    down.set_defaults(run=lazy("down"), instead={"--name": "the name is an argument: allot down NAME"})
 
     status = commands.add_parser("status", help="list the running labs")
     add_output(status, ("wide", "json", "yaml"))

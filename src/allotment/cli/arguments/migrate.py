@@ -10,7 +10,7 @@ STRATEGIES: Final = ("auto", "class", "claims")
 MATCH_ATTRIBUTES: Final = ("pcieRoot", "numaNode")
 
 _MIGRATE: Final = """\
-Migrate workloads that request GPUs of a device plugin (nvidia.com/gpu, MIG
+Migrate workloads that request GPUs from a device plugin (nvidia.com/gpu, MIG
 profiles, shares, fractions; amd.com/gpu; gpu.intel.com/*) to DRA: decide for
 each workload, give the reason, and write the new manifests.
 
@@ -41,7 +41,10 @@ def add_migrate(commands: Commands) -> None:
     output = migrate.add_argument_group("output")
     destination = output.add_mutually_exclusive_group()
     destination.add_argument(
-        "-d", "--output-dir", metavar="DIR", help="write all files, changed or not, to this directory; none may exist"
+        "-d",
+        "--output-dir",
+        metavar="DIR",
+        help="write all files, changed or not, to this directory; none may exist there yet",
     )
     destination.add_argument("--in-place", action="store_true", help="change the files")
     destination.add_argument("--diff", action="store_true", help="print only a unified diff; write nothing")

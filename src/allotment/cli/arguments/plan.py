@@ -25,10 +25,10 @@ each pod gets, how far the cost is from the optimum, and why other types were
 rejected. Nothing is ordered.
 
   allot plan app.yaml                        with the packaged prices
-  allot plan app.yaml --catalog aws,gcp      of these providers only
+  allot plan app.yaml --catalog aws,gcp      only on these providers
   allot plan app.yaml --fleet t4:2           in addition to two existing nodes
   allot plan --context NAME                  for the pending pods of a cluster
-  allot plan app.yaml --why                  show why types are rejected
+  allot plan app.yaml --why                  show why each type is rejected
   allot plan app.yaml --picture plan.svg     draw machines, devices and pods
 """
 _MORE: Final = """\
@@ -73,8 +73,8 @@ def add_plan(commands: Commands) -> None:
     )  # fmt: skip
     plan.set_defaults(
         run=lazy("plan.command"), missing="nothing to plan for",
-        otherwise="give manifests, a snapshot with --cluster FILE, or run allot up",
-        instead={**_INSTEAD, **{other: _INSTEAD[known] for other, known in _INSTEAD_TOO.items()}},
+        otherwise="specify manifests or a snapshot with --cluster FILE, or run allot up",
+        instead={**_INSTEAD, **{flag: _INSTEAD[known] for flag, known in _INSTEAD_TOO.items()}},
     )  # fmt: skip
 
     existing = plan.add_argument_group("existing cluster")
@@ -110,7 +110,7 @@ def add_plan(commands: Commands) -> None:
         nargs="?",
         const="*",
         metavar="TYPE",
-        help="list all types (or those that match) with why each is rejected",
+        help="list all types, or those that match, and why each is rejected",
     )
     output.add_argument("--node-class", action="append", default=[], metavar="CLASS", help=NODE_CLASS)
     output.add_argument("--picture", metavar="FILE", help="write a diagram of the plan: .svg or .png")

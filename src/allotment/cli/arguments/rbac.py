@@ -7,7 +7,7 @@ from typing import Final
 from allotment.cli.arguments.shared_options import Commands, add_connection, add_output, add_renamed, lazy
 
 _RBAC: Final = """\
-Print the least permissions that a component of Allotment needs, as manifests
+Print the minimal permissions that a component of Allotment needs, as manifests
 with the reason for each rule; or check whether an account has them.
 
   allot rbac                     permissions of the read-only tools

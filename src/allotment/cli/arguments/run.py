@@ -102,7 +102,7 @@ def _add_component(parser: argparse.ArgumentParser, *, led: bool) -> None:
 
 def _add_leader_election(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--leader-elect", action="store_true", help="run several replicas, of which one leads, by a Lease"
+        "--leader-elect", action="store_true", help="allow several replicas: a Lease elects the active one"
     )
     group.add_argument(
         "--lease-namespace", metavar="NAME", help="namespace of the Lease (default: the pod's, or kube-system)"

@@ -78,7 +78,7 @@ def _cluster_autoscaler(types: Sequence[InstanceType], arguments: Namespace) -> 
 
 def _kwok(types: Sequence[InstanceType], arguments: Namespace) -> list[Any]:
     if not 1 <= arguments.nodes <= _MOST_NODES:
-        raise Mistake(f"--nodes: wanted 1 to {_MOST_NODES}, found {arguments.nodes}")
+        raise Mistake(f"--nodes: expected 1 to {_MOST_NODES}, found {arguments.nodes}")
     kept = _kept(types, lambda value: value.unusable or _why_not_in(value, arguments.mode))
     made = kwok_objects(
         kept, arguments.mode, _capacity(arguments), arguments.nodes, release(arguments.kube_version)

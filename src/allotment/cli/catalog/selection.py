@@ -50,7 +50,7 @@ def opened(files: Sequence[str]) -> Opened:
     for file in files:
         if "." not in file and "/" not in file and not Path(file).exists():
             raise Mistake(
-                f"--catalog: file not found: {file!r}", f"give providers without --catalog: allot catalog list {file}"
+                f"--catalog: file not found: {file!r}", f"name providers without --catalog: allot catalog list {file}"
             )
         try:
             text = Path(file).read_text(encoding="utf-8")
@@ -99,7 +99,7 @@ def products_named(text: str) -> tuple[str, ...]:
 
 
 def by_reason(names: Iterable[tuple[str, str]]) -> list[str]:
-    """Return one line per reason, with its names: ``its price is not known: aws/p5e.48xlarge, …``."""
+    """Return one line per reason, with its names: ``its price is unknown: aws/p5e.48xlarge, …``."""
     listed: dict[str, list[str]] = {}
     for name, reason in names:
         if reason:

@@ -1,4 +1,4 @@
-"""Draws one group of equal machines: its type and price, its GPUs side by side, and the pods on each GPU.
+"""Draws a group of equal machines as a card: type and price, GPUs side by side, and the pods on each GPU.
 
 All lengths are inches, with the origin at the lower left corner of the page.
 """
@@ -98,13 +98,13 @@ def _machine(axes: Any, sort: MachineGroup, body: Frame, colours: Mapping[str, s
     cell = (width - _GAP * (number + 1)) / number
     for place, gpu in enumerate(gpus):
         at = Frame(body.x + _GAP + place * (cell + _GAP), body.y + below + _GAP, cell, height - 2 * _GAP, False)
-        _gpu(axes, gpu, at, colours, one=len(sort.machines) == 1)
+        _gpu(axes, gpu, at, colours, is_single=len(sort.machines) == 1)
     if not gpus:
         inner = Frame(body.x + _GAP, body.y + below + _GAP, width - 2 * _GAP, height - 2 * _GAP, False)
-        _without_gpus(axes, machine.seats, machine.cpu_milli, inner, colours)
+        _without_gpus(axes, machine.placements, machine.cpu_milli, inner, colours)
     if strips:
-        cpu = [(workload_of(placement), placement.cpu_milli / machine.cpu_milli) for placement in machine.seats]
-        memory = [(workload_of(placement), placement.memory / machine.memory) for placement in machine.seats]
+        cpu = [(workload_of(placement), placement.cpu_milli / machine.cpu_milli) for placement in machine.placements]
+        memory = [(workload_of(placement), placement.memory / machine.memory) for placement in machine.placements]
         for rank, (name, shares) in enumerate((("cpu", cpu), ("mem", memory))):
             y = body.y + below - 0.06 - (rank + 1) * _STRIP - rank * 0.03
             _strip(axes, name, shares, Frame(body.x, y, width, _STRIP, False), colours)
@@ -131,16 +131,16 @@ def _together(shares: Iterable[tuple[str, float]]) -> Iterable[tuple[str, float]
     return found.items()
 
 
-def _gpu(axes: Any, gpu: GpuLayout, at: Frame, colours: Mapping[str, str], one: bool) -> None:
+def _gpu(axes: Any, gpu: GpuLayout, at: Frame, colours: Mapping[str, str], is_single: bool) -> None:
     """Draw a GPU with its partitions in proportion; unused ones are hatched."""
     for part in gpu.parts:
         x = at.x + float(part.start) * at.width
         width = float(part.size) * at.width
-        _part(axes, part, Frame(x, at.y, width, at.height, False), colours, one)
+        _part(axes, part, Frame(x, at.y, width, at.height, False), colours, is_single)
     axes.add_patch(Rectangle((at.x, at.y), at.width, at.height, fill=False, edgecolor=FAINT, linewidth=0.7, zorder=5))
 
 
-def _part(axes: Any, part: GpuPart, at: Frame, colours: Mapping[str, str], one: bool) -> None:
+def _part(axes: Any, part: GpuPart, at: Frame, colours: Mapping[str, str], is_single: bool) -> None:
     if not part.pods:
         _free(axes, at, part.kind)
         return
@@ -148,8 +148,8 @@ def _part(axes: Any, part: GpuPart, at: Frame, colours: Mapping[str, str], one: 
     axes.add_patch(
         Rectangle((at.x, at.y), at.width, at.height, facecolor=colour, edgecolor=PAPER, linewidth=0.6, zorder=3)
     )
-    names = [pod.partition("/")[2] for pod in part.pods] if one else [workload_of(part)]
-    if not one and len(part.pods) > 1:
+    names = [pod.partition("/")[2] for pod in part.pods] if is_single else [workload_of(part)]
+    if not is_single and len(part.pods) > 1:
         names = [f"{len(part.pods)} × {workload_of(part)}"]
     _lines(axes, [*names[:4], *([f"and {len(names) - 4} more"] if len(names) > 4 else []), part.kind], at, colour)
 

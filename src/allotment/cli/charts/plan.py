@@ -109,7 +109,7 @@ def _head(axes: Any, plan: ProvisioningPlan, top: float, width: float) -> None:
     else:
         title = "No machine"
     label(axes, _MARGIN, top - 0.15, title, 17, bold=True)
-    pods = sum(len(machine.seats) for machine in plan.machines)
+    pods = sum(len(machine.placements) for machine in plan.machines)
     facts = [f"{counted(pods, 'pod')} on them"] if plan.machines else []
     facts += [f"{counted(len(plan.existing), 'pod')} on existing nodes"] if plan.existing else []
     facts += [proof_text(plan)] if plan.machines else []
@@ -121,7 +121,7 @@ def _head(axes: Any, plan: ProvisioningPlan, top: float, width: float) -> None:
 
 def _colours(plan: ProvisioningPlan) -> Mapping[str, str]:
     """Return a colour for each workload, by number of pods, then by name."""
-    counts = Counter(workload_of(placement) for machine in plan.machines for placement in machine.seats)
+    counts = Counter(workload_of(placement) for machine in plan.machines for placement in machine.placements)
     return colours_of(sorted(counts, key=lambda name: (-counts[name], name)))
 
 

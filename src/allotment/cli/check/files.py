@@ -8,16 +8,16 @@ their output is an object.
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Final
 
 from msgspec.structs import replace as replace_of
 
-from allotment.cli.check.patches import is_kustomization, patches_of
 from allotment.cli.output.errors import BadInput
 from allotment.model.loading import Document, InputProblem, LoadResult, load_paths, load_text, manifest_files
 from allotment.phrases import counted
@@ -120,10 +120,14 @@ def passed_over(templates: Sequence[str], patches: Sequence[str], command: str) 
     if templates:
         files = counted(len(templates), "template")
         made = f"{command} their output: helm template … | allot {command} -"
-        yield f"Left out {files}, as {templates[0]}: {made}"
+        yield f"Skipped {files} ({_first(templates)}): {made}"
     if patches:
         files = f"{len(patches)} patch{'es' if len(patches) > 1 else ''}"
-        yield f"Left out {files}, as {patches[0]}: {command} the whole: kubectl kustomize … | allot {command} -"
+        yield f"Skipped {files} ({_first(patches)}): {command} the whole: kubectl kustomize … | allot {command} -"
+
+
+def _first(paths: Sequence[str]) -> str:
+    return f"{paths[0]}, …" if len(paths) > 1 else paths[0]
 
 
 def _only_checked(loaded: LoadResult, found: bool) -> LoadResult:
@@ -218,3 +222,30 @@ def _source(documents: Iterable[Document], file: str) -> str:
         return Path(file).read_bytes().decode("utf-8", "replace") if Path(file).is_file() else ""
     except (OSError, ValueError):
         return ""
+
+
+#: File names of kustomizations.
+_KUSTOMIZATION_FILES: Final = frozenset({"kustomization.yaml", "kustomization.yml"})
+#: Fields of a kustomization that list patches: each entry is a file, an inline text, or a mapping with ``path``.
+_PATCH_FIELDS: Final = ("patches", "patchesStrategicMerge", "patchesJson6902")
+
+
+def is_kustomization(file: str) -> bool:
+    """Return whether a file is a kustomization, by its name."""
+    return PurePath(file).name in _KUSTOMIZATION_FILES
+
+
+def patches_of(documents: Iterable[Document]) -> Iterator[str]:
+    """Return the paths of files that kustomizations list as patches.
+
+    Patches look like objects but contain only differences: duplicates and missing fields are intended there, and only
+    the output of the kustomization can be checked.
+    """
+    for document in documents:
+        folder = PurePath(document.file).parent.as_posix()
+        for name in _PATCH_FIELDS:
+            entries = document.tree.get(name)
+            for entry in entries if isinstance(entries, list) else ():
+                path: Any = entry.get("path") if isinstance(entry, dict) else entry
+                if isinstance(path, str) and "\n" not in path:
+                    yield posixpath.normpath(posixpath.join(folder, path))

@@ -30,10 +30,10 @@ _PROGRAMS: Final = ("json", "sarif", "github")
 def fix_files(screen: Screen, arguments: Namespace, options: Options, files: Files, bundle: Bundle) -> int:
     """Fix manifests, write or show the changes, report the rest; return 1 for a diff or by ``--fail-on``."""
     if arguments.diff and arguments.output in _PROGRAMS:
-        raise Mistake(f"--diff: not available with -o {arguments.output}", "give only one of them")
+        raise Mistake(f"--diff: not available with -o {arguments.output}", "use only one of them")
 
-    def find(other: Bundle) -> tuple[Finding, ...]:
-        return options.policy.evaluate(other, {**files.sources, **_sources(other)}, for_fixing=True).findings
+    def find(edited: Bundle) -> tuple[Finding, ...]:
+        return options.policy.evaluate(edited, {**files.sources, **_sources(edited)}, for_fixing=True).findings
 
     fixed = fix(bundle, unsafe=arguments.unsafe_fixes, find=find)
     changed = {file: text for file, text in fixed.texts.items() if text != files.sources[file]}

@@ -1,4 +1,4 @@
-"""The options of a run: command line and configuration combined and validated."""
+"""The options of ``allot check``: command line and configuration, combined and validated."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _target_cluster(
     overridden = Namespace(**{**vars(arguments), "kube_version": version, "feature_gates": gates, "files": []})
     if arguments.context or arguments.kubeconfig:
         if fleet or snapshot:
-            raise Mistake("--context: not allowed with --cluster or --fleet", "give only one of them")
+            raise Mistake("--context: not allowed with --cluster or --fleet", "use only one of them")
         from allotment.cli.live.cluster_state import read_live
         from allotment.cluster.inspection.snapshot import DEVICES, PODS
 

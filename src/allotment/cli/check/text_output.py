@@ -19,7 +19,7 @@ from allotment.tools.check.rule import Level
 _COLOURS: Final[Mapping[Level, str]] = {"error": "red", "warning": "magenta", "note": "cyan"}
 LEVELS: Final[tuple[Level, ...]] = ("error", "warning", "note")
 TIED: Final = "\xa0"  # a non-breaking space
-_HINT: Final = "-o concise lists all of them, one a line"
+_HINT: Final = "-o concise lists all of them, one per line"
 
 
 @dataclass(slots=True)

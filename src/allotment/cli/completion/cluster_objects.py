@@ -1,4 +1,7 @@
-"""Completion of the names of a cluster's objects. A cluster that does not answer within a second is ignored."""
+"""Completion of labs, kubeconfig contexts, and the names of objects in a cluster.
+
+A cluster that does not answer within a second is ignored.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,13 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from allotment.cli.completion.candidate import Candidate
-from allotment.cli.completion.command_line import Line
+from allotment.cli.completion.command_line import Candidate, Line
 
 if TYPE_CHECKING:
     from allotment.cluster.client import Resource
     from allotment.cluster.remote.http_client import HttpClient
     from allotment.cluster.remote.kubeconfig import ClusterTarget
+
 
 Work: TypeAlias = "Callable[[HttpClient, ClusterTarget], Awaitable[list[Candidate]]]"
 
@@ -175,3 +178,19 @@ def _query(line: Line, work: Work) -> list[Candidate]:
     thread.start()
     thread.join(TIMEOUT_SECONDS)
     return list(found)
+
+
+def contexts(line: Line) -> Iterator[Candidate]:
+    """Yield the contexts of the selected kubeconfig."""
+    from allotment.cluster.remote.kubeconfig import contexts as read
+
+    file = line.last("kubeconfig")
+    known, current = read([Path(file).expanduser()] if file else [])
+    return (Candidate(name, "the current context" if name == current else "") for name in known)
+
+
+def labs(line: Line) -> Iterator[Candidate]:
+    """Yield the running labs."""
+    from allotment.lab.state import Register
+
+    return (Candidate(lab.name, ",".join(lab.fleet)) for lab in Register().running())

@@ -1,4 +1,4 @@
-"""Parses an incomplete command line: the values so far, and what the last word completes.
+"""Parses an incomplete command line (its values, and what the last word completes), and defines candidates.
 
 argparse parses complete lines only. Words are interpreted here as it does: a word with ``-`` is an option, an
 option with ``nargs="+"`` takes what follows, a command's own parser takes the rest.
@@ -109,3 +109,10 @@ class _Reader:
 
     def _give(self, action: argparse.Action, word: str) -> None:
         self._given.setdefault(action.dest, []).append(word)
+
+
+class Candidate(NamedTuple):
+    """A completed word, and its description, which may be empty."""
+
+    value: str
+    description: str = ""

@@ -1,4 +1,4 @@
-"""``allot __complete WORDS…`` and ``kubectl_complete-allot WORDS…``: cobra's protocol.
+"""Prints completions in cobra's protocol: ``allot __complete WORDS…`` and ``kubectl_complete-allot WORDS…``.
 
 The last word is to be completed; it may be empty. The output has a line per candidate, its description after a tab;
 the last line is ``:`` and the directive, a number. kubectl expects this of its plugins, and so do Allotment's scripts:
@@ -15,8 +15,7 @@ from contextlib import suppress
 from enum import IntFlag
 from typing import NamedTuple
 
-from allotment.cli.completion.candidate import Candidate
-from allotment.cli.completion.command_line import Line, read_line
+from allotment.cli.completion.command_line import Candidate, Line, read_line
 from allotment.cli.completion.option_values import ValueSource, wanted
 from allotment.cli.parser import Parser
 

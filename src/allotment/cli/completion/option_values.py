@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from allotment.cli.completion import cluster_objects, local_clusters, packaged_names
-from allotment.cli.completion.candidate import Candidate
-from allotment.cli.completion.command_line import Line
+from allotment.cli.completion import cluster_objects, packaged_names
+from allotment.cli.completion.command_line import Candidate, Line
 
 Known: TypeAlias = Callable[[Line], Iterable[Candidate]]
 
@@ -63,8 +62,8 @@ VALUES: Final[Mapping[str, ValueSource]] = {
     "--feature-gates": ValueSource(packaged_names.gates, several=True),
     "get FORMAT": ValueSource(packaged_names.forms_of_objects),
     "wait CONDITION": ValueSource(packaged_names.conditions),
-    "down NAME": ValueSource(local_clusters.labs),
-    "--context": ValueSource(local_clusters.contexts),
+    "down NAME": ValueSource(cluster_objects.labs),
+    "--context": ValueSource(cluster_objects.contexts),
     "--namespace": ValueSource(cluster_objects.namespaces),
     "--lease-namespace": ValueSource(cluster_objects.namespaces),
     "--container": ValueSource(cluster_objects.containers),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from allotment.cli.completion.candidate import Candidate
-from allotment.cli.completion.command_line import Line
+from allotment.cli.completion.command_line import Candidate, Line
 
 _FORMS: Final = ("json", "yaml", "wide", "name", "jsonpath=")
 _CONDITIONS: Final = ("condition=", "jsonpath=", "create", "delete")

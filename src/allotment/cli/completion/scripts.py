@@ -41,7 +41,7 @@ complete -o default -F _allot allot
 _ZSH: Final = r"""#compdef allot
 # zsh completion for allot
 _allot() {
-    local -a out told space
+    local -a out described space
     local one value directive
     out=("${(@f)$("${words[1]}" __complete "${(@Q)words[2,CURRENT]}" 2>/dev/null </dev/null)}")
     directive=${out[-1]#:}
@@ -55,9 +55,9 @@ _allot() {
     (( directive & 2 )) && space=(-S '')
     for one in "${out[@]}"; do
         value=${one%%$'\t'*}
-        told+=("${value//:/\\:}${${one#"$value"}/$'\t'/:}")
+        described+=("${value//:/\\:}${${one#"$value"}/$'\t'/:}")
     done
-    _describe -V -t values value told "${space[@]}"
+    _describe -V -t values value described "${space[@]}"
 }
 if [[ $funcstack[1] == _allot ]]; then _allot "$@"; else compdef _allot allot; fi
 """

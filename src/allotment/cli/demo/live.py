@@ -189,7 +189,7 @@ def _show(screen: Screen, outcomes: Sequence[Outcome]) -> None:
     refused = [outcome for outcome in outcomes if outcome.refused]
     if refused:
         screen.line()
-        screen.line(screen.paint("Refused by the API server:", "red"))
+        screen.line(screen.paint("Rejected by the API server:", "red"))
         for outcome in refused:
             _paragraph(screen, width, f"{outcome.number:>2}  ", outcome.example.title, iter([outcome.refused]))
 
@@ -256,10 +256,10 @@ def _summary(
     fit = len(outcomes) - waiting - refused
     good = "all" if all(outcome.as_intended for outcome in outcomes) else "not all"
     yield f"{len(outcomes)} manifests, applied with {tool_name} in {seconds:.1f} s:"
-    yield f"{fit} run, {waiting} wait, {refused} refused; {good} as intended."
+    yield f"{fit} running, {waiting} pending, {refused} rejected; {good} as intended."
     running = sum(outcome.runs for _, outcome in again)
-    yield f"After the fixes, {running} of the {waiting + refused} others run as well."
+    yield f"After the fixes, {running} of the other {waiting + refused} run."
     as_planned = sum(example.as_planned for example in provisioned)
     yield f"Starting without machines, {as_planned} of {len(provisioned)} run on exactly the planned machines."
     yield "Both labs were deleted."
-    yield f"One of them explained: {called()} demo 9. A lab to keep: {called()} up"
+    yield f"To explain one example: {called()} demo 9. To start a lab: {called()} up"

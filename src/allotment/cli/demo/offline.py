@@ -1,4 +1,4 @@
-"""``allot demo --offline`` and ``allot demo 9``: explains packaged examples on a mixed cluster without a lab.
+"""``allot demo --offline`` and ``allot demo NUMBER``: explains packaged examples on a mixed cluster, without a lab.
 
 Each result is compared with the header of the example; the exit code is 0 only if all match.
 """
@@ -188,4 +188,4 @@ def _summary(outcomes: Sequence[ExampleResult]) -> Iterator[str]:
     for shown in missed:
         yield f"not as intended: {shown.example.name} gives {shown.code}, expected {shown.example.expect}"
     yield f"More on one: {called()} demo 9. Your own: {called()} explain -f app.yaml --fleet t4:2"
-    yield f"{total}: {fit} fit, {no} do not, {errors} refused by the API server; {ending}."
+    yield f"{total}: {fit} fit, {no} do not, {errors} rejected by the API server; {ending}."

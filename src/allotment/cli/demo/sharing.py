@@ -1,7 +1,8 @@
 """``allot demo sharing``: measures one application on four A100 GPUs that are shared in different ways.
 
 The containers are local processes that draw pictures on simulated GPUs, which enforce their shares: a
-picture is done when the hardware would be done. The printed numbers are measured by the applications.
+picture is done when the hardware would be done. The printed numbers are measured by the applications. The claims are
+those of the packaged examples 1 to 4.
 """
 
 from __future__ import annotations
@@ -18,12 +19,71 @@ from typing import Any, Final, NamedTuple
 
 from allotment.checkout import application_module, examples_folder
 from allotment.cli.demo.live import Progress, quiet
-from allotment.cli.demo.sharing_cases import BREADTH, CASES, FLEET, PORT, WORK, Case, objects
+from allotment.cli.examples import find
 from allotment.cli.output.console import Screen, from_home, open_screen
 from allotment.cli.output.errors import Mistake
 from allotment.lab.lab import Lab
 from allotment.lab.pod_http import NoAnswer
+from allotment.model.loading import load_text
 from allotment.model.trees import Tree
+
+
+class Case(NamedTuple):
+    """A sharing mode. ``example``: the packaged example with its claim; ``namespace``: where it runs."""
+
+    title: str
+    short: str
+    example: str
+    namespace: str
+
+
+CASES: Final = (
+    Case("one alone, a whole GPU", "A whole GPU", "1", "whole-gpu"),
+    Case("three in turns, time-slicing", "Time-slicing", "2", "time-slicing"),
+    Case("three at once, MPS at 33 %", "MPS at 33 %", "3", "mps"),
+    Case("seven on MIG devices 1g.5gb", "MIG devices 1g.5gb", "4", "mig"),
+)
+
+#: A GPU for each case: three whole ones, one that supports MIG.
+FLEET: Final = ("a100=3xa100-40gb", "a100-mig=a100-40gb/dynamic-mig")
+
+#: The image of the articles; the ``process`` runtime runs Allotment's application instead.
+IMAGE: Final = "ghcr.io/castai/gpu-demo-app:latest"
+PORT: Final = 5000
+
+#: The work of a picture in multiprocessor seconds, and its maximum parallelism. Alone on a GPU it takes a second.
+WORK: Final = 32
+BREADTH: Final = 32
+#: The CPU draws the picture; small pictures do not delay the simulated GPU.
+_PICTURE_WIDTH, _PICTURE_HEIGHT = 240, 150
+
+
+def objects(case: Case) -> Iterator[Tree]:
+    """Return the objects of a case: those of its example, with the application in their Deployments."""
+    yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": case.namespace}}
+    for document in load_text(find(case.example).text).documents:
+        yield _with_application(document.tree) if document.tree["kind"] == "Deployment" else document.tree
+
+
+def _with_application(deployment: Tree) -> Tree:
+    spec = deployment["spec"]
+    pod = spec["template"]["spec"]
+    (container,) = pod["containers"]
+    variables = {
+        "INTERVAL": 0, "WIDTH": _PICTURE_WIDTH, "HEIGHT": _PICTURE_HEIGHT, "SAMPLES": 1, "GPU_WORK": WORK,
+        "GPU_BREADTH": BREADTH,
+    }  # fmt: skip
+    application = {
+        "name": container["name"],
+        "image": IMAGE,
+        "ports": [{"containerPort": PORT}],
+        "env": [{"name": name, "value": str(value)} for name, value in variables.items()],
+        "readinessProbe": {"httpGet": {"path": "/healthz", "port": PORT}, "periodSeconds": 1},
+        "resources": {"claims": container["resources"]["claims"]},
+    }
+    template = {**spec["template"], "spec": {**pod, "containers": [application]}}
+    return {**deployment, "spec": {**spec, "template": template}}
+
 
 _MEASURE_SECONDS: Final = 12.0
 _START_SECONDS: Final = 60.0
@@ -120,7 +180,7 @@ def _replicas(lab: Lab, pods: Sequence[Tree]) -> list[Replica]:
     found = []
     for pod in pods:
         try:
-            stats, picture = json.loads(lab.ask(pod, PORT, "/stats")), lab.ask(pod, PORT, "/image.png")
+            stats, picture = json.loads(lab.http_get(pod, PORT, "/stats")), lab.http_get(pod, PORT, "/image.png")
         except NoAnswer as error:
             raise Mistake(f"a replica failed: {error}", "see its log") from None
         found.append(Replica(pod["metadata"]["name"], pod["spec"]["nodeName"], stats, picture))
@@ -178,5 +238,5 @@ def _write(folder: Path, measured: Sequence[Measurement], sheets: ModuleType) ->
         for replica in measurement.replicas:
             (folder / f"{replica.pod}.png").write_bytes(replica.picture)
     path = folder / "sharing.png"
-    path.write_bytes(sheets.sheet(groups, _COLUMNS))
+    path.write_bytes(sheets.contact_sheet(groups, _COLUMNS))
     return path

@@ -86,7 +86,7 @@ def _add_pods(page: Page, pods: Sequence[Tree], allocatable: Tree) -> None:
         metadata = pod["metadata"]
         age = page.age(metadata.get("creationTimestamp"))
         rows.append([metadata.get("namespace", ""), metadata["name"], *cells, age])
-    headers = [f"{what} {kind}" for what in ("CPU", "Memory") for kind in kinds]
+    headers = [f"{resource} {kind}" for resource in ("CPU", "Memory") for kind in kinds]
     page.table(1, ["Namespace", "Name", *headers, "Age"], rows)
     page.line(0, "Allocated resources:")
     names = ["cpu", "memory", *sorted(name for name in allocatable if name not in ("cpu", "memory", "pods"))]

@@ -1,4 +1,4 @@
-"""A page of labels and values, in which objects are described."""
+"""The text layout of ``allot describe``: labels and values, indented sections, tables, times and ages."""
 
 from __future__ import annotations
 

@@ -138,9 +138,9 @@ def _variable(variable: Tree) -> str:
         return f"({source['fieldRef'].get('apiVersion') or 'v1'}:{source['fieldRef'].get('fieldPath')})"
     if "resourceFieldRef" in source:
         return f"({source['resourceFieldRef'].get('resource')})"
-    for key, what in (("secretKeyRef", "secret"), ("configMapKeyRef", "config map")):
+    for key, label in (("secretKeyRef", "secret"), ("configMapKeyRef", "config map")):
         if key in source:
-            return f"<set to the key '{source[key].get('key')}' of {what} '{source[key].get('name')}'>"
+            return f"<set to the key '{source[key].get('key')}' of {label} '{source[key].get('name')}'>"
     return str(variable.get("value") or "")
 
 

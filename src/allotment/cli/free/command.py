@@ -29,7 +29,7 @@ def run(arguments: Namespace) -> int:
     """Print the devices of a cluster."""
     screen = open_screen()
     if arguments.by and arguments.output:
-        raise Mistake(f"--by sums devices up, -o {arguments.output} lists each of them", "give only one of them")
+        raise Mistake(f"--by sums devices up, -o {arguments.output} lists each of them", "use only one of them")
     cluster = _state(arguments)
     report = free(cluster.inventory(), cluster.claims)
     if arguments.output in ("json", "yaml"):
@@ -223,5 +223,5 @@ def counters_left(counter_set: CounterSetReport) -> str:
 def _problems(screen: Screen, report: FreeReport) -> None:
     rows = [[name(node), p.pool, p.driver, f"{p.why}: {p.text}"] for node in report.nodes for p in node.problems]
     _section(screen, "Pools that Kubernetes ignores", ["NODE", "POOL", "DRIVER", "WHY"], rows, "WHY")
-    orphaned = [[entry.claim, f"{entry.driver}/{entry.pool}/{entry.device}"] for entry in report.strays]
+    orphaned = [[entry.claim, f"{entry.driver}/{entry.pool}/{entry.device}"] for entry in report.unpublished]
     _section(screen, "Claims on devices that no slice publishes", ["CLAIM", "DEVICE"], orphaned)

@@ -62,7 +62,7 @@ def _headers(states: Sequence[str]) -> list[str]:
 
 def _by_node(report: FreeReport, states: Sequence[str]) -> Table:
     rows = [
-        [name(node), what, *_numbers(count, states)] for node in report.nodes for what, count in _counts(node).items()
+        [name(node), kind_, *_numbers(count, states)] for node in report.nodes for kind_, count in _counts(node).items()
     ]
     return Table(["NODE", "KIND", *_headers(states)], rows)
 
@@ -74,9 +74,9 @@ def _equal_nodes(report: FreeReport, states: Sequence[str]) -> Table:
     for node in report.nodes:
         counts = _counts(node)
         if counts:
-            has = (bool(node.node), *sorted((what, count.total()) for what, count in counts.items()))
+            has = (bool(node.node), *sorted((kind_, count.total()) for kind_, count in counts.items()))
             hardware.setdefault(has, len(hardware))
-            signature = (hardware[has], frozenset((what, frozenset(count.items())) for what, count in counts.items()))
+            signature = (hardware[has], frozenset((kind_, frozenset(count.items())) for kind_, count in counts.items()))
             groups.setdefault(signature, ([], counts))[0].append(name(node))
 
     def turn(group: tuple[object, tuple[list[str], dict[str, Counter[str]]]]) -> tuple[int, int]:
@@ -85,9 +85,9 @@ def _equal_nodes(report: FreeReport, states: Sequence[str]) -> Table:
         return key[0], -sum(count["free"] for count in counts.values())
 
     rows = [
-        [str(len(nodes)), nodes[0] if len(nodes) == 1 else f"{nodes[0]} …", what, *_numbers(count, states)]
+        [str(len(nodes)), nodes[0] if len(nodes) == 1 else f"{nodes[0]} …", kind_, *_numbers(count, states)]
         for _, (nodes, counts) in sorted(groups.items(), key=turn)
-        for what, count in counts.items()
+        for kind_, count in counts.items()
     ]
     note = "Equal nodes share a row, with counts per node (--by node: one row per node)."
     return Table(["NODES", "NODE", "KIND", *_headers(states)], rows, note)
@@ -98,19 +98,19 @@ def _by_product(report: FreeReport, states: Sequence[str]) -> Table:
     nodes: Counter[str] = Counter()
     most: dict[str, tuple[int, str]] = {}
     for node in report.nodes:
-        for what, count in _counts(node).items():
-            sums.setdefault(what, Counter()).update(count)
-            nodes[what] += 1
-            if count["free"] > most.get(what, (0, ""))[0]:
-                most[what] = (count["free"], name(node))
+        for kind_, count in _counts(node).items():
+            sums.setdefault(kind_, Counter()).update(count)
+            nodes[kind_] += 1
+            if count["free"] > most.get(kind_, (0, ""))[0]:
+                most[kind_] = (count["free"], name(node))
     rows = [
         [
-            what,
-            str(nodes[what]),
+            kind_,
+            str(nodes[kind_]),
             *_numbers(count, states),
-            f"{most[what][0]} on {most[what][1]}" if what in most else "0",
+            f"{most[kind_][0]} on {most[kind_][1]}" if kind_ in most else "0",
         ]
-        for what, count in sums.items()
+        for kind_, count in sums.items()
     ]
     return Table(["KIND", "NODES", *_headers(states), "MOST FREE"], rows)
 

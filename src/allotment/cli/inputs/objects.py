@@ -1,4 +1,4 @@
-"""``-f``, ``--cluster`` and ``--fleet``: from the command line to object values.
+"""Reads the objects of ``-f``, ``--cluster`` and ``--fleet``, and validates them.
 
 Objects of ``-f`` are validated as the API server does on creation: unknown fields, defaults and
 validation, with the position in the file. A snapshot comes from an API server, perhaps a newer one: it is only decoded,
@@ -15,14 +15,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from allotment.cel.validation_context import validation_context
 from allotment.cli.inputs.release import features_among
-from allotment.cli.inputs.truncation import cut_off
 from allotment.cli.output.errors import BadInput
 from allotment.engine.cluster.inventory import Inventory
 from allotment.fleet import cluster_of, parse_fleet
@@ -207,7 +206,7 @@ def validate(
     """Return the objects of documents and their problems; ``given`` are existing objects."""
     decoded = decode_all(loaded.documents, strict=context is not None)
     problems = [*loaded.problems, *decoded.problems]
-    problems += _twice(decoded.manifests)
+    problems += defined_twice((manifest.document, str(manifest.key)) for manifest in decoded.manifests)
     if context is not None:
         problems += _removed(loaded.documents)
         namespaces = {value.metadata.name: value for value in given if isinstance(value, KubeNamespace)}
@@ -247,19 +246,19 @@ def _no_object(path: str) -> InputProblem:
     return InputProblem(code="no-object", message="it contains no Kubernetes objects", position=Position(file, 1, 1))
 
 
-def _twice(manifests: Iterable[Manifest]) -> Iterable[InputProblem]:
-    """Yield problems for duplicate objects."""
-    first: dict[tuple[str, str, str, str], Manifest] = {}
-    for manifest in manifests:
-        if not manifest.document.name:  # a generated name is unique
+def defined_twice(objects: Iterable[tuple[Document, str]]) -> Iterable[InputProblem]:
+    """Yield problems for objects of the same kind with the same ``namespace/name``, which is given with each."""
+    first: dict[tuple[str, str, str], Document] = {}
+    for document, name in objects:
+        if not document.name:  # a generated name is unique
             continue
-        identity = (manifest.group, manifest.kind, manifest.key.namespace, manifest.key.name)
-        known = first.setdefault(identity, manifest)
-        if known is not manifest:
+        group = document.api_version.rpartition("/")[0]
+        known = first.setdefault((group, document.kind, name), document)
+        if known is not document:
             yield InputProblem(
                 code="given-twice",
-                message=f"{manifest.kind} {manifest.key} is defined twice",
-                position=manifest.position(("metadata", "name")),
+                message=f"{document.kind} {name} is defined twice",
+                position=document.position(("metadata", "name")),
                 path="metadata.name",
                 hint=f"first defined at {known.position(('metadata', 'name'))}",
             )
@@ -296,3 +295,24 @@ def _contradiction(found: SliceConflict) -> InputProblem:
         path=found.path,
         hint=f"{found.other_label} {found.other}" if found.other else "",
     )
+
+
+#: The prefix of a snapshot's first line.
+SNAPSHOT_HEADING: Final = "# A snapshot of Kubernetes "
+
+
+def cut_off(documents: Sequence[Document]) -> Iterator[InputProblem]:
+    """Yield problems for truncated files of ``allot snapshot``, because a part of a YAML file can be valid YAML.
+
+    The facts about the server are last, so a file without them is truncated. A part of a JSON file is invalid.
+    """
+    snapshots = dict.fromkeys(
+        document.origin.file for document in documents if document.origin.source.startswith(SNAPSHOT_HEADING)
+    )
+    ended = {document.origin.file for document in documents if document.tree.get("kind") == KIND}
+    for file in snapshots:
+        if file not in ended:
+            words = "the snapshot is truncated"
+            yield InputProblem(
+                code="cut-off", message=words, position=Position(file, 1, 1), hint="take or copy it again"
+            )

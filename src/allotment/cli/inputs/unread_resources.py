@@ -1,4 +1,4 @@
-"""Rejects answers that need resources which could not be read: unreadable is not absent."""
+"""Rejects commands whose result depends on resources that could not be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A live cluster's objects as the values that ``explain`` and ``free`` work on."""
+"""Reads a live cluster's objects as the values that ``explain`` and ``free`` work on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selects and connects to a cluster by ``--context`` and ``--kubeconfig``, and reports its errors as kubectl does.
+"""Selects a cluster by ``--context`` and ``--kubeconfig``, connects to it, and reports its errors as kubectl does.
 
 The default cluster is the lab: the current context if it belongs to a running lab, else the context ``allotment`` of
 kubectl's configuration, else a running lab with a configuration file of its own, else the current context. A production
@@ -41,7 +41,7 @@ T = TypeVar("T")
 _LAB = context_of(DEFAULT_NAME)
 _START = "start a lab with allot up, or select another cluster with --context"
 _ELSEWHERE = "check that it runs and is reachable (network, VPN, proxy), or select another cluster with --context"
-_STRANGER = "check certificate-authority-data of the cluster in the kubeconfig, and proxies on the way"
+_STRANGER = "check certificate-authority-data of the cluster in the kubeconfig, and proxies in between"
 
 
 def way_to(arguments: Namespace) -> ClusterTarget:

@@ -1,4 +1,4 @@
-"""The context in which Allotment's components run on an external cluster."""
+"""The context (client, features) in which Allotment's components run on an external cluster."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ async def listed(client: HttpClient, resource: Resource, namespace: str, query: 
             return table
 
 
-async def one(client: HttpClient, resource: Resource, namespace: str, name: str) -> Table:
+async def table_of(client: HttpClient, resource: Resource, namespace: str, name: str) -> Table:
     """Return a table of one object."""
     table = Table()
     table.add(await client.read(path_of(resource, namespace, name), (), ACCEPT))

@@ -41,7 +41,7 @@ def target_of(arguments: Namespace) -> Target:
     if old and (arguments.fleet or arguments.cluster or arguments.context or arguments.kubeconfig):
         raise Mistake(
             f"--kube-version {version}: the fit cannot be tested on a release before {OLDEST}",
-            "omit --fleet and --cluster, or give the target release",
+            "omit --fleet and --cluster, or specify the target release",
         )
     if old and found is not None:
         return Target(kube=f"1.{int(found[1])}", features=None, strategy=arguments.strategy, shares=arguments.shares)
@@ -65,7 +65,7 @@ def _cluster(arguments: Namespace, version: str) -> tuple[Features, Iterable[Obj
     """Return release and gates, and the objects of the cluster, if one is given."""
     if arguments.context or arguments.kubeconfig:
         if arguments.fleet or arguments.cluster:
-            raise Mistake("--context: not allowed with --cluster or --fleet", "give only one of them")
+            raise Mistake("--context: not allowed with --cluster or --fleet", "use only one of them")
         from allotment.cli.live.cluster_state import read_live
         from allotment.cluster.inspection.snapshot import DEVICES, PODS
 

@@ -71,15 +71,17 @@ def _section(screen: Screen, section: Section, width: int) -> None:
 
 
 def _summary(migration: Migration) -> str:
-    counts = Counter(one.decision.outcome for one in migration.workloads)
+    counts = Counter(workload.decision.outcome for workload in migration.workloads)
     total = sum(counts.values())
     if not total:
         return "No workload requests a known GPU resource of a device plugin: nothing to change."
     counted_outcomes = [
-        counted(counts[outcome], one, many) for outcome, (one, many, _) in _COUNTED.items() if counts[outcome]
+        counted(counts[outcome], singular, plural)
+        for outcome, (singular, plural, _) in _COUNTED.items()
+        if counts[outcome]
     ]
     subject = counted(total, "workload requests", "workloads request")
-    return f"{subject} GPUs of a device plugin: {', '.join(counted_outcomes)}."
+    return f"{subject} GPUs from a device plugin: {', '.join(counted_outcomes)}."
 
 
 def _workloads(
@@ -106,7 +108,7 @@ def _details(workload: MigratedWorkload) -> tuple[str, ...]:
         if label.expression:
             texts.append(f"{label.term} becomes {label.expression}")
         elif label.dropped:
-            texts.append(f"{label.term} goes: {label.why}")
+            texts.append(f"{label.term} is removed: {label.why}")
     return (*texts, *(f"note: {note}" for note in workload.notes))
 
 

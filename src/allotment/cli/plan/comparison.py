@@ -1,4 +1,4 @@
-"""``--compare``: the cost of the same pods with the rules of Karpenter and of cluster-autoscaler.
+"""``--compare``: the cost of the same pods under the rules of Karpenter and of cluster-autoscaler.
 
 Both are re-implementations of the rules, with the same catalog and the same feasibility check; the real programs model
 claims less exactly.

@@ -59,9 +59,11 @@ def to_plan(cluster: Sequence[Object], queried: Sequence[Object], only: str | No
         waiting = [value for value in state if _waits(value)]
         state = [value for value in state if not _waits(value)]
         if waiting:
-            what = counted(len(waiting), "pending pod", "pending pods")
+            counted_pods = counted(len(waiting), "pending pod", "pending pods")
             verb = "is" if len(waiting) == 1 else "are"
-            notes.append(f"{what} in the cluster {verb} not included: omit the files to plan for all pending pods")
+            notes.append(
+                f"{counted_pods} in the cluster {verb} not included: omit the files to plan for all pending pods"
+            )
     allocated = {identity(v) for v in state if isinstance(v, ResourceClaim) and v.status.allocation}
     new = [value for value in queried if identity(value) not in allocated]
     named = {identity(value) for value in new}
@@ -124,7 +126,7 @@ def _narrowed(values: Sequence[Object], only: str) -> list[Object]:
     selected = {id(value) for value, spec in waiting if _is_selected(value, spec, kind.lower(), name)}
     if not selected:
         names = sorted({value.metadata.name for value, _ in waiting} | {n for v, _ in waiting for _, n in _owners(v)})
-        raise Mistake(f"--only: no pending pod, claim or workload is called {only!r}", suggestion(name, names))
+        raise Mistake(f"--only: no pending pod, claim or workload is named {only!r}", suggestion(name, names))
     others = {id(value) for value, _ in waiting} - selected
     return [value for value in values if id(value) not in others]
 

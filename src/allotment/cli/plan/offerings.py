@@ -1,4 +1,4 @@
-"""``--catalog``: providers of the packaged catalog, and files that extend it."""
+"""Reads ``--catalog``: providers of the packaged catalog, and files that extend it."""
 
 from __future__ import annotations
 

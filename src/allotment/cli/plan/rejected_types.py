@@ -28,7 +28,7 @@ def print_verdicts(screen: Screen, plan: ProvisioningPlan, choices: Sequence[Gro
         return
     screen.line("Why other types were rejected:")
     for choice in sorted(choices, key=lambda group: -len(group.pods))[:_GROUPS]:
-        _nearest(screen, choice, {machine.instance for machine in plan.machines if _on(choice, machine.seats)})
+        _nearest(screen, choice, {machine.instance for machine in plan.machines if _on(choice, machine.placements)})
     more = len(choices) - _GROUPS
     if more > 0:
         screen.line(f"  and of {counted(more, 'more group')} of pods; --why shows all")
@@ -78,11 +78,11 @@ def _serving(serving: Sequence[TypeVerdict], taken: set[str]) -> str:
     others = [verdict for verdict in serving if verdict.instance != first.instance]
     text = f"{first.instance}, {_terms(first)}"
     if others:
-        verb = "does" if len(others) == 1 else "do"
+        verb = "fits" if len(others) == 1 else "fit"
         cheapest = min(others, key=lambda verdict: (verdict.per_hour is None, verdict.per_hour or Decimal(0)))
         also = counted(len({verdict.instance for verdict in others}), "other type")
         fewer = f" for {cheapest.holds}" if cheapest.holds < first.holds else ""
-        text += f"; {also} {verb} as well, from {dollars(cheapest.per_hour)}{fewer} ({cheapest.instance})"
+        text += f"; {also} {verb} too, from {dollars(cheapest.per_hour)} USD/h{fewer} ({cheapest.instance})"
     return text
 
 

@@ -26,14 +26,14 @@ _RUNS: Final = 4
 def placement_lines(sort: MachineGroup, plain: bool) -> list[str]:
     """Return the pods on equal machines. ``plain``: omit the namespace, which is the same for all pods."""
     by_owner: dict[str, list[PodPlacement]] = {}
-    for placement in sort.first.seats:
+    for placement in sort.first.placements:
         by_owner.setdefault(placement.owner, []).append(placement)
     lines = []
     for owner, placements in by_owner.items():
         if len(sort.machines) == 1 and len(placements) <= _EACH:
             lines += [_line([_name(placement, plain)], _devices([placement])) for placement in placements]
             continue
-        every = [_name(s, plain) for machine in sort.machines for s in machine.seats if s.owner == owner]
+        every = [_name(s, plain) for machine in sort.machines for s in machine.placements if s.owner == owner]
         text = _line(every, _devices(placements))
         lines.append(f"{text} on each" if len(sort.machines) > 1 else text)
     return lines
@@ -141,7 +141,7 @@ def _paragraph(screen: Screen, text: str, indent: str = "") -> None:
 
 def _answer(screen: Screen, plan: ProvisioningPlan) -> None:
     """Print two lines: the machines with their cost, and the numbers of pods by placement."""
-    provisioned = sum(len(machine.seats) for machine in plan.machines)
+    provisioned = sum(len(machine.placements) for machine in plan.machines)
     there, left = len(plan.existing), len(plan.unserved)
     if not provisioned and not there and not left:
         screen.line("No pod or claim is pending: no machine is needed.")
@@ -173,7 +173,7 @@ def _machines(screen: Screen, plan: ProvisioningPlan, wide: bool) -> None:
             moved.append(at)
     first, *lines = _lines(headers, rows, columns)
     screen.line(first)
-    namespaces = {seat.pod.namespace for machine in plan.machines for seat in machine.seats}
+    namespaces = {placement.pod.namespace for machine in plan.machines for placement in machine.placements}
     for sort, row, line in zip(sorts, rows, lines, strict=True):
         screen.line(line)
         facts = [row[at] for at in sorted(moved)]
@@ -205,15 +205,15 @@ def _row(sort: MachineGroup, wide: bool) -> list[str]:
         free_of(sort.layout) or _free_cpu(machine),
     ]
     if wide:
-        cpu = sum(seat.cpu_milli for seat in machine.seats)
-        memory = sum(seat.memory for seat in machine.seats)
+        cpu = sum(placement.cpu_milli for placement in machine.placements)
+        memory = sum(placement.memory for placement in machine.placements)
         cells += [f"{_cores(cpu)}/{_cores(machine.cpu_milli)}", f"{memory / _GIB:.0f}/{machine.memory / _GIB:.0f}Gi"]
     return cells
 
 
 def _free_cpu(machine: PlannedMachine) -> str:
     """Return the free cpu of a machine without GPUs."""
-    return f"{_cores(machine.cpu_milli - sum(seat.cpu_milli for seat in machine.seats))} CPU"
+    return f"{_cores(machine.cpu_milli - sum(placement.cpu_milli for placement in machine.placements))} CPU"
 
 
 def _cores(milli: int) -> str:

@@ -73,7 +73,7 @@ def _trace(trace: str, nodes: str | None) -> tuple[tuple[TracePod, ...], tuple[T
         hint = suggestion(trace, [SAMPLE]) or f"the name of the packaged trace is {SAMPLE}"
         raise Mistake(f"{trace}: no such file or directory", hint)
     if nodes is None:
-        raise Mistake("no nodes given", "give the list of nodes with --nodes FILE")
+        raise Mistake("no nodes specified", "specify the list of nodes with --nodes FILE")
     return _file(trace, read_pods), _file(nodes, read_nodes)
 
 

@@ -67,36 +67,38 @@ class Discovery:
         # First without group: a CustomResourceDefinition may have a dot in no name of its own.
         for group in _groups(rest):
             for match in (_named, _shortened):
-                for one in self.served:
-                    if match(one, name) and group(one.resource):
-                        return one
+                for served in self.served:
+                    if match(served, name) and group(served.resource):
+                        return served
         return None
 
     def by_type(self, api_version: str, kind: str) -> ServedResource | None:
         """The resource of an API version and kind."""
-        for one in self.served:
-            if one.resource.kind == kind and one.resource.api_version == api_version:
-                return one
+        for served in self.served:
+            if served.resource.kind == kind and served.resource.api_version == api_version:
+                return served
         return None
 
     def versions_of(self, group: str, plural: str) -> tuple[ServedResource, ...]:
         """A resource in all served versions."""
-        return tuple(one for one in self.served if (one.resource.group, one.resource.plural) == (group, plural))
+        return tuple(
+            served for served in self.served if (served.resource.group, served.resource.plural) == (group, plural)
+        )
 
     def in_category(self, word: str) -> tuple[ServedResource, ...]:
         """The listable resources of a category such as ``all``, each once."""
         found: dict[tuple[str, str], ServedResource] = {}
-        for one in self.served:
-            if word.lower() in one.categories and "list" in one.verbs:
-                found.setdefault((one.resource.group, one.resource.plural), one)
+        for served in self.served:
+            if word.lower() in served.categories and "list" in served.verbs:
+                found.setdefault((served.resource.group, served.resource.plural), served)
         return tuple(found.values())
 
     def words(self) -> Iterator[str]:
         """All names of resources, for suggestions."""
-        for one in self.served:
-            yield one.resource.plural
-            yield one.singular
-            yield from one.short_names
+        for served in self.served:
+            yield served.resource.plural
+            yield served.singular
+            yield from served.short_names
 
 
 def _groups(rest: str) -> Iterator[Any]:
@@ -109,12 +111,12 @@ def _groups(rest: str) -> Iterator[Any]:
     yield lambda resource: resource.group.startswith(rest)
 
 
-def _named(one: ServedResource, name: str) -> bool:
-    return name in (one.resource.plural, one.singular, one.resource.kind.lower())
+def _named(served: ServedResource, name: str) -> bool:
+    return name in (served.resource.plural, served.singular, served.resource.kind.lower())
 
 
-def _shortened(one: ServedResource, name: str) -> bool:
-    return name in one.short_names
+def _shortened(served: ServedResource, name: str) -> bool:
+    return name in served.short_names
 
 
 async def discover(client: Reader) -> Discovery:
@@ -123,7 +125,7 @@ async def discover(client: Reader) -> Discovery:
         client.read("/api", (), _AGGREGATED), client.read("/apis", (), _AGGREGATED)
     )  # fmt: skip
     if core.get("kind") == "APIGroupDiscoveryList" and groups.get("kind") == "APIGroupDiscoveryList":
-        return Discovery(one for tree in (core, groups) for one in _aggregated(tree))
+        return Discovery(served for tree in (core, groups) for served in _aggregated(tree))
     return await _one_by_one(client, core, groups)
 
 
@@ -131,12 +133,16 @@ def _aggregated(tree: Tree) -> Iterator[ServedResource]:
     for item in tree.get("items") or ():
         group = (item.get("metadata") or {}).get("name") or ""
         for version in item.get("versions") or ():
-            for one in version.get("resources") or ():
-                kind = (one.get("responseKind") or {}).get("kind") or ""
+            for entry in version.get("resources") or ():
+                kind = (entry.get("responseKind") or {}).get("kind") or ""
                 resource = Resource(
-                    group, version.get("version", ""), one.get("resource", ""), kind, one.get("scope") == "Namespaced"
+                    group,
+                    version.get("version", ""),
+                    entry.get("resource", ""),
+                    kind,
+                    entry.get("scope") == "Namespaced",
                 )
-                yield _served(resource, one.get("singularResource"), one)
+                yield _served(resource, entry.get("singularResource"), entry)
 
 
 async def _one_by_one(client: Reader, core: Tree, groups: Tree) -> Discovery:
@@ -153,10 +159,10 @@ async def _one_by_one(client: Reader, core: Tree, groups: Tree) -> Discovery:
             continue
         if isinstance(tree, BaseException):
             raise tree
-        for one in tree.get("resources") or ():
-            if "/" not in one.get("name", ""):
-                resource = Resource(group, version, one["name"], one.get("kind", ""), bool(one.get("namespaced")))
-                found.append(_served(resource, one.get("singularName"), one))
+        for entry in tree.get("resources") or ():
+            if "/" not in entry.get("name", ""):
+                resource = Resource(group, version, entry["name"], entry.get("kind", ""), bool(entry.get("namespaced")))
+                found.append(_served(resource, entry.get("singularName"), entry))
     return Discovery(found)
 
 

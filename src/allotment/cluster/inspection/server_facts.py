@@ -61,13 +61,16 @@ async def facts_of(client: Source, discovery: Discovery, now: str) -> ServerFact
     try:
         gates = await gates_of(client)
         if not gates:
-            unread["gates"] = "the server's metrics do not contain them"
+            unread["gates"] = "the API server's metrics do not contain feature gates"
     except StatusError as error:
         unread["gates"] = failure_reason(error)
     served: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
-    for one in discovery.served:
-        if one.resource.group == GROUP or (one.resource.group, one.resource.plural) in KNOWN_VERSIONS:
-            served[one.resource.plural] += (one.resource.version,)
+    for served_resource in discovery.served:
+        if (
+            served_resource.resource.group == GROUP
+            or (served_resource.resource.group, served_resource.resource.plural) in KNOWN_VERSIONS
+        ):
+            served[served_resource.resource.plural] += (served_resource.resource.version,)
     try:
         version = str((await client.read("/version")).get("gitVersion", ""))
     except StatusError:

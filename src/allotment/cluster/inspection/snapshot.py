@@ -76,11 +76,11 @@ def served_resources(discovery: Discovery, wanted: Iterable[SnapshotResource]) -
     """The served resources, in the newest known version, each with its field selector."""
     found = []
     for group, plural, fields in wanted:
-        there = {one.resource.version: one.resource for one in discovery.versions_of(group, plural)}
+        served_versions = {served.resource.version: served.resource for served in discovery.versions_of(group, plural)}
         if (group, plural) not in KNOWN_VERSIONS:
-            found += [(resource, fields) for resource in list(there.values())[:1]]
-        elif version := newest_known(group, plural, there):
-            found.append((there[version], fields))
+            found += [(resource, fields) for resource in list(served_versions.values())[:1]]
+        elif version := newest_known(group, plural, served_versions):
+            found.append((served_versions[version], fields))
     return found
 
 
@@ -88,7 +88,7 @@ def unreadable_resources(discovery: Discovery, wanted: Iterable[SnapshotResource
     """The resources served only in unknown versions, by plural, with the reason."""
     found = {}
     for group, plural, _ in wanted:
-        versions = [one.resource.version for one in discovery.versions_of(group, plural)]
+        versions = [served.resource.version for served in discovery.versions_of(group, plural)]
         if has_no_known_version(group, plural, versions):
             found[plural] = version_mismatch(versions, KNOWN_VERSIONS[group, plural])
     return found

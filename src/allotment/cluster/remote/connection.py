@@ -244,7 +244,7 @@ class ApiConnection:
             return StatusError({**tree, "code": tree.get("code") or code})
         text = data[:200].decode("utf-8", "replace").strip() or response.reason or ""
         if code == 404 and text != _NOT_SERVED:
-            return Unreachable(f"{request.method} {self._url(request)}: 404, but not from an API server: {text}")
+            return Unreachable(f"{request.method} {self._url(request)}: 404, not from an API server: {text}")
         return StatusError(status(code, _REASONS.get(code, ""), f"{response.url} answered {code}: {text}"))
 
     def _opened(self, request: ApiRequest) -> aiohttp.ClientSession:
@@ -370,7 +370,7 @@ def _cause(error: Exception) -> Exception:
 def _describe(error: Exception) -> str:
     cause = _cause(error)
     if isinstance(error, aiohttp.ClientProxyConnectionError):
-        return f"the proxy {error.host}:{error.port} does not answer: {_error_text(cause)}"
+        return f"the proxy {error.host}:{error.port} does not respond: {_error_text(cause)}"
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return f"the proxy answered {error.status}: {error.message}"
     if isinstance(cause, TimeoutError):

@@ -1,6 +1,6 @@
 """Credential plugins: programs that create a token or a certificate for a cluster (KEP-541).
 
-A plugin gets its input in the environment and prints the credential to standard output. It may be interactive (ask for
+A plugin gets its input in the environment and prints the credential to standard output. It may be interactive (read
 a code, open a browser) if there is a terminal and the kubeconfig allows it; then it uses the terminal.
 """
 
@@ -101,7 +101,7 @@ def _read(tree: Tree, expected: str) -> Credential:
     if not token and not certificate:
         raise ValueError("its status has neither token nor clientCertificateData")
     if bool(certificate) != bool(key):
-        raise ValueError("a certificate needs its clientKeyData, and a key its clientCertificateData")
+        raise ValueError("clientCertificateData and clientKeyData are required together")
     ends = status.get("expirationTimestamp")
     until = float("inf")
     if ends:

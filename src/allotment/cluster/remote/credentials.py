@@ -138,7 +138,7 @@ def _context(target: ClusterTarget, authority: bytes, certificate: bytes, key: b
         try:
             context.load_verify_locations(cadata=authority.decode("ascii", "replace"))
         except (ssl.SSLError, ValueError) as error:
-            raise NoCredentials(f"{target.server}: its certificate authority is not PEM: {error}") from None
+            raise NoCredentials(f"{target.server}: the certificate authority is not in PEM format: {error}") from None
     else:
         context.load_default_certs()
     if certificate:

@@ -79,13 +79,13 @@ class HttpClient:
     # --- cluster.Client
 
     async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Tree:
-        """One object."""
+        """Get one object."""
         return await self._request("GET", _path(resource, namespace, name, subresource))
 
     async def list(
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "", limit: int = 0
     ) -> Listing:
-        """All objects, page by page; if the continue token expires, again in one request."""
+        """List all objects, page by page; if the continue token expires, again in one request."""
         path = _path(resource, namespace)
         selectors = _selectors(labels, fields)
         items: list[Tree] = []
@@ -118,7 +118,7 @@ class HttpClient:
     async def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
     ) -> AsyncIterator[Event]:
-        """Changes after ``revision``, until the server ends the watch or sends nothing for long."""
+        """Yield changes after ``revision``, until the server ends the watch or sends nothing for long."""
         query = [("watch", "true"), ("resourceVersion", revision), ("allowWatchBookmarks", "true"),
                  ("timeoutSeconds", str(random.randint(*_WATCH_SECONDS))), *_selectors(labels, fields)]  # fmt: skip
         path = _path(resource, namespace)
@@ -193,7 +193,7 @@ class HttpClient:
     # --- beyond the protocol, for the command line
 
     async def read(self, path: str, query: Query = (), accept: str = "application/json") -> Tree:
-        """The tree at any path, such as discovery or version."""
+        """Read the tree at any path, such as discovery or version."""
         return await self._request("GET", path, query, accept=accept)
 
     async def stream(self, path: str, query: Query = (), accept: str = "*/*") -> AsyncIterator[bytes]:
@@ -214,10 +214,10 @@ class HttpClient:
 
 
 def _path(resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
-    for what, value in (("namespace", namespace), ("name", name)):
+    for field, value in (("namespace", namespace), ("name", name)):
         # Such a name would change the path to another object, or leave the API.
         if "/" in value or value in (".", ".."):
-            message = f"{what}: Invalid value: {value!r}: may not contain '/', nor be '.' or '..'"
+            message = f"{field}: Invalid value: {value!r}: may not contain '/', nor be '.' or '..'"
             raise StatusError(status(400, "BadRequest", message))
     return quote(resource.path(namespace, name, subresource), safe="/:@!$&'()*+,;=~")
 

@@ -137,7 +137,7 @@ class _Entry(NamedTuple):
     def objects(self, key: str, tree: Tree) -> list[Tree]:
         """A list of objects within the entry."""
         found = tree.get(key) or []
-        if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
             raise self.error(key, "expected a list of objects")
         return found
 
@@ -165,9 +165,9 @@ class _Entry(NamedTuple):
         """A path, relative to the file of the entry."""
         return self.file.parent / name
 
-    def error(self, key: str, what: str) -> KubeconfigError:
+    def error(self, key: str, problem: str) -> KubeconfigError:
         """The error for a value of the entry."""
-        return KubeconfigError(f"{self.file}: {self.place} {self.name!r}, {key}: {what}")
+        return KubeconfigError(f"{self.file}: {self.place} {self.name!r}, {key}: {problem}")
 
 
 class _Merged:
@@ -229,9 +229,9 @@ class _Merged:
         )
         return found if user is None else _with_user(found, user, cluster)
 
-    def _of(self, entries: dict[str, _Entry], name: str, where: str, what: str) -> _Entry:
+    def _of(self, entries: dict[str, _Entry], name: str, where: str, kind: str) -> _Entry:
         if name not in entries:
-            raise KubeconfigError(f"{where}: {what} {name!r} not found; available: {_listed(entries)}")
+            raise KubeconfigError(f"{where}: {kind} {name!r} not found; available: {_listed(entries)}")
         return entries[name]
 
 
@@ -246,18 +246,18 @@ def _is_url(server: str) -> bool:
 def _proxy(cluster: _Entry) -> str:
     proxy = cluster.text("proxy-url")
     if proxy and not proxy.startswith(("http://", "https://")):
-        what = f"expected an http:// or https:// proxy, found {proxy!r}"
+        problem = f"expected an http:// or https:// proxy, found {proxy!r}"
         socks = "; SOCKS is not supported: put an HTTP proxy in front of it or forward the port" * proxy.startswith(
             "socks"
         )
-        raise cluster.error("proxy-url", f"{what}{socks}")
+        raise cluster.error("proxy-url", f"{problem}{socks}")
     return proxy
 
 
 def _with_user(found: ClusterTarget, user: _Entry, cluster: _Entry) -> ClusterTarget:
     certificate, key = user.pem("client-certificate"), user.pem("client-key")
     if bool(certificate) != bool(key):
-        raise user.error("client-certificate", "a certificate needs its client-key, and a key its certificate")
+        raise user.error("client-certificate", "client-certificate and client-key are required together")
     if user.tree.get("auth-provider"):
         raise user.error("auth-provider", "kubectl no longer supports auth providers: use exec")
     token_file = user.text("tokenFile")

@@ -42,7 +42,10 @@ _ANY: Final = ("v1", "v1beta2", "v1beta1")
 #: The versions of a kind that can be converted, preferred ones first; other kinds have one.
 _CONVERTIBLE: Final[Mapping[Resource, Sequence[str]]] = {
     **dict.fromkeys((CLAIMS, CLAIM_TEMPLATES, DEVICE_CLASSES, SLICES), _ANY),
-    **{one: KNOWN_VERSIONS[one.group, one.plural] for one in (TAINT_RULES, POOL_STATUS_REQUESTS, POD_GROUPS)},
+    **{
+        resource: KNOWN_VERSIONS[resource.group, resource.plural]
+        for resource in (TAINT_RULES, POOL_STATUS_REQUESTS, POD_GROUPS)
+    },
 }
 #: Minimum interval between discoveries of a group.
 _DISCOVERY_SECONDS: Final = 10.0
@@ -54,7 +57,8 @@ class DeviceApiNotServed(StatusError):
     def __init__(self, found: str) -> None:
         message = (
             f"this cluster does not serve {GROUP}: expected {', '.join(_ANY[:-1])} or {_ANY[-1]}, found {found}. It is "
-            "enabled by default from 1.34; before, set --runtime-config and the feature gate DynamicResourceAllocation"
+            "enabled by default since 1.34; in older releases set --runtime-config and the gate "
+            "DynamicResourceAllocation"
         )
         super().__init__({"kind": "Status", "code": 404, "reason": "NotFound", "message": message})
 
@@ -199,7 +203,7 @@ class NegotiatingClient:
                     raise
 
     async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Tree:
-        """One object."""
+        """Get one object."""
 
         async def call(served: Resource) -> Tree:
             return _read(resource, served, await self._client.get(served, name, namespace, subresource=subresource))
@@ -209,7 +213,7 @@ class NegotiatingClient:
     async def list(
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "", limit: int = 0
     ) -> Listing:
-        """All objects."""
+        """List all objects."""
 
         async def call(served: Resource) -> Listing:
             listing = await self._client.list(served, namespace, labels=labels, fields=fields, limit=limit)
@@ -220,7 +224,7 @@ class NegotiatingClient:
     async def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
     ) -> AsyncIterator[Event]:
-        """Changes after ``revision``."""
+        """Yield changes after ``revision``."""
         served = await self.versions.of(resource)
         try:
             async for event in self._client.watch(served, namespace, revision=revision, labels=labels, fields=fields):

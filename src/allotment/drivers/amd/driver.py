@@ -8,9 +8,7 @@ from typing import Any, Final
 
 from allotment.cdi.spec import ContainerEdits, DeviceNode
 from allotment.drivers.amd import partitioning, vfio
-from allotment.drivers.amd.config import CONFIGS, GpuConfig, VfioDeviceConfig
 from allotment.drivers.amd.hardware import CharacterDevice, GpuHealth, Hardware, HardwareError
-from allotment.drivers.amd.health import health_update
 from allotment.drivers.amd.pci_binding import VFIO
 from allotment.drivers.amd.plan import Plan, PlannedDevice, decode, decode_known, decode_partitioned
 from allotment.drivers.driver import (
@@ -38,8 +36,9 @@ from allotment.fleet.amd import (
 from allotment.fleet.amd import auto_partition as names
 from allotment.fleet.amd.vfio import name_of as name_of_function
 from allotment.fleet.modes import Vocabulary
-from allotment.model.resource import Device
+from allotment.model.resource import Device, DeviceTaint
 from allotment.model.trees import Tree
+from allotment.vocabulary.parameters.amd import KINDS, GpuConfig, VfioDeviceConfig
 
 _VFIO: Final = "gpu-vfio-"
 
@@ -83,7 +82,7 @@ class AmdDriver:
 
     @property
     def configs(self) -> Mapping[tuple[str, str], type]:
-        return CONFIGS
+        return KINDS
 
     def config_applies(self, device: str, config: Any) -> bool:
         """Whether the parameters are for the device's kind, which the device's name contains."""
@@ -257,7 +256,9 @@ class AmdDriver:
     async def _ready_function(self, device: PlannedDevice) -> ReadyDevice:
         files = await self.hardware.vfio_device_files(device.pci, iommu_fd=device.iommu_fd)
         if not files:
-            raise ClaimError(f"device {device.pool}/{device.device}: no files of {device.pci} in /dev/vfio")
+            raise ClaimError(
+                f"device {device.pool}/{device.device}: device files of GPU {device.pci} not found in /dev/vfio"
+            )
         edits = ContainerEdits(device_nodes=_cdi_device_nodes(files), additional_gids=_group_ids(files))
         return ReadyDevice(edits, vfio.claim_data(device, self._functions))
 
@@ -307,7 +308,7 @@ def _existing_parts(device: PlannedDevice, gpu: Gpu | None) -> tuple[GpuPartitio
     parts = gpu.parts if gpu is not None else ()
     selected = parts if device.number >= 0 else tuple(part for part in parts if name_of(part) == device.device)
     if not selected:
-        raise ClaimError(f"device {device.pool}/{device.device} not found on this node any more")
+        raise ClaimError(f"device {device.pool}/{device.device} no longer exists on this node")
     return selected
 
 
@@ -328,3 +329,17 @@ def _status_data(device: PlannedDevice, parts: Sequence[GpuPartition]) -> Tree |
     if not device.slots:
         return None
     return {"pciBusID": device.pci, "partitions": [name_of(part) for part in parts]}
+
+
+RAS_TAINT: Final = "gpu.amd.com/ras"
+LOST_TAINT: Final = "gpu.amd.com/gpu-lost"
+
+
+def health_update(device: str, health: GpuHealth) -> HealthUpdate:
+    """The health update for a device of a GPU. The taint's value is the first block with uncorrectable errors."""
+    taints = [DeviceTaint(key=LOST_TAINT, effect="NoSchedule")] if health.lost else []
+    messages = ["the GPU is lost: it no longer responds"] if health.lost else []
+    if health.errors:
+        taints.append(DeviceTaint(key=RAS_TAINT, value=health.errors[0][0], effect="NoSchedule"))
+        messages += [f"uncorrectable errors in {block}: {count}" for block, count in health.errors]
+    return HealthUpdate(device, "Unhealthy" if taints else "Healthy", "; ".join(messages), tuple(taints))

@@ -1,16 +1,17 @@
-"""AMD's hardware through the kernel's files: those of the host, a copy, or a simulation."""
+"""AMD's hardware interface implemented on the kernel's files of a host, a copy or a simulation."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Final, TypeVar
 
 from allotment.cluster.clock import Clock
 from allotment.drivers.amd import pci_binding, pci_functions, sysfs
-from allotment.drivers.amd.error_counters import unhealthy_gpus
 from allotment.drivers.amd.hardware import CharacterDevice, GpuHealth, HardwareError
 from allotment.drivers.amd.kernel_files import KernelFiles
+from allotment.drivers.amd.sysfs import ADDRESS, GPUS
 from allotment.fleet.amd import Function, Gpu, GpuPartition
 
 T = TypeVar("T")
@@ -82,7 +83,7 @@ class KernelHardware:
         return await self.call(lambda: pci_functions.functions(self.files))
 
     async def unhealthy_gpus(self) -> Mapping[str, GpuHealth]:
-        return await self.call(lambda: unhealthy_gpus(self.files))
+        return await self.call(lambda: read_unhealthy_gpus(self.files))
 
     async def iommu_group_peers(self, pci: str) -> tuple[str, ...]:
         return await self.call(
@@ -103,7 +104,9 @@ class KernelHardware:
         try:
             await self.call(lambda: self.files.write(f"{sysfs.GPUS}/{pci}/current_{kind}_partition", mode.upper()))
         except OSError as error:
-            raise HardwareError(f"GPU {pci}: {kind} partition mode {mode.upper()}: {error.strerror}") from error
+            raise HardwareError(
+                f"GPU {pci}: cannot set {kind} partition mode {mode.upper()}: {error.strerror}"
+            ) from error
 
     async def changes(self) -> AsyncIterator[None]:
         """Poll for changes of GPUs, partitions, functions and GPU health."""
@@ -116,4 +119,32 @@ class KernelHardware:
                 yield
 
     def _signature(self) -> object:
-        return sysfs.signature(self.files), unhealthy_gpus(self.files)
+        return sysfs.signature(self.files), read_unhealthy_gpus(self.files)
+
+
+_COUNTER: Final = re.compile(r"(\w+)_err_count")
+_UNCORRECTED: Final = re.compile(r"^ue: *([0-9]+)", re.MULTILINE)
+#: The vendor id of a device that does not answer: two bytes of ones, which do not decode as text.
+_ALL_ONES: Final = "\N{REPLACEMENT CHARACTER}" * 2
+
+
+def read_unhealthy_gpus(files: KernelFiles) -> Mapping[str, GpuHealth]:
+    """The health of the unhealthy GPUs of the kernel module, by PCI address.
+
+    The module counts errors for each block of a GPU (``ras/umc_err_count``: ``ue: 0``, ``ce: 3``). Corrected errors are
+    normal; an uncorrectable one means that a computation was wrong or was killed. A reset of the GPU clears the
+    counters, and the GPU is healthy again. A GPU that has fallen off the bus is still listed in sysfs, but its PCI
+    configuration reads as all ones.
+    """
+    by_address = {pci: _gpu_health(files, f"{GPUS}/{pci}") for pci in files.listdir(GPUS) if ADDRESS.fullmatch(pci)}
+    return {pci: health for pci, health in by_address.items() if health != GpuHealth()}
+
+
+def _gpu_health(files: KernelFiles, path: str) -> GpuHealth:
+    errors = []
+    for name in files.listdir(f"{path}/ras"):
+        counter = _COUNTER.fullmatch(name)
+        count = _UNCORRECTED.search(files.read(f"{path}/ras/{name}") or "") if counter else None
+        if counter and count and int(count[1]):
+            errors.append((counter[1], int(count[1])))
+    return GpuHealth((files.read(f"{path}/config") or "").startswith(_ALL_ONES), tuple(errors))

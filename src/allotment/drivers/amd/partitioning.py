@@ -59,7 +59,8 @@ def plan_partitions(
     conflict = next((other for other in on_gpu if other.compute != setting.compute), None)
     if conflict is not None:
         raise ClaimError(
-            f"{device} needs GPU {gpu.pci} in {setting.compute.upper()}, but {conflict.device} of it is in use"
+            f"{device} needs GPU {gpu.pci} in compute mode {setting.compute.upper()}, but {conflict.device} of that "
+            "GPU is in use"
         )
     amount = allocated.consumed_capacity.get(PARTITIONS)
     requested = amount.value() if amount is not None else setting.parts
@@ -108,7 +109,8 @@ async def _wait_for_parts(hardware: Hardware, device: PlannedDevice) -> tuple[Gp
                 await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError:
         raise HardwareError(
-            f"GPU {device.pci} is in {device.compute.upper()}, but device files of its partitions are missing"
+            f"GPU {device.pci} is in compute mode {device.compute.upper()}, but the device files of its partitions are "
+            "missing"
         ) from None
 
 

@@ -38,9 +38,9 @@ async def bind(
     files: KernelFiles, pci: str, driver: str, call: Caller, *, release_seconds: float = RELEASE_SECONDS
 ) -> None:
     """Bind a function to a kernel driver; empty for none. Raises HardwareError."""
-    action = f"GPU {pci}: binding it to {driver or 'no driver'}"
+    action = f"GPU {pci}: cannot {f'bind it to {driver}' if driver else 'unbind it'}"
     if await call(lambda: iommu_group_of(files, pci)) is None:
-        raise HardwareError(f"{action}: not found, or in no IOMMU group; is the IOMMU enabled?")
+        raise HardwareError(f"{action}: not found, or not in an IOMMU group; check that the IOMMU is enabled")
     if driver == VFIO and await call(lambda: driver_of(files, pci)) != VFIO:
         if (await call(lambda: files.read(f"{PCI}/{pci}/sriov_numvfs")) or "0") != "0":
             raise HardwareError(f"{action}: it has virtual functions; remove them first")
@@ -54,7 +54,9 @@ async def bind(
         raise HardwareError(f"{action}: {error.filename or 'the kernel'}: {error.strerror}") from None
     if not await _wait_until(call, lambda: driver_of(files, pci) == driver, BIND_SECONDS):
         actual = await call(lambda: driver_of(files, pci)) or "no driver"
-        raise HardwareError(f"{action}: it is still bound to {actual}; is the module {driver or before} loaded?")
+        raise HardwareError(
+            f"{action}: it is still bound to {actual}; check that the module {driver or before} is loaded"
+        )
 
 
 def _rebind(files: KernelFiles, pci: str, driver: str) -> str:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from allotment.drivers.amd.config import VfioDeviceConfig
 from allotment.drivers.amd.hardware import Hardware, HardwareError
 from allotment.drivers.amd.pci_binding import VFIO
 from allotment.drivers.amd.plan import Plan, PlannedDevice
 from allotment.drivers.driver import AllocatedDevice, ClaimError
 from allotment.fleet.amd import Function
 from allotment.model.trees import Tree
+from allotment.vocabulary.parameters.amd import VfioDeviceConfig
 
 
 def plan_claim(

@@ -71,10 +71,9 @@ def validate(config: Config, gates: FeatureGates) -> None:
         assert not isinstance(config, VfioDeviceConfig)
         assert config.sharing is not None
         raise ClaimError(  # not permanent: an administrator can turn the gate on
-            f"{problem.place}: {config.sharing.strategy} is disabled on this node, because the driver's feature gate "
-            f"{problem.gate} is off, which is the default of NVIDIA's driver; turn the gate on "
-            f"(featureGates.{problem.gate}=true), or remove sharing: the claim's pods then share the GPU without "
-            "settings",
+            f"{problem.location}: {config.sharing.strategy} requires the driver's feature gate {problem.gate}, which "
+            f"is off by default; enable it (featureGates.{problem.gate}=true), or remove sharing: the claim's pods "
+            "then share the GPU with default settings",
             permanent=False,
         )
 
@@ -108,8 +107,8 @@ def memory_limits(uuids: Sequence[str], default: int | None, by_device: Mapping[
             limits[devices[int(key)]] = limit
         else:
             raise ClaimError(
-                f"sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit[{key}]: the claim has no such device; these "
-                f"parameters are for {', '.join(f'{index} ({uuid})' for index, uuid in enumerate(devices))}",
+                f"sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit[{key}]: the claim has no such device; its "
+                f"devices are {', '.join(f'{index} ({uuid})' for index, uuid in enumerate(devices))}",
                 permanent=True,
             )
     return limits

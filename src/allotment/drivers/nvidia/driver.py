@@ -228,7 +228,7 @@ class NvidiaDriver:
                 if daemon.key not in running:
                     await sharing.start_daemon(self.hardware, decoded, daemon, uuids)
         except HardwareError as error:
-            raise ClaimError(f"claim {decoded.claim} was prepared, but is not ready any more: {error}") from error
+            raise ClaimError(f"claim {decoded.claim} was prepared, but is no longer ready: {error}") from error
 
     async def sweep(self, plans: Sequence[Tree]) -> None:
         """Undo what earlier processes changed on the hardware, except for these plans. Raises ClaimError."""
@@ -267,4 +267,4 @@ class NvidiaDriver:
         for pci in vfio.to_release(decoded, remaining):
             await undo(hardware.bind_vfio(pci, False))
         if failed:
-            raise ClaimError(f"unpreparing claim {decoded.claim}: {'; '.join(failed)}")
+            raise ClaimError(f"cannot unprepare claim {decoded.claim}: {'; '.join(failed)}")

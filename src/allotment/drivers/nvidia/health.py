@@ -20,10 +20,10 @@ UNMONITORED_TAINT: Final = "gpu.nvidia.com/unmonitored"
 IGNORED: Final = frozenset((13, 31, 43, 45, 68, 109))
 
 _MEANINGS: Final[Mapping[int, str]] = {
-    13: "a program's graphics engine exception",
-    31: "a program's memory page fault",
+    13: "a graphics engine exception in a program",
+    31: "a memory page fault in a program",
     43: "a program's GPU work was stopped",
-    45: "a program was terminated, and its GPU work with it",
+    45: "a program and its GPU work were terminated",
     48: "double-bit memory error",
     62: "internal micro-controller halted",
     63: "memory row remapped, or a page retired",
@@ -34,8 +34,8 @@ _MEANINGS: Final[Mapping[int, str]] = {
     92: "many single-bit memory errors",
     94: "contained memory error",
     95: "uncontained memory error",
-    109: "a program's context switch timed out",
-    119: "the GPU's system processor does not answer",
+    109: "a context switch of a program timed out",
+    119: "the GPU's system processor does not respond",
 }
 
 
@@ -83,7 +83,7 @@ class GpuHealth(NamedTuple):
     @property
     def message(self) -> str:
         """The health as text."""
-        parts = ["the GPU is lost: it no longer answers"] if self.lost else []
+        parts = ["the GPU is lost: it no longer responds"] if self.lost else []
         if number := self.critical or self.ignored:
             parts.append(f"Xid {number}" + (f": {_MEANINGS[number]}" if number in _MEANINGS else ""))
         if self.unmonitored:

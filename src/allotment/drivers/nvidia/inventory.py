@@ -50,7 +50,7 @@ class NodeInventory(NamedTuple):
                 return self._mig(allocated)
             case "vfio":
                 return self._vfio(allocated)
-        raise ClaimError(f"device {allocated.device}: not a device name of this driver", permanent=True)
+        raise ClaimError(f"device {allocated.device}: not a valid device name of this driver", permanent=True)
 
     def gpu_of(self, device: str) -> Gpu | None:
         """The GPU that a published device is, or is part of."""
@@ -77,7 +77,7 @@ class NodeInventory(NamedTuple):
             raise _missing(allocated, "its MIG device was destroyed, or MIG was disabled")
         profiles = gpu.mig.profiles if gpu.mig else ()
         if not any(profile.gi_id == profile_id and start in profile.starts for profile in profiles):
-            raise _missing(allocated, f"{gpu.product} has no MIG profile {profile_id} with start {start}")
+            raise _missing(allocated, f"{gpu.product} has no placement of MIG profile {profile_id} at start {start}")
         return _planned_device(
             "mig", allocated, gpu, profile_id=profile_id, start=start, dynamic=not allocated.admin_access
         )

@@ -140,13 +140,13 @@ def _planned_daemon(
         if device.share_id:
             raise ClaimError(
                 f"device {device.device}: claims that share the GPU by count cannot have separate MPS daemons; publish "
-                "the node's GPUs in mode shared, in which each claim has its own",
+                "the node's GPUs in mode shared, where each claim has its own daemon",
                 permanent=True,
             )
         gpu = inventory.gpu(device.pci)
         if config.multi_user and gpu is not None and _capability(gpu.compute_capability) < _MULTI_USER_SINCE:
             raise ClaimError(
-                f"device {device.device}: sharing.mpsConfig.multiUser: expected compute capability >= 7.0, "
+                f"device {device.device}: sharing.mpsConfig.multiUser requires compute capability >= 7.0; "
                 f"{gpu.product} has {gpu.compute_capability}",
                 permanent=True,
             )
@@ -190,7 +190,7 @@ def check_overlap(plan: Plan, others: Iterable[Plan]) -> None:
                 if device.group == other_device.group:
                     raise ClaimError(
                         f"device {device.device} is in IOMMU group {device.group} with {other_device.device}, which is "
-                        f"still prepared for claim {other.claim}; only one virtual machine at a time can have the group"
+                        f"still prepared for claim {other.claim}; only one virtual machine at a time can use the group"
                     )
 
 
@@ -212,8 +212,8 @@ def _check_devices(plan: Plan, device: PlannedDevice, other: Plan, other_device:
     setting, existing = plan.sharing_setting(device.pci), other.sharing_setting(device.pci)
     if setting != existing:
         raise ClaimError(
-            f"device {device.device}: claim {other.claim} shares it with {_describe(existing)}, this claim requests "
-            f"{_describe(setting)}; all claims on one GPU need the same sharing parameters"
+            f"device {device.device}: claim {other.claim} shares it with {_describe(existing)}, but this claim "
+            f"requests {_describe(setting)}; all claims on one GPU require the same sharing parameters"
         )
 
 
@@ -225,4 +225,4 @@ def _in_use_error(device: PlannedDevice, other: Plan, other_device: PlannedDevic
 
 
 def _describe(setting: tuple[object, ...]) -> str:
-    return " ".join(map(str, setting)) if setting else "no setting"
+    return " ".join(map(str, setting)) if setting else "default settings"

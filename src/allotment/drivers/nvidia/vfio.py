@@ -27,7 +27,7 @@ def several_groups_error(groups: Mapping[str, int]) -> ClaimError:
     """The error for a claim with devices in several IOMMU groups."""
     devices = ", ".join(f"{device} in {group}" for device, group in groups.items())
     return ClaimError(
-        f"a claim can have GPUs of one IOMMU group only, found {devices}; request each GPU in a claim of its own",
+        f"all GPUs of a claim must be in one IOMMU group, found {devices}; request each GPU in a separate claim",
         permanent=True,
     )
 

@@ -133,7 +133,7 @@ class Checkpoint:
             if header.version != VERSION:
                 raise ValueError(f"version: expected {VERSION}, found {header.version}")
         except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
-            log.error("%s: cannot read the checkpoint, which is set aside: %s", self._driver, error)
+            log.error("%s: cannot read the checkpoint, so the file was renamed: %s", self._driver, error)
             self._unreadable.append(data.replace(b"\n", b" "))
             self.lost = True
             return
@@ -146,7 +146,9 @@ class Checkpoint:
                 if entry.version != VERSION:
                     raise ValueError(f"version: expected {VERSION}, found {entry.version}")
             except (msgspec.MsgspecError, ValueError) as error:
-                log.error("%s: cannot read the entry of claim %s, which is set aside: %s", self._driver, uid, error)
+                log.error(
+                    "%s: cannot read the entry of claim %s, so it was saved separately: %s", self._driver, uid, error
+                )
                 self._unreadable.append(msgspec.json.encode({"claim": uid, "error": str(error), "entry": raw}))
                 self.lost = True
             else:

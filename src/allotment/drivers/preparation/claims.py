@@ -24,7 +24,7 @@ async def fetch_claim(client: Client, ref: ClaimRef) -> Tree:
         tree = await client.get(CLAIMS, ref.name, ref.namespace)
     except StatusError as error:
         if error.code == 404:
-            raise ClaimError("the claim does not exist any more", permanent=True) from None
+            raise ClaimError("the claim no longer exists", permanent=True) from None
         raise ClaimError(f"cannot read the claim: {error}") from None
     except Unreachable as error:
         raise ClaimError(f"cannot read the claim: {error}") from None

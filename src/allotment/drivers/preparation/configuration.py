@@ -89,7 +89,7 @@ def effective_config(driver: DriverParameters, entries: Sequence[ParameterEntry]
         if entry.requests:
             raise ClaimError(
                 f"{entry.location}: {entry.kind} does not apply to device {device} of request {request}; "
-                f"name only requests whose devices {entry.kind} applies to",
+                "list only requests for devices of its type",
                 permanent=True,
             )
     return None
@@ -104,9 +104,9 @@ def decode(parameters: Any, configs: Configs) -> Any:
     >>> decode({"apiVersion": "v1", "kind": "Mode", "sped": 2}, {("v1", "Mode"): Mode})
     Traceback (most recent call last):
     ...
-    allotment.drivers.driver.ClaimError: sped: Mode has no such field; did you mean "speed"?
+    allotment.drivers.driver.ClaimError: sped: unknown field of Mode; did you mean "speed"?
     """
     try:
-        return strict_decoding.read(parameters, configs)
-    except strict_decoding.Misread as error:
+        return strict_decoding.decode_parameters(parameters, configs)
+    except strict_decoding.ParameterError as error:
         raise ClaimError(str(error), permanent=True) from None

@@ -1,4 +1,4 @@
-"""Locks: one call at a time for each claim, one process at a time for the checkpoint.
+"""Locks that allow one call at a time for each claim, and one process at a time for the checkpoint.
 
 Calls for different claims run concurrently. The process holds the checkpoint's lock while any call runs and releases it
 after the last one, so that in a rolling update the other process can acquire it between calls.

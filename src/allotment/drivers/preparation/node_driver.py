@@ -75,7 +75,7 @@ class NodeDriver:
         metadata: bool = False, random: Random | None = None, observing: Instrumentation = UNOBSERVED,
     ) -> None:  # fmt: skip
         if metadata and host.folder is None:
-            raise ValueError("metadata files require a host with a folder")
+            raise ValueError("metadata files require a host with a directory")
         self.driver = driver
         self.host = host
         self._client = client
@@ -113,7 +113,7 @@ class NodeDriver:
                     work.result = "prepared"
                 return prepared
             except ClaimError as error:
-                text = f"{error} (trying again will not help)" if error.permanent else str(error)
+                text = f"{error} (permanent error)" if error.permanent else str(error)
             except Exception as error:
                 log.exception("%s: claim %s/%s", self.name, ref.namespace, ref.name)
                 text = _unexpected_error(error)
@@ -232,7 +232,7 @@ class NodeDriver:
         for other, entry in self._checkpoint:
             for part in entry.parts if other != uid else ():
                 if any(device.excludes(part) for device in requested.get((part.pool, part.device), ())):
-                    state = "is still prepared" if entry.state == "completed" else "is being prepared or undone"
+                    state = "is still prepared" if entry.state == "completed" else "is being prepared or unprepared"
                     raise ClaimError(
                         f"device {part.pool}/{part.device} {state} for claim {entry.namespace}/{entry.name} ({other}); "
                         "it is available when that claim's pods on this node have ended"
@@ -266,7 +266,7 @@ class NodeDriver:
     async def _roll_back(self, uid: str, error: Exception) -> None:
         """Undo a failed preparation, or leave it on record for the next attempt."""
         if not isinstance(error, ClaimError):
-            log.warning("%s: error in preparing claim %s: %r", self.name, uid, error)
+            log.warning("%s: error while preparing claim %s: %r", self.name, uid, error)
         entry = self._checkpoint.get(uid)
         if entry is not None:
             entry = msgspec.structs.replace(entry, state="started")
@@ -385,7 +385,7 @@ class NodeDriver:
                 return
             except Exception:
                 self._health.set_watching(False)
-                log.warning("%s: error in watching devices, will retry", self.name, exc_info=True)
+                log.warning("%s: error while watching devices, will retry", self.name, exc_info=True)
             await self._clock.sleep(backoff.next())
 
     async def _clean_up_periodically(self) -> None:

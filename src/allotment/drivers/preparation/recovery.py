@@ -44,7 +44,7 @@ async def recover(
         try:
             driver.restore(tuple(entry.plan for _, entry in checkpoint))
         except Exception:
-            log.exception("%s: unexpected error in restoring the prepared claims", driver.name)
+            log.exception("%s: unexpected error while restoring the prepared claims", driver.name)
 
 
 async def sweep(driver: Driver, checkpoint: Checkpoint, files: ClaimFiles) -> None:
@@ -62,7 +62,7 @@ async def sweep(driver: Driver, checkpoint: Checkpoint, files: ClaimFiles) -> No
     except ClaimError as error:
         log.error("%s: cannot undo all changes of lost checkpoint entries: %s", driver.name, error)
     except Exception:
-        log.exception("%s: unexpected error in undoing the changes of lost checkpoint entries", driver.name)
+        log.exception("%s: unexpected error while undoing the changes of lost checkpoint entries", driver.name)
     else:
         log.info("%s: undid the changes of lost checkpoint entries", driver.name)
 

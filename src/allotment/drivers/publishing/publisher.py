@@ -308,7 +308,7 @@ class Publisher:
         stored = sent if answer["spec"] == spec else read_value(answer["spec"], ResourceSliceSpec)
         self._server_states[metadata["uid"]] = _ServerState(int(metadata["resourceVersion"]), desired, stored)
         if not same_content(stored, sent) and (fields := dropped_fields(sent, stored)):
-            self._report_once(PoolWarning(*pool, "DroppedFields", f"the cluster does not store {fields}"))
+            self._report_once(PoolWarning(*pool, "DroppedFields", f"the API server drops {fields}"))
 
     async def _create(self, prefix: str, spec: Tree, node: CachedItem[Node]) -> Tree:
         metadata: Tree = {"generateName": prefix, "ownerReferences": [_owner_reference(node)]}

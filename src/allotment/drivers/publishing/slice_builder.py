@@ -139,8 +139,8 @@ def _slice_problems(spec: ResourceSliceSpec, features: Features) -> Iterator[str
         entries, values = len(device.attributes) + len(device.capacity), value_count(device)
         if entries > ENTRIES_MAX or values > VALUES_MAX:
             yield (
-                f"device {device.name!r}: {entries} attributes and capacities with {values} values; at most "
-                f"{ENTRIES_MAX} with {VALUES_MAX} are possible"
+                f"device {device.name!r} has {entries} attributes and capacities with {values} values; the maximum is "
+                f"{ENTRIES_MAX} with {VALUES_MAX} values"
             )
     bare_devices = tuple(replace(device, attributes={}) for device in spec.devices or ())
     # Separate counters and devices, since only releases from 1.35 on forbid them in one slice.

@@ -120,7 +120,7 @@ CHECKS = (
         "kubelet: one pod does not wait for another", _concurrent,
     ),
     DriverCheck(
-        "same-at-once", "concurrent calls for a claim have the same answer",
+        "same-at-once", "concurrent calls for a claim return the same answer",
         "kubelet: a call that timed out is repeated while the driver still processes it", _same_claim,
     ),
     DriverCheck(

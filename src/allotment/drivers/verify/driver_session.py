@@ -93,7 +93,7 @@ class DriverSession:
         """Return a client for a version of the service, by default that of a kubelet. Raises CheckFailed."""
         name = version or next(iter(self.versions()), "")
         if not name:
-            raise CheckFailed(f"it lists {', '.join(self.info.versions) or 'no services'}", f"list {V1.name}")
+            raise CheckFailed(f"the driver lists {', '.join(self.info.versions) or 'no services'}", f"list {V1.name}")
         if name not in self._connections:
             others = [other for other in self.info.versions if other not in (V1.name, V1BETA1.name)]
             info = self.info._replace(versions=(name, *others), endpoint=self.info.endpoint.absolute())
@@ -136,7 +136,7 @@ class DriverSession:
         if answer.error:
             return answer.error
         raise CheckFailed(
-            f"it was prepared, with {counted(len(answer.devices), 'device')}",
+            f"the claim was prepared, with {counted(len(answer.devices), 'device')}",
             "read the claim from the API before anything else, and answer with an error",
         )
 
@@ -225,7 +225,8 @@ class DriverSession:
         except (ProcessExited, DriverNotFound) as error:
             raise CheckFailed(
                 f"after {time.monotonic() - start:.0f} s: {error}",
-                "start with any state that the last process left, and answer before hardware is discovered",
+                "start from any state that the previous process left, and answer before hardware discovery has "
+                "finished",
                 "the driver starts again",
             ) from None
 

@@ -39,16 +39,20 @@ async def _health(session: DriverSession) -> str:
         if isinstance(stream, AsyncGenerator):
             await stream.aclose()
     published = {
-        (one.spec.pool.name, device.name) for one in await session.slices() for device in one.spec.devices or ()
+        (slice_.spec.pool.name, device.name)
+        for slice_ in await session.slices()
+        for device in slice_.spec.devices or ()
     }
     reported = {(health.pool, health.device) for health in devices}
     if unknown := sorted(reported - published):
         raise CheckFailed(
-            f"health of {'/'.join(unknown[0])}, which is not in a slice", "use the pool and name of the ResourceSlice"
+            f"reported health of {'/'.join(unknown[0])}, which is not in a ResourceSlice",
+            "use the pool and name of the ResourceSlice",
         )
     if missing := sorted(published - reported):
         raise CheckFailed(
-            f"no health of {'/'.join(missing[0])}{f' and {len(missing) - 1} others' if len(missing) > 1 else ''}",
+            "no health reported for "
+            f"{'/'.join(missing[0])}{f' and {len(missing) - 1} others' if len(missing) > 1 else ''}",
             "send all devices in every message: missing ones become Unknown after 30 s",
         )
     now = time.time()
@@ -61,7 +65,8 @@ async def _health(session: DriverSession) -> str:
             )
         if len(health.message) > _MAX_MESSAGE:
             raise CheckFailed(
-                f"{health.device}: a message of {len(health.message)} characters", "keep messages under 1024"
+                f"{health.device}: a message of {len(health.message)} characters",
+                "keep messages shorter than 1024 characters",
             )
     counts = {state: sum(health.health == state for health in devices) for state in ("Healthy", "Unhealthy", "Unknown")}
     return ", ".join(f"{count} {state}" for state, count in counts.items() if count) or "no devices"
@@ -69,7 +74,7 @@ async def _health(session: DriverSession) -> str:
 
 CHECKS = (
     DriverCheck(
-        "health", "the first message has all published devices, and no others, with the current time",
+        "health", "the first message lists all published devices, and no others, with the current time",
         "KEP-4680", _health,
     ),
 )  # fmt: skip

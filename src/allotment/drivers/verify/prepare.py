@@ -31,7 +31,7 @@ def check_answer(claim: ClaimFixture, answer: PrepareResult) -> Sequence[Prepare
     if unexpected := sorted(answered - allocated):
         raise CheckFailed(
             f"device {_device_name(unexpected[0])}, which is not in the claim",
-            "answer with pool, device and share ID as in status.allocation, and with your own devices only",
+            "answer with the pool, device and share ID of status.allocation, and only with devices of your driver",
             f"device {', '.join(map(_device_name, sorted(allocated)))}",
         )
     if missing := sorted(allocated - answered):
@@ -42,7 +42,7 @@ def check_answer(claim: ClaimFixture, answer: PrepareResult) -> Sequence[Prepare
         }
         if wrong := sorted(set(device.requests) - requested):
             raise CheckFailed(
-                f"device {device.device} for request {wrong[0]!r}",
+                f"device {device.device} has request {wrong[0]!r}",
                 "name the claim's requests without the subrequest: containers refer to them by that name",
                 f"request {', '.join(sorted(requested))}",
             )
@@ -112,7 +112,7 @@ async def _cdi(session: DriverSession) -> str:
     async with session.claims(session.spec()) as (claim,):
         ids = cdi_ids(await prepare_claim(session, claim))
         if not ids:
-            return "no CDI ids: containers get nothing by CDI"
+            return "no CDI device IDs: the containers get no devices"
         return f"{session.cdi.resolve(ids)} by {counted(len(ids), 'id')}"
 
 
@@ -132,7 +132,7 @@ async def _twice(session: DriverSession) -> str:
 def check_same_answer(first: PrepareResult, second: PrepareResult, *, shares: bool = True) -> None:
     """Raise CheckFailed if two answers for a claim differ; ``shares``: compare share IDs, too."""
     if second.error:
-        raise CheckFailed(f"rejected when repeated: {second.error}", _REPEAT_REMEDY, "the same answer")
+        raise CheckFailed(f"the repeated call was rejected: {second.error}", _REPEAT_REMEDY, "the same answer")
     old, new = (
         sorted(device if shares else device._replace(share_id="") for device in answer.devices)
         for answer in (first, second)
@@ -157,7 +157,7 @@ async def _prepare_again(session: DriverSession) -> str:
 
 async def _old_version(session: DriverSession) -> str:
     if not {V1.name, V1BETA1.name} <= set(session.versions()):
-        raise CheckSkipped(f"it lists {', '.join(session.versions())} only")
+        raise CheckSkipped(f"the driver lists only {', '.join(session.versions())}")
     async with session.claims(session.spec()) as (claim,):
         new = (await session.prepare(claim.ref, version=V1.name))[claim.ref.uid]
         check_answer(claim, new)
@@ -172,7 +172,8 @@ async def _old_version(session: DriverSession) -> str:
 CHECKS = (
     DriverCheck("prepare", "the answer for a claim has its allocated devices, and no others", _CALLS, _prepare),
     DriverCheck(
-        "request-names", "devices carry the claim's request names, without the subrequest (gpu, not gpu/first)",
+        "request-names",
+        "devices are returned with the claim's request names, without the subrequest (gpu, not gpu/first)",
         "KEP-4816: kubelets match containers' requests by the main name", _requests,
     ),
     DriverCheck("other-drivers", "devices of other drivers in the claim are ignored", "KEP-4381", _other_drivers),
@@ -181,15 +182,15 @@ CHECKS = (
         "KEP-4009; CDI 1.1.0: runtimes reject containers with IDs that they cannot resolve", _cdi,
     ),
     DriverCheck(
-        "prepare-twice", "preparing again has the same answer and does not change the CDI file",
+        "prepare-twice", "preparing a claim again returns the same answer and does not change the CDI file",
         "KEP-4381; a kubelet that restarts prepares all claims again", _twice,
     ),
     DriverCheck(
         "prepare-again", "a claim can be prepared again after it was unprepared",
-        "kubelet: a claim's next pod on the node", _prepare_again,
+        "kubelet: a later pod on the node may use the same claim", _prepare_again,
     ),
     DriverCheck(
-        "v1beta1-same", "both versions of the service have the same answers, except for share IDs",
+        "v1beta1-same", "both versions of the service return the same answers, except for share IDs",
         "kubelets before 1.34 call v1beta1", _old_version,
     ),
 )  # fmt: skip

@@ -40,7 +40,7 @@ def _pool_state(driver: str, name: str, slices: Sequence[ResourceSlice]) -> _Poo
     if len(generations) > 1:
         numbers = ", ".join(map(str, sorted(generations)))
         remedy = "rewrite all slices of a pool with the new generation, and delete the rest"
-        return state._replace(problem=f"generations {numbers} at the same time", remedy=remedy)
+        return state._replace(problem=f"slices of generations {numbers} exist at the same time", remedy=remedy)
     pool = gather_pool(PoolID(driver, name), pool_slices, pool_slices, PoolRules(True, True))
     if pool is None or pool.status is PoolStatus.USABLE:
         return state
@@ -99,7 +99,7 @@ async def _valid(session: DriverSession) -> str:
 async def _has_owner(session: DriverSession) -> str:
     local = [slice_ for slice_ in await _wait_published(session) if slice_.spec.node_name == session.node]
     if not local:
-        raise CheckSkipped(f"no slice belongs to node {session.node} alone")
+        raise CheckSkipped(f"no slice belongs only to node {session.node}")
     try:
         uid = (await session.client.get(NODES, session.node))["metadata"]["uid"]
     except StatusError as error:
@@ -107,10 +107,11 @@ async def _has_owner(session: DriverSession) -> str:
     for slice_ in local:
         owners = [owner for owner in slice_.metadata.owner_references if owner.kind == "Node"]
         if not any(owner.uid == uid and owner.controller for owner in owners):
-            found = f"owned by {', '.join(f'{o.name} ({o.uid})' for o in owners)}" if owners else "without owner"
+            found = f"owned by {', '.join(f'{o.name} ({o.uid})' for o in owners)}" if owners else "no owner"
             raise CheckFailed(
                 f"ResourceSlice {slice_.metadata.name}: {found}",
-                f"make Node {session.node} ({uid}) its controller: otherwise slices are not deleted with the node",
+                f"set Node {session.node} ({uid}) as the controller owner: otherwise slices are not deleted with the "
+                "node",
             )
     return f"by node {session.node}"
 
@@ -118,7 +119,7 @@ async def _has_owner(session: DriverSession) -> str:
 async def _wait_published(session: DriverSession) -> list[ResourceSlice]:
     slices = await session.wait_for_slices(lambda slices: is_settled(session.driver, slices))
     if not slices:
-        raise CheckSkipped(f"{session.driver} has published nothing for {session.node}")
+        raise CheckSkipped(f"{session.driver} has published no slices for {session.node}")
     return slices
 
 

@@ -46,7 +46,8 @@ async def _get_info(session: DriverSession) -> str:
         )
     if not accepts_connections(info.endpoint):
         raise CheckFailed(
-            f"no process listens at endpoint {info.endpoint}", "listen there before the registration socket is created"
+            f"no process listens at endpoint {info.endpoint}",
+            "listen at the endpoint before the registration socket is created",
         )
     return f"{info.name} at {info.endpoint}"
 
@@ -94,7 +95,7 @@ async def _empty_call(session: DriverSession) -> str:
         prepared, unprepared = await plugin.prepare([]), await plugin.unprepare([])
     except PluginCallError as error:
         raise CheckFailed(str(error), "answer a request without claims with an empty map") from None
-    return f"{len(prepared)} and {len(unprepared)} answers"
+    return f"{len(prepared)} prepare and {len(unprepared)} unprepare answers"
 
 
 CHECKS = (

@@ -38,7 +38,8 @@ async def _replaced(session: DriverSession) -> str:
         except CheckFailed as error:
             raise CheckFailed(
                 error.seen,
-                "compare the UID of the call with the claim's: a claim of the same name may have replaced it",
+                "compare the UID of the call with that of the claim: another claim with the same name may have "
+                "replaced it",
             ) from None
         finally:
             await session.unprepare(old)
@@ -79,7 +80,7 @@ async def _fails_alone(session: DriverSession) -> str:
 async def _overlap(session: DriverSession) -> str:
     async with session.claims(session.spec()) as (first,):
         if any(part.share_id for part in first.devices):
-            raise CheckSkipped("the devices here are shared by several claims")
+            raise CheckSkipped("several claims can share the devices of this node")
         check_answer(first, (await session.prepare(first.ref))[first.ref.uid])
         second = await session.fixtures.create(session.spec(), copy.deepcopy(first.allocation))
         try:
@@ -91,7 +92,7 @@ async def _overlap(session: DriverSession) -> str:
                 raise
             raise CheckFailed(
                 f"{first.devices[0].device} was prepared for two claims at the same time",
-                "reject a device that another claim still has: after a force-deletion both pods may run",
+                "reject a device that is still prepared for another claim: after a force-deletion both pods may run",
             ) from None
         finally:
             await session.release(second.ref)
@@ -107,19 +108,19 @@ async def _overlap(session: DriverSession) -> str:
 
 
 CHECKS = (
-    DriverCheck("unknown-claim", "a claim that is not in the API is rejected", _READ, _unknown),
+    DriverCheck("unknown-claim", "a claim that does not exist in the API is rejected", _READ, _unknown),
     DriverCheck("not-allocated", "a claim without allocation is rejected", _READ, _unallocated),
-    DriverCheck("wrong-uid", "a claim is rejected if the object of its name has another UID", _READ, _replaced),
+    DriverCheck("wrong-uid", "a claim is rejected if the object with its name has a different UID", _READ, _replaced),
     DriverCheck(
         "bad-parameters", "parameters of an unknown kind are rejected",
         "KEP-4381, opaque configuration: drivers validate it", _parameters, advice=True,
     ),
     DriverCheck(
-        "bad-claim-alone", "a claim with bad parameters does not fail the others of its call",
+        "bad-claim-alone", "a claim with invalid parameters does not affect the other claims of the call",
         "KEP-4381: an error for each claim", _fails_alone,
     ),
     DriverCheck(
-        "overlap", "a device that a claim still has is prepared for another one only after unprepare",
+        "overlap", "a device is prepared for another claim only after the first claim was unprepared",
         "force-deleted pods may still run when their devices are allocated again", _overlap, advice=True,
     ),
 )  # fmt: skip

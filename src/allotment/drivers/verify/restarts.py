@@ -52,7 +52,7 @@ async def _killed_preparing(session: DriverSession) -> str:
                     check_removed(session, claim)
                 except CheckFailed as error:
                     raise CheckFailed(f"after SIGKILL in prepare: {error.seen}", error.remedy, error.expected) from None
-    return f"{2 * len(session.timeouts.interrupt_at)} times killed, then prepared or unprepared"
+    return f"{2 * len(session.timeouts.interrupt_at)} times killed, then prepared or unprepared successfully"
 
 
 async def _killed_unpreparing(session: DriverSession) -> str:
@@ -67,7 +67,7 @@ async def _killed_unpreparing(session: DriverSession) -> str:
                 check_removed(session, claim)
             except CheckFailed as error:
                 raise CheckFailed(f"after SIGKILL in unprepare: {error.seen}", error.remedy, error.expected) from None
-    return f"{len(session.timeouts.interrupt_at)} times killed, then unprepared"
+    return f"{len(session.timeouts.interrupt_at)} times killed, then unprepared successfully"
 
 
 async def _kill_and_restart(session: DriverSession, call: asyncio.Task[Any]) -> None:
@@ -81,7 +81,7 @@ async def _kill_and_restart(session: DriverSession, call: asyncio.Task[Any]) -> 
 async def _slices_survive(session: DriverSession) -> str:
     before = await session.wait_for_slices(lambda slices: is_settled(session.driver, slices))
     if not before:
-        raise CheckSkipped(f"{session.driver} has published nothing for {session.node}")
+        raise CheckSkipped(f"{session.driver} has published no slices for {session.node}")
     await session.restart()
     loop = asyncio.get_running_loop()
     deadline = loop.time() + session.timeouts.stable
@@ -115,7 +115,7 @@ CHECKS = (
         needs_command=True,
     ),
     DriverCheck(
-        "restart-claims", "claims that were prepared before a restart have the same answer and can be unprepared",
+        "restart-claims", "claims that were prepared before a restart return the same answer and can be unprepared",
         _ROLLING, _claims_survive, needs_command=True,
     ),
     DriverCheck(

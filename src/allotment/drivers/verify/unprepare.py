@@ -26,7 +26,7 @@ def check_removed(
     if left := session.cdi.files_of([claim.ref.uid]):
         raise CheckFailed(
             f"not deleted: {', '.join(sorted(map(str, left)))}",
-            "delete the claim's CDI file in unprepare, and files that a crash left when the driver starts",
+            "delete the claim's CDI file in unprepare, and files left by a crash when the driver starts",
         )
     if still := sorted(session.cdi.names().intersection(ids) - resolvable):
         raise CheckFailed(f"{still[0]} can still be resolved", "delete the files that prepare has written")
@@ -41,7 +41,7 @@ async def _unprepare(session: DriverSession) -> str:
         await session.unprepare(claim.ref)
         check_removed(session, claim, resolvable, ids)
         if not own:
-            return "no separate CDI file for the claim" if ids else "no CDI ids"
+            return "no separate CDI file for the claim" if ids else "no CDI device IDs"
         return f"{counted(len(own), 'CDI file')} written, none left"
 
 

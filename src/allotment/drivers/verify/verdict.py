@@ -1,4 +1,4 @@
-"""The outcomes of a check other than success."""
+"""The exceptions that a check raises if it fails or is skipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a device matches a request, independent of current allocations and of other choices.
+"""Determines whether a device matches a request, independent of current allocations and of other choices.
 
 The stages are upstream's: binding conditions (if their feature is off), selectors of the class, selectors of the
 request, capacity, counters (if their feature is off), taints. A selector that *fails* (raises an error) on a device

@@ -68,9 +68,15 @@ def complete_pool(pool: PoolID, *, surplus: bool) -> CandidateChange:
         return replace(scenario, slices=slices)
 
     if surplus:
-        text = f"let the driver of pool {pool} announce all published slices; their devices are sufficient"
+        text = (
+            f"fix the driver so that resourceSliceCount of pool {pool} is the number of published slices; their "
+            "devices are sufficient"
+        )
     else:
-        text = f"let the driver complete pool {pool}; the published devices are already sufficient"
+        text = (
+            f"wait until the driver has published all slices of pool {pool}; the devices published so far are "
+            "sufficient"
+        )
     return CandidateChange("driver", text, edit)
 
 

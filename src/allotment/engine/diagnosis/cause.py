@@ -1,4 +1,4 @@
-"""The cause for which claims do not fit one node.
+"""Finds the cause for which claims do not fit one node, also if the search stopped at its step limit.
 
 A missing class takes precedence. Then the claims are tried on the idle node. If they do not fit there, the cause lies
 in the requests or in the published devices, independent of the current usage. Only if they fit on the idle node is the
@@ -12,6 +12,7 @@ cause; otherwise the cause is the step limit.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeGuard
 
 from allotment.engine.diagnosis.candidate_changes import drop_claim, fewer_devices, free_claims, request_count
 from allotment.engine.diagnosis.context import Cause, NodeContext, SharedContext, fewest, query_of, requests_of
@@ -26,12 +27,11 @@ from allotment.engine.diagnosis.scenario import (
     only_request,
     with_devices,
 )
-from allotment.engine.diagnosis.undecided import is_undecided, search_given_up
 from allotment.engine.diagnosis.unmet_constraints import constraint_unmet, constraints_compete
 from allotment.engine.diagnosis.visible_devices import VisibleDevice, visible_devices
 from allotment.engine.diagnosis.wording import holder_names
 from allotment.engine.outcome import AbortCause, Aborted, Allocated, Outcome
-from allotment.engine.refusal import RANK
+from allotment.engine.refusal import CODES, RANK, SEARCH_GIVEN_UP
 from allotment.model.resource import DeviceRequest, ResourceClaim
 from allotment.phrases import counted
 
@@ -41,9 +41,9 @@ def requests_compete(context: NodeContext, claims: tuple[ResourceClaim, ...]) ->
     traces = [context.trace(query_of(location, spec)) for claim in claims for location, spec in requests_of(claim)]
     pool: dict[object, VisibleDevice] = {visible.id: visible for trace in traces for visible in trace.left}
     needed = sum(fewest(request) for claim in claims for request in claim.spec.devices.requests)
-    what = "the claims of the pod" if len(claims) > 1 else "the requests of the claim"
+    subject = "the claims of the pod" if len(claims) > 1 else "the requests of the claim"
     names = ", ".join(trace.query.name if len(claims) == 1 else trace.query.claim for trace in traces[:4])
-    cause = constraints_compete(context, claims, f"{what} ({names})")
+    cause = constraints_compete(context, claims, f"{subject} ({names})")
     if cause is not None:
         return cause
     holders = all_holders(traces)
@@ -57,17 +57,17 @@ def requests_compete(context: NodeContext, claims: tuple[ResourceClaim, ...]) ->
     uses_counters = any(visible.device.consumes_counters for visible in pool.values()) and len(pool) >= needed
     if uses_counters:
         code = "counters-exhausted"
-        summary = f"{what} ({names}) fit individually, but together they exceed the same shared counters"
+        summary = f"{subject} ({names}) fit individually, but together they exceed the shared counters"
     elif context.is_busy:
         code = "devices-in-use"
         summary = (
-            f"{what} ({names}) need {needed} devices together; {len(pool)} are free, "
-            f"others are in use by {holder_names(holders)}"
+            f"{subject} ({names}) need {needed} devices in total; {len(pool)} are free, and the others are in use by "
+            f"{holder_names(holders)}"
         )
     else:
         code = "too-few-devices"
-        have = f"{counted(len(pool), 'device')} of the node match{'es' if len(pool) == 1 else ''}"
-        summary = f"{what} ({names}) need {needed} devices together; {have}"
+        have = f"{counted(len(pool), 'device')} on the node match{'es' if len(pool) == 1 else ''}"
+        summary = f"{subject} ({names}) need {needed} devices in total; {have}"
     return Cause(code, summary, claim_name(claims[0]), "", tuple(traces), candidates=tuple(candidates))
 
 
@@ -161,7 +161,7 @@ def _request(context: NodeContext, claim: ResourceClaim, request: DeviceRequest,
             alternatives.append(search_given_up(of, (single,), alone.steps))
             continue
         alternatives.append(request_cause(of, locations[f"{request.name}/{sub.name}"], sub, alone))
-    listed_codes = ", ".join(f"{a.request.partition('/')[2]} {a.code}" for a in alternatives)
+    listed_codes = ", ".join(f"{a.request.partition('/')[2]} ({a.code})" for a in alternatives)
     nearest_first = sorted(alternatives, key=lambda a: RANK[a.code])
     return Cause(
         "no-alternative-fits",
@@ -175,3 +175,20 @@ def _request(context: NodeContext, claim: ResourceClaim, request: DeviceRequest,
 
 def _idle(context: NodeContext) -> NodeContext:
     return NodeContext(context.scenario.idle(), context.shared, context.view, HeldDevices())
+
+
+def is_undecided(outcome: Outcome) -> TypeGuard[Aborted]:
+    """Whether the search reached its step limit, so that the claims may fit."""
+    return isinstance(outcome, Aborted) and outcome.cause is AbortCause.WORK_LIMIT
+
+
+def search_given_up(context: NodeContext, claims: tuple[ResourceClaim, ...], steps: int) -> Cause:
+    """The cause if a search reached its step limit: the obstacle is unknown, so no change is suggested.
+
+    It has the funnel of each request of ``claims``.
+    """
+    traces = tuple(context.trace(query_of(location, spec)) for claim in claims for location, spec in requests_of(claim))
+    only = traces[0].query.name if len(traces) == 1 else ""
+    summary = f"the search for devices stopped after {steps} steps without a result"
+    kubernetes = CODES[SEARCH_GIVEN_UP].kubernetes.replace("N", context.scenario.node, 1)
+    return Cause(SEARCH_GIVEN_UP, summary, traces[0].query.claim, only, traces, kubernetes=kubernetes)

@@ -164,7 +164,11 @@ def diagnose(
 
 
 def _no_nodes(claims: Sequence[ResourceClaim], names: PublishedNames) -> AllocationRefusal:
-    summary = "no node exists" if names.slices else "no node and no ResourceSlice exists, so no devices are known"
+    summary = (
+        "the cluster has no nodes"
+        if names.slices
+        else ("the cluster has no nodes and no ResourceSlices, so no devices are known")
+    )
     notes = () if names.slices else ("Names in selectors cannot be checked without ResourceSlices.",)
     return AllocationRefusal(
         code="driver-missing",

@@ -97,7 +97,7 @@ def _step(loss: Loss) -> FunnelStep:
     for visible, holders in loss.by:
         for holder in holders:
             named.setdefault(str(holder), []).append(visible.name)
-    by = tuple(f"{who}: {', '.join(devices)}" for who, devices in named.items())
+    by = tuple(f"{holder}: {', '.join(devices)}" for holder, devices in named.items())
     return FunnelStep(step=loss.step, text=loss.text, left=len(loss.left), lost=tuple(s.name for s in loss.lost), by=by)
 
 

@@ -72,16 +72,16 @@ def held_devices(claims: Iterable[ResourceClaim]) -> HeldDevices:
     for claim in claims:
         if claim.status.allocation is None:
             continue
-        who = claim_holder(claim)
+        holder = claim_holder(claim)
         for result in claim.status.allocation.devices.results:
             if result.admin_access:
                 continue
             device = DeviceID(result.driver, result.pool, result.device)
             if result.share_id is None:
                 # Of two claims on a device, the one that was set aside does not own it.
-                if not who.set_aside or device not in held.whole:
-                    held.whole[device] = who
+                if not holder.set_aside or device not in held.whole:
+                    held.whole[device] = holder
             else:
                 consumed = {name: quantity.nano for name, quantity in result.consumed_capacity.items()}
-                held.shares[device].append((who, consumed))
+                held.shares[device].append((holder, consumed))
     return held

@@ -1,4 +1,4 @@
-"""Causes of matching devices that are in use: exclusively, by shares, or through shared counters."""
+"""Causes of refusal: matching devices are in use, exclusively, by shares, or through shared counters."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def counters_in_use(
     set_, counter, left, need = max(lacking, key=lambda x: (x[3] - x[2], x[1]))
     amount, rest = amount_text(need), amount_text(max(left, 0))
     nearest = NearestMiss(
-        device=short.name, kind=short.kind, what=f"{counter} left in {set_}", actual=rest, wanted=amount
+        device=short.name, kind=short.kind, what=counter, actual=f"{rest} left in {set_}", wanted=amount
     )
     holders = holders_of(loss)
     if holders:
         holding = holder_names(holders)
-        whose = "its" if len(loss.lost) == 1 else "their"
-        summary = f"{device_names(loss.lost)}: free, but {whose} shared counters are consumed by {holding}"
+        verb, whose = ("is", "its") if len(loss.lost) == 1 else ("are", "their")
+        summary = f"{device_names(loss.lost)} {verb} free, but {whose} shared counters are consumed by {holding}"
     else:
         verb = "needs" if len(loss.lost) == 1 else "need"
         summary = f"{device_names(loss.lost)} {verb} more of counter {counter} than counter set {set_} has"
@@ -61,7 +61,7 @@ def devices_in_use(
         free = (
             f"{len(loss.left)} of {len(loss.arriving)} matching devices {'is' if len(loss.left) == 1 else 'are'} free"
         )
-        summary = f"{counted(spec.count, 'device')} requested; {free}, the rest is in use by {holding}"
+        summary = f"{counted(spec.count, 'device')} requested; {free}, and the rest are in use by {holding}"
     else:
         summary = f"every matching device is in use by {holding}"
     candidates = [*free_claims(holders)]
@@ -91,11 +91,11 @@ def _share_in_use(
             continue
         rest = amount_text(max(total.nano - used, 0))
         summary = (
-            f"{amount} of {name} requested; {rest} of {total} left on {device.name}, "
-            f"the rest is held by {holder_names(holders)}"
+            f"{amount} of {name} requested; {device.name} has {rest} of {total} left, and the rest is held by "
+            f"{holder_names(holders)}"
         )
         nearest = NearestMiss(
-            device=device.name, kind=device.kind, what=f"{name} left", actual=rest, wanted=str(amount)
+            device=device.name, kind=device.kind, what=name, actual=f"{rest} left", wanted=str(amount)
         )
         requests = dict(spec.capacity.requests) if spec.capacity is not None else {}
         candidates = []

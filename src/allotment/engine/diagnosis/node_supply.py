@@ -1,4 +1,4 @@
-"""Causes in the devices that a node offers: unusable pools, capacities that are too small, taints."""
+"""Causes of refusal in the devices that a node offers: unusable pools, too small capacities, taints."""
 
 from __future__ import annotations
 
@@ -147,11 +147,11 @@ def all_with_unusable_pool(context: NodeContext, location: RequestLocation, trac
     """The cause if ``allocationMode: All`` is requested while a pool is incomplete or invalid."""
     pools = [w for w in context.view.unavailable_pools if w.code in ("pool-incomplete", "pool-invalid")]
     code = "all-pool-updating" if outcome.cause is AbortCause.POOL_INCOMPLETE else "all-pool-invalid"
-    what = "; ".join(w.text for w in pools) or outcome.text
+    problem = "; ".join(w.text for w in pools) or outcome.text
     candidates = [complete_pool(w.pool, surplus=w.has_surplus) for w in pools if w.code == "pool-incomplete"]
     return Cause(
         code,
-        f"all devices are requested, but {what}",
+        f"all devices are requested, but {problem}",
         location.claim,
         location.name,
         (trace,),

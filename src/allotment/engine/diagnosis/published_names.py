@@ -107,7 +107,7 @@ def _words(name: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=65_536)  # the same names are compared for every node and change
-def similarity(one: str, other: str) -> float:
+def similarity(left: str, right: str) -> float:
     """The similarity of two names from 0 to 1: by letters, or by common words.
 
     >>> similarity("productname", "productName")
@@ -115,11 +115,11 @@ def similarity(one: str, other: str) -> float:
     >>> similarity("nvidia.com", "gpu.nvidia.com") > MIN_SIMILARITY > similarity("model", "productName")
     True
     """
-    if one == other:
+    if left == right:
         return 1.0
-    plain_one, plain_other = (re.sub(r"[^a-z0-9]", "", n.lower()) for n in (one, other))
+    plain_one, plain_other = (re.sub(r"[^a-z0-9]", "", n.lower()) for n in (left, right))
     letters = SequenceMatcher(None, plain_one, plain_other, autojunk=False).ratio()
-    words_one, words_other = _words(one), _words(other)
+    words_one, words_other = _words(left), _words(right)
     shared = words_one & words_other
     by_words = len(shared) / len(words_one | words_other) if len(shared) > 1 else 0.0
     if words_one and words_one < words_other:  # nvidia.com in gpu.nvidia.com, deviceID in parentDeviceID

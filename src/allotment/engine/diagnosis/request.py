@@ -1,4 +1,4 @@
-"""The cause for which one request, or one alternative of a request, does not fit: the deciding step of its funnel."""
+"""The cause of refusal in one request, or one alternative of a request: the deciding step of its funnel."""
 
 from __future__ import annotations
 

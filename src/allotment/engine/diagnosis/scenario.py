@@ -109,7 +109,7 @@ def edit_claim(name: str, change: Callable[[ResourceClaim], ResourceClaim]) -> E
 def edit_request(location: RequestLocation, change: Callable[[RequestSpec], RequestSpec]) -> Edit:
     """An edit that changes one exact request or alternative."""
 
-    def one(request: DeviceRequest) -> DeviceRequest:
+    def edited(request: DeviceRequest) -> DeviceRequest:
         if request.name != location.request:
             return request
         if request.exactly is not None:
@@ -118,7 +118,7 @@ def edit_request(location: RequestLocation, change: Callable[[RequestSpec], Requ
         return altered(request, first_available=subs)
 
     def all_of(claim: ResourceClaim) -> ResourceClaim:
-        return with_devices(claim, requests=tuple(one(r) for r in claim.spec.devices.requests))
+        return with_devices(claim, requests=tuple(edited(r) for r in claim.spec.devices.requests))
 
     return edit_claim(location.claim, all_of)
 

@@ -152,9 +152,9 @@ def _driver(
     if comparison.operator != "==" or not isinstance(wanted, str):
         return _plain(conjunct, of_class, None, repairs)
     if wanted in published.drivers:
-        return ConditionFinding("driver-missing", f'no device of driver "{wanted}" on the node', None, tuple(repairs))
+        return ConditionFinding("driver-missing", f'the node has no device of driver "{wanted}"', None, tuple(repairs))
     names = similar_names(wanted, published.drivers)
-    summary = f'driver "{wanted}" publishes no ResourceSlice.{did_you_mean(wanted, published.drivers)}'
+    summary = f'driver "{wanted}" publishes no ResourceSlices.{did_you_mean(wanted, published.drivers)}'
     if not names:
         drivers = ", ".join(sorted(published.drivers))
         return ConditionFinding("driver-missing", f"{summary} Existing drivers: {drivers}", None, tuple(repairs))
@@ -190,41 +190,43 @@ def _unknown_name(
     """The finding if a name is not published, or is a capacity read as an attribute or vice versa."""
     side, domain, name = path[0], path[1], path[2]
     attributes, capacities = published.attributes.get(domain, {}), published.capacities.get(domain, frozenset())
-    here, there = (capacities, attributes) if side == "capacity" else (attributes, capacities)
-    if name in here:
+    known_names, other_names = (capacities, attributes) if side == "capacity" else (attributes, capacities)
+    if name in known_names:
         return None
-    if name in there:
+    if name in other_names:
         if side == "capacity":
             code, words = "attribute-read-as-capacity", f"{name} is an attribute of {domain}, not a capacity"
-            other = "attributes"
+            other_map = "attributes"
         else:
             code, words = "capacity-read-as-attribute", f"{name} is a capacity of {domain}, not an attribute"
-            other = "capacity"
-        right = path_text((other, domain, name))
+            other_map = "capacity"
+        right = path_text((other_map, domain, name))
         becomes = re.sub(
             rf"device\.{side}\s*\[\s*(['\"]){re.escape(domain)}\1\s*\]\s*\.\s*{re.escape(name)}\b",
             lambda _: right,
             text,
         )
-        return ConditionFinding(code, f"{words}: {right}", None, (ConditionRepair("name", f"read {right}", becomes),))
+        return ConditionFinding(
+            code, f"{words}: read {right}", None, (ConditionRepair("name", f"read {right}", becomes),)
+        )
     if not attributes and not capacities and domain not in published.drivers:
         return _unknown_domain(text, path, arriving, published)
-    what = "capacity" if side == "capacity" else "attribute"
-    names = similar_names(name, here)
-    listed = ", ".join(sorted(here)) or "none"
-    summary = f'no device publishes {what} "{name}" of {domain}.' + (
-        did_you_mean(name, here) or f" Published: {listed}"
+    kind = "capacity" if side == "capacity" else "attribute"
+    names = similar_names(name, known_names)
+    listed = ", ".join(sorted(known_names)) or "none"
+    summary = f'no device publishes {kind} "{name}" of {domain}.' + (
+        did_you_mean(name, known_names) or f" Published: {listed}"
     )
-    repairs = [_rename(name, n, f"use {what} {n}") for n in names]
+    repairs = [_rename(name, n, f"use {kind} {n}") for n in names]
     if not names:
-        crossed = similar_names(name, there)
-        other = "attributes" if side == "capacity" else "capacity"
+        crossed = similar_names(name, other_names)
+        other_map = "attributes" if side == "capacity" else "capacity"
         repairs = [
-            ConditionRepair("likely", f"read {path_text((other, domain, n))}", path_text((other, domain, n)))
+            ConditionRepair("likely", f"read {path_text((other_map, domain, n))}", path_text((other_map, domain, n)))
             for n in crossed
         ]
         if crossed:
-            summary += f"; {other}: {', '.join(crossed)}"
+            summary += f"; {other_map}: {', '.join(crossed)}"
     return ConditionFinding("unknown-attribute", summary, None, tuple(repairs))
 
 
@@ -257,7 +259,7 @@ def _unknown_domain(
         )
         similar = similar_names(domain, known, 1)
         right = path_text((path[0], driver, *similar)) if similar else f'device.{path[0]}["{driver}"].…'
-        summary = f"{summary} The index is the domain, and the name follows it: {right}"
+        summary = f"{summary} Index by the domain first, then by the name: {right}"
         wrong = path_text((path[0], domain, name))
         lookup = re.sub(r"\s+", "", text).replace("'", '"')
         rewritten = lookup.replace(wrong, right)
@@ -382,14 +384,18 @@ def _value_mismatch(
         return ConditionFinding(code, summary, nearest, tuple(repairs))
     finding = _plain(conjunct, of_class, nearest, repairs)
     different = sorted({value_text(value) for _, value in valued})
-    summary = (
-        f"no device has {path[-1]} {_WORDS[operator]}{value_text(wanted)}; the devices have {first_few(different, 4)}"
-    )
+    wanted_text = f"{path[-1]} {_relation(operator)}{value_text(wanted)}"
+    summary = f"no device has {wanted_text}; the devices have {first_few(different, 4)}"
     return ConditionFinding(finding.code, summary, nearest, finding.repairs)
 
 
 def _request_text(name: str, operator: str, value: object) -> str:
-    return f"request {name} {_WORDS[operator]}{value_text(value)}"
+    return f"request {name} {_relation(operator)}{value_text(value)}"
+
+
+def _relation(operator: str) -> str:
+    """The text between a name and the compared value: ``memory of at least 40Gi``."""
+    return f"of {_WORDS[operator]}" if operator in ("<", "<=", ">", ">=") else _WORDS[operator]
 
 
 def _nearest(valued: Sequence[tuple[VisibleDevice, object]], wanted: object) -> tuple[VisibleDevice, object]:

@@ -1,4 +1,4 @@
-"""Causes in selectors of classes and requests: a condition matches no device or too few, or fails with an error."""
+"""Causes of refusal in selectors: a condition matches no device or too few, or fails with an error."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _excluded_by_earlier(trace: Trace, loss: Loss, finding: ConditionFinding) ->
     others = [s for s in of_class if s not in loss.arriving and _holds(loss, s)]
     if not others or not earlier:
         return finding
-    summary = f"{finding.summary}; {others[0].name} satisfies it, but not {earlier[-1].text}"
+    summary = f"{finding.summary}; {others[0].name} meets this condition, but not {earlier[-1].text}"
     return ConditionFinding("selector-matches-nothing", summary, finding.nearest, finding.repairs)
 
 
@@ -100,10 +100,15 @@ def _contradiction(trace: Trace, loss: Loss) -> str:
     for earlier in trace.losses:
         if earlier is loss or earlier.conjunct is None:
             break
-        other = earlier.conjunct.comparison
-        if other is not None and other.path == own.path and other.operator == "==" and other.literal != own.literal:
-            what = own.path[-1]
-            return f"{what} cannot be both {value_text(other.literal)} and {value_text(own.literal)}"
+        comparison = earlier.conjunct.comparison
+        if (
+            comparison is not None
+            and comparison.path == own.path
+            and comparison.operator == "=="
+            and comparison.literal != own.literal
+        ):
+            name = own.path[-1]
+            return f"{name} cannot be both {value_text(comparison.literal)} and {value_text(own.literal)}"
     return ""
 
 
@@ -136,7 +141,7 @@ def _without_accessor(loss: Loss) -> tuple[ConditionRepair, ...]:
         return ()
     return (
         ConditionRepair(
-            "name", f"remove .{found[2]}: in CEL the attribute is the value itself", _ACCESSOR.sub(r"\1", text)
+            "name", f"remove .{found[2]}: in CEL, the attribute already is its value", _ACCESSOR.sub(r"\1", text)
         ),
     )
 
@@ -188,7 +193,7 @@ def _repairs(
             remedy = "likely" if repair.rename else "of-class"
             edit = edit_class(class_name, loss.selector, expression)
             object_, path = f"DeviceClass {class_name}", f"spec.selectors[{loss.selector}].cel.expression"
-            words = f"in DeviceClass {class_name} {repair.text}"
+            words = f"in DeviceClass {class_name}, {repair.text}"
         else:
             remedy, words = repair.remedy, repair.text
             edit = edit_selector(location, loss.selector, expression)

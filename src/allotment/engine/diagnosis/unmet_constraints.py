@@ -1,4 +1,4 @@
-"""Causes in constraints: every request has matching devices, but no set of them satisfies the constraints.
+"""Causes of refusal in constraints: all requests have matching devices, but no set of them meets the constraints.
 
 A constraint is the last step of the funnel and applies to devices of several requests together. The step keeps the
 devices of the set that is nearest to satisfying the requests: with ``matchAttribute`` those with the value that serves
@@ -65,15 +65,15 @@ def constraint_unmet(context: NodeContext, claim: ResourceClaim) -> Cause:
     if not found.groups and len(unmet) == 1:
         return _unpublished(claim, unmet[0], found, bound)
     short = _attribute(spec).rpartition("/")[2]
-    kind, have, what = (f"the same {short}", f"at most {found.agree} share one", "devices with the same value")
+    kind, have, goal = (f"the same {short}", f"at most {found.agree} share one", "devices with the same value")
     if spec.match_attribute is None:
         values_exist = f"only {counted(len(found.groups), 'value exists', 'values exist')}"
-        kind, have, what = (f"different {short}", values_exist, "different values")
+        kind, have, goal = (f"different {short}", values_exist, "different values")
     values = [f"{value_text(value[1])}: {device_names(tuple(visible))}" for value, visible in found.groups.items()]
     spread = "; ".join(values[:4]) + (f"; and {len(values) - 4} more values" if len(values) > 4 else "")
     if found.agree >= found.need:  # so it is not the values alone
         drawing = any(visible.device.consumes_counters for visible in found.best)
-        have = f"{device_names(found.best)} satisfy that, but " + (
+        have = f"{device_names(found.best)} satisfy the constraint, but " + (
             "consume the same counters" if drawing else "cannot be allocated together"
         )
     summary = f"{counted(found.need, 'device')} with {kind} requested; {have}" + (f" ({spread})" if spread else "")
@@ -86,7 +86,7 @@ def constraint_unmet(context: NodeContext, claim: ResourceClaim) -> Cause:
             device=device_names(found.best),
             what=short,
             actual=", ".join(value_text(value[1]) for value in _values_of(found)),
-            wanted=f"{found.need} {what}",
+            wanted=f"{found.need} {goal}",
         )
     notes: tuple[str, ...] = ()
     if found.lacking:
@@ -101,7 +101,7 @@ def constraint_unmet(context: NodeContext, claim: ResourceClaim) -> Cause:
     )
 
 
-def constraints_compete(context: NodeContext, claims: tuple[ResourceClaim, ...], what: str) -> Cause | None:
+def constraints_compete(context: NodeContext, claims: tuple[ResourceClaim, ...], subject: str) -> Cause | None:
     """The cause if claims fit individually, and together only without their constraints; otherwise None."""
     free = [with_devices(claim, constraints=()) for claim in claims]
     if free == list(claims) or not context.fits(*free):
@@ -118,7 +118,9 @@ def constraints_compete(context: NodeContext, claims: tuple[ResourceClaim, ...],
             candidates.append(drop_constraint(claim_name(claim), index, spec, _attribute(spec)))
             unmet.append(_text(spec))
         traces.extend(trace for _, trace in traced)
-    summary = f"{what} fit individually, but together no devices are left for {' and '.join(dict.fromkeys(unmet))}"
+    summary = (
+        f"{subject} fit individually, but not together: no devices are left for {' and '.join(dict.fromkeys(unmet))}"
+    )
     return _constraint_cause(context, claim_name(claims[0]), summary, traces, None, candidates, ())
 
 

@@ -199,11 +199,13 @@ def _targets(slice_: ResourceSlice, node: NodeFacts) -> bool:
 def _unusable_reason(id: PoolID, pool: Pool | None, slices: list[ResourceSlice], generation: int) -> tuple[str, str]:
     if pool is None:
         newest = max(s.spec.pool.generation for s in slices)
-        text = f"pool {id}: the slices for this node are of generation {generation}; the newest is {newest}"
+        text = (
+            f"pool {id}: the slices for this node are of generation {generation}, but the newest generation is {newest}"
+        )
         return "pool-superseded", text
     if pool.status is PoolStatus.INCOMPLETE and pool.has_surplus:
-        counts = f"{pool.found} slices are published, but only {pool.announced} announced"
+        counts = f"{pool.found} slices are published, but resourceSliceCount is {pool.announced}"
         return "pool-incomplete", f"pool {id}: {counts} (a driver bug, or leftover slices)"
     if pool.status is PoolStatus.INCOMPLETE:
-        return "pool-incomplete", f"pool {id}: {pool.found} of {pool.announced} slices are published"
+        return "pool-incomplete", f"pool {id}: only {pool.found} of {pool.announced} slices published"
     return "pool-invalid", f"pool {id}: {pool.reason}"

@@ -22,15 +22,15 @@ def freeing_text(holders: list[ClaimHolder]) -> str:
     """The instruction to release these claims.
 
     >>> freeing_text([ClaimHolder("ml/a", ("a-0",)), ClaimHolder("ml/b", ("b-0", "b-1"))])
-    'wait for pods a-0, b-0, b-1 to end (claims ml/a, ml/b)'
+    'wait for pods a-0, b-0, b-1 to finish (claims ml/a, ml/b)'
     >>> freeing_text([ClaimHolder("ml/a")])
-    'free claim ml/a'
+    'release claim ml/a'
     """
     pods = tuple(dict.fromkeys(pod for holder in holders for pod in holder.pods))
     claims = f"claim{'s' * (len(holders) > 1)} {', '.join(holder.claim for holder in holders)}"
     if not all(holder.pods for holder in holders):
-        return f"free {claims}"
-    return f"wait for {kind_and_names('pod', pods)} to end ({claims})"
+        return f"release {claims}"
+    return f"wait for {kind_and_names('pod', pods)} to finish ({claims})"
 
 
 def amount_text(nano: int) -> str:

@@ -1,4 +1,4 @@
-"""Verdicts of the search for a pattern in a state; with slots instead of devices, they apply to equivalent nodes."""
+"""The results of a search (solution, no fit, undecided, fatal error), in slots so that equivalent nodes share them."""
 
 from __future__ import annotations
 

@@ -10,67 +10,69 @@ COMPONENTS: Final = (
     alert(
         "AllotmentExporterSilent", "warning", "time() - allotment_exporter_last_contact_timestamp_seconds > 300", "5m",
         "The exporter has not received anything from the API server for {{ $value | humanizeDuration }}",
-        "The metrics it serves are as old as that.",
-        "Check its log: it may lack permission to list or watch a resource (`allot rbac exporter`), or cannot reach "
-        "the server.",
+        "The exporter's metrics have not been updated since then.",
+        "Check the exporter's log: it may lack the permission to list or watch a resource (`allot rbac exporter`), or "
+        "it cannot reach the API server.",
     ),
     alert(
         "AllotmentExporterMissing", "warning", "absent(allotment_exporter_builds_total)", "10m",
-        "No exporter is scraped",
+        "Prometheus scrapes no exporter",
         "Prometheus has no device metrics, so no alert about devices can fire.",
-        "Is it running (`kubectl get pods -l app.kubernetes.io/component=exporter`)? Can Prometheus find and "
-        "reach it, and is it allowed to read /metrics? Prometheus' targets page says.",
+        "Check that the exporter is running (`kubectl get pods -l app.kubernetes.io/component=exporter`). The targets "
+        "page of Prometheus shows whether it can reach the exporter and is allowed to read /metrics.",
     ),
     alert(
         "AllotmentSeriesDropped", "info", "sum by (metric) (allotment_series_dropped) > 0", "15m",
         "{{ $value }} series of {{ $labels.metric }} are dropped",
         "The metric has more than --max-series series, so sums over it are too low.",
-        "Raise --max-series, or turn off --per-claim. A driver that gives each device a product name of its own makes "
-        "a series for each device.",
+        "Increase --max-series, or omit --per-claim. A driver that publishes a different product name for each device "
+        "causes one series per device.",
     ),
     alert(
         "AllotmentNoLeader", "critical", "max by (lease) (allotment_leader) < 1", "2m",
         "No leader for {{ $labels.lease }}",
-        "All replicas of the component are on standby, and none does its work.",
-        "`kubectl -n kube-system get lease` shows the holder. A replica that died keeps its Lease until it expires; "
-        "longer than that, no replica is allowed to write it (`allot rbac`), or their clocks are far apart.",
+        "All replicas of the component are on standby, so its work is not done.",
+        "`kubectl -n kube-system get lease` shows the holder; the Lease of a crashed replica first has to expire. If "
+        "no replica becomes the leader after that, check their permission to update it (`allot rbac`) and their "
+        "clocks.",
     ),
     alert(
         "AllotmentSeveralLeaders", "critical", "sum by (lease) (allotment_leader) > 1", "1m",
-        "{{ $value }} replicas lead {{ $labels.lease }}",
-        "Several replicas do the same work.",
-        "Does one Prometheus scrape two clusters? Then tell them apart by a label. Otherwise stop one of the replicas, "
-        "and please report it.",
+        "{{ $value }} replicas are leaders for {{ $labels.lease }}",
+        "Several replicas of the component do the same work.",
+        "If one Prometheus scrapes several clusters, distinguish them by a label. Otherwise stop one of the replicas, "
+        "and please report this.",
     ),
     alert(
         "AllotmentProgramRestarts", "warning",
         "sum by (program) (increase(allotment_program_restarts_total[15m])) > 3", "0m",
         "{{ $labels.program }} was restarted {{ $value | humanize }} times in 15 minutes",
-        "It crashes or ends, and is started again.",
-        "Its log has the reason. Please report it.",
+        "The program crashes or exits, and is restarted each time.",
+        "The log of the component contains the reason. Please report this.",
     ),
     alert(
         "AllotmentWorkFails", "warning",
         'sum by (work) (rate(allotment_work_duration_seconds_count{result="error"}[10m])) '
         "/ sum by (work) (rate(allotment_work_duration_seconds_count[10m])) > 0.1", "15m",
-        "{{ $value | humanizePercentage }} of {{ $labels.work }} fails",
-        "More than 10 % of this work ends with an error; each attempt is repeated.",
-        "The component's log has the errors. If they come from the API server, AllotmentRequestsFail fires, too.",
+        "{{ $value | humanizePercentage }} of the work of kind {{ $labels.work }} fails",
+        "More than 10 % of the attempts end with an error and are retried.",
+        "The component's log contains the errors. If the API server causes them, AllotmentRequestsFail fires, too.",
     ),
     alert(
         "AllotmentSchedulerSlow", "warning",
         "histogram_quantile(0.99, sum by (le)"
         ' (rate(allotment_work_duration_seconds_bucket{work="schedule"}[10m]))) > 1', "15m",
         "The scheduler takes {{ $value | humanizeDuration }} for a pod",
-        "1 % of the attempts take over a second.",
-        "Is it short of CPU? Long CEL selectors cost most. `--otlp-endpoint` shows where the time goes.",
+        "1 % of the scheduling attempts take over a second.",
+        "Check whether the scheduler has enough CPU; long CEL selectors take the most time. Traces (`--otlp-endpoint`) "
+        "show where the time is spent.",
     ),
     alert(
         "AllotmentRequestsFail", "warning",
         'sum by (job) (rate(allotment_client_requests_total{code=~"0|5.."}[10m]))'
         " / sum by (job) (rate(allotment_client_requests_total[10m])) > 0.05", "15m",
         "{{ $value | humanizePercentage }} of the requests of {{ $labels.job }} fail",
-        "The API server does not answer, or answers with 5xx.",
-        "Check the API server first. Code 0 means no answer: a network problem, or the server is restarting.",
+        "The API server does not respond, or responds with status 5xx.",
+        "Check the API server first. Code 0 means no response: a network problem, or the server is restarting.",
     ),
 )  # fmt: skip

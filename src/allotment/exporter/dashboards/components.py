@@ -14,7 +14,7 @@ _NOW: Final = (
         "count(max by (lease) (allotment_leader) < 1) or vector(0)", width=6, bad=True,
     ),
     stat(
-        "Restarts", "Of programs, in the last hour.",
+        "Restarts", "Restarts of programs in the last hour.",
         "sum(increase(allotment_program_restarts_total[1h])) or vector(0)", width=6, bad=True,
     ),
     stat(
@@ -32,33 +32,37 @@ _WORK: Final = (
         unit="ops",
     ),
     lines(
-        "Duration (p99)", "By kind of work.",
+        "Duration (p99)", "99th percentile by kind of work.",
         query(quantile(0.99, "allotment_work_duration_seconds", by="work"), "{{work}}"), unit="s",
     ),
     lines(
-        "Queue depth", "Items waiting or being worked on.", query("sum by (queue) (allotment_queue_depth)", "{{queue}}")
+        "Queue depth", "Items that wait or are being processed.",
+        query("sum by (queue) (allotment_queue_depth)", "{{queue}}"),
     ),
-    lines("Leader", "1: this replica leads.", query("allotment_leader", "{{lease}} {{instance}}")),
+    lines(
+        "Leader", "1: the replica is the leader. 0: it is on standby.",
+        query("allotment_leader", "{{lease}} {{instance}}"),
+    ),
 )  # fmt: skip
 _SERVER: Final = (
     lines(
-        "Requests", "By status code; 0: no answer.",
+        "Requests", "Requests by status code. 0: no response.",
         query("sum by (code) (rate(allotment_client_requests_total[$__rate_interval]))", "{{code}}"), unit="reqps",
         stacked=True,
     ),
     lines(
-        "Latency (p99)", "By method.",
+        "Latency (p99)", "99th percentile by method.",
         query(quantile(0.99, "allotment_client_request_duration_seconds", by="method"), "{{method}}"), unit="s",
     ),
 )  # fmt: skip
 _EXPORTER: Final = (
     lines(
-        "Duration", "Of computing the metrics, and of diagnosing pending pods.",
+        "Duration", "Time to compute the metrics, and to diagnose pending pods.",
         query("max(allotment_exporter_build_seconds)", "values"),
         query("max(allotment_exporter_diagnosis_seconds)", "causes"), unit="s",
     ),
     lines(
-        "Dropped series", "Metrics with more than --max-series.",
+        "Dropped series", "Series dropped from metrics with more than --max-series.",
         query("sum by (metric) (allotment_series_dropped)", "{{metric}}"),
     ),
 )  # fmt: skip
@@ -66,7 +70,7 @@ _EXPORTER: Final = (
 COMPONENTS: Final = Dashboard(
     "allotment-components",
     "Allotment / Components",
-    "Allotment's own components: throughput, durations, leaders, and answers of the API server.",
+    "Allotment's own components: throughput, durations, leaders, and requests to the API server.",
     (
         PanelRow("Now", _NOW),
         PanelRow("Work", _WORK),

@@ -1,4 +1,4 @@
-"""The dashboard of node costs and who accounts for them."""
+"""The dashboard of node costs, by namespace and class of the claims, and of idle devices."""
 
 from __future__ import annotations
 
@@ -13,23 +13,29 @@ _NOW: Final = (
         "Nodes", "Total of all nodes with a known price.", "sum(allotment_node_cost_dollars_per_hour)",
         unit=_DOLLARS, width=6,
     ),
-    stat("Held", "By claims.", "sum(allotment_claims_cost_dollars_per_hour)", unit=_DOLLARS, width=6),
-    stat("Idle", "Not held by any claim.", "sum(allotment_idle_cost_dollars_per_hour)", unit=_DOLLARS, width=6),
     stat(
-        "Claims without a price", "The catalogue has no price for their nodes.",
+        "Held", "Total of the devices that claims hold.", "sum(allotment_claims_cost_dollars_per_hour)",
+        unit=_DOLLARS, width=6,
+    ),
+    stat(
+        "Idle", "Total of the devices that no claim holds.", "sum(allotment_idle_cost_dollars_per_hour)",
+        unit=_DOLLARS, width=6,
+    ),
+    stat(
+        "Claims without a price", "Claims whose nodes have no price in the catalog.",
         'sum(allotment_claims_priced{price="unknown"}) or vector(0)', width=6,
     ),
 )  # fmt: skip
 _WHO: Final = (
     lines(
-        "By namespace", "USD per hour.",
+        "By namespace", "Price of the held devices in USD per hour.",
         query(
             'sum by (namespace) (allotment_claims_cost_dollars_per_hour{namespace=~"$namespace"})', "{{namespace}}"
         ),
         unit=_DOLLARS, stacked=True,
     ),
     lines(
-        "By class", "USD per hour.",
+        "By class", "Price of the held devices in USD per hour.",
         query(
             'sum by (device_class) (allotment_claims_cost_dollars_per_hour{namespace=~"$namespace"})',
             "{{device_class}}",
@@ -37,7 +43,7 @@ _WHO: Final = (
         unit=_DOLLARS, stacked=True,
     ),
     bars(
-        "Last 24 hours", "USD, by namespace.",
+        "Last 24 hours", "USD by namespace.",
         query(
             "sum by (namespace)"
             ' (sum_over_time(allotment_claims_cost_dollars_per_hour{namespace=~"$namespace"}[1d:1m])) / 60',
@@ -46,17 +52,17 @@ _WHO: Final = (
         unit=_DOLLARS,
     ),
     bars(
-        "Most expensive idle nodes", "USD per hour.",
+        "Most expensive idle nodes", "Price of the idle devices in USD per hour.",
         query("topk(20, sum by (node) (allotment_idle_cost_dollars_per_hour))", "{{node}}"), unit=_DOLLARS,
     ),
 )  # fmt: skip
 _KNOWN: Final = (
     lines(
-        "Nodes", "region: priced in their own region; elsewhere: the catalogue has only another region's price.",
+        "Nodes", "region: price of the node's region. elsewhere: the catalog has only the price of another region.",
         query("sum by (price) (allotment_nodes)", "{{price}}"), stacked=True,
     ),
     table(
-        "By instance type", "USD per hour.",
+        "By instance type", "Total price of the nodes in USD per hour.",
         query("count by (instance_type, capacity_type, region) (allotment_node_cost_dollars_per_hour)", "nodes"),
         query("sum by (instance_type, capacity_type, region) (allotment_node_cost_dollars_per_hour)", "USD/h"),
     ),
@@ -65,7 +71,7 @@ _KNOWN: Final = (
 COST: Final = Dashboard(
     "allotment-cost",
     "Allotment / Cost",
-    "What nodes cost by the catalogue, and how much of that claims hold. Unknown prices are left out.",
-    (PanelRow("Now, per hour", _NOW), PanelRow("Who pays", _WHO), PanelRow("Prices", _KNOWN)),
+    "Catalog prices of nodes, and the part that claims hold. Unknown prices are excluded.",
+    (PanelRow("Now, per hour", _NOW), PanelRow("Consumers", _WHO), PanelRow("Prices", _KNOWN)),
     (Variable("namespace", "Namespace", "allotment_claims_cost_dollars_per_hour"),),
 )

@@ -9,7 +9,7 @@ from allotment.exporter.queries import query
 
 _DEVICES: Final = (
     lines(
-        "By state", "The states of `allot free`.",
+        "By state", "Devices by state, with the states of `allot free`.",
         query('sum by (state) (allotment_devices{node=~"$node"})', "{{state}}"), stacked=True,
     ),
     lines(
@@ -17,7 +17,7 @@ _DEVICES: Final = (
         query('sum by (product) (allotment_devices{node=~"$node", state="free"})', "{{product}}"),
     ),
     lines(
-        "Memory in use", "Of devices that are not partitions.",
+        "Memory in use", "Part of the memory of devices that are not partitions.",
         query(
             'sum by (node) (allotment_device_memory_used_bytes{node=~"$node"})'
             ' / sum by (node) (allotment_device_memory_bytes{node=~"$node"})',
@@ -26,7 +26,7 @@ _DEVICES: Final = (
         unit="percentunit",
     ),
     lines(
-        "Counters in use", "What partitions of the same hardware share.",
+        "Counters in use", "Part of the counters that partitions of the same hardware share.",
         query(
             'sum by (counter) (allotment_counters_used{node=~"$node"})'
             ' / (sum by (counter) (allotment_counters{node=~"$node"}) > 0)',
@@ -35,11 +35,11 @@ _DEVICES: Final = (
         unit="percentunit",
     ),
     lines(
-        "Shares", "Of devices that several claims can share.",
+        "Shares", "Allocated shares of devices that several claims can share.",
         query('sum by (node) (allotment_device_shares{node=~"$node"})', "{{node}}"),
     ),
     lines(
-        "Shared capacity in use", "Of devices that several claims can share.",
+        "Shared capacity in use", "Part of the capacity of devices that several claims can share.",
         query(
             'sum by (node, capacity) (allotment_shared_capacity_used{node=~"$node"})'
             ' / (sum by (node, capacity) (allotment_shared_capacity{node=~"$node"}) > 0)',
@@ -50,30 +50,30 @@ _DEVICES: Final = (
 )  # fmt: skip
 _WRONG: Final = (
     lines(
-        "Tainted devices", "By effect, in use or not.",
+        "Tainted devices", "Tainted devices by effect, whether in use or not.",
         query('sum by (node, effect) (allotment_tainted_devices{node=~"$node"})', "{{node}} {{effect}}"),
     ),
     lines(
-        "Pools that Kubernetes ignores", "incomplete: slices missing or too many; invalid: they contradict each other.",
+        "Pools that Kubernetes ignores", "incomplete: missing or surplus slices. invalid: contradictory slices.",
         query(
             'sum by (node, driver, state) (allotment_pools{node=~"$node", state!="usable"})',
             "{{node}} {{driver}} {{state}}",
         ),
     ),
     lines(
-        "Old slices", "Of generations that no longer count.",
+        "Old slices", "ResourceSlices of old generations of their pools.",
         query(
             'sum by (node, driver) (allotment_resource_slices{node=~"$node", generation="old"})', "{{node}} {{driver}}"
         ),
     ),
     lines(
-        "Missing devices", "Held by claims, but no longer published.",
+        "Missing devices", "Devices that claims hold but that are no longer published.",
         query("sum by (driver) (allotment_devices_missing)", "{{driver}}"),
     ),
 )  # fmt: skip
 _COST: Final = (
     table(
-        "Price", "USD per hour: the node, and the idle part of it.",
+        "Price", "Price of the node, and of its idle devices, in USD per hour.",
         query('max by (node) (allotment_node_cost_dollars_per_hour{node=~"$node"})', "USD/h"),
         query('max by (node) (allotment_idle_cost_dollars_per_hour{node=~"$node"})', "idle USD/h"),
     ),

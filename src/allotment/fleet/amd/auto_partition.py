@@ -49,7 +49,7 @@ def offering(gpus: Mapping[int, Gpu], memory: str = "") -> Offering:
     """
     groups = []
     for index, gpu in gpus.items():
-        ways = tuple(_device(gpu, index, one, memory) for one in gpu.settings)
+        ways = tuple(_device(gpu, index, setting, memory) for setting in gpu.settings)
         groups.append(ways or devices_of_gpus([gpu], "v1"))
     counters = tuple(CounterSet(_mutex(index), _MODE) for index, gpu in gpus.items() if gpu.settings)
     return Offering(tuple(groups), counters)
@@ -89,7 +89,7 @@ def _device(gpu: Gpu, index: int, setting: PartitionMode, memory: str) -> Device
     ) | {PARTITIONS: DeviceCapacity(value=Quantity.of_int(setting.parts))}
     shared = setting.parts > 1
     capacity = (
-        {name: _one_partition_per_request(name, one.value, setting.parts) for name, one in whole.items()}
+        {name: _one_partition_per_request(name, capacity.value, setting.parts) for name, capacity in whole.items()}
         if shared
         else whole
     )

@@ -54,11 +54,11 @@ def passed_through(functions: Mapping[int, Function]) -> tuple[tuple[tuple[Devic
     A GPU consumes all slots of its virtual functions, a virtual function one. Functions of one IOMMU group can only be
     passed through together, so an allocated function excludes the others for all other claims.
     """
-    sizes = Count(one.group for one in functions.values())
-    gpus = {one.parent or one.pci: one.slots for one in functions.values() if one.slots}
+    sizes = Count(function.group for function in functions.values())
+    gpus = {function.parent or function.pci: function.slots for function in functions.values() if function.slots}
     counters = [CounterSet(slots_of(pci), {_SLOTS: _counter(slots)}) for pci, slots in gpus.items()]
     counters += [CounterSet(group_of(group), {_ALONE: _counter(1)}) for group, size in sizes.items() if size > 1]
-    devices = tuple(_device(number, one, sizes[one.group] > 1) for number, one in functions.items())
+    devices = tuple(_device(number, function, sizes[function.group] > 1) for number, function in functions.items())
     return tuple(_packed_groups(devices)), tuple(counters)
 
 
@@ -66,18 +66,18 @@ def _packed_groups(devices: Iterable[Device]) -> Iterator[tuple[Device, ...]]:
     """Pack devices into few groups within a slice's limits, counters included (as Kubernetes 1.34 requires)."""
     clusters: list[tuple[list[Device], set[str]]] = []
     for device in devices:
-        one, sets = [device], {consumed.counter_set for consumed in device.consumes_counters}
+        members, sets = [device], {consumed.counter_set for consumed in device.consumes_counters}
         for other in [each for each in clusters if each[1] & sets]:
             clusters.remove(other)
-            one, sets = other[0] + one, other[1] | sets
-        clusters.append((one, sets))
+            members, sets = other[0] + members, other[1] | sets
+        clusters.append((members, sets))
     group: list[Device] = []
     used: set[str] = set()
-    for one, sets in clusters:
-        if group and (len(group) + len(one) > MAX_ADVANCED_DEVICES or len(used | sets) > MAX_COUNTER_SETS):
+    for members, sets in clusters:
+        if group and (len(group) + len(members) > MAX_ADVANCED_DEVICES or len(used | sets) > MAX_COUNTER_SETS):
             yield tuple(group)
             group, used = [], set()
-        group, used = group + one, used | sets
+        group, used = group + members, used | sets
     if group:
         yield tuple(group)
 
@@ -116,7 +116,7 @@ def functions_of(machine: Hardware, mode: VirtualMachines) -> tuple[Function, ..
             virtual._replace(pci=virtual_address(slot.pci, number), share=mode.functions)
             for number in range(mode.functions)
         ] or [whole]
-    return tuple(one._replace(group=_FIRST_GROUP + number) for number, one in enumerate(found))
+    return tuple(function._replace(group=_FIRST_GROUP + number) for number, function in enumerate(found))
 
 
 def virtual_address(pci: str, number: int) -> str:
@@ -133,34 +133,38 @@ def _counter(value: int) -> Counter:
     return Counter(value=Quantity.of_int(value))
 
 
-def _device(number: int, one: Function, alone: bool) -> Device:
+def _device(number: int, function: Function, alone: bool) -> Device:
     attributes = {
-        "deviceID": DeviceAttribute(string=one.device_id),
-        "iommuGroup": DeviceAttribute(string=str(one.group)),
-        "isVF": DeviceAttribute(bool_=bool(one.parent)),
-        "pciAddr": DeviceAttribute(string=one.pci),
-        "productName": DeviceAttribute(string=one.product),
+        "deviceID": DeviceAttribute(string=function.device_id),
+        "iommuGroup": DeviceAttribute(string=str(function.group)),
+        "isVF": DeviceAttribute(bool_=bool(function.parent)),
+        "pciAddr": DeviceAttribute(string=function.pci),
+        "productName": DeviceAttribute(string=function.product),
         "type": DeviceAttribute(string="vfio"),
         "vendorID": DeviceAttribute(string=VENDOR),
-        "resource.kubernetes.io/pciBusID": DeviceAttribute(string=one.pci),
+        "resource.kubernetes.io/pciBusID": DeviceAttribute(string=function.pci),
     }
-    if one.numa is not None:
-        attributes["numaNode"] = DeviceAttribute(int_=one.numa)
-    if one.pcie_root is not None:
-        attributes["resource.kubernetes.io/pcieRoot"] = DeviceAttribute(string=one.pcie_root)
+    if function.numa is not None:
+        attributes["numaNode"] = DeviceAttribute(int_=function.numa)
+    if function.pcie_root is not None:
+        attributes["resource.kubernetes.io/pcieRoot"] = DeviceAttribute(string=function.pcie_root)
     consumed = []
-    if one.slots:
-        slots = _counter(1 if one.parent else one.slots)
-        consumed.append(DeviceCounterConsumption(counter_set=slots_of(one.parent or one.pci), counters={_SLOTS: slots}))
+    if function.slots:
+        slots = _counter(1 if function.parent else function.slots)
+        consumed.append(
+            DeviceCounterConsumption(counter_set=slots_of(function.parent or function.pci), counters={_SLOTS: slots})
+        )
     if alone:
         counters = {_ALONE: _counter(1)}
-        consumed.append(DeviceCounterConsumption(counter_set=group_of(one.group), counters=counters))
-    model = next((m for m in accelerators().values() if m.vendor == "amd" and m.pci_device == one.model), None)
+        consumed.append(DeviceCounterConsumption(counter_set=group_of(function.group), counters=counters))
+    model = next((m for m in accelerators().values() if m.vendor == "amd" and m.pci_device == function.model), None)
     return Device(
         name=name_of(number),
         attributes=dict(sorted(attributes.items())),
         capacity=capacities(
-            model.compute_units // one.share, model.simd_units // one.share, model.memory_mib * MIB // one.share
+            model.compute_units // function.share,
+            model.simd_units // function.share,
+            model.memory_mib * MIB // function.share,
         )
         if model is not None
         else {},

@@ -1,6 +1,6 @@
-"""Catalogue of instance types: prices, allocatable resources, and the slices that their drivers publish.
+"""Catalog of instance types: prices, allocatable resources, and the slices that their drivers publish.
 
-``catalog()`` returns the packaged catalogue, ``read_catalog`` parses a user's, ``template_of`` returns the node and the
+``catalog()`` returns the packaged catalog, ``read_catalog`` parses a user's, ``template_of`` returns the node and the
 slices of a future machine of a type. **An unknown price is None, never zero.**
 """
 

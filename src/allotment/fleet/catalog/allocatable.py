@@ -87,7 +87,7 @@ _DISKS: Final[Mapping[str, Decimal]] = {
 
 
 def disk_of(instance: InstanceType) -> Disk:
-    """Return the disk for pods of a type's node: from the catalogue, or else by the cloud's default disk.
+    """Return the disk for pods of a type's node: from the catalog, or else by the cloud's default disk.
 
     >>> from allotment.fleet.catalog.packaged import catalog
     >>> [disk_of(one) for one in catalog() if one.name == "g5.xlarge"]

@@ -1,4 +1,4 @@
-"""CSV format of the catalogue: one row per instance type, each cell validated on its own.
+"""CSV format of the catalog: one row per instance type, each cell validated on its own.
 
 Invalid rows are skipped and reported with their location; the others are kept. A blank or zero price is unknown. (A
 well-known price list has 0.0 for types without a price; as a price, that would make the most expensive machine the
@@ -37,26 +37,26 @@ def _line(instance: InstanceType) -> str:
     return ",".join(_quoted(cells.get(column, "")) for column in COLUMNS)
 
 
-def _cells(one: InstanceType) -> Iterator[tuple[str, str]]:
-    yield from (("provider", one.provider), ("instance_type", one.name), ("region", one.region))
-    yield from (("zones", " ".join(one.zones)), ("arch", one.arch))
-    yield from (("vcpu", _number(one.vcpu)), ("memory_gib", _number(one.memory_gib)))
-    if one.accelerator is not None:
-        yield "gpu", one.accelerator.id
-    if one.gpus:
-        yield "gpu_count", str(one.gpus)
-    yield from (("gpu_model", one.gpu_model), ("gpu_fraction", one.gpu_fraction))
-    yield "gpu_memory_gib", _number(one.gpu_memory_gib)
-    for capacity, price in one.prices:
+def _cells(instance: InstanceType) -> Iterator[tuple[str, str]]:
+    yield from (("provider", instance.provider), ("instance_type", instance.name), ("region", instance.region))
+    yield from (("zones", " ".join(instance.zones)), ("arch", instance.arch))
+    yield from (("vcpu", _number(instance.vcpu)), ("memory_gib", _number(instance.memory_gib)))
+    if instance.accelerator is not None:
+        yield "gpu", instance.accelerator.id
+    if instance.gpus:
+        yield "gpu_count", str(instance.gpus)
+    yield from (("gpu_model", instance.gpu_model), ("gpu_fraction", instance.gpu_fraction))
+    yield "gpu_memory_gib", _number(instance.gpu_memory_gib)
+    for capacity, price in instance.prices:
         yield PRICES[capacity], _number(price)
-    if one.room is not None and not one.room.estimated:
-        yield "alloc_vcpu_milli", str(one.room.cpu_milli)
-        yield "alloc_memory_mib", str(one.room.memory_mib)
-        yield "pods", str(one.room.pods)
-    yield "ephemeral_gib", _number(one.disk_gib)
-    yield "taints", " ".join(f"{t.key}{f'={t.value}' if t.value else ''}:{t.effect}" for t in one.taints)
-    yield from (("as_of", one.as_of), ("price_source", one.price_source))
-    yield from (("spec_source", one.spec_source), ("notes", one.notes))
+    if instance.room is not None and not instance.room.estimated:
+        yield "alloc_vcpu_milli", str(instance.room.cpu_milli)
+        yield "alloc_memory_mib", str(instance.room.memory_mib)
+        yield "pods", str(instance.room.pods)
+    yield "ephemeral_gib", _number(instance.disk_gib)
+    yield "taints", " ".join(f"{t.key}{f'={t.value}' if t.value else ''}:{t.effect}" for t in instance.taints)
+    yield from (("as_of", instance.as_of), ("price_source", instance.price_source))
+    yield from (("spec_source", instance.spec_source), ("notes", instance.notes))
 
 
 def _number(value: Decimal | None) -> str:
@@ -125,7 +125,7 @@ class Cell(NamedTuple):
 
 
 def read_catalog(text: str, file: str) -> tuple[tuple[InstanceType, ...], tuple[CatalogProblem, ...]]:
-    """Return the valid rows of a catalogue, and the problems of the others.
+    """Return the valid rows of a catalog, and the problems of the others.
 
     >>> rows = "provider,instance_type,vcpu,memory_gib,gpu_count,gpu,on_demand_usd_per_hour\\nus,box,8,64,1,l4,-1"
     >>> read_catalog(rows, "own.csv")[1][0].message
@@ -202,9 +202,9 @@ def _problem(code: str, message: str, file: str, line: int, column: int, hint: s
 
 def _headers(headers: list[Cell], file: str, line: int) -> Iterator[CatalogProblem]:
     names = [header.text.strip() for header in headers]
-    if len(names) == 1 and (other := next((sign for sign in ";\t|" if sign in names[0]), "")):
-        message = f"expected commas between the columns, found {other!r}"
-        at = names[0].index(other) + 1
+    if len(names) == 1 and (separator := next((sign for sign in ";\t|" if sign in names[0]), "")):
+        message = f"expected commas between the columns, found {separator!r}"
+        at = names[0].index(separator) + 1
         yield _problem("missing-column", message, file, line, at, "write decimals with a point: 14.50")
         return
     if not any(name in COLUMNS for name in names):
@@ -214,7 +214,7 @@ def _headers(headers: list[Cell], file: str, line: int) -> Iterator[CatalogProbl
         return
     for needed in (PROVIDER, NAME):
         if names.count(needed) != 1:
-            found = ", ".join(names) if needed not in names else "it twice"
+            found = ", ".join(names) if needed not in names else f"{needed} twice"
             yield _problem(
                 "missing-column", f"expected a column {needed}, found {found}", file, line, 1, _hint_of_columns()
             )
@@ -246,7 +246,7 @@ class _RowReader:
         self.problems: list[CatalogProblem] = []
         found = cells(text)
         if found is None:
-            self._report("bad-line", "quote is not closed", 1)
+            self._report("bad-line", "the closing quote is missing", 1)
         elif len(found) > len(names):
             self._report("bad-line", f"expected {len(names)} cells, found {len(found)}", found[len(names)].column)
         self.cells = dict(zip(names, found or (), strict=False))
@@ -312,9 +312,7 @@ class _RowReader:
             ("alloc_vcpu_milli", milli, vcpu and vcpu * 1000), ("alloc_memory_mib", mib, memory and memory * 1024),
         ):  # fmt: skip
             if part and whole and part > whole:
-                self._report(
-                    "bad-cell", f"{name}: {part} for pods is more than the {whole} of the type", self._column(name)
-                )
+                self._report("bad-cell", f"{name}: {part} for pods exceeds the {whole} of the type", self._column(name))
         if vcpu is None or memory is None:
             return None if milli is None or mib is None else NodeCapacity(milli, mib, pods or PODS)
         rule = estimated_capacity(provider, vcpu, memory)

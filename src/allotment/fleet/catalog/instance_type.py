@@ -39,20 +39,20 @@ def _unusable_reason(instance: InstanceType) -> str:
     """Return why a plan must not use a type; empty if it may."""
     fraction = instance.gpu_fraction
     if fraction == "unknown":
-        return "whether its GPU is a whole one is not known"
+        return "it is unknown whether it has a whole GPU or a part of one"
     if fraction:
         part = "a part" if fraction == "fractional" else fraction
-        return f"it has {part} of a GPU (vGPU), whose driver publishes no such device"
+        return f"it has {part} of a GPU (vGPU), which its driver does not publish"
     if instance.gpus > MAX_GPUS:
-        return f"it has {instance.gpus} GPUs, and a node at most {MAX_GPUS}"
+        return f"it has {instance.gpus} GPUs; a node can have at most {MAX_GPUS}"
     if instance.gpus and instance.accelerator is None:
-        return "what its GPU is, is not known"
+        return "its GPU model is unknown"
     if instance.room is None:
         unknown = [word for word, value in (("vCPUs", instance.vcpu), ("memory", instance.memory_gib)) if value is None]
         if not unknown:
-            return "what it has for pods is not known"
-        return f"its {' and '.join(unknown)} {'are' if unknown[0] == 'vCPUs' else 'is'} not known"
-    return "" if instance.prices else "its price is not known"
+            return "its capacity for pods is unknown"
+        return f"its {' and '.join(unknown)} {'are' if unknown[0] == 'vCPUs' else 'is'} unknown"
+    return "" if instance.prices else "its price is unknown"
 
 
 CapacityType: TypeAlias = Literal["on-demand", "spot"]
@@ -106,13 +106,13 @@ class InstanceType:
     unusable: str = ""
     memory_bound: bool = False
     disk_gib: Decimal | None = None
-    """Disk for pods (``ephemeral-storage``), if a catalogue specifies it."""
+    """Disk for pods (``ephemeral-storage``), if a catalog specifies it."""
     taints: tuple[Taint, ...] = ()
-    """Taints of its nodes, if a catalogue specifies them."""
+    """Taints of its nodes, if a catalog specifies them."""
 
     @property
     def key(self) -> str:
-        """The unique key in a catalogue, such as ``aws/p4d.24xlarge``."""
+        """The unique key in a catalog, such as ``aws/p4d.24xlarge``."""
         return f"{self.provider}/{self.name}"
 
     def price(self, capacity: CapacityType) -> Decimal | None:

@@ -1,4 +1,4 @@
-"""The packaged catalogue, and its merge with a user's catalogue."""
+"""The packaged catalog, and its merge with a user's catalog."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FILE = "instances.csv"
 
 @cache
 def catalog() -> tuple[InstanceType, ...]:
-    """Return the types of the packaged catalogue in file order, with prices, dates and sources.
+    """Return the types of the packaged catalog in file order, with prices, dates and sources.
 
     >>> str(dict((one.key, one) for one in catalog())["aws/g5.xlarge"].price("on-demand"))
     '1.006'
@@ -24,16 +24,16 @@ def catalog() -> tuple[InstanceType, ...]:
     text = resources.files("allotment.fleet").joinpath("data", _FILE).read_text("utf-8")
     types, problems = read_catalog(text, _FILE)
     if problems:
-        raise ValueError(f"the packaged catalogue is invalid: {problems[0]}")
+        raise ValueError(f"the packaged catalog is invalid: {problems[0]}")
     return types
 
 
 def merged(base: Iterable[InstanceType], overrides: Iterable[InstanceType]) -> tuple[InstanceType, ...]:
-    """Merge a user's rows into a catalogue: non-blank cells override those of known types, unknown types are added.
+    """Merge a user's rows into a catalog: non-blank cells override those of known types, unknown types are added.
 
     So a file of negotiated prices needs three columns. A price replaces that of its capacity type.
     """
-    types = {one.key: one for one in base}
+    types = {instance.key: instance for instance in base}
     for row in overrides:
         known = types.get(row.key)
         types[row.key] = row if known is None else _over(known, row)

@@ -68,7 +68,7 @@ def symbolic(
         return symbols[key]
 
     def changed(device: Device) -> Device:
-        gpu = next((one.string for name in _GPU if (one := device.attributes.get(name)) is not None), None)
+        gpu = next((attribute.string for name in _GPU if (attribute := device.attributes.get(name)) is not None), None)
         attributes = {
             name: symbol(name, value, gpu or device.name) if name in names else value
             for name, value in device.attributes.items()
@@ -77,14 +77,14 @@ def symbolic(
 
     return tuple(
         msgspec.structs.replace(
-            one, spec=msgspec.structs.replace(one.spec, devices=tuple(map(changed, one.spec.devices)))
+            slice_, spec=msgspec.structs.replace(slice_.spec, devices=tuple(map(changed, slice_.spec.devices)))
         )
-        if one.spec.devices
-        else one
-        for one in slices
+        if slice_.spec.devices
+        else slice_
+        for slice_ in slices
     )
 
 
 def _devices(slices: Iterable[ResourceSlice]) -> Iterator[Device]:
-    for one in slices:
-        yield from one.spec.devices or ()
+    for slice_ in slices:
+        yield from slice_.spec.devices or ()

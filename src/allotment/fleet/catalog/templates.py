@@ -65,7 +65,7 @@ def template_of(
     """
     if not instance.hardware:
         if mode:
-            raise FleetError(f"{instance.key} has no whole GPUs: no mode {mode!r}")
+            raise FleetError(f"{instance.key} has no whole GPUs, so mode {mode!r} is not supported")
         return Template(instance, "", _node(instance, None, "", node, zone, capacity_type), (), frozenset())
     published = _published(instance.hardware, mode, kube)
     form = f"{instance.hardware}/{mode}" if mode else instance.hardware
@@ -73,7 +73,7 @@ def template_of(
         instance,
         form,
         _node(instance, hardware_of(instance), form, node, zone, capacity_type),
-        tuple(on_node(one, node) for one in published.slices),
+        tuple(on_node(slice_, node) for slice_ in published.slices),
         published.runtime_only,
         published.unmeasured,
     )

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from allotment.fleet.mig import DIMENSIONS, MigPlacement, totals
 from allotment.fleet.nvidia.attributes import known, model, string
 from allotment.fleet.nvidia.gpu import Gpu
-from allotment.fleet.nvidia.whole_gpus import attributes_of, name_of
+from allotment.fleet.nvidia.gpu_devices import attributes_of, name_of
 from allotment.fleet.profiles import MIB, Mig, MigProfile
 from allotment.model.quantity import Quantity
 from allotment.model.resource import (

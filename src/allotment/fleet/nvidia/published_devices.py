@@ -9,6 +9,7 @@ from allotment.fleet.hardware import Hardware
 from allotment.fleet.identity import name_uuid
 from allotment.fleet.modes import ConsumableShares, DynamicMig, Full, NvidiaMode, Shared, StaticMig, Vfio
 from allotment.fleet.nvidia.gpu import Gpu, gpus_of
+from allotment.fleet.nvidia.gpu_devices import counted_gpu, mps_limited_gpu, vfio_gpu, whole_gpu
 from allotment.fleet.nvidia.mig_devices import (
     ExistingMigDevice,
     counter_set,
@@ -17,9 +18,6 @@ from allotment.fleet.nvidia.mig_devices import (
     piece_name,
     possible_mig_devices,
 )
-from allotment.fleet.nvidia.shared_gpus import counted_gpu, mps_limited_gpu
-from allotment.fleet.nvidia.vfio import vfio_gpu
-from allotment.fleet.nvidia.whole_gpus import whole_gpu
 from allotment.model.resource import CounterSet, Device
 
 Group = tuple[Device, ...]
@@ -96,7 +94,7 @@ def _current_devices(gpu: Gpu, made: Mapping[str, Sequence[ExistingMigDevice]]) 
     """Return the MIG devices of a GPU in MIG mode, which cannot be used as a whole, or else the whole GPU."""
     if gpu.mig is None or not gpu.mig_enabled:
         return [whole_gpu(gpu)]
-    found = [existing_mig_device(gpu, gpu.mig, one) for one in made.get(gpu.pci, ())]
+    found = [existing_mig_device(gpu, gpu.mig, existing) for existing in made.get(gpu.pci, ())]
     return [device for device in found if device is not None]
 
 

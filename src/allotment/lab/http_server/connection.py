@@ -1,4 +1,4 @@
-"""One connection: requests are answered sequentially, in the order of arrival.
+"""A connection of the HTTP server: its requests are answered sequentially, in the order of arrival.
 
 A task per connection answers, so that awaits of the application (durability, a watch event) are cancelled when the
 client disconnects. Input that arrives meanwhile is parsed and queued up to a limit, then the socket is no longer read.
@@ -217,7 +217,7 @@ class Connection(asyncio.Protocol):
             if not self._closing:  # the server stops
                 self._finish_early()
         except Exception:  # noqa: BLE001 - a fault of ours: say so where we will see it, and let this client go
-            _log.exception("a connection failed")
+            _log.exception("error on a connection")
             self._transport.abort()
 
     async def _answer(self, parsed: ParsedRequest | Response) -> None:
@@ -229,7 +229,7 @@ class Connection(asyncio.Protocol):
         try:
             answer = await self._server.application(request)
         except Exception:  # noqa: BLE001 - the application's fault costs one answer, not the connection's order
-            _log.exception("no answer to %s %s", request.method, request.path)
+            _log.exception("%s %s failed", request.method, request.path)
             answer = response_heads.refusal(500, "InternalError", "Internal error occurred: see the server's log")
         finally:
             self._give_back(parsed)
@@ -305,7 +305,7 @@ class Connection(asyncio.Protocol):
                     self._transport.write(b"0\r\n\r\n")
                 self._streaming = False
         except Exception:  # noqa: BLE001 - without the final chunk the client knows that something is missing
-            _log.exception("the stream of %s broke off", parsed.request.path)
+            _log.exception("the response to %s was interrupted", parsed.request.path)
             self._transport.abort()
             return False
         finally:
@@ -330,7 +330,7 @@ class Connection(asyncio.Protocol):
         except ConnectionError:
             code = 1001
         except Exception:  # noqa: BLE001 - as above; the close code tells the client
-            _log.exception("a talk over %s broke off", socket.protocol)
+            _log.exception("a connection with protocol %s was interrupted", socket.protocol)
             code = 1011
         finally:
             if not self._closing:
@@ -429,5 +429,5 @@ class Connection(asyncio.Protocol):
         elif waited > (limits.head_seconds if self._stage == "head" else limits.body_seconds):
             if not self._deaf:
                 self._refuse(
-                    response_heads.refusal(408, "Timeout", f"the request's {self._stage} did not arrive in time")
+                    response_heads.refusal(408, "Timeout", f"the request's {self._stage} was not received in time")
                 )

@@ -13,6 +13,14 @@ from allotment.lab.http_server.connection import Connection
 from allotment.lab.http_server.limits import DEFAULT, Limits
 from allotment.lab.http_server.request_parser import BodyBudget
 
+# The event loop of the process: uvloop if it is installed, else asyncio's.
+try:
+    import uvloop
+except ImportError:  # not available on Windows
+    new_event_loop = asyncio.new_event_loop
+else:
+    new_event_loop = uvloop.new_event_loop
+
 #: The listen backlog: connections that are accepted before any can be rejected.
 _BACKLOG = 128
 #: File descriptors reserved for the rest of the process.

@@ -164,13 +164,13 @@ class WebSocket:
             position += width
         opcode = first & 0x0F
         if first & 0x70 or not second & 0x80:
-            self._fail(1002, "reserved bits, or a frame without mask")
+            self._fail(1002, "reserved bits are set, or the frame is not masked")
             return None
         if opcode >= _CLOSE and (length > 125 or not first & 0x80):
-            self._fail(1002, "a control frame that is long or in parts")
+            self._fail(1002, "a control frame is too long or fragmented")
             return None
         if length + self._parts_size > self._limit:
-            self._fail(1009, f"a message of more than {self._limit} bytes")
+            self._fail(1009, f"the message is longer than {self._limit} bytes")
             return None
         end = position + 4 + length
         if len(buffer) < end:
@@ -186,7 +186,7 @@ class WebSocket:
             self._end(payload[:2])
         elif opcode in (_TEXT, _BINARY, _CONTINUATION):
             if (opcode == _CONTINUATION) != (self._parts is not None):
-                self._fail(1002, "a part of no message, or a message inside another")
+                self._fail(1002, "unexpected continuation frame, or a new message within a fragmented one")
             elif self._parts is None and final:
                 self._inbox.put(payload)
             else:

@@ -45,19 +45,19 @@ def replace_value(source: SourceText, location: ValueLocation, value: Any) -> li
         else False
     )
     if len(comments) == 1 and location.entry is not None and trails:
-        first, line, others = text.partition(source.style.newline)
+        first, line, remaining_lines = text.partition(source.style.newline)
         return [
             Splice(
                 after_indicator,
                 line_stop,
-                f"{first}{source.blanks_before(comments[0])}{source.comment_text(comments[0])}{line}{others}",
+                f"{first}{source.blanks_before(comments[0])}{source.comment_text(comments[0])}{line}{remaining_lines}",
             ),
             *after,
         ]
     if source.is_first_on_line(anchor):
         above = "".join(f"{margin}{source.comment_text(comment)}{source.style.newline}" for comment in comments)
-        at = source.line_start(anchor)
-        return [*([Splice(at, at, above)] if above else []), Splice(after_indicator, line_stop, text), *after]
+        offset = source.line_start(anchor)
+        return [*([Splice(offset, offset, above)] if above else []), Splice(after_indicator, line_stop, text), *after]
     hoisted = "".join(f"{source.style.newline}{margin}{source.comment_text(comment)}" for comment in comments)
     return [Splice(after_indicator, line_stop, text + hoisted), *after]
 
@@ -66,11 +66,11 @@ def _relocated_comments(source: SourceText, line_stop: int, column: int, inline:
     """Move comments and white space below a new block scalar to a column at which they are not part of its text."""
     start = source.next_line(line_stop)
     stop = start if inline else source.trailing_end(line_stop, column)
-    kept = [
+    comments = [
         f"{' ' * column}{source.comment_text(comment)}{source.style.newline}"
         for comment in source.comments_in(start, stop)
     ]
-    return [Splice(start, stop, "".join(kept))] if start < stop else []
+    return [Splice(start, stop, "".join(comments))] if start < stop else []
 
 
 def _value_text(source: SourceText, location: ValueLocation, value: Any, column: int, anchor: int) -> str:
@@ -82,8 +82,8 @@ def _value_text(source: SourceText, location: ValueLocation, value: Any, column:
             return style.newline.join([f" {block[0]}", *indented(block[1], column + gap)])
         if is_inline(value):
             return f" {flow_text(value, style, flow=False)}"
-        first, *others = block_lines(value, style)
-        return style.newline.join([" " * (gap - 1) + first, *indented(others, column + gap)])
+        first, *remaining_lines = block_lines(value, style)
+        return style.newline.join([" " * (gap - 1) + first, *indented(remaining_lines, column + gap)])
     if isinstance(value, str) and (block := literal_block(value, style.field_indent)):
         return style.newline.join([f" {block[0]}", *indented(block[1], column + style.field_indent)])
     if is_inline(value):
@@ -116,8 +116,8 @@ def remove(source: SourceText, location: ValueLocation, index: int) -> list[Spli
         raise EditError(f"{join_path((*location.path, member.name))} is on the same line as the text before it")
     after = members[index + 1].start
     margin = source.style.newline + " " * source.column(member.start)
-    kept = "".join(source.comment_text(comment) + margin for comment in source.comments_in(member.start, after))
-    return [Splice(member.start, after, kept)]
+    comments = "".join(source.comment_text(comment) + margin for comment in source.comments_in(member.start, after))
+    return [Splice(member.start, after, comments)]
 
 
 def _is_only_member(source: SourceText, location: ValueLocation, members: list[Member]) -> bool:
@@ -135,12 +135,12 @@ def insert(source: SourceText, location: ValueLocation, lines: list[str], index:
     first = members[0].start
     margin = " " * source.column(first)
     if index:
-        at = source.trailing_end(members[index - 1].stop, source.column(first))
-        return [Splice(at, at, "".join(margin * bool(line) + line + newline for line in lines))]
+        offset = source.trailing_end(members[index - 1].stop, source.column(first))
+        return [Splice(offset, offset, "".join(margin * bool(line) + line + newline for line in lines))]
     if source.is_first_on_line(first):
         # Comments above a list's first item belong to the item; those above a first field often describe the mapping.
-        at = source.comments_above(first) if location.mark.items is not None else source.line_start(first)
-        return [Splice(at, at, "".join(margin * bool(line) + line + newline for line in lines))]
+        offset = source.comments_above(first) if location.mark.items is not None else source.line_start(first)
+        return [Splice(offset, offset, "".join(margin * bool(line) + line + newline for line in lines))]
     text = newline.join([lines[0], *(margin * bool(line) + line for line in lines[1:])])
     return [Splice(first, first, text + newline + margin)]
 
@@ -198,8 +198,8 @@ def _run_extent(
     )
 
 
-def _indented(text: str, by: int) -> str:
-    return "".join(" " * by + line if line.strip("\r\n") else line for line in text.splitlines(keepends=True))
+def _indented(text: str, width: int) -> str:
+    return "".join(" " * width + line if line.strip("\r\n") else line for line in text.splitlines(keepends=True))
 
 
 def lift(source: SourceText, location: ValueLocation) -> list[Splice]:
@@ -239,6 +239,6 @@ def _field(source: SourceText, location: ValueLocation, name: str) -> str:
     return f"{source.text[entry.start : entry.stop]}: {source.text[start:stop]}".rstrip(" ")
 
 
-def _outdented(text: str, by: int) -> str:
+def _outdented(text: str, width: int) -> str:
     lines = text.splitlines(keepends=True)
-    return "".join(line[min(by, len(line) - len(line.lstrip(" "))) :] for line in lines)
+    return "".join(line[min(width, len(line) - len(line.lstrip(" "))) :] for line in lines)

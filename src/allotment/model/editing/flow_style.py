@@ -21,14 +21,14 @@ def replace_value(source: SourceText, location: ValueLocation, value: Any) -> li
     return [Splice(start, stop, text) if start < stop else Splice(source.indicator_end(location), stop, f" {text}")]
 
 
-def flow_value(source: SourceText, value: Any, at: int) -> str:
-    """A value as text within brackets, on the line of the offset ``at``."""
-    return json_text(value, source.style, _margin(source, at)) if source.json else flow_text(value, source.style)
+def flow_value(source: SourceText, value: Any, offset: int) -> str:
+    """A value as text within brackets, on the line of ``offset``."""
+    return json_text(value, source.style, _margin(source, offset)) if source.json else flow_text(value, source.style)
 
 
-def flow_field(source: SourceText, key: str, value: Any, at: int) -> str:
-    """A field as text within brackets, on the line of the offset ``at``."""
-    return f"{flow_key(source, key)}{source.style.colon}{flow_value(source, value, at)}"
+def flow_field(source: SourceText, key: str, value: Any, offset: int) -> str:
+    """A field as text within brackets, on the line of ``offset``."""
+    return f"{flow_key(source, key)}{source.style.colon}{flow_value(source, value, offset)}"
 
 
 def flow_key(source: SourceText, key: str) -> str:
@@ -41,9 +41,9 @@ def remove(source: SourceText, location: ValueLocation, index: int) -> list[Spli
     members = _members(source, location)
     member = members[index]
     if len(members) == 1:
-        begin, end = source.content_start(location) + 1, location.mark.stop - 1
+        start, end = source.content_start(location) + 1, location.mark.stop - 1
         return [
-            Splice(begin, end, _comment_lines(source, begin, end, source.style.newline + _margin(source, member.start)))
+            Splice(start, end, _comment_lines(source, start, end, source.style.newline + _margin(source, member.start)))
         ]
     comma = _COMMA.match(source.text, member.stop)
     end = comma.end() if comma else member.stop
@@ -51,35 +51,35 @@ def remove(source: SourceText, location: ValueLocation, index: int) -> list[Spli
     if source.is_first_on_line(member.start) and tail is not None:
         first, last = source.line_start(member.start), source.next_line(tail.end())
         margin = _margin(source, member.start)
-        kept = "".join(
+        comments = "".join(
             f"{margin}{source.comment_text(r)}{source.style.newline}" for r in source.comments_in(first, last)
         )
-        lines = Splice(first, last, kept)
+        lines = Splice(first, last, comments)
         before = _COMMA.match(source.text, members[index - 1].stop) if index and not comma else None
         return [Splice(before.end() - 1, before.end(), ""), lines] if before is not None else [lines]
     if index + 1 < len(members):
         after = members[index + 1].start
         line = source.style.newline + _margin(source, after)
-        kept = _comment_lines(source, member.start, after, line).removeprefix(line)
-        space = " " if kept and source.text[member.start - 1] in "[{" else ""
-        return [Splice(member.start, after, space + kept)]
-    begin = members[index - 1].stop
+        comments = _comment_lines(source, member.start, after, line).removeprefix(line)
+        space = " " if comments and source.text[member.start - 1] in "[{" else ""
+        return [Splice(member.start, after, space + comments)]
+    start = members[index - 1].stop
     return [
         Splice(
-            begin,
+            start,
             member.stop,
-            _comment_lines(source, begin, member.stop, source.style.newline + _margin(source, begin)),
+            _comment_lines(source, start, member.stop, source.style.newline + _margin(source, start)),
         )
     ]
 
 
-def _comment_lines(source: SourceText, begin: int, end: int, line: str) -> str:
+def _comment_lines(source: SourceText, start: int, end: int, line: str) -> str:
     """The comments of a range on separate lines, followed by the start of the next line; empty if there are none.
 
     ``line``: the line break and indentation that start a line.
     """
-    kept = [line + source.comment_text(comment) for comment in source.comments_in(begin, end)]
-    return "".join([*kept, line] if kept else kept)
+    comments = [line + source.comment_text(comment) for comment in source.comments_in(start, end)]
+    return "".join([*comments, line] if comments else comments)
 
 
 def add_member(source: SourceText, location: ValueLocation, key: str | None, value: Any, index: int) -> list[Splice]:
@@ -99,9 +99,9 @@ def add_member(source: SourceText, location: ValueLocation, key: str | None, val
     comma = _COMMA.match(source.text, neighbor.stop)
     end = comma.end() if comma else neighbor.stop
     tail = _TAIL.match(source.text, end)
-    at = tail.end() if tail else end
+    offset = tail.end() if tail else end
     new = f"{line}{text}{',' if comma else ''}"
-    return [Splice(at, at, new)] if comma else [Splice(end, end, ","), Splice(at, at, new)]
+    return [Splice(offset, offset, new)] if comma else [Splice(end, end, ","), Splice(offset, offset, new)]
 
 
 def nest(source: SourceText, location: ValueLocation, edit: Nest) -> list[Splice]:
@@ -114,10 +114,10 @@ def nest(source: SourceText, location: ValueLocation, edit: Nest) -> list[Splice
     margin = _margin(source, moved[0].start)
     slices = [source.text[member.start : member.stop] for member in moved]
     numbers = [number for number, member in enumerate(members) if member in moved]
-    whole = source.text[moved[0].start : moved[-1].stop]
+    members_text = source.text[moved[0].start : moved[-1].stop]
     if numbers[-1] - numbers[0] + 1 == len(numbers) and source.comments_in(moved[0].start, moved[-1].stop):
         # Comments stay between the same fields.
-        nested = whole.replace("\n", "\n" + unit)
+        nested = members_text.replace("\n", "\n" + unit)
         nested = f"{newline}{margin}{unit}{nested}{newline}{margin}" if multi_line else nested
         text = f"{flow_key(source, edit.under)}{source.style.colon}{{{nested}}}"
         return [Splice(moved[0].start, moved[-1].stop, text)]
@@ -164,7 +164,7 @@ def _members(source: SourceText, location: ValueLocation) -> list[Member]:
     return members
 
 
-def _margin(source: SourceText, at: int) -> str:
+def _margin(source: SourceText, offset: int) -> str:
     """The indentation of the line of an offset."""
-    line = source.text[source.line_start(at) : at]
+    line = source.text[source.line_start(offset) : offset]
     return line[: len(line) - len(line.lstrip())]

@@ -179,8 +179,8 @@ def block_lines(value: Any, style: TextStyle) -> list[str]:
 def item_lines(item: Any, style: TextStyle) -> list[str]:
     """The lines of a list item, including its dash."""
     if isinstance(item, dict | list) and item:
-        first, *others = block_lines(item, style)
-        return [f"- {first}", *indented(others, 2)]
+        first, *remaining_lines = block_lines(item, style)
+        return [f"- {first}", *indented(remaining_lines, 2)]
     return _lines_below("-", item, style, 2)
 
 
@@ -192,6 +192,6 @@ def _lines_below(head: str, value: Any, style: TextStyle, step: int) -> list[str
     return [head, *indented(block_lines(value, style), step)]
 
 
-def indented(lines: list[str], by: int) -> list[str]:
+def indented(lines: list[str], width: int) -> list[str]:
     """Indent lines by a number of spaces; empty lines stay empty."""
-    return [" " * by + line if line else line for line in lines]
+    return [" " * width + line if line else line for line in lines]

@@ -96,8 +96,8 @@ def _rebase_index(edit: InsertItem, applied: Edit) -> int:
 
 def _shift_text(edit: ReplaceText, applied: ReplaceText) -> ReplaceText:
     if edit.start >= applied.stop:
-        by = len(applied.text) - (applied.stop - applied.start)
-        return edit._replace(start=edit.start + by, stop=edit.stop + by)
+        shift = len(applied.text) - (applied.stop - applied.start)
+        return edit._replace(start=edit.start + shift, stop=edit.stop + shift)
     if edit.stop <= applied.start:
         return edit
     raise EditError(f"two edits change the same part of {join_path(edit.path)}")

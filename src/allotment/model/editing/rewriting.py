@@ -57,11 +57,11 @@ def rewrite(source: str, file: str, edits: Sequence[tuple[Document, Edit]]) -> s
     new = source
     stops: dict[int, int] = {}
     for origin in sorted(by_origin, key=order.__getitem__, reverse=True):
-        begin = origin.offset
-        end = stops.get(begin, begin + len(origin.text))
-        text = _edit_text(new[begin:end], origin, by_origin[origin])
-        stops[begin] = begin + len(text)
-        new = new[:begin] + text + new[end:]
+        start = origin.offset
+        end = stops.get(start, start + len(origin.text))
+        text = _edit_text(new[start:end], origin, by_origin[origin])
+        stops[start] = start + len(text)
+        new = new[:start] + text + new[end:]
     _verify(source, new, file, expected)
     return new
 

@@ -69,28 +69,28 @@ class SourceText(NamedTuple):
 
     # --- lines -------------------------------------------------------------------------------------------------------
 
-    def line_start(self, at: int) -> int:
-        """The offset at which the line of ``at`` starts."""
-        return self.text.rfind("\n", 0, at) + 1
+    def line_start(self, offset: int) -> int:
+        """The offset at which the line of ``offset`` starts."""
+        return self.text.rfind("\n", 0, offset) + 1
 
-    def line_stop(self, at: int) -> int:
-        """The offset at which the line of ``at`` ends, before its line break."""
-        end = self.text.find("\n", at)
+    def line_stop(self, offset: int) -> int:
+        """The offset at which the line of ``offset`` ends, before its line break."""
+        end = self.text.find("\n", offset)
         end = len(self.text) if end < 0 else end
-        return end - 1 if end > at and self.text[end - 1] == "\r" else end
+        return end - 1 if end > offset and self.text[end - 1] == "\r" else end
 
-    def next_line(self, at: int) -> int:
+    def next_line(self, offset: int) -> int:
         """The offset at which the next line starts."""
-        end = self.text.find("\n", at)
+        end = self.text.find("\n", offset)
         return len(self.text) if end < 0 else end + 1
 
-    def column(self, at: int) -> int:
+    def column(self, offset: int) -> int:
         """The column of an offset, counted from 0."""
-        return at - self.line_start(at)
+        return offset - self.line_start(offset)
 
-    def is_first_on_line(self, at: int) -> bool:
+    def is_first_on_line(self, offset: int) -> bool:
         """Whether only white space precedes an offset on its line."""
-        return not self.text[self.line_start(at) : at].strip()
+        return not self.text[self.line_start(offset) : offset].strip()
 
     def comments_in(self, start: int, stop: int) -> list[CommentSpan]:
         """The comments that start within a range."""
@@ -105,33 +105,33 @@ class SourceText(NamedTuple):
         before = self.text[self.line_start(comment.start) : comment.start]
         return before[len(before.rstrip()) :]
 
-    def comments_above(self, at: int) -> int:
-        """The start of the comment lines directly above the line of ``at``, or of that line if there are none."""
-        start = self.line_start(at)
+    def comments_above(self, offset: int) -> int:
+        """The start of the comment lines directly above the line of ``offset``, or of that line if there are none."""
+        start = self.line_start(offset)
         for comment in reversed(self.comments):
             if comment.own_line and self.next_line(comment.start) == start:
                 start = self.line_start(comment.start)
         return start
 
-    def comments_below_end(self, at: int, column: int) -> int:
-        """The end of the comment lines directly below the line of ``at`` that are indented by at least ``column``."""
-        end = self.next_line(at)
+    def comments_below_end(self, offset: int, column: int) -> int:
+        """The end of the comment lines directly below the line of ``offset``, indented by at least ``column``."""
+        end = self.next_line(offset)
         for comment in self.comments:
             if comment.own_line and self.line_start(comment.start) == end and self.column(comment.start) >= column:
                 end = self.next_line(comment.start)
         return end
 
-    def skip_blank_lines(self, at: int) -> int:
-        """The end of the lines at ``at`` that contain white space only."""
-        match = _BLANKS.match(self.text, at)
-        return match.end() if match else at
+    def skip_blank_lines(self, offset: int) -> int:
+        """The end of the lines at ``offset`` that contain white space only."""
+        match = _BLANKS.match(self.text, offset)
+        return match.end() if match else offset
 
-    def trailing_end(self, at: int, column: int) -> int:
+    def trailing_end(self, offset: int, column: int) -> int:
         """The end of the last comment line that is indented deeper than ``column``, before the next content.
 
         Lines of white space are included: below a block scalar they would become part of its text.
         """
-        end = self.skip_blank_lines(self.next_line(at))
+        end = self.skip_blank_lines(self.next_line(offset))
         written = self.next_content(end)
         for comment in self.comments_in(end, written):
             if self.column(comment.start) > column:
@@ -148,14 +148,14 @@ class SourceText(NamedTuple):
             if mark.alias is not None:
                 alias = self.text[slice(*mark.alias)]
                 raise EditError(f"{join_path(location.path)} is an alias ({alias}): edit the value at its anchor")
-            here = path[: depth + 1]
+            prefix = path[: depth + 1]
             if mark.entries is not None and str(step) in mark.entries:
                 entry = mark.entries[str(step)]
-                location = ValueLocation(here, entry.value, entry, location)
+                location = ValueLocation(prefix, entry.value, entry, location)
             elif mark.items is not None and isinstance(step, int) and 0 <= step < len(mark.items):
-                location = ValueLocation(here, mark.items[step], None, location)
+                location = ValueLocation(prefix, mark.items[step], None, location)
             else:
-                raise EditError(f"{join_path(here)} has no text of its own here")
+                raise EditError(f"{join_path(prefix)} has no text of its own here")
         return location
 
     def indicator_end(self, location: ValueLocation) -> int:
@@ -169,10 +169,10 @@ class SourceText(NamedTuple):
             return self.members(location.parent)[int(location.path[-1])].start + 1
         return location.span[0]
 
-    def next_content(self, at: int) -> int:
+    def next_content(self, offset: int) -> int:
         """The next offset that is neither white space nor part of a comment."""
-        match = _FILLING.match(self.text, at)
-        return match.end() if match else at
+        match = _FILLING.match(self.text, offset)
+        return match.end() if match else offset
 
     def content_start(self, location: ValueLocation) -> int:
         """The start of a value after its anchor and tag."""
@@ -189,14 +189,14 @@ class SourceText(NamedTuple):
                 Member(entry.start, max(entry.stop, _stop(entry.value)), name) for name, entry in mark.entries.items()
             ]
         members: list[Member] = []
-        at = self.content_start(location)
+        offset = self.content_start(location)
         for number, item in enumerate(mark.items or ()):
             if mark.block:
-                dash = self.next_content(at)
+                dash = self.next_content(offset)
                 if self.text[dash : dash + 1] != "-":
                     raise EditError(f"{join_path(location.path)} is a list whose items cannot be separated")
-                at = max(dash + 1, _stop(item))
-                members.append(Member(dash, at, number))
+                offset = max(dash + 1, _stop(item))
+                members.append(Member(dash, offset, number))
             else:
                 start, stop = item.alias or (item.start, item.stop)
                 members.append(Member(start, stop, number))
@@ -215,13 +215,13 @@ def source_text(text: str, root: ValueMark, *, json: bool) -> SourceText:
 def apply_splices(text: str, splices: Iterable[Splice]) -> str:
     """Apply splices, which must not overlap; splices at the same position are applied in the given order."""
     parts: list[str] = []
-    at = 0
+    offset = 0
     for splice in sorted(splices, key=lambda splice: (splice.start, splice.stop)):
-        if splice.start < at:
+        if splice.start < offset:
             raise EditError("two changes overlap")
-        parts += (text[at : splice.start], splice.text)
-        at = splice.stop
-    return "".join((*parts, text[at:]))
+        parts += (text[offset : splice.start], splice.text)
+        offset = splice.stop
+    return "".join((*parts, text[offset:]))
 
 
 def with_stripped_block(text: str, root: ValueMark) -> str:

@@ -77,9 +77,9 @@ def _folded(source: SourceText, location: ValueLocation, span: tuple[int, int], 
     at = span[0] if span[0] > source.next_line(begin) else end  # the first line may be the key's
     margin = source.text[source.line_start(at) : source.line_stop(at)]
     margin = margin[: len(margin) - len(margin.lstrip(" "))]
-    below = source.text[source.next_line(span[1]) : end].lstrip()
+    following = source.text[source.next_line(span[1]) : end].lstrip()
     blank = new.rfind(" ")
-    if below.startswith(("&&", "||")):  # each line starts with the operator that joins it to the previous line
+    if following.startswith(("&&", "||")):  # each line starts with the operator that joins it to the previous line
         blank = max(new.rfind(" &&"), new.rfind(" ||"))
     return new if blank < 0 else f"{new[:blank]}{source.style.newline}{margin}{new[blank + 1 :]}"
 

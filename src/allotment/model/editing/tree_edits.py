@@ -108,8 +108,8 @@ def _change_field(parent: dict[str, Any], key: str, edit: SetValue | RenameKey |
     inner = parent[key]
     if not isinstance(inner, dict):
         raise EditError(f"{join_path(edit.path)} is not a mapping")
-    if both := sorted(inner.keys() & (parent.keys() - {key})):
-        raise EditError(f"{both[0]} already exists next to {join_path(edit.path)}")
+    if conflicting := sorted(inner.keys() & (parent.keys() - {key})):
+        raise EditError(f"{conflicting[0]} already exists next to {join_path(edit.path)}")
     lifted: dict[str, Any] = {}
     for name, value in parent.items():
         lifted.update(inner if name == key else {name: value})

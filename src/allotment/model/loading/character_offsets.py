@@ -77,46 +77,46 @@ def character_offsets(text: str, start: int, stop: int, indent: int) -> Characte
 # --- flow scalars ----------------------------------------------------------------------------------------------------
 
 
-def _read_plain(builder: _OffsetBuilder, text: str, at: int, stop: int) -> None:
-    while at < stop:
-        if text[at] in " \t" or text[at] in _BREAKS:
-            at = _read_white_space(builder, text, at, stop)
+def _read_plain(builder: _OffsetBuilder, text: str, offset: int, stop: int) -> None:
+    while offset < stop:
+        if text[offset] in " \t" or text[offset] in _BREAKS:
+            offset = _read_white_space(builder, text, offset, stop)
         else:
-            builder.append(text[at], at, at + 1)
-            at += 1
+            builder.append(text[offset], offset, offset + 1)
+            offset += 1
 
 
-def _read_single_quoted(builder: _OffsetBuilder, text: str, at: int, stop: int) -> None:
-    while at < stop:
-        if text[at] in " \t" or text[at] in _BREAKS:
-            at = _read_white_space(builder, text, at, stop)
+def _read_single_quoted(builder: _OffsetBuilder, text: str, offset: int, stop: int) -> None:
+    while offset < stop:
+        if text[offset] in " \t" or text[offset] in _BREAKS:
+            offset = _read_white_space(builder, text, offset, stop)
         else:
-            width = 2 if text[at] == "'" else 1
-            builder.append(text[at], at, at + width)
-            at += width
+            width = 2 if text[offset] == "'" else 1
+            builder.append(text[offset], offset, offset + width)
+            offset += width
 
 
-def _read_double_quoted(builder: _OffsetBuilder, text: str, at: int, stop: int) -> None:
-    while at < stop:
-        if text[at] in " \t" or text[at] in _BREAKS:
-            at = _read_white_space(builder, text, at, stop)
-        elif text[at] != "\\":
-            builder.append(text[at], at, at + 1)
-            at += 1
-        elif text[at + 1] in _BREAKS:
-            at = _read_white_space(builder, text, _after_break(text, at + 1), stop, escaped=True)
-        elif text[at + 1] in _WIDTHS:
-            character, end = _decode_code_point(text, at)
-            builder.append(character, at, end)
-            at = end
+def _read_double_quoted(builder: _OffsetBuilder, text: str, offset: int, stop: int) -> None:
+    while offset < stop:
+        if text[offset] in " \t" or text[offset] in _BREAKS:
+            offset = _read_white_space(builder, text, offset, stop)
+        elif text[offset] != "\\":
+            builder.append(text[offset], offset, offset + 1)
+            offset += 1
+        elif text[offset + 1] in _BREAKS:
+            offset = _read_white_space(builder, text, _after_break(text, offset + 1), stop, escaped=True)
+        elif text[offset + 1] in _WIDTHS:
+            character, end = _decode_code_point(text, offset)
+            builder.append(character, offset, end)
+            offset = end
         else:
-            builder.append(_ESCAPES.get(text[at + 1], text[at + 1]), at, at + 2)
-            at += 2
+            builder.append(_ESCAPES.get(text[offset + 1], text[offset + 1]), offset, offset + 2)
+            offset += 2
 
 
-def _decode_code_point(text: str, at: int) -> tuple[str, int]:
-    end = at + 2 + _WIDTHS[text[at + 1]]
-    code = int(text[at + 2 : end], 16)
+def _decode_code_point(text: str, offset: int) -> tuple[str, int]:
+    end = offset + 2 + _WIDTHS[text[offset + 1]]
+    code = int(text[offset + 2 : end], 16)
     if 0xD800 <= code < 0xDC00 and text[end : end + 2] == "\\u":  # a surrogate pair in JSON
         low = int(text[end + 2 : end + 6], 16)
         if 0xDC00 <= low < 0xE000:
@@ -124,39 +124,39 @@ def _decode_code_point(text: str, at: int) -> tuple[str, int]:
     return chr(code), end
 
 
-def _read_white_space(builder: _OffsetBuilder, text: str, at: int, stop: int, *, escaped: bool = False) -> int:
+def _read_white_space(builder: _OffsetBuilder, text: str, offset: int, stop: int, *, escaped: bool = False) -> int:
     """Read white space within a flow scalar, folding line breaks. Returns the offset at which it ends."""
-    start = at
+    start = offset
     breaks: list[tuple[int, int]] = []
-    while at < stop:
-        if text[at] in _BREAKS:
-            after = _after_break(text, at)
-            breaks.append((at, after))
-            at = after
-        elif text[at] in " \t":
-            at += 1
+    while offset < stop:
+        if text[offset] in _BREAKS:
+            after = _after_break(text, offset)
+            breaks.append((offset, after))
+            offset = after
+        elif text[offset] in " \t":
+            offset += 1
         else:
             break
     if escaped:
         pass  # the previous break is escaped and folds to nothing; only the breaks after it count
     elif not breaks:
-        for break_span in range(start, at):
+        for break_span in range(start, offset):
             builder.append(text[break_span], break_span, break_span + 1)
-        return at
+        return offset
     elif _break_character(text, breaks[0]) != "\n":  # a paragraph separator is kept
         pass
     elif len(breaks) == 1:
-        builder.append(" ", start, at)
-        return at
+        builder.append(" ", start, offset)
+        return offset
     else:
         breaks = breaks[1:]
     for line_break in breaks:
         builder.append(_break_character(text, line_break), *line_break)
-    return at
+    return offset
 
 
-def _after_break(text: str, at: int) -> int:
-    return at + 2 if text[at : at + 2] == "\r\n" else at + 1
+def _after_break(text: str, offset: int) -> int:
+    return offset + 2 if text[offset : offset + 2] == "\r\n" else offset + 1
 
 
 def _break_character(text: str, break_span: tuple[int, int]) -> str:
@@ -173,35 +173,35 @@ def _read_block(text: str, start: int, parent: int) -> CharacterOffsets:
     if header is None:
         return builder.build()
     folded = header[1] == ">"
-    at = header.end()
+    offset = header.end()
     digits = header[2].strip("+-")
-    indent = max(parent, 0) + int(digits) if digits else _detect_indent(text, at, parent)
-    at, empty_breaks = _skip_empty_lines(text, at, indent)
+    indent = max(parent, 0) + int(digits) if digits else _detect_indent(text, offset, parent)
+    offset, empty_breaks = _skip_empty_lines(text, offset, indent)
     pending: tuple[int, int] | None = None
     blank_before = False
     while (
-        at < len(text)
-        and _column(text, at) == indent
-        and text[at] not in _BREAKS
-        and not _is_document_marker(text, at, indent)
+        offset < len(text)
+        and _column(text, offset) == indent
+        and text[offset] not in _BREAKS
+        and not _is_document_marker(text, offset, indent)
     ):
-        blank = text[at] in " \t"
+        blank = text[offset] in " \t"
         if pending is not None:
             if not (folded and _break_character(text, pending) == "\n" and not blank_before and not blank):
                 builder.append(_break_character(text, pending), *pending)
             elif not empty_breaks:
-                builder.append(" ", pending[0], at)
+                builder.append(" ", pending[0], offset)
         for break_span in empty_breaks:
             builder.append(_break_character(text, break_span), *break_span)
         blank_before = blank
-        while at < len(text) and text[at] not in _BREAKS:
-            builder.append(text[at], at, at + 1)
-            at += 1
-        if at == len(text):
+        while offset < len(text) and text[offset] not in _BREAKS:
+            builder.append(text[offset], offset, offset + 1)
+            offset += 1
+        if offset == len(text):
             pending, empty_breaks = None, []
             break
-        pending = (at, _after_break(text, at))
-        at, empty_breaks = _skip_empty_lines(text, pending[1], indent)
+        pending = (offset, _after_break(text, offset))
+        offset, empty_breaks = _skip_empty_lines(text, pending[1], indent)
     if "-" not in header[2] and pending is not None:
         builder.append(_break_character(text, pending), *pending)
     if "+" in header[2]:
@@ -210,37 +210,37 @@ def _read_block(text: str, start: int, parent: int) -> CharacterOffsets:
     return builder.build()
 
 
-def _detect_indent(text: str, at: int, parent: int) -> int:
+def _detect_indent(text: str, offset: int, parent: int) -> int:
     deepest = 0
     while True:
-        begin = at
-        while at < len(text) and text[at] == " ":
-            at += 1
-        deepest = max(deepest, at - begin)
-        if at >= len(text) or text[at] not in _BREAKS:
+        start = offset
+        while offset < len(text) and text[offset] == " ":
+            offset += 1
+        deepest = max(deepest, offset - start)
+        if offset >= len(text) or text[offset] not in _BREAKS:
             return max(deepest, parent + 1, 1)
-        at = _after_break(text, at)
+        offset = _after_break(text, offset)
 
 
-def _skip_empty_lines(text: str, at: int, indent: int) -> tuple[int, list[tuple[int, int]]]:
+def _skip_empty_lines(text: str, offset: int, indent: int) -> tuple[int, list[tuple[int, int]]]:
     """Skip indentation and empty lines. Returns the offset of the next line's content, and the skipped line breaks."""
     breaks: list[tuple[int, int]] = []
     while True:
-        begin = at
-        while at < len(text) and at - begin < indent and text[at] == " ":
-            at += 1
-        if at >= len(text) or text[at] not in _BREAKS:
-            return at, breaks
-        breaks.append((at, _after_break(text, at)))
-        at = breaks[-1][1]
+        start = offset
+        while offset < len(text) and offset - start < indent and text[offset] == " ":
+            offset += 1
+        if offset >= len(text) or text[offset] not in _BREAKS:
+            return offset, breaks
+        breaks.append((offset, _after_break(text, offset)))
+        offset = breaks[-1][1]
 
 
-def _column(text: str, at: int) -> int:
-    begin = at
-    while begin > 0 and text[begin - 1] == " ":
-        begin -= 1
-    return at - begin if begin == 0 or text[begin - 1] in _BREAKS else -1
+def _column(text: str, offset: int) -> int:
+    start = offset
+    while start > 0 and text[start - 1] == " ":
+        start -= 1
+    return offset - start if start == 0 or text[start - 1] in _BREAKS else -1
 
 
-def _is_document_marker(text: str, at: int, indent: int) -> bool:
-    return indent == 0 and re.match(r"(?:---|\.\.\.)(?:\s|\Z)", text[at : at + 4]) is not None
+def _is_document_marker(text: str, offset: int, indent: int) -> bool:
+    return indent == 0 and re.match(r"(?:---|\.\.\.)(?:\s|\Z)", text[offset : offset + 4]) is not None

@@ -57,15 +57,15 @@ def find_comments(text: str) -> Comments:
     lines = text.splitlines()
     masked = [*lines]
     for chunk, first_line, _ in chunks(text):
-        for first, begin, end in _scalar_spans(chunk, documents, first_line):
+        for first, start, end in _scalar_spans(chunk, documents, first_line):
             last = end[0] if end[1] else end[0] - 1
             if first < last:
                 scalars.append((first_line + first, first_line + last))
-            _mask(masked, lines, (first_line - 1 + begin[0], begin[1]), (first_line - 1 + end[0], end[1]))
+            _mask(masked, lines, (first_line - 1 + start[0], start[1]), (first_line - 1 + end[0], end[1]))
     for number, line in enumerate(masked):
-        if found := _COMMENT.search(line):
-            own_line = not lines[number][: found.start()].strip()
-            comments.append(Comment(number + 1, found.start() + 1, found[1].rstrip(), own_line))
+        if match := _COMMENT.search(line):
+            own_line = not lines[number][: match.start()].strip()
+            comments.append(Comment(number + 1, match.start() + 1, match[1].rstrip(), own_line))
     return Comments(tuple(comments), tuple(scalars), tuple(documents))
 
 

@@ -135,9 +135,9 @@ class Document:
         mark, entry, indent, complete = self._find(path)
         origin = self.origin
         if part is not None and complete and at == "value" and mark.entries is None and mark.items is None:
-            found = character_offsets(origin.text, mark.start, mark.stop, indent).span(*part)
-            if found is not None:
-                return origin.position_at(found[0]), origin.position_at(found[1])
+            span = character_offsets(origin.text, mark.start, mark.stop, indent).span(*part)
+            if span is not None:
+                return origin.position_at(span[0]), origin.position_at(span[1])
         empty = mark.start == mark.stop  # an implicit null
         if entry is not None and (at == "key" or empty or (mark.block and mark.start > entry.start)):
             start, stop = entry.start, entry.stop
@@ -154,18 +154,18 @@ class Document:
         complete = True
         for step in (*self.base, *path):
             parent = mark
-            found = _step(mark, step)
-            if found is None:
+            child = _step(mark, step)
+            if child is None:
                 if step == "exactly":
                     continue
                 basic = _step(mark, "basic")
-                found = _step(basic[0], step) if basic else None
-                if found is None:
+                child = _step(basic[0], step) if basic else None
+                if child is None:
                     complete = False
                     break
                 assert basic is not None
                 parent = basic[0]
-            mark, entry = found
+            mark, entry = child
             indent = entry.column if entry is not None else parent.column
         return _PathMatch(mark, entry, indent, complete)
 

@@ -47,7 +47,7 @@ def _load_folder(loaded: LoadResult, folder: str) -> None:
     for file in files:
         _append(loaded, _load_file(file))
     if not files and not problems:
-        loaded.problems.append(_problem("no-files", "no .yaml, .yml or .json files in this folder", folder))
+        loaded.problems.append(_problem("no-files", "no .yaml, .yml or .json files in this directory", folder))
 
 
 def manifest_files(folder: str, problems: list[InputProblem]) -> Iterator[str]:
@@ -55,7 +55,7 @@ def manifest_files(folder: str, problems: list[InputProblem]) -> Iterator[str]:
 
     def unreadable(error: OSError) -> None:
         where = error.filename if isinstance(error.filename, str) else folder
-        problems.append(_problem("unreadable", f"cannot read the folder: {_reason(error)}", where))
+        problems.append(_problem("unreadable", f"cannot read the directory: {_reason(error)}", where))
 
     # Links to folders are not followed, because a link to a parent would lead to an endless walk.
     for root, folders, files in os.walk(folder, onerror=unreadable):
@@ -86,10 +86,10 @@ def _load_stream(stream: BinaryIO | io.RawIOBase, file: str) -> LoadResult:
     try:
         while part := stream.read(_FIRST_READ if not parts else _MAX_BYTES - size + 1):
             if not parts and b"\0" in part and part[:2] not in (b"\xff\xfe", b"\xfe\xff"):
-                at = part.index(b"\0")
-                position = Position(file, part.count(b"\n", 0, at) + 1, at - part.rfind(b"\n", 0, at))
+                offset = part.index(b"\0")
+                position = Position(file, part.count(b"\n", 0, offset) + 1, offset - part.rfind(b"\n", 0, offset))
                 is_gzip = part.startswith(b"\x1f\x8b")
-                message = "packed by gzip: unpack it first" if is_gzip else "a binary file, not YAML or JSON"
+                message = "compressed with gzip: decompress it first" if is_gzip else "a binary file, not YAML or JSON"
                 return LoadResult([], [InputProblem(code="bad-text", message=message, position=position)])
             parts.append(part)
             size += len(part)

@@ -79,9 +79,9 @@ def marks(text: str, offset: int) -> tuple[ValueMark, list[DuplicateKey]]:
     """The positions and the duplicate keys of the JSON value at ``offset``, which ``parse`` has accepted."""
     line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
 
-    def line_and_column(at: int) -> tuple[int, int]:
-        line = bisect_right(line_starts, at) - 1
-        return line, at - line_starts[line]
+    def line_and_column(position: int) -> tuple[int, int]:
+        line = bisect_right(line_starts, position) - 1
+        return line, position - line_starts[line]
 
     duplicates: list[DuplicateKey] = []
     stack: list[ValueMark] = []

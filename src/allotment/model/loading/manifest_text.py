@@ -78,15 +78,15 @@ def chunks(text: str) -> Iterator[Chunk]:
         yield Chunk(text, 1, 0)
         return
     line = 1
-    begin = 0
+    start = 0
     for end in [*starts, len(text)]:
-        chunk = text[begin:end]
+        chunk = text[start:end]
         if end != len(text) and _DIRECTIVES.match(chunk):
             continue
         if not _BLANK.match(chunk):
-            yield Chunk(chunk, line, begin)
+            yield Chunk(chunk, line, start)
         line += chunk.count("\n")
-        begin = end
+        start = end
 
 
 def _parse_chunk(chunk: Chunk, file: str, source: str) -> Iterator[tuple[Any, Origin, list[DuplicateKey]]]:
@@ -101,16 +101,16 @@ def _parse_chunk(chunk: Chunk, file: str, source: str) -> Iterator[tuple[Any, Or
             if error.code != "bad-json" or file.endswith(".json"):
                 raise
         else:
-            for value, at, duplicates in values:
-                marks = partial(_json_mark, at)
+            for value, position, duplicates in values:
+                marks = partial(_json_mark, position)
                 yield value, Origin(file, chunk.first_line, marks, source, text, offset, json=True), duplicates
             return
     for index, (tree, _, duplicates) in enumerate(yaml_parser.parse(text, chunk.first_line)):
         yield tree, Origin(file, chunk.first_line, partial(_yaml_mark, index), source, text, offset), duplicates
 
 
-def _json_mark(at: int, text: str) -> ValueMark:
-    return json_parser.marks(text, at)[0]
+def _json_mark(offset: int, text: str) -> ValueMark:
+    return json_parser.marks(text, offset)[0]
 
 
 def _yaml_mark(wanted_index: int, text: str) -> ValueMark:
@@ -125,8 +125,8 @@ def _add_documents(loaded: LoadResult, tree: Any, origin: Origin) -> None:
     if tree is None:
         return
     if not isinstance(tree, dict):
-        found = "a list" if isinstance(tree, list) else "a single value"
-        problem = _problem("not-an-object", f"expected an object, found {found}", origin)
+        description = "a list" if isinstance(tree, list) else "a single value"
+        problem = _problem("not-an-object", f"expected an object, found {description}", origin)
         loaded.problems.append(problem)
         return
     items = tree.get("items")

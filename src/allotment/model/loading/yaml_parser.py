@@ -216,10 +216,10 @@ class _Composer:
             raise _document_error(event, "bad-yaml", f"not YAML for Kubernetes: {error}") from None
 
     def alias(self, event: Any) -> tuple[Any, ValueMark | None]:
-        known = self.anchors.get(event.anchor)
-        if known is None:
+        anchored = self.anchors.get(event.anchor)
+        if anchored is None:
             raise _document_error(event, "bad-yaml", f"alias *{event.anchor} refers to no anchor above it")
-        value, size, mark = known
+        value, size, mark = anchored
         if value is _MISSING:
             raise _document_error(event, "cyclic-anchor", f"anchor &{event.anchor} contains itself")
         self.count += size

@@ -73,10 +73,10 @@ def _envelope(body: bytes) -> tuple[Tree, tuple[int, int]]:
     """The type in the envelope, and the start and end of the object in the body."""
     type_meta: Tree = {}
     raw = (0, 0)
-    at, end = len(MAGIC), len(body)
-    while at < end:
-        number, wire, start = _tag(body, at, end, "Unknown")
-        at = _skip(body, start, end, wire)
+    offset, end = len(MAGIC), len(body)
+    while offset < end:
+        number, wire, start = _tag(body, offset, end, "Unknown")
+        offset = _skip(body, start, end, wire)
         if wire == _DELIMITED and number in (1, 2):
             inner = _delimited(body, start, end)
             if number == 2:
@@ -168,34 +168,34 @@ _RAW: Final = _synthetic_message("RawExtension", raw=(1, _STRING))
 # --- fields --------------------------------------------------------------------------------------------------------
 
 
-def _fill(tree: Tree, message: _Message, data: bytes, at: int, end: int, depth: int) -> None:
+def _fill(tree: Tree, message: _Message, data: bytes, offset: int, end: int, depth: int) -> None:
     """Decode the fields of a message into a tree, which can have fields of an earlier occurrence of the message."""
     if depth > _MAX_DEPTH:
         raise ProtobufError("proto: exceeded max recursion depth")
     wire_fields = message.wire_fields
-    while at < end:
-        number, wire, at = _tag(data, at, end, message.name)
+    while offset < end:
+        number, wire, offset = _tag(data, offset, end, message.name)
         wire_field = wire_fields.get(number)
         if wire_field is None:
-            at = _skip(data, at, end, wire)
+            offset = _skip(data, offset, end, wire)
         elif wire != wire_field.wire:
             if not (wire == _DELIMITED and wire_field.repeated and wire_field.wire == _VARINT):
                 raise ProtobufError(
                     f"proto: wrong wireType = {wire} for field {wire_field.name[:1].upper()}{wire_field.name[1:]}"
                 )
-            start, at = _delimited(data, at, end)
-            tree.setdefault(wire_field.name, []).extend(_packed(wire_field.shape, data, start, at))
+            start, offset = _delimited(data, offset, end)
+            tree.setdefault(wire_field.name, []).extend(_packed(wire_field.shape, data, start, offset))
         elif wire == _VARINT:
-            bits, at = _varint(data, at, end)
+            bits, offset = _varint(data, offset, end)
             _put(tree, wire_field, _number(wire_field.shape.form, bits))
         elif wire == _FIXED64:
-            start, at = at, at + 8
-            if at > end:
+            start, offset = offset, offset + 8
+            if offset > end:
                 raise ProtobufError("unexpected EOF")
             _put(tree, wire_field, struct.unpack_from("<d", data, start)[0])
         else:
-            start, at = _delimited(data, at, end)
-            _put_delimited(tree, wire_field, data, start, at, depth)
+            start, offset = _delimited(data, offset, end)
+            _put_delimited(tree, wire_field, data, start, offset, depth)
 
 
 def _put_delimited(tree: Tree, wire_field: _WireField, data: bytes, start: int, end: int, depth: int) -> None:
@@ -227,15 +227,15 @@ def _put(tree: Tree, wire_field: _WireField, value: Any) -> None:
         tree[wire_field.name] = value
 
 
-def _entry(wire_field: _WireField, data: bytes, at: int, end: int, depth: int) -> tuple[str, Any]:
+def _entry(wire_field: _WireField, data: bytes, offset: int, end: int, depth: int) -> tuple[str, Any]:
     """The key and value of a map entry, each with its zero value if absent."""
     element = wire_field.shape.element
     assert element is not None
     key = ""
     value: Any = [] if wire_field.wrapped else _zero(element)
-    while at < end:
-        number, wire, start = _tag(data, at, end, "Entry")
-        at = _skip(data, start, end, wire)
+    while offset < end:
+        number, wire, start = _tag(data, offset, end, "Entry")
+        offset = _skip(data, start, end, wire)
         if number == 1 and wire == _DELIMITED:
             key = _text(data, *_delimited(data, start, end))
         elif number == 2 and wire == _DELIMITED:
@@ -246,21 +246,21 @@ def _entry(wire_field: _WireField, data: bytes, at: int, end: int, depth: int) -
     return key, value
 
 
-def _wrapped(data: bytes, at: int, end: int) -> list[str]:
+def _wrapped(data: bytes, offset: int, end: int) -> list[str]:
     """A list of strings wrapped in a message, under field number 1."""
     values: list[str] = []
-    while at < end:
-        number, wire, start = _tag(data, at, end, "Items")
-        at = _skip(data, start, end, wire)
+    while offset < end:
+        number, wire, start = _tag(data, offset, end, "Items")
+        offset = _skip(data, start, end, wire)
         if number == 1 and wire == _DELIMITED:
             values.append(_text(data, *_delimited(data, start, end)))
     return values
 
 
-def _packed(shape: TypeShape, data: bytes, at: int, end: int) -> list[Any]:
+def _packed(shape: TypeShape, data: bytes, offset: int, end: int) -> list[Any]:
     values = []
-    while at < end:
-        bits, at = _varint(data, at, end)
+    while offset < end:
+        bits, offset = _varint(data, offset, end)
         values.append(_number(shape.form, bits))
     return values
 
@@ -405,33 +405,33 @@ _SPECIAL: Final[dict[str, Callable[[TypeShape, bytes, int, int, int], Any]]] = {
 # --- wire format -----------------------------------------------------------------------------------------------------
 
 
-def _tag(data: bytes, at: int, end: int, message: str) -> tuple[int, int, int]:
-    key, at = _varint(data, at, end)
+def _tag(data: bytes, offset: int, end: int, message: str) -> tuple[int, int, int]:
+    key, offset = _varint(data, offset, end)
     number, wire = (key & 0xFFFFFFFFFF) >> 3, key & 7
     if wire == _GROUP_END:
         raise ProtobufError(f"proto: {message}: wiretype end group for non-group")
     if not 0 < number < 1 << 31:
         raise ProtobufError(f"proto: {message}: illegal tag {number} (wire type {wire})")
-    return number, wire, at
+    return number, wire, offset
 
 
-def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+def _varint(data: bytes, offset: int, end: int) -> tuple[int, int]:
     value = shift = 0
-    while at < end:
-        byte = data[at]
-        at += 1
+    while offset < end:
+        byte = data[offset]
+        offset += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value & 0xFFFFFFFFFFFFFFFF, at
+            return value & 0xFFFFFFFFFFFFFFFF, offset
         shift += 7
         if shift >= 64:
             raise ProtobufError("proto: integer overflow")
     raise ProtobufError("unexpected EOF")
 
 
-def _delimited(data: bytes, at: int, end: int) -> tuple[int, int]:
+def _delimited(data: bytes, offset: int, end: int) -> tuple[int, int]:
     """Start and end of a value that is preceded by its length."""
-    length, start = _varint(data, at, end)
+    length, start = _varint(data, offset, end)
     if length >> 63:
         raise ProtobufError("proto: negative length found during unmarshaling")
     if length > end - start:
@@ -439,16 +439,16 @@ def _delimited(data: bytes, at: int, end: int) -> tuple[int, int]:
     return start, start + length
 
 
-def _skip(data: bytes, at: int, end: int, wire: int) -> int:
+def _skip(data: bytes, offset: int, end: int, wire: int) -> int:
     """The end offset of a value."""
     open_groups = 0
     while True:
         if wire == _VARINT:
-            _, at = _varint(data, at, end)
+            _, offset = _varint(data, offset, end)
         elif wire == _FIXED64:
-            at += 8
+            offset += 8
         elif wire == _DELIMITED:
-            _, at = _delimited(data, at, end)
+            _, offset = _delimited(data, offset, end)
         elif wire == _GROUP:
             open_groups += 1
         elif wire == _GROUP_END:
@@ -456,12 +456,12 @@ def _skip(data: bytes, at: int, end: int, wire: int) -> int:
                 raise ProtobufError("proto: unexpected end of group")
             open_groups -= 1
         elif wire == _FIXED32:
-            at += 4
+            offset += 4
         else:
             raise ProtobufError(f"proto: illegal wireType {wire}")
-        if at > end:
+        if offset > end:
             raise ProtobufError("unexpected EOF")
         if not open_groups:
-            return at
-        key, at = _varint(data, at, end)
+            return offset
+        key, offset = _varint(data, offset, end)
         wire = key & 7

@@ -51,9 +51,9 @@ def _valid_values(values: Sequence[Quantity], default: Quantity, total: Quantity
         if lower > upper:
             yield invalid(f"{path}[{index}]", str(upper), "values must be sorted in ascending order")
 
-    def option(value: Quantity, at: str) -> Errors:
+    def option(value: Quantity, item_path: str) -> Errors:
         if value > total:
-            yield invalid(at, str(value), f"option is larger than capacity value: {total}")
+            yield invalid(item_path, str(value), f"option is larger than capacity value: {total}")
 
     yield from check_set(values, VALID_VALUES_MAX, option, lambda value: str(value.value()), path)
     # Options beyond the limit are ignored, so the default is not among them.

@@ -66,7 +66,11 @@ def claim_status_update(new: ResourceClaim, old: ResourceClaim, _: ValidationCon
     allocation = status.allocation
     allocated = {shared_device_id(result) for result in allocation.devices.results} if allocation else set()
     yield from check_set(
-        status.devices, None, lambda value, at: _device_status(value, at, allocated), shared_device_id, "status.devices"
+        status.devices,
+        None,
+        lambda value, path: _device_status(value, path, allocated),
+        shared_device_id,
+        "status.devices",
     )
     if status.reserved_for and allocation is None:
         yield forbidden("status.reservedFor", "may not be specified when `allocated` is not set")
@@ -89,22 +93,22 @@ def _consumer(consumer: ResourceClaimConsumerReference, path: str) -> Errors:
             yield required(f"{path}.{name}")
 
 
-def _allocation(allocation: AllocationResult, known: RequestNames) -> Errors:
+def _allocation(allocation: AllocationResult, request_names: RequestNames) -> Errors:
     path = "status.allocation"
     yield from check_list(
         allocation.devices.results,
         RESULTS_MAX,
-        lambda result, at: _result(result, at, known),
+        lambda result, item_path: _result(result, item_path, request_names),
         f"{path}.devices.results",
     )
-    yield from allocation_config(allocation.devices.config, f"{path}.devices.config", known)
+    yield from allocation_config(allocation.devices.config, f"{path}.devices.config", request_names)
     if allocation.node_selector is not None:
         yield from node_selector(allocation.node_selector, f"{path}.nodeSelector")
 
 
-def _result(result: DeviceRequestAllocationResult, path: str, known: RequestNames) -> Errors:
+def _result(result: DeviceRequestAllocationResult, path: str, request_names: RequestNames) -> Errors:
     # Tolerations are copied from the request and not validated again in 1.36.
-    yield from reference(result.request, f"{path}.request", known)
+    yield from reference(result.request, f"{path}.request", request_names)
     yield from _device_id(result, path)
     yield from binding_conditions(result.binding_conditions, result.binding_failure_conditions, path)
     if result.share_id is not None:

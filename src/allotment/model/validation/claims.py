@@ -17,14 +17,18 @@ CONSTRAINTS_MAX = 32
 
 
 def constraints(
-    values: Sequence[DeviceConstraint], path: str, known: RequestNames, context: ValidationContext
+    values: Sequence[DeviceConstraint], path: str, request_names: RequestNames, context: ValidationContext
 ) -> Errors:
     """Validate constraints: at most 32, each with an attribute."""
-    return check_list(values, CONSTRAINTS_MAX, lambda value, at: _constraint(value, at, known, context), path)
+    return check_list(
+        values, CONSTRAINTS_MAX, lambda value, item_path: _constraint(value, item_path, request_names, context), path
+    )
 
 
-def _constraint(constraint: DeviceConstraint, path: str, known: RequestNames, context: ValidationContext) -> Errors:
-    yield from references(constraint.requests, f"{path}.requests", known)
+def _constraint(
+    constraint: DeviceConstraint, path: str, request_names: RequestNames, context: ValidationContext
+) -> Errors:
+    yield from references(constraint.requests, f"{path}.requests", request_names)
     # Both set: accepted; validation and the allocator use only the first.
     if constraint.match_attribute is not None:
         yield from fully_qualified_name(constraint.match_attribute, f"{path}.matchAttribute")

@@ -22,11 +22,11 @@ def check_conditions(conditions: Sequence[Condition], path: str) -> Errors:
     """Validate conditions: types are unique, all required fields are set."""
     seen: set[str] = set()
     for index, condition in enumerate(conditions):
-        at = f"{path}[{index}]"
+        item_path = f"{path}[{index}]"
         if condition.type in seen:
-            yield duplicate(f"{at}.type", condition.type)
+            yield duplicate(f"{item_path}.type", condition.type)
         seen.add(condition.type)
-        yield from _check_condition(condition, at)
+        yield from _check_condition(condition, item_path)
 
 
 def _check_condition(condition: Condition, path: str) -> Errors:

@@ -21,31 +21,35 @@ PARAMETERS_MAX = 10 * 1024
 SOURCES = ("FromClaim", "FromClass")
 
 
-def claim_config(values: Sequence[DeviceClaimConfiguration], path: str, known: RequestNames) -> Errors:
+def claim_config(values: Sequence[DeviceClaimConfiguration], path: str, request_names: RequestNames) -> Errors:
     """Validate parameters in a claim, for some or all of its requests."""
 
-    def check(value: DeviceClaimConfiguration, at: str) -> Errors:
-        yield from references(value.requests, f"{at}.requests", known)
-        yield from _opaque(value.opaque, f"{at}.opaque", stored=False)
+    def check(value: DeviceClaimConfiguration, item_path: str) -> Errors:
+        yield from references(value.requests, f"{item_path}.requests", request_names)
+        yield from _opaque(value.opaque, f"{item_path}.opaque", stored=False)
 
     return check_list(values, CONFIG_MAX, check, path)
 
 
 def class_config(values: Sequence[DeviceClassConfiguration], path: str, *, stored: bool) -> Errors:
     """Validate parameters in a class; unchanged ones may exceed the size limit, which was introduced later."""
-    return check_list(values, CONFIG_MAX, lambda value, at: _opaque(value.opaque, f"{at}.opaque", stored=stored), path)
+    return check_list(
+        values, CONFIG_MAX, lambda value, item_path: _opaque(value.opaque, f"{item_path}.opaque", stored=stored), path
+    )
 
 
-def allocation_config(values: Sequence[DeviceAllocationConfiguration], path: str, known: RequestNames) -> Errors:
+def allocation_config(
+    values: Sequence[DeviceAllocationConfiguration], path: str, request_names: RequestNames
+) -> Errors:
     """Validate parameters in an allocation: those of the classes and of the claim."""
 
-    def check(value: DeviceAllocationConfiguration, at: str) -> Errors:
+    def check(value: DeviceAllocationConfiguration, item_path: str) -> Errors:
         if not value.source:
-            yield required(f"{at}.source")
+            yield required(f"{item_path}.source")
         elif value.source not in SOURCES:
-            yield not_supported(f"{at}.source", GoNamedString(value.source), SOURCES)
-        yield from references(value.requests, f"{at}.requests", known)
-        yield from _opaque(value.opaque, f"{at}.opaque", stored=False)
+            yield not_supported(f"{item_path}.source", GoNamedString(value.source), SOURCES)
+        yield from references(value.requests, f"{item_path}.requests", request_names)
+        yield from _opaque(value.opaque, f"{item_path}.opaque", stored=False)
 
     return check_list(values, 2 * CONFIG_MAX, check, path)
 

@@ -20,8 +20,8 @@ COUNTERS_MAX = 32
 def shared_counters(sets: Sequence[CounterSet], path: str) -> Errors:
     """Validate the counter sets of a slice."""
 
-    def check(value: CounterSet, at: str) -> Errors:
-        return _set(value.name, value.counters, at, "name")
+    def check(value: CounterSet, item_path: str) -> Errors:
+        return _set(value.name, value.counters, item_path, "name")
 
     return check_set(sets, SETS_MAX, check, lambda value: value.name, path)
 
@@ -29,8 +29,8 @@ def shared_counters(sets: Sequence[CounterSet], path: str) -> Errors:
 def consumes_counters(consumptions: Sequence[DeviceCounterConsumption], path: str) -> Errors:
     """Validate the counters that one device consumes, of at most two sets."""
 
-    def check(value: DeviceCounterConsumption, at: str) -> Errors:
-        return _set(value.counter_set, value.counters, at, "counterSet")
+    def check(value: DeviceCounterConsumption, item_path: str) -> Errors:
+        return _set(value.counter_set, value.counters, item_path, "counterSet")
 
     return check_set(consumptions, CONSUMED_SETS_MAX, check, lambda value: value.counter_set, path)
 

@@ -83,15 +83,15 @@ def _node_allocatable(
 ) -> Errors:
     """Validate the node resources that a device represents (KEP-5517, alpha)."""
     for name in sorted(mappings):
-        at, mapping = f"{path}[{name}]", mappings[name]
+        item_path, mapping = f"{path}[{name}]", mappings[name]
         if not names.is_native_resource(name):
-            yield invalid(at, GoNamedString(name), "must be a node allocatable resource name")
+            yield invalid(item_path, GoNamedString(name), "must be a node allocatable resource name")
         multiplier, key = mapping.allocation_multiplier, mapping.capacity_key
         if multiplier is None and key is None:
-            yield invalid(at, "", "at least one of allocationMultiplier or capacityKey must be set")
+            yield invalid(item_path, "", "at least one of allocationMultiplier or capacityKey must be set")
         if multiplier is not None and multiplier.sign() <= 0:
-            yield invalid(f"{at}.allocationMultiplier", str(multiplier), "must be positive")
+            yield invalid(f"{item_path}.allocationMultiplier", str(multiplier), "must be positive")
         if key == "":
-            yield invalid(f"{at}.capacityKey", "", "capacityKey must not be an empty string")
+            yield invalid(f"{item_path}.capacityKey", "", "capacityKey must not be an empty string")
         elif key is not None and key not in capacity:
-            yield not_found(f"{at}.capacityKey", GoNamedString(key))
+            yield not_found(f"{item_path}.capacityKey", GoNamedString(key))

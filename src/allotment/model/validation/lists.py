@@ -68,5 +68,5 @@ def shortened(text: str, limit: int) -> str:
     limit = max(limit, 16)
     if len(text) <= limit:
         return text
-    kept = limit - 3
-    return f"{text[: (kept + 1) // 2]}...{text[len(text) - kept // 2 :]}"
+    shown_length = limit - 3
+    return f"{text[: (shown_length + 1) // 2]}...{text[len(text) - shown_length // 2 :]}"

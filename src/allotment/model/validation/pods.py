@@ -15,10 +15,12 @@ MIRROR = "kubernetes.io/config.mirror"
 def pod_claims(pod: Pod) -> Errors:
     """Validate ``spec.resourceClaims`` and the containers' references to it."""
     yield from resource_claims(pod.spec.resource_claims, pod.metadata)
-    known = {claim.name for claim in pod.spec.resource_claims if claim.name}
+    claim_names = {claim.name for claim in pod.spec.resource_claims if claim.name}
     for name, containers in (("containers", pod.spec.containers), ("initContainers", pod.spec.init_containers)):
         for index, container in enumerate(containers):
-            yield from container_claims(container.resources.claims, known, f"spec.{name}[{index}].resources.claims")
+            yield from container_claims(
+                container.resources.claims, claim_names, f"spec.{name}[{index}].resources.claims"
+            )
     if pod.spec.resources is not None and pod.spec.resources.claims:
         yield forbidden("spec.resources.claims", "claims may not be set for Resources at pod-level")
 
@@ -51,50 +53,50 @@ def resource_claims(claims: tuple[PodResourceClaim, ...], meta: ObjectMeta, spec
             yield from names.subdomain(by_template, f"{path}.resourceClaimTemplateName")
 
 
-def container_claims(uses: tuple[ContainerResourceClaim, ...], known: AbstractSet[str], path: str) -> Errors:
+def container_claims(uses: tuple[ContainerResourceClaim, ...], claim_names: AbstractSet[str], path: str) -> Errors:
     """Validate that a container refers to each claim or request once; a claim includes its requests.
 
     Whether the claim has the request is not checked.
     """
     seen: set[str] = set()
     for index, use in enumerate(uses):
-        at = f"{path}[{index}]"
+        item_path = f"{path}[{index}]"
         if not use.name:
-            yield required(at)
+            yield required(item_path)
             continue
         if use.name in seen:
-            yield duplicate(at, use.name)
+            yield duplicate(item_path, use.name)
         else:
             key = use.name
             if use.request:
-                yield from names.label(use.request, f"{at}.request")
+                yield from names.label(use.request, f"{item_path}.request")
                 key += f"/{use.request}"
             if key in seen:
-                yield duplicate(at, key)
+                yield duplicate(item_path, key)
             elif not use.request:
                 # One error for each earlier reference to a request of the claim.
                 for other in seen:
                     if other.partition("/")[0] == use.name:
-                        yield duplicate(at, use.name)
+                        yield duplicate(item_path, use.name)
             seen.add(key)
-        if use.name not in known:
-            listed = f": {', '.join(sorted(known))}" if known else " which is empty"
-            yield not_found(at, use.name, f"must be one of the names in pod.spec.resourceClaims{listed}")
+        if use.name not in claim_names:
+            listed = f": {', '.join(sorted(claim_names))}" if claim_names else " which is empty"
+            yield not_found(item_path, use.name, f"must be one of the names in pod.spec.resourceClaims{listed}")
 
 
 def pod_claim_statuses(pod: Pod) -> Errors:
     """Validate the claim statuses that controller and scheduler write to a pod."""
     path, seen = "status.resourceClaimStatuses", set[str]()
-    known = {claim.name for claim in pod.spec.resource_claims}
+    claim_names = {claim.name for claim in pod.spec.resource_claims}
     for index, status in enumerate(pod.status.resource_claim_statuses):
-        at = f"{path}[{index}]"
-        if status.name not in known:
-            yield invalid(f"{at}.name", status.name, "must match the name of an entry in `spec.resourceClaims`")
+        item_path = f"{path}[{index}]"
+        if status.name not in claim_names:
+            yield invalid(f"{item_path}.name", status.name, "must match the name of an entry in `spec.resourceClaims`")
         if status.name in seen:
-            yield duplicate(f"{at}.name", status.name)
+            yield duplicate(f"{item_path}.name", status.name)
         seen.add(status.name)
         if status.resource_claim_name is not None:
-            yield from names.subdomain(status.resource_claim_name, f"{at}.resourceClaimName")
+            yield from names.subdomain(status.resource_claim_name, f"{item_path}.resourceClaimName")
     yield from _extended_resources(pod)
 
 
@@ -108,17 +110,17 @@ def _extended_resources(pod: Pod) -> Errors:
     containers = {c.name: c for c in (*pod.spec.init_containers, *pod.spec.containers)}
     seen: set[tuple[str, str, str]] = set()
     for index, mapping in enumerate(status.request_mappings):
-        at = f"{path}.requestMappings[{index}]"
+        item_path = f"{path}.requestMappings[{index}]"
         container = containers.get(mapping.container_name)
         if container is None:
             yield invalid(
-                f"{at}.containerName",
+                f"{item_path}.containerName",
                 mapping.container_name,
                 "must match the name of an entry in spec.initContainers.name or spec.containers.name",
             )
         elif mapping.resource_name not in container.resources.requests:
             yield invalid(
-                f"{at}.resourceName",
+                f"{item_path}.resourceName",
                 mapping.resource_name,
                 "must match the extended resource name of an entry in spec.initContainers.resources.requests or "
                 "spec.containers.resources.requests",
@@ -127,7 +129,7 @@ def _extended_resources(pod: Pod) -> Errors:
         key = (mapping.container_name, mapping.resource_name, mapping.request_name)
         if key in seen:
             for name, value in zip(("containerName", "resourceName", "requestName"), key, strict=True):
-                yield duplicate(f"{at}.{name}", value)
+                yield duplicate(f"{item_path}.{name}", value)
         seen.add(key)
     if not status.resource_claim_name:
         yield required(f"{path}.resourceClaimName")

@@ -122,6 +122,6 @@ def _without_deallocated(new: ResourceClaim, old: ResourceClaim, features: Featu
         else set()
         for claim in (old, new)
     )
-    gone = before - after
-    devices = tuple(device for device in new.status.devices if shared_device_id(device) not in gone)
+    deallocated = before - after
+    devices = tuple(device for device in new.status.devices if shared_device_id(device) not in deallocated)
     return replace(new, status=replace(new.status, devices=devices))

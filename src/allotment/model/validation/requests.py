@@ -26,7 +26,9 @@ RequestNames = Mapping[str, frozenset[str]]
 
 def requests(values: Sequence[DeviceRequest], path: str, context: ValidationContext) -> Errors:
     """Validate requests: at most 32, with unique names."""
-    return check_set(values, REQUESTS_MAX, lambda request, at: _request(request, at, context), lambda r: r.name, path)
+    return check_set(
+        values, REQUESTS_MAX, lambda request, item_path: _request(request, item_path, context), lambda r: r.name, path
+    )
 
 
 def _request(request: DeviceRequest, path: str, context: ValidationContext) -> Errors:
@@ -41,7 +43,7 @@ def _request(request: DeviceRequest, path: str, context: ValidationContext) -> E
         yield from check_set(
             request.first_available,
             ALTERNATIVES_MAX,
-            lambda sub, at: _subrequest(sub, at, context),
+            lambda sub, item_path: _subrequest(sub, item_path, context),
             lambda sub: sub.name,
             f"{path}.firstAvailable",
         )
@@ -76,9 +78,11 @@ def request_names(values: Sequence[DeviceRequest]) -> RequestNames:
     return {request.name: frozenset(sub.name for sub in request.first_available) for request in values}
 
 
-def references(values: Sequence[str], path: str, known: RequestNames) -> Errors:
+def references(values: Sequence[str], path: str, names: RequestNames) -> Errors:
     """Validate references to requests or alternatives: at most 32, without duplicates."""
-    return check_set(values, REQUESTS_MAX, lambda name, at: reference(name, at, known), lambda name: name, path)
+    return check_set(
+        values, REQUESTS_MAX, lambda name, item_path: reference(name, item_path, names), lambda name: name, path
+    )
 
 
 def reference(name: str, path: str, known: RequestNames) -> Errors:

@@ -18,7 +18,9 @@ def selectors(
     values: Sequence[DeviceSelector], path: str, context: ValidationContext, *, stored: bool = False
 ) -> Errors:
     """Validate selectors: at most 32, whose expressions compile and do not exceed the cost limit."""
-    return check_list(values, SELECTORS_MAX, lambda selector, at: _selector(selector, at, context, stored=stored), path)
+    return check_list(
+        values, SELECTORS_MAX, lambda selector, item_path: _selector(selector, item_path, context, stored=stored), path
+    )
 
 
 def _selector(selector: DeviceSelector, path: str, context: ValidationContext, *, stored: bool) -> Errors:

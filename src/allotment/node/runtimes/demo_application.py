@@ -16,7 +16,7 @@ from allotment.checkout import application_module, examples_folder
 from allotment.node.runtimes.simulated_http import Answer
 
 #: Answer on a container's ports without a source tree.
-ABSENT: Final = "application: only in Allotment's source tree (examples/gpu_fractal)\n"
+ABSENT: Final = "the demo application exists only in Allotment's source tree (examples/gpu_fractal)\n"
 _IMAGE: Final = re.compile(r"(.*/)?gpu-demo-app([:@].*)?")
 
 

@@ -83,9 +83,9 @@ class Image(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         else:
             raise NotStarted(
                 "CreateContainerError",
-                f"image {spec.get('image')!r} runs its own command only, and the manifest sets another, which would "
-                f'run on this machine. To allow that, set commands = "run" for pattern = "{self.pattern}"; to run the '
-                f'image\'s own command instead, set commands = "ignored"',
+                f"image {spec.get('image')!r} runs only its own command, but the manifest sets another one, which "
+                f'would run on this machine. To allow that, set commands = "run" for pattern = "{self.pattern}"; to '
+                f'run the image\'s own command instead, set commands = "ignored"',
             )
         if not found:
             raise NotStarted("CreateContainerError", f"image {spec.get('image')!r}: no command specified")
@@ -121,7 +121,7 @@ class Images:
         name = spec.get("image", "")
         if entry := self.find(name):
             return entry
-        what_to_do = f'nothing is pulled here: add an [[image]] with pattern = "{name}" to {self.source}'
+        what_to_do = f'images are not pulled: add an [[image]] with pattern = "{name}" to {self.source}'
         if spec.get("imagePullPolicy") == "Never":
             message = f'Container image "{name}" is not present with pull policy of Never'
             raise NotStarted("ErrImageNeverPull", f"{message}; {what_to_do}")
@@ -133,9 +133,9 @@ def read_images(path: Path) -> Images:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise InvalidImages(f"{path}: expected an images file, found none") from None
+        raise InvalidImages(f"{path}: images file not found") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidImages(f"{path}: expected an images file: {error}") from None
+        raise InvalidImages(f"{path}: cannot read the images file: {error}") from None
     return parse_images(text, str(path), path.absolute().parent)
 
 
@@ -179,7 +179,7 @@ def _faults(entries: Sequence[Image]) -> Iterator[str]:
         if not entry.pattern.strip():
             yield f"{where}: pattern: expected an image name, found nothing"
         elif seen.setdefault(entry.pattern, number) != number:
-            yield f"{where}: pattern: same as image {seen[entry.pattern]}, which always matches first"
+            yield f"{where}: pattern: same as image {seen[entry.pattern]}, which matches first"
         if not entry.command and entry.commands != "run":
             yield f'{where}: command: expected a program and its arguments (or commands = "run"), found none'
         for word in entry.command:
@@ -192,7 +192,7 @@ def _faults(entries: Sequence[Image]) -> Iterator[str]:
         for field in ("directory", "rootfs"):
             place = getattr(entry, field)
             if place and not Path(place).is_dir():
-                yield f"{where}: {field}: expected a folder, found none at {place}"
+                yield f"{where}: {field}: directory not found: {place}"
 
 
 def _filled(word: str, port: int | None) -> str:

@@ -153,11 +153,11 @@ def _code(status: int) -> int:
     return code if code >= 0 else 128 - code
 
 
-def _control(what: int, value: int) -> None:
+def _control(option: int, value: int) -> None:
     # Other systems have no prctl: there, a process that leaves its group outlives the container.
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:
-        prctl(what, value, 0, 0, 0)
+        prctl(option, value, 0, 0, 0)
 
 
 if __name__ == "__main__":

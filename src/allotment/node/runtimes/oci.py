@@ -69,8 +69,8 @@ class OciRuntime:
         """Start a container. Raises NotStarted."""
         image = self._images.take(sandbox.spec)
         if not image.rootfs:
-            fix = f"set rootfs to a folder for pattern = {image.pattern!r} in {self._images.source}"
-            raise NotStarted("ErrImagePull", f"image {sandbox.spec.get('image')!r} has no root file system here: {fix}")
+            fix = f"set rootfs to a directory for pattern = {image.pattern!r} in {self._images.source}"
+            raise NotStarted("ErrImagePull", f"image {sandbox.spec.get('image')!r} has no root file system: {fix}")
         port = next((port["containerPort"] for port in sandbox.spec.get("ports") or ()), None)
         words = image.words(sandbox.spec, sandbox.words, port, walled=True)
         await self._remove_left_over()
@@ -100,14 +100,14 @@ class OciRuntime:
 
     async def run_command(self, *words: str) -> str:
         """Run a command of the OCI runtime and return its output, which is an error text if it fails."""
-        said = bytearray()
+        output = bytearray()
 
-        async def hear(data: bytes) -> None:
-            said.extend(data)
+        async def collect(data: bytes) -> None:
+            output.extend(data)
 
         child = await Child.start(ProcessOrder((*self.program, *words), _environment(), Path("/")))
-        await child.finish(None, hear)
-        return said.decode(errors="replace").strip()
+        await child.finish(None, collect)
+        return output.decode(errors="replace").strip()
 
     async def _remove_left_over(self) -> None:
         """Remove the states and cgroups that a killed agent left; its containers are dead."""
@@ -164,8 +164,8 @@ class OciRunning:
             await asyncio.wait([self.ended])
             raise
         if self._pid() is None:
-            code, said = self.ended.result(), self._held or b""
-            message = said.decode(errors="replace").strip() or f"{words[0]} exited with code {code}"
+            code, stderr = self.ended.result(), self._held or b""
+            message = stderr.decode(errors="replace").strip() or f"{words[0]} exited with code {code}"
             raise NotStarted("RunContainerError", f"OCI runtime: {message}")
         held, self._held = self._held, None
         if held:
@@ -252,7 +252,7 @@ async def _in_network_of(pid: int, port: int) -> socket.socket:
     loop = asyncio.get_running_loop()
     done: asyncio.Future[socket.socket] = loop.create_future()
 
-    def tell(connected: socket.socket | None, error: OSError | None) -> None:
+    def finish(connected: socket.socket | None, error: OSError | None) -> None:
         if done.cancelled():
             if connected is not None:
                 connected.close()
@@ -269,7 +269,7 @@ async def _in_network_of(pid: int, port: int) -> socket.socket:
         except OSError as error:
             found = (None, error)
         with suppress(RuntimeError):  # the loop is gone
-            loop.call_soon_threadsafe(tell, *found)
+            loop.call_soon_threadsafe(finish, *found)
 
     threading.Thread(target=enter, name="network", daemon=True).start()
     return await done

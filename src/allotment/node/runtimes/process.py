@@ -16,10 +16,10 @@ A command gets from its container:
 If the images file does not allow a manifest's own command, the manifest cannot inject code into the image's command
 either: variables that loaders and interpreters use to find code are not set, and ``workingDir`` is ignored.
 
-It has no file system of its own. A volume or CDI mount is not mounted; instead, container paths in words and variables
-are replaced by the host paths. Mount options (``ro``), device nodes, hooks, network interfaces, groups, users, limits
-and security settings have no effect. The first log line lists the mounts at other paths, and the hooks and interfaces
-that are missing.
+It has no file system of its own. A volume or CDI mount is not mounted; instead, container paths in arguments and
+variables are replaced by the host paths. Mount options (``ro``), device nodes, hooks, network interfaces, groups,
+users, limits and security settings have no effect. The first log line lists the mounts at other paths, and the hooks
+and interfaces that are missing.
 
 Stopping sends SIGTERM to the group, and SIGKILL after the grace period to every process that the command started. When
 the agent dies, they are killed (:mod:`.launcher`).
@@ -242,14 +242,14 @@ class ProcessRunning:
 
     async def connect(self, port: int) -> StreamConnection:
         """Connect to the host port that is assigned to a container port. Raises OSError."""
-        here = self.ports.get(port)
-        if here is None:
+        host_port = self.ports.get(port)
+        if host_port is None:
             # Never use the host port of the same number: it may belong to another service.
             raise ConnectionRefusedError(f"port {port}: the container declares no such containerPort")
         try:
-            return StreamConnection(*await asyncio.open_connection(_HERE, here))
+            return StreamConnection(*await asyncio.open_connection(_HERE, host_port))
         except OSError as error:
-            message = f"port {port}: no process listens on {_HERE}:{here}, which is set in PORT"
+            message = f"port {port}: no process listens on {_HERE}:{host_port}, which is set in PORT"
             raise ConnectionRefusedError(f"{message}: {error.strerror or error}") from None
 
     async def _life(self, output: Write) -> int:
@@ -274,9 +274,9 @@ def _environment(sandbox: Sandbox, image: Image, ports: Mapping[int, int], folde
     for driver, variable in _VISIBLE.items():
         own[variable] = ",".join(device.uuid for device in sandbox.devices if device.driver == driver and device.uuid)
     defaults = {name: value for name, value in own.items() if name not in written}
-    port_variables = {f"PORT_{port}": str(here) for port, here in ports.items()}
-    for here in list(ports.values())[:1]:
-        port_variables["PORT"] = str(here)
+    port_variables = {f"PORT_{port}": str(host_port) for port, host_port in ports.items()}
+    for host_port in list(ports.values())[:1]:
+        port_variables["PORT"] = str(host_port)
     edits = dict(variable.split("=", 1) for variable in sandbox.edits.env)
     return {**requested, **defaults, **image.variables(sandbox.spec), **port_variables, **edits}
 
@@ -345,7 +345,7 @@ def _not_found(program: str) -> str:
 def _notes(edits: ContainerEdits, places: Mapping[str, str]) -> Iterator[str]:
     for path, source in places.items():
         if path != source:
-            yield f"{path} is at {source}"
+            yield f"{path} is available at {source}"
     if edits.hooks:
         yield f"CDI hooks not run: {len(edits.hooks)}"
     if edits.net_devices:

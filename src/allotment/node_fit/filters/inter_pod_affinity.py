@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from allotment.model.core import PodAffinityTerm
 from allotment.node_fit.assigned_pod import AssignedPod
 from allotment.node_fit.filters.refusal import Refusal
 from allotment.node_fit.label_selectors import Labels, matcher, with_pod_keys
 from allotment.node_fit.nodes import CachedNode, NodeCache
-from allotment.node_fit.podspec import PodAffinityTerm
 from allotment.node_fit.topology_counts import PodCounts
 
 _NOT_NEAR = Refusal(("node(s) didn't match pod affinity rules",), cause="neighbours")

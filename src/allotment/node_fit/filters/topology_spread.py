@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from allotment.model.core import TopologySpreadConstraint
 from allotment.node_fit.assigned_pod import AssignedPod
 from allotment.node_fit.filters.node_eligibility import untolerated
 from allotment.node_fit.filters.refusal import Refusal
 from allotment.node_fit.label_selectors import matcher, with_pod_keys
 from allotment.node_fit.nodes import CachedNode, NodeCache
 from allotment.node_fit.pod_requirements import PodRequirements, selector_matches
-from allotment.node_fit.podspec import TopologySpreadConstraint
 from allotment.node_fit.topology_counts import PodCounts
 
 _UNEVEN = Refusal(("node(s) didn't match pod topology spread constraints",), preemption_may_help=True, cause="spread")

@@ -102,33 +102,35 @@ class ClaimWriter:
     def _is_done(self, claim: CachedClaim, tree: Tree, pod: QueuedPod, allocation: Tree | None) -> bool:
         """Whether an earlier write, whose response was lost, succeeded. Raises BindError if it never can."""
         metadata, status = tree["metadata"], tree.get("status") or {}
-        there = status.get("allocation")
+        stored = status.get("allocation")
         decided = allocation if allocation is not None else claim.allocation
         if "deletionTimestamp" in metadata or metadata.get("uid", "") != claim.uid:
             raise BindError(f"{PRE_BIND}claim {claim.key} got deleted in the meantime")
-        if there and decided and _devices(there) != _devices(decided):
+        if stored and decided and _devices(stored) != _devices(decided):
             raise BindError(f"{PRE_BIND}claim {claim.key} got allocated elsewhere in the meantime")
-        if there and is_consumer(status.get("reservedFor") or (), pod.uid, self._groups.of(pod.tree)):
+        if stored and is_consumer(status.get("reservedFor") or (), pod.uid, self._groups.of(pod.tree)):
             return True
-        if allocation is not None and there:
+        if allocation is not None and stored:
             raise BindError(f"{PRE_BIND}claim {claim.key} got allocated elsewhere in the meantime")
-        if allocation is None and not there:
+        if allocation is None and not stored:
             raise BindError(f"{PRE_BIND}claim {claim.key} got deallocated elsewhere in the meantime")
         return False
 
     def _reserved(self, tree: Tree, user: Tree, allocation: Tree | None) -> Tree:
         status = tree.get("status") or {}
-        there = allocation if allocation is not None else status["allocation"]
+        updated = allocation if allocation is not None else status["allocation"]
         # Kubernetes adds a timestamp to every allocation that it reserves, even to one written by hand without it
         # (which the API server then rejects, because an allocation is immutable).
-        if self._stamped and "allocationTimestamp" not in there:
-            there = {**there, "allocationTimestamp": self._clock.now()}
+        if self._stamped and "allocationTimestamp" not in updated:
+            updated = {**updated, "allocationTimestamp": self._clock.now()}
         if allocation is not None:
-            self._ledger.update_plan(ObjectKey(tree["metadata"].get("namespace", ""), tree["metadata"]["name"]), there)
+            self._ledger.update_plan(
+                ObjectKey(tree["metadata"].get("namespace", ""), tree["metadata"]["name"]), updated
+            )
         users = status.get("reservedFor") or []
         if all(other.get("uid") != user["uid"] for other in users):
             users = [*users, user]
-        return {**tree, "status": {**status, "allocation": there, "reservedFor": users}}
+        return {**tree, "status": {**status, "allocation": updated, "reservedFor": users}}
 
     # --- reverting ---------------------------------------------------------------------------------------------------
 

@@ -161,10 +161,10 @@ class ContestedClaims:
         while True:
             await self._clock.sleep(_CHECK_INTERVAL)
             now = self._clock.seconds()
-            there = dict(self._ledger.detached)
-            for key in self._free_since.keys() - there.keys():
+            detached = dict(self._ledger.detached)
+            for key in self._free_since.keys() - detached.keys():
                 del self._free_since[key]
-            for key, claim in there.items():
+            for key, claim in detached.items():
                 if any(self._inventory.usage.holders(device) for device in devices_of(claim.tree)):
                     self._free_since.pop(key, None)
                 elif now - self._free_since.setdefault(key, now) >= _UNUSED_SECONDS:

@@ -56,9 +56,9 @@ class ContestedPodEvictor:
             gone = await self._delete(pod, claim, text)
         finally:
             self._in_progress.discard(pod.uid)
-        what = "the pod has not started and is evicted" if gone else "the pod has started and keeps running"
-        _log.error("pod %s/%s: %s; %s", pod.namespace, pod.name, text, what)
-        self._recorder.event(pod.tree, "Warning", REASON, f"{text}; {what}", "Yielding")
+        outcome = "the pod has not started and is evicted" if gone else "the pod has started and keeps running"
+        _log.error("pod %s/%s: %s; %s", pod.namespace, pod.name, text, outcome)
+        self._recorder.event(pod.tree, "Warning", REASON, f"{text}; {outcome}", "Yielding")
         self._observing.record(
             WorkRecord(
                 "contested", pod.uid, time.time(), time.perf_counter() - start_time, "given up" if gone else "kept",

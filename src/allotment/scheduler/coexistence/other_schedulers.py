@@ -71,15 +71,15 @@ class OtherSchedulers:
         assert item is not None
         if item.spec.get("schedulerName") == self._name:
             return
-        there = new is not None and new.status.get("phase") not in ("Succeeded", "Failed")
-        bound = there and bool(item.spec.get("nodeName"))
-        if there and not bound:
+        is_active = new is not None and new.status.get("phase") not in ("Succeeded", "Failed")
+        bound = is_active and bool(item.spec.get("nodeName"))
+        if is_active and not bound:
             if item.uid not in self._waiting and _may_want_devices(item.spec):
                 self._waiting.add(item.uid)
         elif item.uid in self._waiting:
             self._waiting.discard(item.uid)
             self._last_seen = self._clock.seconds()
-        since = self._open.pop(item.uid, None) if bound or not there else None
+        since = self._open.pop(item.uid, None) if bound or not is_active else None
         if since is not None and bound:
             self._record_gap(self._clock.seconds() - since)
 

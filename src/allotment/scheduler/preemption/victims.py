@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from allotment.model.core import LabelSelector
 from allotment.model.trees import Tree, to_value
 from allotment.node_fit.assigned_pod import AssignedPod
 from allotment.node_fit.filters.refusal import Refusal
 from allotment.node_fit.label_selectors import matcher
 from allotment.node_fit.nodes import CachedNode, NodeCache
-from allotment.node_fit.podspec import LabelSelector
 from allotment.scheduler.reporting.fit_error import NO_VICTIMS, NOT_HELPFUL, count_texts
 
 #: Maximum number of nodes tried for one pod.

@@ -24,9 +24,9 @@ from allotment.tools.explain.text import ADVICE
 #: Causes that lie in the pod's own constraints or in the node's taints.
 _EXCLUSION_CAUSES = frozenset({"unschedulable", "taint", "affinity", "name"})
 #: Nodes that an autoscaler ordered: their state, and until when.
-_INITIALIZING = ("not ready yet", "ordered nodes accept pods once they are complete.")
+_INITIALIZING = ("not ready yet", "provisioned nodes accept pods once they are initialized.")
 _RESERVED = (
-    "reserved for the pods that they were ordered for",
+    "reserved for the pods that they were provisioned for",
     "the nodes accept all pods once these pods are bound, or after 30 seconds.",
 )
 #: Maximum number of nodes for which changes are searched.
@@ -44,9 +44,9 @@ def exclusion_lines(pod: QueuedPod, refused: list[tuple[CachedNode, Refusal]], h
     changes = way.refused.changes if way is not None else ()
     if not changes and (coming := [machine for machine, _ in refused if machine.is_provisioning]):
         closed = [machine.name for machine in coming if machine.unschedulable]
-        what, until = _INITIALIZING if closed else _RESERVED
+        state, until = _INITIALIZING if closed else _RESERVED
         names = resource_shortage.summarize_names(closed or [machine.name for machine in coming])
-        return [f"{what}: {names} (node-not-eligible)", f"{ADVICE}Wait: {until}"]
+        return [f"{state}: {names} (node-not-eligible)", f"{ADVICE}Wait: {until}"]
     return messages.diagnosis_lines(
         str(pod.key), Diagnosis(headline=AllocationRefusal(code="node-not-eligible", summary=summary, changes=changes))
     )

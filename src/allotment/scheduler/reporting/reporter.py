@@ -35,8 +35,7 @@ from allotment.scheduler.queue import EquivalenceGroup, SchedulingQueue
 from allotment.scheduler.reporting import node_exclusion, resource_shortage
 from allotment.scheduler.reporting.verdict import Verdict
 from allotment.tools.explain import messages
-from allotment.tools.explain.obstacles import group_missing, too_many_consumers
-from allotment.tools.explain.obstacles import refused_everywhere as told_of
+from allotment.tools.explain.obstacles import group_missing, refused_everywhere, too_many_consumers
 from allotment.tools.explain.origin_mapping import by_origin, with_excluded
 
 _log = logging.getLogger(__name__)
@@ -206,10 +205,10 @@ class StatusReporter:
             )  # fmt: skip
         except StatusError as error:
             if error.code not in (404, 409):
-                _log.warning("status of pod %s: %s", key, error)
+                _log.warning("cannot write the status of pod %s: %s", key, error)
             return False
         except Unreachable as error:
-            _log.info("status of pod %s: %s", key, error)
+            _log.info("cannot write the status of pod %s: %s", key, error)
             return False
         self._pods.record_write(tree)
         return True
@@ -255,7 +254,7 @@ class StatusReporter:
         if away and not cause_lines:
             way = node_exclusion.nearest_node(pod, others, self._has_all(verdict))
             cause_lines = messages.diagnosis_lines(
-                str(pod.key), _with_changes(told_of("claim-on-other-node", away.pop(0)), way)
+                str(pod.key), _with_changes(refused_everywhere("claim-on-other-node", away.pop(0)), way)
             )
         elif not cause_lines:
             cause_lines = self._unserved(pod, others) or node_exclusion.exclusion_lines(
@@ -301,10 +300,10 @@ class StatusReporter:
         namespace, _, claim_name = name.partition("/")
         claim = self._algorithm.ledger.known.get(ObjectKey(namespace, claim_name))
         if claim is None:
-            return f"claim {name} is allocated where the pod may not run"
+            return f"claim {name} is allocated on a node where the pod cannot run"
         where = [m.name for m in self._algorithm.machines if claim.is_usable_on(m.facts)]
-        there = resource_shortage.summarize_names(where) if where else "an unknown node"
-        return f"claim {name} is allocated on {there}, where the pod may not run"
+        node_names = resource_shortage.summarize_names(where) if where else "an unknown node"
+        return f"claim {name} is allocated on {node_names}, where the pod cannot run"
 
     def _diagnose(self, pod: QueuedPod, verdict: Verdict, nodes: list[str], way: NodeReason | None) -> list[str]:
         inventory, ledger = self._algorithm.allocator.inventory, self._algorithm.ledger

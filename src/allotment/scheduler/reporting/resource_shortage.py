@@ -47,9 +47,9 @@ def _line(demand: PodRequirements, cause: str, text: str, machines: list[CachedN
         best = max(machines, key=lambda m: m.free.get(resource, 0))
         free, whole = best.free.get(resource, 0), best.allocatable.get(resource, 0)
         if not whole:
-            return f"{resource}: {_amount(resource, requested)} requested; {where} has none"
+            return f"{resource}: {_amount(resource, requested)} requested; none available on {where}"
         most = f"{best.name} has {_amount(resource, max(free, 0))} free of {_amount(resource, whole)}"
-        return f"{resource}: {_amount(resource, requested)} requested; {most}, the most of {where}"
+        return f"{resource}: {_amount(resource, requested)} requested; {most}, the most among {where}"
     if cause == "resources":
         best = machines[0]
         return f"pods: {where} cannot run more pods ({len(best.pods)} of {best.pods_allowed} on {best.name})"
@@ -76,8 +76,8 @@ def _unmatched(demand: PodRequirements, machines: list[CachedNode], where: str) 
         return f"node affinity of the pod excludes {where}"
     key, value = lacks[0]
     has = nearest.facts.labels.get(key)
-    there = f"{nearest.name} has {key}={has}" if has is not None else f"{nearest.name} has no label {key}"
-    return f"nodeSelector {key}={value} matches none of {where}; {there}"
+    difference = f"{nearest.name} has {key}={has}" if has is not None else f"{nearest.name} has no label {key}"
+    return f"nodeSelector {key}={value} matches none of {where}; {difference}"
 
 
 def summarize_names(names: Iterable[str]) -> str:

@@ -1,5 +1,6 @@
-"""All rules that users can see, select and look up: those of the table, and two that do not match on a bundle:
-unreadable input and unused ignore comments.
+"""The list of all rules that users can see, select and look up.
+
+These are the rules of the table, and two that do not match on a bundle: unreadable input and unused ignore comments.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rule reference: the pages of ``docs/rules/``, one per family, and the text that ``allot rule`` prints."""
+"""Generates the rule reference: the pages of ``docs/rules/``, one per family, and the text of ``allot rule``."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ Family: TypeAlias = Literal["shape", "cel", "vocabulary", "meaning", "proof"]
 
 
 class Fix(NamedTuple):
-    """How to fix a finding. A fix is ``safe`` if no other meaning is possible and what worked before still works.
+    """The fix of a finding. It is ``safe`` if no other meaning is possible and what worked before still works.
 
     ``text`` describes the fix in the imperative: ``move the fields under exactly``. ``edits`` apply to the documents as
     written, all or none of them.

@@ -39,7 +39,7 @@ def pattern_matches(pattern: str, code: str) -> bool:
 
 
 def _specificity(pattern: str, code: str) -> int:
-    """How specifically a pattern matches a code; 0 if it does not match."""
+    """The specificity with which a pattern matches a code; 0 if it does not match."""
     text = pattern.strip()
     if text.lower() == "all":
         return 1

@@ -103,8 +103,8 @@ def _parse_comments(file: str, source: str) -> Iterator[_IgnoreComment | Finding
             continue
         covered = _covered_lines(verb, comment.line, standalone_lines, comments, lines)
         if covered is None:
-            what = "a document" if verb == "ignore-document" else "the file"
-            yield _note(where, f"this comment has no effect: it must be above the first field of {what}")
+            scope = "a document" if verb == "ignore-document" else "the file"
+            yield _note(where, f"this comment has no effect: it must be above the first field of {scope}")
             continue
         patterns = tuple(code.strip() for code in (codes or "").split(",") if code.strip())
         yield _IgnoreComment(where, verb, patterns, *covered)

@@ -1,4 +1,4 @@
-"""Names, times and states of objects."""
+"""Reads names, times and states from objects."""
 
 from __future__ import annotations
 

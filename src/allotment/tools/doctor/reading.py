@@ -41,13 +41,14 @@ def read_objects(trees: Iterable[Tree]) -> ReadObjects:
         try:
             values.append(read_value(to_v1(tree), wanted))
         except (msgspec.ValidationError, QuantityError) as error:
-            failed.append(f"{kind} {_name(tree)}: {error}")
+            failed.append(f"{kind} {namespaced_name(tree) or 'without a name'}: {error}")
     return ReadObjects(tuple(sorted(values, key=_order)), tuple(failed))
 
 
-def _name(tree: Tree) -> str:
+def namespaced_name(tree: Tree) -> str:
+    """``namespace/name`` of an object, or its name if it is in no namespace."""
     metadata = tree.get("metadata") or {}
-    return "/".join(str(metadata[part]) for part in ("namespace", "name") if metadata.get(part)) or "without a name"
+    return "/".join(str(metadata[part]) for part in ("namespace", "name") if metadata.get(part))
 
 
 def _order(value: Object) -> tuple[int, str]:

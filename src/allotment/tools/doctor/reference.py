@@ -1,4 +1,4 @@
-"""The generated reference of the checks: the second half of ``docs/doctor.md``."""
+"""Generates the reference of the checks: the second half of ``docs/doctor.md``."""
 
 from __future__ import annotations
 

@@ -59,4 +59,4 @@ def release_note(facts: ServerFacts) -> str:
     release = modelled_release(facts.version)
     if not facts.version or facts.version.removeprefix("v").startswith(f"{release}."):
         return ""
-    return f"the cluster is Kubernetes {facts.version}, which is modelled as {release}"
+    return f"the cluster runs Kubernetes {facts.version}; its behavior is modelled as that of {release}"

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from allotment.model.core import Node
 from allotment.tools.doctor.objects import Pod
 from allotment.vocabulary.driver_detection import is_named_as_driver
-from allotment.vocabulary.folders import of_driver
+from allotment.vocabulary.driver_host_paths import belong_to_driver
 
 
 class Vendor(NamedTuple):
@@ -89,7 +89,7 @@ def is_driver(pod: Pod, owner: str) -> bool:
     """Whether a pod of the DaemonSet ``owner`` is a DRA driver."""
     if allotment_driver(pod) or any(map(is_named_as_driver, (owner, *(c.image for c in pod.spec.containers)))):
         return True
-    return of_driver(volume.host_path.path for volume in pod.spec.volumes if volume.host_path is not None)
+    return belong_to_driver(volume.host_path.path for volume in pod.spec.volumes if volume.host_path is not None)
 
 
 #: Drivers of Allotment by the component label of chart and kustomize.

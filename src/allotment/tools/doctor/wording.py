@@ -42,6 +42,11 @@ def named(noun: str, names: Sequence[str]) -> str:
     return f"{noun} {names[0]}" if len(names) == 1 else f"{counted(len(names), noun)} ({first_few(names)})"
 
 
+def is_or_are(names: Sequence[str]) -> str:
+    """The verb for these objects."""
+    return "is" if len(names) == 1 else "are"
+
+
 def kubectl_args(namespaced: str) -> str:
     """The kubectl arguments for an object with this name.
 

@@ -2,7 +2,7 @@
 
 >>> from allotment.model.features import Features
 >>> lines(explain([], Features(kube="1.36")))
-['nothing to explain: no pod, workload or claim is given']
+['nothing to explain: the input contains no pod, workload or claim']
 """
 
 from allotment.tools.explain.missing_requests import containers_without_device as containers_without_device

@@ -59,7 +59,7 @@ def admission_fixes(
     first, object_ = errors[0], f"{kind} {key}"
     path = first.path
     if path.endswith("adminAccess"):
-        text = f"label namespace {key.namespace}"
+        text = f"label namespace {key.namespace} to allow admin access"
         label = {LABEL: "true"}
         object_ = f"Namespace {key.namespace}"
         yield SuggestedChange(text=text, object=object_, path="metadata.labels", becomes=label, remedy="allow")
@@ -78,10 +78,10 @@ def admission_fixes(
                 text=f"request class {only[0]}", object=object_, path=path, becomes=only[0], remedy="slip"
             )
         elif path.endswith("]") and "exactly" in first.detail:
-            what = {"deviceClassName": only[0]}
+            value = {"deviceClassName": only[0]}
             path = f"{path}.exactly"
             yield SuggestedChange(
-                text=f"request class {only[0]}", object=object_, path=path, becomes=what, remedy="slip"
+                text=f"request class {only[0]}", object=object_, path=path, becomes=value, remedy="slip"
             )
 
 
@@ -116,7 +116,7 @@ def change_reference_kind(
     trees = [to_tree(entry) for entry in entries]
     trees[number] = {**trees[number], right: trees[number][field]}
     del trees[number][field]
-    text = f"refer to it as {right}"
+    text = f"refer to it with {right}"
     path = f"{pod[1]}spec.resourceClaims"
     return (SuggestedChange(text=text, object=pod[0], path=path, becomes=trees, remedy="name"),)
 
@@ -161,7 +161,7 @@ def _next_change(pod: Pod, node: EligibilityNode, daemon: bool) -> SuggestedChan
     if unmet:
         has = {key: labels[key] for key in unmet if key in labels}
         if len(has) == len(unmet):
-            text = "select " + ", ".join(f"{key}={value}" for key, value in has.items())
+            text = "set nodeSelector " + ", ".join(f"{key}={value}" for key, value in has.items())
             return _select(text=text, path="spec.nodeSelector", becomes=has)
         whole = len(unmet) == len(spec.node_selector)
         return _select(text="remove the nodeSelector", path="spec.nodeSelector") if whole else None

@@ -32,8 +32,8 @@ def containers_without_device(values: Iterable[Object], pods: Iterable[Object]) 
 def missing_request_text(container: str, request: str, claim: str, requests: Iterable[str]) -> str:
     """The sentence about a container that refers to a request which the claim or template does not have."""
     return (
-        f"container {container} refers to request {request}, which {claim} does not have "
-        f"(it has {', '.join(requests)}): Kubernetes starts the container without a device"
+        f"container {container} refers to request {request}, which {claim} does not have (its requests: "
+        f"{', '.join(requests)}); Kubernetes starts the container without a device"
     )
 
 
@@ -48,9 +48,9 @@ def _of_pod(
         specs[entry.name] = (f"{'template' if template else 'claim'} {name}", known)
     for container in (*pod.spec.init_containers, *pod.spec.containers):
         for use in container.resources.claims:
-            what, spec = specs.get(use.name, ("", None))
+            source, spec = specs.get(use.name, ("", None))
             if spec is None or not use.request:
                 continue
             requests = [request.name for request in spec.devices.requests]
             if use.request not in requests:
-                yield missing_request_text(f"{container.name} of {owner}", use.request, what, requests)
+                yield missing_request_text(f"{container.name} of {owner}", use.request, source, requests)

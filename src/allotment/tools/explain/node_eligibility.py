@@ -97,17 +97,17 @@ def exclusion_text(nodes: Sequence[str], why: str, having: str = "") -> str:
     >>> exclusion_text(["a", "b"], "node taint node.kubernetes.io/unschedulable:NoSchedule", having="b")
     'a, b (b has the devices) are cordoned'
     """
-    one = len(nodes) == 1
-    which = "" if not having else ", which has the devices" if one else f" ({having} has the devices)"
-    where = f"{first_few(nodes)}{which}"
+    is_single = len(nodes) == 1
+    exception = "" if not having else ", which has the devices" if is_single else f" ({having} has the devices)"
+    where = f"{first_few(nodes)}{exception}"
     taint = why.removeprefix("node taint ")
     if taint == why:
         return f"the pod's {why} excludes {where}"
-    where += "," if one and having else ""
+    where += "," if is_single and having else ""
     state = _NODE_STATES.get(taint.removeprefix("node.kubernetes.io/").partition(":")[0].partition("=")[0])
     if state is not None and taint.startswith("node.kubernetes.io/"):
-        return f"{where} {'is' if one else 'are'} {state}"
-    return f"{where} {'has' if one else 'have'} taint {taint}, which the pod does not tolerate"
+        return f"{where} {'is' if is_single else 'are'} {state}"
+    return f"{where} {'has' if is_single else 'have'} taint {taint}, which the pod does not tolerate"
 
 
 def _affinity_text(selector: NodeSelector) -> str:

@@ -44,8 +44,8 @@ def too_many_consumers(claim: str, users: int) -> Diagnosis:
 
 def group_missing(key: ObjectKey, known: Iterable[ObjectKey]) -> Diagnosis:
     """The reason if a pod names a PodGroup that does not exist in its namespace."""
-    here = [k.name for k in known if k.namespace == key.namespace]
-    summary = f'PodGroup "{key.name}" does not exist in namespace {key.namespace}.{did_you_mean(key.name, here)}'
+    existing = [k.name for k in known if k.namespace == key.namespace]
+    summary = f'PodGroup "{key.name}" does not exist in namespace {key.namespace}.{did_you_mean(key.name, existing)}'
     return refused_everywhere("group-missing", summary.rstrip("."), kubernetes=f"{not_found_message(key.name)}")
 
 
@@ -78,7 +78,7 @@ def reference_missing(
         )
         reasons = refused_everywhere("wrong-namespace", summary, entry.name, _kubernetes(kind, key))
         return Obstacle(reasons, tuple(fixes.move_to_namespace(kind, key, elsewhere)))
-    here = sorted(k.name for k in keys if k.namespace == key.namespace)
+    existing = sorted(k.name for k in keys if k.namespace == key.namespace)
     code = "template-missing" if kind == "ResourceClaimTemplate" else "claim-missing"
     summary = f'{kind} "{key.name}" does not exist in namespace {key.namespace}'
     other = next(name for name in REFERENCE_FIELDS if name != kind)
@@ -86,8 +86,8 @@ def reference_missing(
         summary += f'; a {other} "{key.name}" exists: refer to it with {REFERENCE_FIELDS[other]}'
         changes = fixes.change_reference_kind(REFERENCE_FIELDS[kind], REFERENCE_FIELDS[other], number, entries, pod)
     else:
-        summary += f".{did_you_mean(key.name, here) or _existing(here)}"
-        changes = tuple(fixes.correct_reference(REFERENCE_FIELDS[kind], number, key.name, here, pod))
+        summary += f".{did_you_mean(key.name, existing) or _existing(existing)}"
+        changes = tuple(fixes.correct_reference(REFERENCE_FIELDS[kind], number, key.name, existing, pod))
     return Obstacle(refused_everywhere(code, summary.rstrip("."), entry.name, _kubernetes(kind, key)), changes)
 
 

@@ -31,11 +31,14 @@ def with_replica_advice(diagnosis: Diagnosis, pod: Pod) -> Diagnosis:
     deployment = owner.name.removesuffix(f"-{hash_}")
     if first.object.startswith(f"{before}{owner.name}-"):
         whose = f"{owner.kind} {namespace}/{owner.name}"
-        text = f"run fewer replicas of {whose}, or add a node: its other pods hold the devices and do not end"
+        text = f"run fewer replicas of {whose}, or add a node: its other pods hold the devices and keep running"
         instead = SuggestedChange(text=text, remedy="replicas")
     elif hash_ and re.match(rf"{re.escape(before + deployment)}-[a-z0-9]+-[a-z0-9]{{5}}-", first.object):
         instead = SuggestedChange(
-            text="let the Deployment delete an old pod before it creates a new one: the old pods hold the devices",
+            text=(
+                "set maxSurge to 0, so that the Deployment deletes an old pod, which holds devices, before it "
+                "creates a new one"
+            ),
             object=f"Deployment {namespace}/{deployment}",
             path="spec.strategy",
             becomes=_REPLACE_IN_PLACE,

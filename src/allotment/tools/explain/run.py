@@ -1,4 +1,4 @@
-"""``explain``: allocate the claims of pods one after the other, as a scheduler would, and explain each result.
+"""``explain``: allocates the claims of pods one after the other, as a scheduler would, and explains each result.
 
 Pods are tried in the given order, and devices allocated to one pod are not available to the next. Replicas of a
 workload are separate pods, with separate claims if they use a template. Claims that no pod uses are tried at the end.
@@ -11,10 +11,7 @@ from typing import Any, NoReturn
 
 from msgspec.structs import replace
 
-from allotment.engine.allocator import Allocator
 from allotment.engine.cluster.identity import DeviceID
-from allotment.engine.cluster.inventory import Inventory
-from allotment.engine.diagnosis.context import requests_of
 from allotment.engine.diagnosis.diagnoser import Diagnoser
 from allotment.engine.placement import Placed
 from allotment.engine.refusal import CODES, AllocationRefusal, Diagnosis, NodeReason, SuggestedChange
@@ -29,23 +26,13 @@ from allotment.model.resource import (
     ResourceClaimStatus,
 )
 from allotment.model.workload_pods import pods_of
-from allotment.node_fit.device_table import DeviceTables
 from allotment.phrases import first_few, listed
 from allotment.tools.explain.diagnosis_cache import DiagnosisCache
 from allotment.tools.explain.extended_requests import extended_resources as extended_resources
-from allotment.tools.explain.extended_resources import plugin_resources
-from allotment.tools.explain.fixes import apply_change, make_eligible
-from allotment.tools.explain.input import ExplainInput, sort_objects, with_change
-from allotment.tools.explain.node_eligibility import (
-    EligibilityNode,
-    daemon_node,
-    eligibility_nodes,
-    excluded_nodes,
-    exclusion_text,
-    matches,
-    why_excluded,
-)
-from allotment.tools.explain.obstacles import Obstacle, invalid, invalid_class, refused_everywhere, too_many_consumers
+from allotment.tools.explain.fixes import make_eligible
+from allotment.tools.explain.input import ExplainInput, sort_objects
+from allotment.tools.explain.node_eligibility import daemon_node, exclusion_text, why_excluded
+from allotment.tools.explain.obstacles import Obstacle
 from allotment.tools.explain.origin_mapping import (
     by_origin,
     easiest_fix,
@@ -55,6 +42,7 @@ from allotment.tools.explain.origin_mapping import (
     with_excluded,
     with_replica_advice,
 )
+from allotment.tools.explain.placement import ClaimPlacer, claim_obstacle
 from allotment.tools.explain.pod_claims import PodClaims, pod_claims
 from allotment.tools.explain.report import Answer, ClaimAllocation, Explanation, claim_allocation
 from allotment.tools.orphaned_slices import orphaned_note
@@ -75,9 +63,9 @@ def _waiting_reason(pod: Pod) -> str:
         message = condition.message or condition.reason
         if condition.status != "False" or not message:
             return ""
-        return f"last message of its scheduler: {'; '.join(message.splitlines())}"
+        return f"last message of the scheduler: {'; '.join(message.splitlines())}"
     known = pod.metadata.uid and pod.spec.scheduler_name
-    return f"scheduler {pod.spec.scheduler_name} has not reported on it yet" if known else ""
+    return f"scheduler {pod.spec.scheduler_name} has not reported on the pod yet" if known else ""
 
 
 def explain(values: Iterable[Object], features: Features, tries: int | None = None) -> Explanation:
@@ -96,11 +84,6 @@ def explain(values: Iterable[Object], features: Features, tries: int | None = No
 _WITH_CHANGE = 8
 
 
-def _claim_refused(objects: ExplainInput, key: ObjectKey, claim: ResourceClaim) -> Obstacle | None:
-    """The obstacle if the API server rejects a claim or one of its classes."""
-    return invalid(objects, "ResourceClaim", key) or invalid_class(objects, claim.spec)
-
-
 def _with_first(reasons: Diagnosis, tried: Iterable[tuple[SuggestedChange, str]]) -> Diagnosis:
     """The reasons with the first change after which a node fits."""
     changes = next(((replace(change, node=node),) for change, node in tried if node), ())
@@ -112,38 +95,31 @@ class _Run:
 
     def __init__(self, input: ExplainInput, tries: int | None = None) -> None:
         self.input = input
-        self.slices = [s for s in input.slices if ("ResourceSlice", s.key) not in input.refused]
-        self.nodes: dict[str, EligibilityNode] = eligibility_nodes(input.nodes, self.slices)
-        self.inventory = Inventory.of(
-            input.features,
-            nodes=((name, node.facts.labels) for name, node in self.nodes.items()),
-            slices=self.slices,
-            classes=input.classes.values(),
-            claims=input.claims.values(),
-            taint_rules=input.rules,
-        )
-        self.allocator = Allocator(self.inventory)
-        self.tables = DeviceTables(self.allocator)
-        self.diagnoser = Diagnoser(self.inventory, input.claims.values(), tries)
+        self.placer = ClaimPlacer(input)
+        self.diagnoser = Diagnoser(self.placer.inventory, input.claims.values(), tries)
         self.cache = DiagnosisCache(self.diagnoser)
-        self.plugins = plugin_resources(input.nodes)
         self.commits = 0
         self.fixed: dict[tuple[object, ...], Diagnosis] = {}
-        self.claims = dict(input.claims)
         self.used: set[ObjectKey] = set()
         self.devices: dict[DeviceID, Device] = {
-            DeviceID(s.spec.driver, s.spec.pool.name, d.name): d for s in self.slices for d in s.spec.devices or ()
+            DeviceID(s.spec.driver, s.spec.pool.name, d.name): d
+            for s in self.placer.slices
+            for d in s.spec.devices or ()
         }
 
     # --- input ---------------------------------------------------------------------------------------------------
 
     def pods(self) -> list[tuple[Pod, str]]:
         """The pods to try, with their workloads."""
-        return [(pod, owner_of(pod)) for value in self.input.workloads for pod in pods_of(value, nodes=self.nodes)]
+        return [
+            (pod, owner_of(pod)) for value in self.input.workloads for pod in pods_of(value, nodes=self.placer.nodes)
+        ]
 
     def unnamed(self) -> list[ObjectKey]:
         """Claims that no pod uses and that are not allocated."""
-        return [key for key, claim in self.claims.items() if key not in self.used and claim.status.allocation is None]
+        return [
+            key for key, claim in self.placer.claims.items() if key not in self.used and claim.status.allocation is None
+        ]
 
     def notes(self) -> list[str]:
         """Notes about the input."""
@@ -153,9 +129,9 @@ class _Run:
                 found.append(f"ResourceSlice {key} is ignored, because the API server rejects it: {errors[0]}")
         if self.input.missing_nodes:
             found.append(orphaned_note(self.input.missing_nodes))
-        unknown = [name for name, node in self.nodes.items() if not node.has_object]
+        unknown = [name for name, node in self.placer.nodes.items() if not node.has_object]
         if unknown and self.input.nodes:
-            found.append(f"no Node object for {first_few(unknown, 4)}: assumed to have no labels and no taints")
+            found.append(f"no Node object for {first_few(unknown, 4)}; assuming no labels and no taints")
         return found
 
     # --- trying --------------------------------------------------------------------------------------------------
@@ -166,20 +142,20 @@ class _Run:
         named = [entry.resource_claim_name for entry in pod.spec.resource_claims]
         named += [status.resource_claim_name for status in pod.status.resource_claim_statuses]
         self.used.update(ObjectKey(pod.metadata.namespace, claim) for claim in named if claim)
-        eligible, exclusions = self._nodes_for(pod)
-        plugins, eligible = self._plugin_resources(pod, template_of(pod, owner), eligible)
-        requested = pod_claims(pod, template_of(pod, owner), self.input, self.claims, plugins)
+        eligible, exclusions = self.placer.eligible_nodes(pod)
+        plugins, eligible = self.placer.plugin_resources(pod, template_of(pod, owner), eligible)
+        requested = pod_claims(pod, template_of(pod, owner), self.input, self.placer.claims, plugins)
         if isinstance(requested, Obstacle):
             reasons = self._with_fix(pod, requested, template_of(pod, owner))
             return Answer(kind="Pod", name=name, outcome="refused", reasons=reasons, owner=owner)
-        if self.nodes and self._lacks_class(requested):  # Kubernetes examines no node
-            reasons = self._reasons(tuple(requested.pending), requested, list(self.nodes), {}, pod, owner)
+        if self.placer.nodes and self.placer.lacks_class(requested):  # Kubernetes examines no node
+            reasons = self._reasons(tuple(requested.pending), requested, list(self.placer.nodes), {}, pod, owner)
             return Answer(kind="Pod", name=name, outcome="refused", reasons=reasons, owner=owner)
-        if requested.allocated and self._aborts(requested, eligible):
+        if requested.allocated and self.placer.aborts(requested, eligible):
             reasons = self._reasons(tuple(requested.pending), requested, eligible, exclusions, pod, owner)
             return Answer(kind="Pod", name=name, outcome="refused", reasons=reasons, owner=owner)
         for claim in requested.allocated:
-            eligible, unreachable = self._reachable_nodes(claim, eligible)
+            eligible, unreachable = self.placer.reachable_nodes(claim, eligible)
             if unreachable is not None:
                 reasons = self._with_way_to_claims(requested, unreachable, pod, owner, exclusions)
                 return Answer(kind="Pod", name=name, outcome="refused", reasons=reasons, owner=owner)
@@ -187,125 +163,22 @@ class _Run:
 
     def claim_alone(self, key: ObjectKey) -> Answer:
         """Try a claim as if it belonged to a pod that may run on any node."""
-        claim = self.claims[key]
-        refused = _claim_refused(self.input, key, claim)
+        claim = self.placer.claims[key]
+        refused = claim_obstacle(self.input, key, claim)
         if refused is not None:
-            tried = ((way, self._node_for_claim(key, way)) for way in refused.changes)
+            tried = ((way, self.placer.node_for_claim(key, way)) for way in refused.changes)
             reasons = _with_first(refused.reasons, tried)
             return Answer(kind="ResourceClaim", name=str(key), outcome="refused", reasons=reasons)
-        return self._place("ResourceClaim", str(key), "", PodClaims([claim]), list(self.nodes), {}, None)
-
-    def _aborts(self, requested: PodClaims, eligible: list[str]) -> bool:
-        """Whether an error on a node ends the attempt, even if allocated claims of the pod cannot be used there."""
-        pending = tuple(requested.pending)
-        return bool(pending and self.tables.of(pending).errors & self.inventory.node_mask(eligible))
-
-    def _plugin_resources(
-        self, pod: Pod, where: tuple[str, str], eligible: list[str]
-    ) -> tuple[frozenset[str], list[str]]:
-        """The requested resources that device plugins provide, and the nodes that provide exactly these.
-
-        A class provides a resource only on nodes without a device plugin for it. Of several groups of nodes the first
-        one on which the pod fits is returned, groups with fewer resources first; otherwise the first group.
-        """
-        wanted = frozenset(extended_resources(pod))
-        kinds: dict[frozenset[str], list[str]] = {}
-        for node in eligible:
-            kinds.setdefault(self.plugins.get(node, frozenset()) & wanted, []).append(node)
-        if not kinds:
-            return frozenset[str]().union(*self.plugins.values()) & wanted, eligible
-        ordered = sorted(kinds.items(), key=lambda kind: len(kind[0]))
-        if len(ordered) == 1:
-            return ordered[0]
-        return next((kind for kind in ordered if self._fits_with_plugins(pod, where, *kind)), ordered[0])
-
-    def _fits_with_plugins(self, pod: Pod, where: tuple[str, str], plugins: frozenset[str], nodes: list[str]) -> bool:
-        requested = pod_claims(pod, where, self.input, self.claims, plugins)
-        if isinstance(requested, Obstacle):
-            return False
-        for claim in requested.allocated:
-            nodes, _ = self._reachable_nodes(claim, nodes)
-        pending = tuple(requested.pending)
-        return bool(nodes) and (not pending or self._placed(pending, self.inventory.node_mask(nodes)) is not None)
-
-    def _lacks_class(self, requested: PodClaims) -> bool:
-        wanted = (request.device_class_name for claim in requested.pending for _, request in requests_of(claim))
-        return any(name not in self.input.classes for name in wanted)
-
-    def _nodes_for(self, pod: Pod) -> tuple[list[str], dict[str, str]]:
-        """The eligible nodes of a pod, and the reasons for excluded nodes; a daemon pod has only its own node."""
-        served = daemon_node(pod)
-        nodes = {served: self.nodes[served]} if served in self.nodes else self.nodes
-        exclusions = excluded_nodes(pod, nodes)
-        return [node for node in nodes if node not in exclusions], exclusions
+        return self._place("ResourceClaim", str(key), "", PodClaims([claim]), list(self.placer.nodes), {}, None)
 
     def _with_fix(self, pod: Pod, obstacle: Obstacle, where: tuple[str, str]) -> Diagnosis:
         """The reasons with the first change after which the pod fits, if any. Replicas are tried once."""
         reasons = obstacle.reasons
         key = (where[0], id(pod.spec), self.commits, reasons.headline.code, reasons.headline.summary)
         if key not in self.fixed:
-            tried = ((way, self._node_for_pod(pod, way, where)) for way in obstacle.changes)
+            tried = ((way, self.placer.node_for_pod(pod, way, where)) for way in obstacle.changes)
             self.fixed[key] = _with_first(reasons, tried)
         return self.fixed[key]
-
-    def _node_for_pod(self, pod: Pod, change: SuggestedChange, where: tuple[str, str]) -> str:
-        """The node of the pod after a change; empty if none fits."""
-        objects, claims = self.input, self.claims
-        if change.object == where[0]:
-            pod = apply_change(pod, change.path.removeprefix(where[1]), change.becomes)
-        elif (changed := with_change(objects, change)) is not None:
-            untouched = {k: c for k, c in claims.items() if changed.claims.get(k) is objects.claims.get(k)}
-            objects, claims = changed, {**changed.claims, **untouched}
-        else:
-            return ""
-        plugins, eligible = self._plugin_resources(pod, where, self._nodes_for(pod)[0])
-        requested = pod_claims(pod, where, objects, claims, plugins)
-        if isinstance(requested, Obstacle) or requested.allocated or not requested.pending:
-            return ""
-        return self._node_for(objects, requested.pending, eligible)
-
-    def _node_for_claim(self, key: ObjectKey, change: SuggestedChange) -> str:
-        """The node of a claim after a change; empty if none fits."""
-        objects = with_change(self.input, change)
-        claim = objects.claims.get(key) if objects is not None else None
-        if objects is None or claim is None or _claim_refused(objects, key, claim) is not None:
-            return ""
-        return self._node_for(objects, [claim], self.nodes)
-
-    def _node_for(self, objects: ExplainInput, claims: list[ResourceClaim], nodes: Iterable[str]) -> str:
-        """The node among ``nodes`` for claims with the classes of another input; empty if none fits."""
-        old = [self.input.classes[name] for name, c in objects.classes.items() if self.input.classes.get(name) is not c]
-        for class_ in old:
-            self.inventory.put_class(objects.classes[class_.metadata.name])
-        try:
-            placed = self._placed(tuple(claims), self.inventory.node_mask(nodes))
-        finally:
-            for class_ in old:
-                self.inventory.put_class(class_)
-        return placed.node if placed is not None else ""
-
-    def _placed(self, claims: tuple[ResourceClaim, ...], among: int) -> Placed | None:
-        """The first node on which claims fit; None if no node fits or an error on a node ends the attempt."""
-        if self.tables.of(claims).errors & among:
-            return None
-        placed = self.allocator.place(claims, among=among)
-        return placed if isinstance(placed, Placed) else None
-
-    def _reachable_nodes(self, claim: ResourceClaim, nodes: list[str]) -> tuple[list[str], Diagnosis | None]:
-        """Nodes that can use an allocated claim's devices, and the reason if there is none."""
-        allocation = claim.status.allocation
-        assert allocation is not None
-        key = claim.key
-        if len(claim.status.reserved_for) >= 256:
-            return [], too_many_consumers(str(key), len(claim.status.reserved_for))
-        if allocation.node_selector is None:
-            return nodes, None
-        left = [node for node in nodes if matches(allocation.node_selector, self.nodes[node].facts)]
-        if left or not nodes:
-            return left, None
-        where = [name for name, node in self.nodes.items() if matches(allocation.node_selector, node.facts)]
-        summary = f"claim {key} is allocated on {', '.join(where) or 'an unknown node'}, where the pod may not run"
-        return [], refused_everywhere("claim-on-other-node", summary, str(key))
 
     def _place(
         self,
@@ -317,7 +190,7 @@ class _Run:
         exclusions: dict[str, str],
         pod: Pod | None,
     ) -> Answer:
-        if not eligible and self.nodes:
+        if not eligible and self.placer.nodes:
             rows = self._excluded(requested, eligible, exclusions, pod, owner)
             return Answer(kind=kind, name=name, outcome="refused", reasons=not_eligible(rows), owner=owner)
         pending = tuple(requested.pending)
@@ -332,8 +205,8 @@ class _Run:
                 claims=tuple(self._claim_allocation(c, requested) for c in requested.allocated),
                 notes=() if requested.allocated else ("no claims, so any node fits",),
             )
-        among = -1 if len(eligible) == len(self.nodes) else self.inventory.node_mask(eligible)
-        placed = self._placed(pending, among)
+        among = -1 if len(eligible) == len(self.placer.nodes) else self.placer.inventory.node_mask(eligible)
+        placed = self.placer.place(pending, among)
         if placed is not None:
             claims = [
                 self._commit(claim, result, pod, requested)
@@ -367,7 +240,9 @@ class _Run:
         if not exclusions:
             return reasons
         return with_excluded(
-            reasons, self._excluded(requested, eligible, exclusions, pod, owner), self._aborts(requested, eligible)
+            reasons,
+            self._excluded(requested, eligible, exclusions, pod, owner),
+            self.placer.aborts(requested, eligible),
         )
 
     def _excluded(
@@ -382,8 +257,12 @@ class _Run:
         for why, nodes in groups.items():
             reached = nodes
             for claim in requested.allocated:
-                reached, _ = self._reachable_nodes(claim, reached)
-            placed = self.allocator.place(pending, among=self.inventory.node_mask(reached)) if pending else None
+                reached, _ = self.placer.reachable_nodes(claim, reached)
+            placed = (
+                self.placer.allocator.place(pending, among=self.placer.inventory.node_mask(reached))
+                if pending
+                else None
+            )
             node = placed.node if isinstance(placed, Placed) else ""
             changes: tuple[SuggestedChange, ...] = ()
             if node and pod is not None and len(rows) < _WITH_CHANGE:
@@ -402,9 +281,9 @@ class _Run:
         self, pod: Pod, owner: str, requested: PodClaims, eligible: list[str], node: str
     ) -> tuple[SuggestedChange, ...]:
         """Changes that make a node eligible; empty if an error on another node would end the attempt."""
-        way = make_eligible(pod, self.nodes[node], template_of(pod, owner), bool(daemon_node(pod)))
-        stays = [name for name in eligible if not why_excluded(way.pod, self.nodes[name])]
-        return () if self._aborts(requested, stays) else way.changes
+        way = make_eligible(pod, self.placer.nodes[node], template_of(pod, owner), bool(daemon_node(pod)))
+        stays = [name for name in eligible if not why_excluded(way.pod, self.placer.nodes[name])]
+        return () if self.placer.aborts(requested, stays) else way.changes
 
     def _with_way_to_claims(
         self, requested: PodClaims, reasons: Diagnosis, pod: Pod, owner: str, exclusions: Iterable[str]
@@ -412,7 +291,7 @@ class _Run:
         """The reasons with the easiest changes for a node where allocated claims can be used and pending ones fit."""
         reachable, pending = list(exclusions), tuple(requested.pending)
         for claim in requested.allocated:
-            reachable, _ = self._reachable_nodes(claim, reachable)
+            reachable, _ = self.placer.reachable_nodes(claim, reachable)
         rows = [
             NodeReason(
                 (node,),
@@ -421,7 +300,7 @@ class _Run:
                 ),
             )
             for node in reachable[:_WITH_CHANGE]
-            if not pending or self._placed(pending, self.inventory.node_mask([node])) is not None
+            if not pending or self.placer.place(pending, self.placer.inventory.node_mask([node])) is not None
         ]
         way = easiest_fix(rows)
         if way is None:
@@ -438,8 +317,8 @@ class _Run:
         own = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
         user = requested.consumers.get(key, own)
         booked = replace(claim, status=ResourceClaimStatus(allocation=allocation, reserved_for=(user,)))
-        self.claims[key] = booked
-        self.inventory.allocate(key, allocation)
+        self.placer.claims[key] = booked
+        self.placer.inventory.allocate(key, allocation)
         self.diagnoser.add_allocated(booked)
         self.cache.clear()
         self.commits += 1
@@ -468,7 +347,7 @@ class _DoesNotFit(Exception):
 class _Trial(_Run):
     """A run without reasons, which take most of the time."""
 
-    def _end(self, *what: Any, **named: Any) -> NoReturn:
+    def _end(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise _DoesNotFit
 
     _reasons = _with_fix = _excluded = _end

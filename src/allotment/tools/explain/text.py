@@ -33,7 +33,7 @@ def lines(explanation: Explanation, width: int = 80, wide: bool = False) -> list
     """The lines, folded to ``width`` columns at word boundaries. ``wide`` adds the funnels of all groups of nodes."""
     answers = explanation.answers
     if not answers:
-        return ["nothing to explain: no pod, workload or claim is given"]
+        return ["nothing to explain: the input contains no pod, workload or claim"]
     out: list[str] = []
     single = len(answers) == 1
     if not single:
@@ -80,12 +80,12 @@ def _fold(line: str, width: int) -> list[str]:
 
 def _first_line(answers: Sequence[Answer]) -> str:
     fit = sum(1 for answer in answers if answer.fits)
-    what = "pods" if all(a.kind == "Pod" for a in answers) else "pods and claims"
+    noun = "pods" if all(a.kind == "Pod" for a in answers) else "pods and claims"
     if fit == len(answers):
-        return f"all {fit} {what} {'are placed' if all(answer.bound for answer in answers) else 'fit'}"
+        return f"all {fit} {noun} {'are placed' if all(answer.bound for answer in answers) else 'fit'}"
     first = next(answer for answer in answers if not answer.fits)
     assert first.reasons is not None
-    return f"{fit} of {len(answers)} {what} fit; {first.kind} {first.name} does not ({first.reasons.headline.code})"
+    return f"{fit} of {len(answers)} {noun} fit; {first.kind} {first.name} does not ({first.reasons.headline.code})"
 
 
 def _headline(answer: Answer) -> str:
@@ -98,7 +98,7 @@ def _headline(answer: Answer) -> str:
 
 def opening(kind: str, name: str, refused: AllocationRefusal) -> str:
     """The start of the first line of a refusal."""
-    return f"{kind} {name} {'is undecided' if refused.code == SEARCH_GIVEN_UP else 'does not fit'}: "
+    return f"{kind} {name} {'may or may not fit' if refused.code == SEARCH_GIVEN_UP else 'does not fit'}: "
 
 
 def _grouped(answers: Sequence[Answer]) -> Iterator[list[Answer]]:
@@ -187,7 +187,10 @@ def _reasons(reasons: Diagnosis, wide: bool) -> Iterator[str]:
         rest = others[len(shown) :]
         yield f"  {sum(len(nodes) for nodes, _ in rest)} more nodes for {len(rest)} other reasons (-o wide)"
     if reasons.fitting:
-        yield f"  {first_few(reasons.fitting, _NAMES)}: would fit, but Kubernetes gives up on the error"
+        yield (
+            f"  {first_few(reasons.fitting, _NAMES)} would fit, but the scheduler rejects all nodes because of the "
+            "error"
+        )
     yield from _advice(reasons)
     if reasons.headline.kubernetes:
         yield f"  Kubernetes says: {reasons.headline.kubernetes}"

@@ -55,7 +55,7 @@ class ClaimPlan(NamedTuple):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Equal for plans that make the same claim."""
+        """Equal for plans that result in the same claim."""
         return (self.requests, tuple((c.driver, str(c.parameters)) for c in self.configs), self.same)
 
 
@@ -126,7 +126,7 @@ def _written(container: ContainerRequests, named: Iterable[str], requests: int) 
 
 
 def _name(container: ContainerRequests, plugin_request: PluginRequest, total: int) -> str:
-    """``gpu`` where there is only one; else the container's name, with the profile where it asks for several kinds."""
+    """``gpu`` for a single request; else the container's name, with the profile if it has several requests."""
     if total == 1:
         return "gpu"
     several = len(container.requests) > 1
@@ -137,7 +137,7 @@ def _name(container: ContainerRequests, plugin_request: PluginRequest, total: in
 def _init_requests(
     requests: list[ClaimRequest], container: ContainerRequests, plugin_request: PluginRequest, kind: RequestKind
 ) -> list[str]:
-    """The requests that an init container uses: those of the others as far as they go, then one for what is more."""
+    """The requests that an init container uses: those of the other containers, then a new one for the excess."""
     found: list[str] = []
     wanted = plugin_request.count
     # One request that is just as large is better than several.
@@ -155,7 +155,7 @@ def _init_requests(
 
 
 def _free(name: str, requests: Iterable[ClaimRequest]) -> str:
-    """The name, or with a number where another request has it: names that are cut to 63 characters may be alike."""
+    """The name, with a number if another request has it: names truncated to 63 characters may be equal."""
     taken = {request.name for request in requests}
     number, free = 1, name
     while free in taken:
@@ -165,7 +165,7 @@ def _free(name: str, requests: Iterable[ClaimRequest]) -> str:
 
 
 def label(text: str) -> str:
-    """A text as a DNS label: small letters, digits and dashes, at most 63 of them.
+    """A text as a DNS label: at most 63 lower-case letters, digits and hyphens.
 
     >>> label("mig-1g.5gb+me")
     'mig-1g-5gb-me'

@@ -1,4 +1,4 @@
-"""DeviceClasses that serve device plugins' resource names, where the driver's chart brings none (KEP-5004).
+"""DeviceClasses that serve device plugins' resource names, if the driver's chart installs none (KEP-5004).
 
 NVIDIA's chart gives its class ``nvidia.com/gpu``. MIG profiles, AMD's partitions and Intel's names have no class: an
 administrator creates one for each.
@@ -28,12 +28,12 @@ def serving_class(request: PluginRequest, target: Target) -> ServingClass:
     there = target.serving_class(request.resource)
     if there is not None:
         return ServingClass(there.metadata.name, request.resource)
-    installed = any(one.metadata.name == NVIDIA for one in target.classes)
+    installed = any(device_class.metadata.name == NVIDIA for device_class in target.classes)
     if not installed and request.resource == "nvidia.com/gpu" and not request.profile:
         return ServingClass(NVIDIA, request.resource)  # as the driver's chart installs it
     driver = {"nvidia": NVIDIA, "amd": AMD, "intel": INTEL}[request.vendor]
-    what = label(request.profile) if request.profile else request.kernel_driver or "whole"
-    name = f"mig-{what}.nvidia.com" if request.vendor == "nvidia" and request.profile else f"{what}.{driver}"
+    variant = label(request.profile) if request.profile else request.kernel_driver or "whole"
+    name = f"mig-{variant}.nvidia.com" if request.vendor == "nvidia" and request.profile else f"{variant}.{driver}"
     return ServingClass(name, request.resource, " && ".join(_parts(request, driver, target)))
 
 

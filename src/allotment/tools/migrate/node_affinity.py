@@ -80,16 +80,16 @@ def _any_of(workload: WorkloadRequests, devices: Devices) -> tuple[list[Conditio
         for terms in workload.affinity
         if terms
     )
-    if fields or not all(terms and all(one.expression or one.dropped for one in terms) for terms in labels):
+    if fields or not all(terms and all(label.expression or label.dropped for label in terms) for terms in labels):
         kept = [
             Label(term=label.term, why=label.why or _ALTERNATIVES) for label in flat if label.expression or label.why
         ]
         return [], kept, []
     paths = [term.path for terms in workload.affinity for term in terms]
-    parts = [" && ".join(one.expression for one in terms if one.expression) for terms in labels]
+    parts = [" && ".join(label.expression for label in terms if label.expression) for terms in labels]
     if not all(parts):  # a term that every device satisfies
         why = "every device of the request's class meets another term, and one term is enough"
-        return [], [Label(term=one.term, dropped=True, why=one.why or why) for one in flat], paths
+        return [], [Label(term=label.term, dropped=True, why=label.why or why) for label in flat], paths
     expression = " || ".join(f"({part})" for part in dict.fromkeys(parts))
     words = ", or ".join(" and ".join(str(term) for term in terms) for terms in workload.affinity)
     return [Condition(expression, words)], flat, paths

@@ -99,7 +99,7 @@ def profile_of_nodes(target: Target, terms: Iterable[Term]) -> str:
 
 
 def _is_allowed(node: Node, terms: tuple[Term, ...]) -> bool:
-    demands = tuple(NodeSelectorRequirement(key=one.key, operator=one.operator, values=one.values) for one in terms)
+    demands = tuple(NodeSelectorRequirement(key=term.key, operator=term.operator, values=term.values) for term in terms)
     if not demands:
         return True
     selector = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_expressions=demands),))

@@ -30,7 +30,7 @@ Strategy: TypeAlias = Literal["", "time-slicing", "mps"]
 
 
 class Sharing(Value, frozen=True):
-    """How the device plugin shares a GPU: the strategy, and the number of pods per GPU (0: unknown).
+    """The device plugin's sharing of a GPU: the strategy, and the number of pods per GPU (0: unknown).
 
     ``source``: where this is configured: ``label nvidia.com/gpu.replicas``, ``ConfigMap gpu-operator/time-slicing``.
     """

@@ -119,10 +119,10 @@ class Migration:
         """The texts of changed and new files, by name; new classes are in a separate file."""
         texts = {file: text for file, text in self.texts.items() if text != self.sources.get(file)}
         if self.classes:
-            texts[CLASSES_FILE] = "---\n".join(one.text for one in self.classes)
+            texts[CLASSES_FILE] = "---\n".join(new_class.text for new_class in self.classes)
         return texts
 
     @property
     def decided(self) -> bool:
         """Whether every workload can be migrated or left as it is."""
-        return not self.unwritten and all(one.decision.outcome != "cannot" for one in self.workloads)
+        return not self.unwritten and all(workload.decision.outcome != "cannot" for workload in self.workloads)

@@ -18,7 +18,7 @@ NVIDIA: Final = "gpu.nvidia.com"
 HAMI: Final = "hami-core-gpu.project-hami.io"
 AMD: Final = "gpu.amd.com"
 INTEL: Final = "gpu.intel.com"
-#: The class that AMD's chart adds where its driver partitions GPUs by itself.
+#: The class that AMD's chart adds if its driver partitions GPUs on demand.
 AMD_WHOLE: Final = "gpu.amd.com-spx"
 
 
@@ -56,7 +56,7 @@ def _divisible(device: Device) -> bool:
 
 
 def devices_of(request: PluginRequest, sharer: Sharer | None = None) -> Devices:
-    """Whose devices serve an ask."""
+    """The devices that serve a plugin request: their vendor, driver, and whether they are partitions."""
     if request.vendor == "nvidia":
         return Devices("nvidia", sharer.driver if sharer else NVIDIA, bool(request.profile))
     return Devices(request.vendor, AMD if request.vendor == "amd" else INTEL, bool(request.profile))
@@ -79,7 +79,7 @@ def kind_of(
 
 
 def amounts(request: PluginRequest, sharer: Sharer) -> tuple[tuple[str, str], ...]:
-    """What an ask takes of each GPU: an amount for each capacity that the driver counts and the ask speaks of."""
+    """The amounts that a plugin request consumes of each GPU, by capacity; only capacities that the driver counts."""
     found: list[tuple[str, str]] = []
     if request.usage == "share" and request.sharing is not None and request.sharing.replicas:
         if "shares" in sharer.capacities:
@@ -96,10 +96,10 @@ def amounts(request: PluginRequest, sharer: Sharer) -> tuple[tuple[str, str], ..
 def _amd(request: PluginRequest, target: Target, conditions: tuple[Condition, ...]) -> RequestKind:
     read = f'device.attributes["{AMD}"]'
     if not request.profile:
-        if any(one.metadata.name == AMD_WHOLE for one in target.classes):
+        if any(device_class.metadata.name == AMD_WHOLE for device_class in target.classes):
             return RequestKind(AMD_WHOLE, conditions)
-        # The chart's class takes whole GPUs and partitions alike, and so does the plugin's name; where every GPU is
-        # partitioned it means those.
+        # The chart's class matches whole GPUs and partitions, as the plugin's name does; if every GPU is partitioned,
+        # the name stands for partitions.
         types = _types(target, AMD)
         kind = "amdgpu-partition" if types == {"amdgpu-partition"} else "amdgpu"
         return RequestKind(AMD, (Condition(f'{read}.type == "{kind}"', request.resource), *conditions))
@@ -111,7 +111,9 @@ def _amd(request: PluginRequest, target: Target, conditions: tuple[Condition, ..
 
 def _types(target: Target, driver: str) -> set[str]:
     """The device types that a driver publishes."""
-    devices = (device for one in target.slices if one.spec.driver == driver for device in one.spec.devices or ())
+    devices = (
+        device for slice_ in target.slices if slice_.spec.driver == driver for device in slice_.spec.devices or ()
+    )
     return {found.string or "" for device in devices if (found := device.attributes.get("type")) is not None}
 
 

@@ -1,8 +1,8 @@
 """Parses the resource names of device plugins.
 
-NVIDIA's plugin has ``nvidia.com/gpu`` and one name per MIG profile, each with ``.shared`` where it is handed out
-several times; HAMi and Volcano add amounts of memory and cores to a number of GPUs. AMD's has ``amd.com/gpu``, or one
-name per partition mode; Intel's one per kernel driver.
+NVIDIA's plugin has ``nvidia.com/gpu`` and one name per MIG profile, each with the suffix ``.shared`` if several pods
+share it; HAMi and Volcano add amounts of memory and cores to a number of GPUs. AMD's has ``amd.com/gpu``, or one name
+per partition mode; Intel's has one per kernel driver.
 """
 
 from __future__ import annotations

@@ -75,8 +75,8 @@ def name_after_plan(plan: ClaimPlan) -> str:
         texts = [condition.expression for condition in request.kind.conditions]
         product = next((found[1] for text in texts if (found := _PRODUCT.search(text))), "")
         instead = next((c.instead_of for c in request.kind.conditions if "/mig-" in c.instead_of), "")
-        what = label(instead.rpartition("/")[2]) if instead else label(product) if product else "gpu"
-        parts.append(what + (f"-x{request.number}" if request.number > 1 else ""))
+        device_name = label(instead.rpartition("/")[2]) if instead else label(product) if product else "gpu"
+        parts.append(device_name + (f"-x{request.number}" if request.number > 1 else ""))
     return label("-".join(dict.fromkeys(parts)))
 
 
@@ -94,12 +94,16 @@ def migrate(documents: Iterable[Document], target: Target, namespace: str = "def
     sources = {document.file: document.origin.source for document in before}
     texts, unwritten = _edit_files(actions, claims, sources)
     made = _assign_files(claims, sources, unwritten)
-    for one in made:
-        texts[one.file] = _appended(texts.get(one.file, sources.get(one.file, "")), one.text)
+    for new_object in made:
+        texts[new_object.file] = _appended(
+            texts.get(new_object.file, sources.get(new_object.file, "")), new_object.text
+        )
     workloads = tuple(
         _migrated_workload(number, action, claims, classes, unwritten) for number, action in enumerate(actions)
     )
-    made_classes = tuple(_new_class(one, users) for one, users in classes.items() if one.expression)
+    made_classes = tuple(
+        _new_class(device_class, users) for device_class, users in classes.items() if device_class.expression
+    )
     return Migration(
         target=target,
         workloads=workloads,
@@ -157,10 +161,10 @@ class _Claims:
         why = f"For {', '.join(subjects)}: instead of {'; '.join(requests)}."
         yaml = claim_text(kind, name, written, plan, why)
         file = view.document.file
-        one = NewObject(kind=kind, namespace=view.key.namespace, name=name, text=yaml, file=file, users=subjects)
-        self.new_objects.append(one)
-        self.files[one] = tuple(dict.fromkeys(user.workload.view.document.file for user in users))
-        self.used.update((number, one) for number in numbers)
+        new_object = NewObject(kind=kind, namespace=view.key.namespace, name=name, text=yaml, file=file, users=subjects)
+        self.new_objects.append(new_object)
+        self.files[new_object] = tuple(dict.fromkeys(user.workload.view.document.file for user in users))
+        self.used.update((number, new_object) for number in numbers)
 
 
 # --- texts -----------------------------------------------------------------------------------------------------------
@@ -193,14 +197,14 @@ def _assign_files(claims: _Claims, sources: Mapping[str, str], unwritten: Mappin
     Documents cannot be appended to JSON: its objects go to a new file next to it.
     """
     found = []
-    for one in claims.new_objects:
-        files = [file for file in claims.files[one] if file not in unwritten]
+    for new_object in claims.new_objects:
+        files = [file for file in claims.files[new_object] if file not in unwritten]
         if not files:
             continue
         home = files[0]
         if sources[home].lstrip("\ufeff \t\r\n").startswith(("{", "[")):
             home = f"{home.removesuffix('.json')}-claims.yaml"
-        found.append(replace(one, file=home))
+        found.append(replace(new_object, file=home))
     return tuple(found)
 
 
@@ -218,7 +222,7 @@ def _reload(sources: Mapping[str, str], texts: Mapping[str, str], classes: Itera
     """The documents of all files, parsed from the new texts."""
     everything = {**sources, **texts}
     documents = [document for file, text in everything.items() for document in load_text(text, file).documents]
-    documents += [document for one in classes for document in load_text(one.text, CLASSES_FILE).documents]
+    documents += [document for new_class in classes for document in load_text(new_class.text, CLASSES_FILE).documents]
     return tuple(documents)
 
 
@@ -231,15 +235,15 @@ def _classes(actions: list[Action], target: Target) -> dict[ServingClass, tuple[
     for action in actions:
         if action.decision.outcome == "class":
             for request in action.workload.requests:
-                one = serving_class(request, target)
-                found[one] = tuple(dict.fromkeys((*found.get(one, ()), action.workload.subject)))
+                device_class = serving_class(request, target)
+                found[device_class] = tuple(dict.fromkeys((*found.get(device_class, ()), action.workload.subject)))
     return found
 
 
-def _new_class(one: ServingClass, users: tuple[str, ...]) -> NewObject:
-    why = f"Serves {one.resource} under its old name, for {', '.join(users)}."
-    text = class_text(one.name, one.expression, one.resource, why)
-    return NewObject(kind="DeviceClass", namespace="", name=one.name, text=text, file="", users=users)
+def _new_class(device_class: ServingClass, users: tuple[str, ...]) -> NewObject:
+    why = f"Serves {device_class.resource} under its old name, for {', '.join(users)}."
+    text = class_text(device_class.name, device_class.expression, device_class.resource, why)
+    return NewObject(kind="DeviceClass", namespace="", name=device_class.name, text=text, file="", users=users)
 
 
 def _migrated_workload(
@@ -253,7 +257,7 @@ def _migrated_workload(
     made = claims.used.get(number)
     decision = action.decision
     if decision.outcome == "class":
-        named = tuple(one.name for one, users in classes.items() if action.workload.subject in users)
+        named = tuple(device_class.name for device_class, users in classes.items() if action.workload.subject in users)
         decision = replace(decision, needs=replace(decision.needs, classes=named))
     if decision.changes and view.document.file in unwritten:
         reason = f"{decision.reason} The file cannot be changed: {unwritten[view.document.file]}"

@@ -1,4 +1,7 @@
-"""The output sections after the decisions. Each is a function of the migration and its simulation, in this order."""
+"""The output sections after the decisions: simulation, pre-flight checks and roll-back.
+
+Each is a function of the migration and its simulation.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +25,20 @@ def pre_flight(migration: Migration, trial: Comparison | None) -> Section | None
     checks = checks_of(migration, trial)
     if not checks:
         return None
-    lines = [line for one in checks if one.state == "to do" for line in _check_lines(one)]
-    lines += [line for one in checks if one.state == "cannot tell" and not one.usual for line in _check_lines(one)]
-    usual = ", ".join(one.title for one in checks if one.state == "cannot tell" and one.usual)
-    if usual:
-        lines.append(f"to check: {usual}. -d DIR writes the commands and reasons to DIR/README.md.")
-    fine = ", ".join(one.title for one in checks if one.state == "ok")
+    lines = [line for check in checks if check.state == "to do" for line in _check_lines(check)]
+    lines += [
+        line for check in checks if check.state == "to check" and not check.routine for line in _check_lines(check)
+    ]
+    routine = ", ".join(check.title for check in checks if check.state == "to check" and check.routine)
+    if routine:
+        lines.append(f"to check: {routine}. -d DIR writes the commands and reasons to DIR/README.md.")
+    fine = ", ".join(check.title for check in checks if check.state == "ok")
     if fine:
         lines.append(f"ok: {fine}.")
     return Section(
         title=TITLE,
         lines=tuple(lines),
-        fine=not any(one.danger for one in checks),
+        fine=not any(check.danger for check in checks),
         data={"checks": msgspec.to_builtins(checks)},
     )
 

@@ -38,10 +38,10 @@ def group_shared_claims(actions: Iterable[Action]) -> tuple[SharedClaim, ...]:
             continue
         sharing = sharing_of(action)
         group_key = (action.workload.view.key.namespace, action.plan.identity, sharing.strategy, sharing.replicas)
-        for position, (what, left, members) in enumerate(claims):
-            if what == group_key and action.slots <= left:
+        for position, (existing_key, left, members) in enumerate(claims):
+            if existing_key == group_key and action.slots <= left:
                 members.append(number)
-                claims[position] = (what, left - action.slots, members)
+                claims[position] = (existing_key, left - action.slots, members)
                 break
         else:
             claims.append((group_key, sharing.replicas - action.slots, [number]))

@@ -48,5 +48,5 @@ class Target:
 
     def serving_class(self, resource: str) -> DeviceClass | None:
         """The cluster's class that serves an extended resource; the first by name if there are several."""
-        found = [one for one in self.classes if one.spec.extended_resource_name == resource]
-        return min(found, key=lambda one: one.metadata.name, default=None)
+        found = [device_class for device_class in self.classes if device_class.spec.extended_resource_name == resource]
+        return min(found, key=lambda device_class: device_class.metadata.name, default=None)

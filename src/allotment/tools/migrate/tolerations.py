@@ -29,7 +29,7 @@ def tolerations_from_admission(workload: WorkloadRequests, target: Target) -> tu
         name
         for name in resources
         if (name in tainted or (is_gke and name == "nvidia.com/gpu"))
-        and not any(_covers(one, name) for one in declared)
+        and not any(_covers(toleration, name) for toleration in declared)
     )
 
 

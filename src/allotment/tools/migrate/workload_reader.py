@@ -44,7 +44,7 @@ def bare_views(document: Document, namespace: str) -> Iterator[PodView]:
     """A view of each path of a document that requests a vendor's resources outside a pod template."""
     if is_dra(document):
         return
-    pods = {one.path for one in pod_specs(document)}
+    pods = {pod.path for pod in pod_specs(document)}
     for path in _bare_paths(document.tree, (), pods):
         resources = mapping(at(document.tree, (*path, "resources")))
         limits, requests = mapping(resources.get("limits")), mapping(resources.get("requests"))
@@ -109,8 +109,8 @@ def _workload(
     affinity = tuple(tuple(_term(path, term)) for path, term in _terms(view))
     preferred = tuple(
         requirement
-        for number, one in items(at(view.tree, _PREFERRED))
-        for requirement in _term((*view.spec, *_PREFERRED, number, "preference"), mapping(one.get("preference")))
+        for number, preference in items(at(view.tree, _PREFERRED))
+        for requirement in _term((*view.spec, *_PREFERRED, number, "preference"), mapping(preference.get("preference")))
     )
     # A single affinity term is as binding as a nodeSelector.
     always = (*selector, *(affinity[0] if len(affinity) == 1 else ()))
@@ -172,16 +172,16 @@ def _with_sharing(
         request = replace(request, profile=profile, usage="piece" if request.usage == "whole" else request.usage)
     if request.resource.removesuffix(SHARED) != "nvidia.com/gpu":
         own = None  # labels of pieces have the piece's name
-    known = [one for one in (own, request.sharing, shared.get(request.resource)) if one is not None]
+    known = [sharing for sharing in (own, request.sharing, shared.get(request.resource)) if sharing is not None]
     if nodes is not None and (known or request.resource == "nvidia.com/gpu"):
         known.append(nodes)
     if not known:
         return request
     strategy: Strategy = ""
-    for one in reversed(known):
-        strategy = one.strategy or strategy
-    replicas = next((one.replicas for one in known if one.replicas), 0)
-    source = next((one.source for one in known if one.replicas), known[0].source)
+    for sharing in reversed(known):
+        strategy = sharing.strategy or strategy
+    replicas = next((sharing.replicas for sharing in known if sharing.replicas), 0)
+    source = next((sharing.source for sharing in known if sharing.replicas), known[0].source)
     if not replicas and shares:
         replicas, source = shares, "--shares"
     return replace(request, usage="share", sharing=Sharing(strategy=strategy, replicas=replicas, source=source))
@@ -235,6 +235,8 @@ def _terms(view: PodView) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def _term(path: Path, term: Mapping[str, Any]) -> Iterator[Term]:
-    for number, one in items(term.get("matchExpressions")):
+    for number, expression in items(term.get("matchExpressions")):
         where = (*path, "matchExpressions", number)
-        yield Term(where, text(one.get("key")), text(one.get("operator")), strings(one.get("values")))
+        yield Term(
+            where, text(expression.get("key")), text(expression.get("operator")), strings(expression.get("values"))
+        )

@@ -99,7 +99,7 @@ _SCHEDULER: Final = ComponentPermissions(
         PermissionRule(_CORE, ("pods",), _WATCH, "pending pods, and pods that are already scheduled"),
         PermissionRule(
             _CORE, ("pods",), ("get",),
-            "whether a binding succeeded whose response was lost, and whether a pod has started",
+            "whether a binding with a lost response succeeded, and whether a pod has started",
         ),
         PermissionRule(
             _CORE, ("pods",), ("delete",),
@@ -235,7 +235,8 @@ _AUTOSCALER: Final = ComponentPermissions(
         ),
         PermissionRule(_CORE, ("pods",), ("patch",), "the toleration for the taint of its reserved node"),
         PermissionRule(_CORE, ("pods/status",), ("patch",), "nomination of pods to the node provisioned for them"),
-        PermissionRule(_CORE, ("nodes",), ("patch",), "taints of nodes that are not ready, and cordons before removal"),
+        PermissionRule(_CORE, ("nodes",), ("patch",), ("taints of nodes that are not ready, and cordoning before "
+                                                      "removal")),
         PermissionRule(_CORE, ("pods/eviction",), ("create",), "eviction of pods from a machine that is released"),
         _events(_NEW_EVENTS, "events of pods and nodes"),
         *_MACHINES,
@@ -282,8 +283,8 @@ def driver_permissions(*drivers: str) -> ComponentPermissions:
             PermissionRule(_DRA, ("resourceclaims/status",), ("patch",), "prepared devices in the status of claims"),
             PermissionRule(
                 _DRA, ("resourceclaims/driver",), ("associated-node:patch",),
-                "the same, if the status of devices needs a separate permission (since Kubernetes 1.36): of this "
-                "driver, on its own node",
+                "the same, if device status needs a separate permission (since Kubernetes 1.36), only for this driver "
+                "on its own node",
                 names=drivers,
             ),
             *_SERVING,

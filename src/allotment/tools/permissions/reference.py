@@ -1,4 +1,4 @@
-"""The generated reference of permissions: the second half of ``docs/permissions.md``."""
+"""Generates the reference of permissions: the second half of ``docs/permissions.md``."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def _table(rules: Iterable[PermissionRule]) -> str:
 
 def _row(rule: PermissionRule) -> str:
     whole = [_whole(group, resource) for group in rule.groups for resource in rule.resources]
-    what = ", ".join(f"`{name}`" for name in (*whole, *rule.paths))
+    resources = ", ".join(f"`{name}`" for name in (*whole, *rule.paths))
     if rule.names:
-        what += f" named {', '.join(f'`{name}`' for name in rule.names)}"
-    return f"| {', '.join(rule.verbs)} | {what} | {rule.why} |\n"
+        resources += f" named {', '.join(f'`{name}`' for name in rule.names)}"
+    return f"| {', '.join(rule.verbs)} | {resources} | {rule.why} |\n"
 
 
 def _whole(group: str, resource: str) -> str:

@@ -24,16 +24,16 @@ def manifests(component: ComponentPermissions, *, namespace: str = NAMESPACE, ac
     The objects are in creation order. ``account`` is the name of the ServiceAccount, by default that of the component.
     """
     name, account = name_of(component), account or name_of(component)
-    who = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
     found = [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(component, account, namespace)},
         _role("ClusterRole", _metadata(component, name), component.cluster_wide),
-        _binding("ClusterRole", _metadata(component, name), name, who),
+        _binding("ClusterRole", _metadata(component, name), name, subject),
     ]
     if component.in_namespace:
         found += [
             _role("Role", _metadata(component, name, namespace), component.in_namespace),
-            _binding("Role", _metadata(component, name, namespace), name, who),
+            _binding("Role", _metadata(component, name, namespace), name, subject),
         ]
     return found
 
@@ -70,11 +70,11 @@ def _role(kind: str, metadata: Tree, rules: Iterable[PermissionRule]) -> Tree:
     }
 
 
-def _binding(kind: str, metadata: Tree, role: str, who: Tree) -> Tree:
+def _binding(kind: str, metadata: Tree, role: str, subject: Tree) -> Tree:
     return {
         "apiVersion": f"{GROUP}/v1",
         "kind": f"{kind}Binding",
         "metadata": metadata,
-        "subjects": [who],
+        "subjects": [subject],
         "roleRef": {"apiGroup": GROUP, "kind": kind, "name": role},
     }

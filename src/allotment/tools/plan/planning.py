@@ -44,21 +44,23 @@ def notes_on(types: Sequence[InstanceType], placed: Iterable[PendingPod]) -> Ite
     """Notes about the planned types and the pods that are placed on their machines."""
     estimated = [type_.key for type_ in types if type_.room is not None and type_.room.estimated]
     if estimated:
-        yield f"the cpu and memory of {', '.join(estimated)} for pods are estimated"
+        yield f"the allocatable CPU and memory of {', '.join(estimated)} are estimated"
     pods = list(placed)
     disks = [type_.key for type_ in types if disk_of(type_).estimated]
     if disks and any("ephemeral-storage" in pod.requirements.requests for pod in pods):
         yield (
-            f"the ephemeral-storage of {', '.join(disks)} for pods is estimated; "
-            "set ephemeral_gib in a catalog of your own"
+            f"the allocatable ephemeral-storage of {', '.join(disks)} is estimated; set ephemeral_gib in your own "
+            "catalog"
         )
     borderline = [type_.key for type_ in types if type_.memory_bound]
     if borderline:
         yield (
-            f"the GPU memory of {', '.join(borderline)} is not the driver's figure; claims close to it are borderline"
+            f"the GPU memory of {', '.join(borderline)} is not the value that the driver reports; claims for nearly "
+            "all of it may not fit"
         )
     for setter, labels in _labels_by_setter(pods).items():
-        yield f"{', '.join(sorted(labels))}: set on nodes only by {setter}"
+        pronoun = "it" if len(labels) == 1 else "them"
+        yield f"{', '.join(sorted(labels))}: only {setter} sets {pronoun} on nodes"
     when = date_range(type_.as_of for type_ in types)
     if when:
         yield f"prices as of {when}"
@@ -112,7 +114,7 @@ def plan_demand(
 
 #: Codes of unserved pods whose placement cannot be predicted, and what it depends on.
 _NOT_GUARANTEED: Final = (
-    ("run-time-only", "attributes that are known only when machines run"),
+    ("run-time-only", "attributes that are known only after the machines have started"),
     ("order", "the order in which the scheduler retries pods"),
 )
 
@@ -337,7 +339,7 @@ class _Planner:
             usd_per_hour=offer.price,
             labels=made.node.metadata.labels,
             taints=made.node.spec.taints,
-            seats=placements,
+            placements=placements,
             layout=node.layout,
             drivers=tuple(dict.fromkeys(slice_.spec.driver for slice_ in made.slices)),
             cpu_milli=room.cpu_milli if room is not None else 0,
@@ -390,11 +392,11 @@ class _Planner:
         self, new: Sequence[PlannedNode], unserved: Sequence[UnservedPod], placed: Iterable[PendingPod], late: int
     ) -> Iterable[str]:  # fmt: skip
         yield from self.demand.notes
-        for code, what in _NOT_GUARANTEED:
+        for code, cause in _NOT_GUARANTEED:
             unknown = sum(pod.code == code for pod in unserved)
             if unknown:
                 pods = counted(unknown, "pod")
-                yield f"the placement of {pods} depends on {what} and may use capacity that is planned for others"
+                yield f"the placement of {pods} depends on {cause} and may use capacity that is planned for others"
         undecided = {
             candidate.offer.instance.key if candidate.offer is not None else candidate.name
             for candidate in self.formulation.candidates
@@ -404,14 +406,14 @@ class _Planner:
         }
         if undecided:
             yield (
-                f"the search for devices reached its limit on {first_few(sorted(undecided), 3)}; "
-                "the bound counts this as not fitting"
+                f"the search for devices reached its limit on {first_few(sorted(undecided), 3)}; the lower bound "
+                "assumes that the pods do not fit there"
             )
         if late:
             pods = counted(late, "pod fits", "pods fit")
             yield (
-                f"{pods} only after other pods are placed; verified for retries after each placement "
-                "and after all other pods"
+                f"{pods} only after other pods are placed; this was verified for retries after each placement and "
+                "after all other pods"
             )
         types = {
             node.candidate.offer.instance.key: node.candidate.offer.instance for node in new if node.candidate.offer

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from msgspec import field
+
 from allotment.engine.refusal import Diagnosis
 from allotment.fleet.catalog.instance_type import CapacityType
 from allotment.model.core import Taint
@@ -39,7 +41,7 @@ class PlannedMachine(Value, frozen=True):
     usd_per_hour: Decimal
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
-    seats: tuple[PodPlacement, ...] = ()
+    placements: tuple[PodPlacement, ...] = field(name="seats", default=())
     layout: tuple[tuple[str, ...], ...] = ()
     """MIG profiles by GPU, if the plan chose the layout; an empty tuple is a whole GPU."""
     drivers: tuple[str, ...] = ()

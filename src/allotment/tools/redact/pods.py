@@ -6,7 +6,7 @@ from allotment.model.pod_groups import group_name
 from allotment.model.trees import Tree
 from allotment.tools.redact.messages import redact_message
 from allotment.tools.redact.pseudonyms import Pseudonyms, only
-from allotment.vocabulary.folders import telling
+from allotment.vocabulary.driver_host_paths import driver_path
 
 _SPEC = (
     "schedulerName", "priority", "preemptionPolicy", "restartPolicy", "overhead", "resources", "schedulingGates",
@@ -44,7 +44,7 @@ def pod_spec(names: Pseudonyms, spec: Tree) -> Tree:
         # Volumes are removed, but a message of a scheduler may name one.
         names.of("volume", (volume.get("persistentVolumeClaim") or {}).get("claimName") or "")
     folders = [(volume.get("hostPath") or {}).get("path") or "" for volume in spec.get("volumes") or ()]
-    kept = [kept_path for folder in folders if (kept_path := telling(folder))]
+    kept = [kept_path for folder in folders if (kept_path := driver_path(folder))]
     if kept:
         found["volumes"] = [{"name": f"volume-{n}", "hostPath": {"path": folder}} for n, folder in enumerate(kept)]
     return found

@@ -8,7 +8,7 @@ from typing import Any
 
 from allotment.model.core import HOSTNAME_LABEL
 from allotment.model.trees import Tree
-from allotment.vocabulary.driver_detection import telling
+from allotment.vocabulary.driver_detection import driver_part
 
 #: Names that every cluster has are kept.
 _COMMON = {
@@ -132,7 +132,7 @@ class Pseudonyms:
 
 def _driver(kind: str, name: str) -> str:
     """A suffix that preserves the part of a name by which driver pods are recognized."""
-    word = telling(name) if kind in ("daemonset", "image") else ""
+    word = driver_part(name) if kind in ("daemonset", "image") else ""
     return f"-{word}" if word else ""
 
 

@@ -18,7 +18,7 @@ from typing import Final
 from allotment.fleet.device_classes import CLASSES
 from allotment.fleet.modes import ConsumableShares
 from allotment.fleet.nvidia.gpu import DRIVER, Gpu, gpu_uuid
-from allotment.fleet.nvidia.shared_gpus import counted_gpu
+from allotment.fleet.nvidia.gpu_devices import counted_gpu
 from allotment.model.core import HOSTNAME_LABEL, Node, Pod
 from allotment.model.meta import Object, ObjectMeta
 from allotment.model.quantity import Quantity

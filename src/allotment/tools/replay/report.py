@@ -148,16 +148,16 @@ def _steps(runs: Sequence[RunOutcome]) -> Iterable[CurveStep]:
     """The steps at which all runs have a point; some runs end earlier than others."""
     by_run = [{mark.at: mark for mark in run.marks} for run in runs]
     for at in sorted(set.intersection(*(set(marks) for marks in by_run))):
-        here = [marks[at] for marks in by_run]
-        known = [mark.usd for mark in here if mark.usd is not None]
+        at_step = [marks[at] for marks in by_run]
+        known = [mark.usd for mark in at_step if mark.usd is not None]
         yield CurveStep(
             at=at,
-            runs=len(here),
-            allocated=_spread([mark.allocated for mark in here]),
-            fragmented=_spread([mark.fragmented for mark in here]),
-            refused=_spread([mark.refused for mark in here]),
-            nodes=_spread([float(mark.nodes) for mark in here]),
-            usd=_spread(known) if len(known) == len(here) else None,
+            runs=len(at_step),
+            allocated=_spread([mark.allocated for mark in at_step]),
+            fragmented=_spread([mark.fragmented for mark in at_step]),
+            refused=_spread([mark.refused for mark in at_step]),
+            nodes=_spread([float(mark.nodes) for mark in at_step]),
+            usd=_spread(known) if len(known) == len(at_step) else None,
         )
 
 

@@ -187,7 +187,7 @@ _NODE_FORMATS: Final[_Formats[TraceNode]] = (
 
 
 def _read(
-    text: str, file: str, formats: _Formats[_Read], what: str, name_of: Callable[[_Read], str]
+    text: str, file: str, formats: _Formats[_Read], noun: str, name_of: Callable[[_Read], str]
 ) -> tuple[_Read, ...]:
     lines = text.removeprefix("\ufeff").splitlines()
     # Comments may precede the line with the columns.
@@ -195,7 +195,7 @@ def _read(
     columns = next(csv.reader(lines[header_line : header_line + 1]), [])
     format_ = next((format_ for format_ in formats if set(format_[0]) <= set(columns)), None)
     if format_ is None:
-        raise TraceError([_unknown_format(Position(file, header_line + 1, 1), formats, what, columns)])
+        raise TraceError([_unknown_format(Position(file, header_line + 1, 1), formats, noun, columns)])
     problems: list[InputProblem] = []
     values: dict[str, _Read] = {}
     first_lines: dict[str, int] = {}
@@ -227,19 +227,19 @@ def _read(
         raise TraceError(problems)
     if not values:
         raise TraceError(
-            [InputProblem(code="no-object", message=f"the file has no {what}", position=Position(file, 1, 1))]
+            [InputProblem(code="no-object", message=f"the file has no {noun}", position=Position(file, 1, 1))]
         )
     return tuple(values.values())
 
 
-def _unknown_format(position: Position, formats: _Formats[_Read], what: str, columns: list[str]) -> InputProblem:
+def _unknown_format(position: Position, formats: _Formats[_Read], noun: str, columns: list[str]) -> InputProblem:
     # The most similar format is probably the intended one.
     expected = max(formats, key=lambda format_: len(set(format_[0]) & set(columns)))[0]
     missing = ", ".join(column for column in expected if column not in columns)
     others = " or ".join(",".join(format_[0]) for format_ in formats)
     return InputProblem(
         code="bad-header",
-        message=f"expected a list of {what}, but the first line lacks {missing}",
+        message=f"expected a list of {noun}, but the first line lacks {missing}",
         position=position,
         hint=f"the first line must name the columns: {others}",
     )

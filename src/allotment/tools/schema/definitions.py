@@ -92,9 +92,13 @@ class Definitions:
             return built
         text = description.text
         if description.gate and not self._features.enabled(description.gate):
-            where = f"Kubernetes {self._features.kube}"
+            release = f"Kubernetes {self._features.kube}"
             known = description.gate in GATES and self._features.kube in GATES[description.gate]
-            text += f" {where} {'needs its gate' if known else 'has no gate'} {description.gate} for it."
+            text += (
+                f" Requires feature gate {description.gate} in {release}."
+                if known
+                else f" Not available in {release}, which does not have feature gate {description.gate}."
+            )
         # draft-07 ignores other keywords next to $ref.
         return {"description": text, "allOf": [built]} if "$ref" in built else {"description": text, **built}
 

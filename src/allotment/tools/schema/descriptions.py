@@ -18,9 +18,9 @@ _SELECTORS: Final = FieldDescription(
 )
 _CLASS: Final = FieldDescription("The DeviceClass of the devices. It must exist when a pod is scheduled.")
 _MODE: Final = FieldDescription(
-    "ExactCount (the default): the number in count. All: every matching device, which must all be free."
+    "ExactCount (the default): the number in count. All: every matching device; all of them must be free."
 )
-_COUNT: Final = FieldDescription("The number of devices, by default 1. Not with allocationMode All.")
+_COUNT: Final = FieldDescription("The number of devices, by default 1. Not allowed with allocationMode All.")
 _TOLERATIONS: Final = FieldDescription(
     "Tolerated taints of devices. Devices with other taints are not allocated.", "DRADeviceTaints"
 )
@@ -36,14 +36,14 @@ DESCRIPTIONS: Final[Mapping[str, FieldDescription]] = {
     ),
     "ResourceClaim.spec": FieldDescription("The requested devices."),
     "ResourceClaim.metadata": FieldDescription(
-        "Name, namespace, labels. The pods that use it are in the same namespace."
+        "Name, namespace and labels. The pods that use the template must be in the same namespace."
     ),
     "ResourceClaim.status": FieldDescription("The allocated devices and the consumers. Set by Kubernetes."),
     "ResourceClaimTemplate": FieldDescription(
         "Creates a claim for every pod that uses it, and deletes the claim with the pod."
     ),
     "ResourceClaimTemplate.metadata": FieldDescription(
-        "Name and namespace, which must be that of the pods that use it."
+        "Name and namespace. The pods that use the claim must be in the same namespace."
     ),
     "ResourceClaimTemplate.spec": FieldDescription(
         "The metadata and spec of the claims. Changes apply only to new pods."
@@ -70,7 +70,7 @@ DESCRIPTIONS: Final[Mapping[str, FieldDescription]] = {
     "ExactDeviceRequest.allocationMode": _MODE,
     "ExactDeviceRequest.count": _COUNT,
     "ExactDeviceRequest.adminAccess": FieldDescription(
-        "Access to devices that may be in use by others, for monitoring. The namespace needs the label "
+        "Access to devices that may be in use by others, for example for monitoring. The namespace needs the label "
         'resource.kubernetes.io/admin-access: "true".',
         "DRAAdminAccess",
     ),
@@ -111,7 +111,7 @@ DESCRIPTIONS: Final[Mapping[str, FieldDescription]] = {
     ),
     "DeviceClaimConfiguration.requests": _FOR_REQUESTS,
     "DeviceClaimConfiguration.opaque": FieldDescription("Parameters that Kubernetes does not interpret."),
-    "OpaqueDeviceConfiguration.driver": FieldDescription("The name of the driver of these parameters."),
+    "OpaqueDeviceConfiguration.driver": FieldDescription("The name of the driver that reads these parameters."),
     "OpaqueDeviceConfiguration.parameters": FieldDescription(
         "An object that the driver defines, with apiVersion and kind. Errors in it are reported when a pod starts."
     ),
@@ -122,7 +122,7 @@ DESCRIPTIONS: Final[Mapping[str, FieldDescription]] = {
         "Conditions on devices, all of which must be true. Test device.driver first."
     ),
     "DeviceClassSpec.config": FieldDescription(
-        "Parameters for drivers in every request of the class; those of a claim override them."
+        "Parameters for drivers in every request of the class; those of a claim take precedence."
     ),
     "DeviceClassSpec.extendedResourceName": FieldDescription(
         "A resource with which containers can request these devices without a claim: limits {nvidia.com/gpu: 1}.",
@@ -132,7 +132,7 @@ DESCRIPTIONS: Final[Mapping[str, FieldDescription]] = {
     "ObjectMeta.name": FieldDescription("The object's name."),
     "ObjectMeta.generateName": FieldDescription("Prefix of a generated name."),
     "ObjectMeta.namespace": FieldDescription("The namespace, by default that of the context."),
-    "ObjectMeta.labels": FieldDescription("Labels, by which objects are selected."),
+    "ObjectMeta.labels": FieldDescription("Labels, used to select objects."),
     "ObjectMeta.annotations": FieldDescription("Annotations: arbitrary metadata."),
     "PodSpec.resourceClaims": FieldDescription(
         "Claims of the pod; its containers refer to them under resources.claims."

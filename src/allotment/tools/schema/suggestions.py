@@ -1,4 +1,4 @@
-"""Suggested values of fields, from Kubernetes and from known drivers."""
+"""Values of fields that editors suggest, from Kubernetes and from known drivers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from allotment.model.trees import Tree
 from allotment.tools.schema.parameters import drivers_with_parameters
 from allotment.vocabulary import drivers, installed_classes, vocabulary
-from allotment.vocabulary.lookup import reading
+from allotment.vocabulary.lookup import cel_example
 
 _LABEL: Final = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 _SUBDOMAIN: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
@@ -31,7 +31,7 @@ def _terms() -> tuple[tuple[str, str], ...]:
             assert words is not None
             for term in words.terms:
                 if not term.name[-1].isdigit():
-                    yield term.name, reading(term, words)
+                    yield term.name, cel_example(term, words)
 
     return tuple(found())
 

@@ -1,9 +1,9 @@
-"""Parameters that claims and classes carry for drivers: which kinds there are, and what is wrong with given ones.
+"""The parameters that claims and classes contain for drivers: the kinds of each driver, and their validation.
 
-Kubernetes takes them as they are; a driver reads them when it prepares a claim, long after the pod was scheduled. Here
-they can be judged before.
+Kubernetes stores parameters unchecked, and a driver reads them only when it prepares a claim, long after the pod was
+scheduled. This package can validate them earlier.
 """
 
 from allotment.vocabulary.parameters.kinds import kinds_of as kinds_of
 from allotment.vocabulary.parameters.kinds import parameters_of as parameters_of
-from allotment.vocabulary.parameters.problem import Problem as Problem
+from allotment.vocabulary.parameters.problem import ParameterProblem as ParameterProblem

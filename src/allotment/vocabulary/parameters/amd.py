@@ -11,21 +11,21 @@ VERSION: Final = "gpu.resource.amd.com/v1alpha1"
 
 
 class _Parameters(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Names as in manifests; nothing unknown."""
+    """Base of all parameters: field names as in manifests, no unknown fields."""
 
 
 class GpuConfig(_Parameters, frozen=True):
-    """For GPUs and partitions. The vendor has given it no fields: sharing is several pods on one claim."""
+    """Parameters for GPUs and partitions, without fields: to share a device, several pods use one claim."""
 
 
 class Iommu(_Parameters, frozen=True):
-    """Through which interface a virtual machine gets the device."""
+    """The interface through which a virtual machine uses the device."""
 
     backend_policy: Literal["LegacyOnly", "PreferIommuFD"] = "LegacyOnly"
 
 
 class VfioDeviceConfig(_Parameters, frozen=True):
-    """For GPUs that are handed to virtual machines."""
+    """Parameters for GPUs that are passed through to virtual machines."""
 
     iommu: Iommu = Iommu()
 
@@ -37,5 +37,5 @@ KINDS: Final[Mapping[tuple[str, str], type]] = {
     (VERSION, "VfioDeviceConfig"): VfioDeviceConfig,
 }
 
-#: Kinds that are for devices which only a gate of the driver brings.
+#: Kinds for devices that the driver publishes only with a feature gate.
 KIND_GATES: Final[Mapping[str, str]] = {"VfioDeviceConfig": "VFIOPassthrough"}

@@ -1,4 +1,4 @@
-"""The parameters of ``compute-domain.nvidia.com``. The controller of ComputeDomains writes them, people seldom do."""
+"""The parameters of ``compute-domain.nvidia.com``, which the controller of ComputeDomains writes."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct, field
 
 from allotment.vocabulary.parameters.nvidia import VERSION
-from allotment.vocabulary.parameters.problem import Problem
-from allotment.vocabulary.parameters.problem import field as at_field
+from allotment.vocabulary.parameters.problem import ParameterProblem, field_problem
 
 AllocationMode: TypeAlias = Literal["Single", "All"]
 
-#: Fields that came with a later release than their kind.
+#: Fields that were added in a later release than their kind.
 SINCE: Final[Mapping[tuple[str, ...], str]] = {("allocationMode",): "25.8"}
 
 
 class ComputeDomainChannelConfig(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Which domain a workload's claim is for. Written by the controller into the template."""
+    """The ComputeDomain of a workload's claim. The controller writes it to the claim template."""
 
     domain_id: str = field(name="domainID")
     allocation_mode: AllocationMode = "Single"
 
 
 class ComputeDomainDaemonConfig(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Which domain a daemon's claim is for."""
+    """The ComputeDomain of a daemon's claim."""
 
     domain_id: str = field(name="domainID")
 
@@ -37,7 +36,7 @@ KINDS: Final[Mapping[tuple[str, str], type]] = {
 }
 
 
-def problems(config: Config) -> Iterator[Problem]:
-    """What is wrong with parameters by themselves: a domain must be named."""
+def problems(config: Config) -> Iterator[ParameterProblem]:
+    """Yield a problem if the uid of the domain is missing."""
     if not config.domain_id:
-        yield at_field("domainID", "expected the uid of a ComputeDomain, found none")
+        yield field_problem("domainID", "expected the uid of a ComputeDomain, found none")

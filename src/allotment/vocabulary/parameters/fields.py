@@ -1,4 +1,4 @@
-"""The fields of a kind of parameters, for whoever lists or describes them."""
+"""The fields of a kind of parameters, with their types and allowed values."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from allotment.vocabulary.parameters.problem import Path
 
 
 class ParameterField(NamedTuple):
-    """A field: where it stands, of what type, and which values it may have if they are a closed set.
+    """A field: its path, its type, and its allowed values if they are a closed set.
 
     ``type`` is ``object``, ``list``, ``map``, ``string``, ``int``, ``float``, ``bool`` or ``quantity``; ``meaning`` is
-    the first sentence of what an object is for.
+    the first sentence of the description of an object.
     """
 
     path: Path
@@ -32,7 +32,7 @@ class ParameterField(NamedTuple):
 
 
 def fields_of(kind: type) -> tuple[ParameterField, ...]:
-    """Every field of a kind, objects before what they hold.
+    """Return all fields of a kind, objects before their fields.
 
     >>> from allotment.vocabulary.parameters.amd import VfioDeviceConfig
     >>> [(field.name, field.type, field.values) for field in fields_of(VfioDeviceConfig)][-1]
@@ -45,21 +45,21 @@ def _fields(type: inspect.Type, path: Path) -> Iterator[ParameterField]:
     if not isinstance(type, inspect.StructType):
         return
     for field in type.fields:
-        inner = _bare(field.type)
-        at = (*path, field.encode_name)
-        yield ParameterField(at, _word(inner), _values(inner), field.required, _meaning(inner))
-        yield from _fields(inner, at)
+        inner = _without_none(field.type)
+        field_path = (*path, field.encode_name)
+        yield ParameterField(field_path, _type_name(inner), _values(inner), field.required, _meaning(inner))
+        yield from _fields(inner, field_path)
 
 
-def _bare(type: inspect.Type) -> inspect.Type:
+def _without_none(type: inspect.Type) -> inspect.Type:
     """The type without ``None``."""
     if isinstance(type, inspect.UnionType):
-        others = [each for each in type.types if not isinstance(each, inspect.NoneType)]
-        return others[0] if len(others) == 1 else type
+        members = [each for each in type.types if not isinstance(each, inspect.NoneType)]
+        return members[0] if len(members) == 1 else type
     return type
 
 
-_WORDS: Final[Mapping[type[inspect.Type], str]] = {
+_TYPE_NAMES: Final[Mapping[type[inspect.Type], str]] = {
     inspect.StructType: "object",
     inspect.DictType: "map",
     inspect.ListType: "list",
@@ -70,10 +70,10 @@ _WORDS: Final[Mapping[type[inspect.Type], str]] = {
 }
 
 
-def _word(type: inspect.Type) -> str:
+def _type_name(type: inspect.Type) -> str:
     if isinstance(type, inspect.CustomType) and type.cls is Quantity:
         return "quantity"
-    return next((word for kind, word in _WORDS.items() if isinstance(type, kind)), "string")
+    return next((name for kind, name in _TYPE_NAMES.items() if isinstance(type, kind)), "string")
 
 
 def _values(type: inspect.Type) -> tuple[str, ...]:

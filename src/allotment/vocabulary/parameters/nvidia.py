@@ -1,6 +1,7 @@
-"""The parameters of NVIDIA's devices (group ``resource.nvidia.com/v1beta1``), names and meanings the vendor's own.
+"""The parameters of NVIDIA's devices (group ``resource.nvidia.com/v1beta1``), and their validation.
 
-Whether a value is possible at all is decided here; whether it suits the devices that a claim was given, by the driver.
+Names and meanings are the vendor's. This module rejects values that are never possible; the driver checks whether a
+value suits the allocated devices.
 """
 
 from __future__ import annotations
@@ -13,18 +14,17 @@ from msgspec import Struct, field
 
 from allotment.fleet.profiles import MIB
 from allotment.model.quantity import Quantity
-from allotment.vocabulary.parameters.problem import Problem
-from allotment.vocabulary.parameters.problem import field as at_field
+from allotment.vocabulary.parameters.problem import ParameterProblem, field_problem
 
 VERSION: Final = "resource.nvidia.com/v1beta1"
 
 Strategy: TypeAlias = Literal["TimeSlicing", "MPS"]
 Interval: TypeAlias = Literal["Default", "Short", "Medium", "Long"]
 
-#: The driver's feature gate that a way of sharing needs.
+#: The driver's feature gate that a sharing strategy needs.
 GATES: Final[Mapping[Strategy, str]] = {"TimeSlicing": "TimeSlicingSettings", "MPS": "MPSSupport"}
 
-#: Fields that came with a later release than their kind.
+#: Fields that were added in a later release than their kind.
 SINCE: Final[Mapping[tuple[str, ...], str]] = {("sharing", "mpsConfig", "multiUser"): "0.5-dev", ("iommu",): "0.4"}
 
 _GPU_UUID: Final = re.compile(r"(GPU|MIG)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -32,17 +32,17 @@ _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,3}")
 
 
 class _Parameters(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Names as in manifests; nothing unknown."""
+    """Base of all parameters: field names as in manifests, no unknown fields."""
 
 
 class TimeSlicingConfig(_Parameters, frozen=True):
-    """How long a program may compute before it is another one's turn."""
+    """The time slice: how long a program may compute before the next one runs."""
 
     interval: Interval = "Default"
 
 
 class MpsConfig(_Parameters, frozen=True):
-    """What each program that shares a GPU by MPS may have of it; by default everything."""
+    """The limits of each program that shares a GPU through MPS; by default there are none."""
 
     default_active_thread_percentage: int | None = None
     default_pinned_device_memory_limit: Quantity | None = None
@@ -51,7 +51,7 @@ class MpsConfig(_Parameters, frozen=True):
 
 
 class GpuSharing(_Parameters, frozen=True):
-    """How the programs of one claim share its GPUs."""
+    """The sharing of a claim's GPUs between programs."""
 
     strategy: Strategy
     time_slicing_config: TimeSlicingConfig | None = None
@@ -59,7 +59,7 @@ class GpuSharing(_Parameters, frozen=True):
 
 
 class MigDeviceSharing(_Parameters, frozen=True):
-    """How the programs of one claim share its MIG devices; they take turns anyway, without settings."""
+    """The sharing of a claim's MIG devices between programs; time slicing has no settings."""
 
     strategy: Strategy
     mps_config: MpsConfig | None = None
@@ -78,7 +78,7 @@ class MigDeviceConfig(_Parameters, frozen=True):
 
 
 class Iommu(_Parameters, frozen=True):
-    """How a virtual machine's monitor gets at a GPU."""
+    """The interface through which a virtual machine monitor uses a GPU."""
 
     backend_policy: Literal["LegacyOnly", "PreferIommuFD"] = "LegacyOnly"
     # Renaming to camel case would make it enableApiDevice.
@@ -86,7 +86,7 @@ class Iommu(_Parameters, frozen=True):
 
 
 class VfioDeviceConfig(_Parameters, frozen=True):
-    """Parameters for GPUs that are handed to virtual machines."""
+    """Parameters for GPUs that are passed through to virtual machines."""
 
     iommu: Iommu | None = None
 
@@ -97,51 +97,55 @@ KINDS: Final[Mapping[tuple[str, str], type]] = {
     (VERSION, kind.__name__): kind for kind in (GpuConfig, MigDeviceConfig, VfioDeviceConfig)
 }
 
-#: Kinds that are for devices which only a gate of the driver brings.
+#: Kinds for devices that the driver publishes only with a feature gate.
 KIND_GATES: Final[Mapping[str, str]] = {"VfioDeviceConfig": "PassthroughSupport"}
 
 
-def problems(config: Config, off: Container[str] = ()) -> Iterator[Problem]:
-    """What is wrong with parameters by themselves; ``off``: the driver's gates that are off."""
+def problems(config: Config, off: Container[str] = ()) -> Iterator[ParameterProblem]:
+    """Yield problems of parameters beyond their types; ``off``: the disabled feature gates of the driver."""
     if isinstance(config, VfioDeviceConfig) or config.sharing is None:
         return
     sharing = config.sharing
     gate = GATES[sharing.strategy]
     if gate in off:
-        yield at_field(
+        yield field_problem(
             "sharing.strategy",
-            f"{sharing.strategy} needs the driver's feature gate {gate}, which is off; switch it on "
-            f"(featureGates.{gate}=true), or leave sharing out and let the claim's pods share without settings",
+            f"{sharing.strategy} requires the driver's feature gate {gate}, which is off; enable it "
+            f"(featureGates.{gate}=true), or omit sharing: the claim's pods then share with default settings",
         )._replace(gate=gate)
     if isinstance(sharing, GpuSharing) and sharing.time_slicing_config is not None and sharing.strategy == "MPS":
-        yield at_field("sharing.timeSlicingConfig", "not with strategy MPS; omit it, or use strategy TimeSlicing")
+        yield field_problem(
+            "sharing.timeSlicingConfig", "not allowed with strategy MPS; omit it, or use strategy TimeSlicing"
+        )
     if sharing.mps_config is not None:
         if sharing.strategy != "MPS":
-            yield at_field("sharing.mpsConfig", "not with strategy TimeSlicing; omit it, or use strategy MPS")
+            yield field_problem(
+                "sharing.mpsConfig", "not allowed with strategy TimeSlicing; omit it, or use strategy MPS"
+            )
         yield from _mps_problems(sharing.mps_config)
 
 
-def _mps_problems(config: MpsConfig) -> Iterator[Problem]:
+def _mps_problems(config: MpsConfig) -> Iterator[ParameterProblem]:
     threads = config.default_active_thread_percentage
     if threads is not None and not 0 <= threads <= 100:
-        yield at_field(
+        yield field_problem(
             "sharing.mpsConfig.defaultActiveThreadPercentage", f"expected 0 to 100 (percent), found {threads}"
         )
     limit = config.default_pinned_device_memory_limit
     if limit is not None and mebibytes(limit) < 1:
-        yield at_field("sharing.mpsConfig.defaultPinnedDeviceMemoryLimit", too_small(limit))
+        yield field_problem("sharing.mpsConfig.defaultPinnedDeviceMemoryLimit", too_small(limit))
     for key, limit in (config.default_per_device_pinned_memory_limit or {}).items():
-        place = "sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit"
-        at = (*place.split("."), key)
+        field = "sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit"
+        path = (*field.split("."), key)
         if not _GPU_UUID.fullmatch(key) and not _INDEX.fullmatch(key):
-            wanted = "expected a device's UUID (GPU-…, MIG-…) or its index among the claim's (0, 1, …)"
-            yield Problem(at, f"{place}[{key}]", wanted, key=True)
+            expected = "expected a device's UUID (GPU-…, MIG-…) or its index in the claim (0, 1, …)"
+            yield ParameterProblem(path, f"{field}[{key}]", expected, key=True)
         if mebibytes(limit) < 1:
-            yield Problem(at, f"{place}[{key}]", too_small(limit))
+            yield ParameterProblem(path, f"{field}[{key}]", too_small(limit))
 
 
 def mebibytes(limit: Quantity) -> int:
-    """A memory limit as MPS takes it, in whole MiB, rounded down.
+    """Return a memory limit in whole MiB, rounded down, as MPS uses it.
 
     >>> mebibytes(Quantity.parse("5Gi"))
     5120
@@ -150,5 +154,5 @@ def mebibytes(limit: Quantity) -> int:
 
 
 def too_small(limit: Quantity) -> str:
-    """What is said of a memory limit of no whole MiB."""
+    """Return the text of the problem of a memory limit below 1 MiB."""
     return f"expected at least 1Mi, found {limit}"

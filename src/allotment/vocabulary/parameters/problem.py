@@ -1,4 +1,4 @@
-"""What is wrong with parameters, and where in them."""
+"""A problem of driver parameters: the path of the field, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import NamedTuple, TypeAlias
 Path: TypeAlias = tuple[str | int, ...]
 
 
-class Problem(NamedTuple):
-    """One thing that is wrong.
+class ParameterProblem(NamedTuple):
+    """A problem of driver parameters.
 
-    ``path`` leads to it within the parameters; what is missing is where it should be. ``place`` is the same in words,
-    ``text`` what was expected and found. ``near`` is what was probably meant: another name for the field where ``key``,
-    or another value. ``gate``: it is not wrong, but the driver's feature gate that it needs is off.
+    ``path``: the field in the parameters, also if it is missing. ``location``: the path as text. ``text``: what was
+    expected and found. ``near``: the most similar valid field name (if ``key``) or value. ``gate``: the disabled
+    feature gate of the driver that the parameters need; they are valid otherwise.
     """
 
     path: Path
-    place: str
+    location: str
     text: str
     near: str = ""
     key: bool = False
     gate: str = ""
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.text}"
+        return f"{self.location}: {self.text}"
 
 
-def field(place: str, text: str) -> Problem:
-    """A problem of a field in nothing but fields: ``sharing.strategy``."""
-    return Problem(tuple(place.split(".")), place, text)
+def field_problem(location: str, text: str) -> ParameterProblem:
+    """Return a problem of a field that is nested in objects only: ``sharing.strategy``."""
+    return ParameterProblem(tuple(location.split(".")), location, text)

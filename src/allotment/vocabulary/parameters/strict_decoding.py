@@ -1,6 +1,6 @@
-"""The strict reading of parameters: nothing unknown, every value of its type, all that is wrong at once.
+"""Decodes driver parameters strictly: rejects unknown fields and wrong types, and reports all problems together.
 
-A driver's kinds are msgspec structs by (apiVersion, kind); nothing but their types is needed to read them.
+The kinds of a driver are msgspec structs by (apiVersion, kind); their types are all that decoding needs.
 """
 
 from __future__ import annotations
@@ -14,46 +14,46 @@ import msgspec
 from msgspec import inspect
 
 from allotment.model.quantity import Quantity, QuantityError
-from allotment.vocabulary.parameters.problem import Path, Problem
+from allotment.vocabulary.parameters.problem import ParameterProblem, Path
 
 Kinds: TypeAlias = Mapping[tuple[str, str], type]
 
 
-class Misread(Exception):
-    """Raised for parameters that no kind has, with all that is wrong with them."""
+class ParameterError(Exception):
+    """Raised for parameters that cannot be decoded, with all their problems."""
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(self, problems: Iterable[ParameterProblem]) -> None:
         self.problems = tuple(problems)
         super().__init__("; ".join(map(str, self.problems)))
 
 
-def read(parameters: Any, kinds: Kinds) -> Any:
-    """The value of a driver's parameters. Raises Misread with the path, what was found and what is expected.
+def decode_parameters(parameters: Any, kinds: Kinds) -> Any:
+    """Decode a driver's parameters. Raises ParameterError with the path, and what was expected and found.
 
     >>> class Mode(msgspec.Struct):
     ...     speed: int = 1
-    >>> read({"apiVersion": "v1", "kind": "Mode", "sped": 2}, {("v1", "Mode"): Mode})
+    >>> decode_parameters({"apiVersion": "v1", "kind": "Mode", "sped": 2}, {("v1", "Mode"): Mode})
     Traceback (most recent call last):
     ...
-    allotment.vocabulary.parameters.strict_decoding.Misread: sped: Mode has no such field; did you mean "speed"?
+    allotment.vocabulary.parameters.strict_decoding.ParameterError: sped: unknown field of Mode; did you mean "speed"?
     """
     if not isinstance(parameters, dict):
-        raise Misread([Problem((), "parameters", f"expected an object, found {_shown(parameters)}")])
+        raise ParameterError([ParameterProblem((), "parameters", f"expected an object, found {_format(parameters)}")])
     version, kind = parameters.get("apiVersion"), parameters.get("kind")
-    wanted = kinds.get((version, kind)) if isinstance(version, str) and isinstance(kind, str) else None
-    if wanted is None:
-        raise Misread([_unknown_kind(version, kind, kinds)])
+    parameter_type = kinds.get((version, kind)) if isinstance(version, str) and isinstance(kind, str) else None
+    if parameter_type is None:
+        raise ParameterError([_unknown_kind(version, kind, kinds)])
     tree = {key: value for key, value in parameters.items() if key not in ("apiVersion", "kind")}
-    problems = list(_problems(tree, _type_info(wanted), ()))
+    problems = list(_problems(tree, _type_info(parameter_type), ()))
     if problems:
-        raise Misread(problems)
+        raise ParameterError(problems)
     try:
-        return msgspec.convert(tree, wanted, dec_hook=_decode)
+        return msgspec.convert(tree, parameter_type, dec_hook=_decode)
     except (msgspec.ValidationError, QuantityError) as error:
-        # The walk knows names and closed sets; what is left are bounds and patterns of the type itself.
-        text, _, place = str(error).partition(" - at `$")
-        place = place.rstrip("`").lstrip(".")
-        raise Misread([Problem((), place or "parameters", text)]) from None
+        # The walk below finds wrong names and values of closed sets; only bounds and patterns of types remain.
+        text, _, location = str(error).partition(" - at `$")
+        location = location.rstrip("`").lstrip(".")
+        raise ParameterError([ParameterProblem((), location or "parameters", text)]) from None
 
 
 @lru_cache(maxsize=64)
@@ -61,30 +61,31 @@ def _type_info(kind: type) -> inspect.Type:
     return inspect.type_info(kind)
 
 
-def _decode(wanted: type, value: Any) -> Any:
-    if wanted is Quantity:
+def _decode(type_: type, value: Any) -> Any:
+    if type_ is Quantity:
         return Quantity.parse(value) if isinstance(value, str) else Quantity.of_int(value)
-    raise NotImplementedError(wanted)
+    raise NotImplementedError(type_)
 
 
-def _unknown_kind(version: object, kind: object, kinds: Kinds) -> Problem:
-    known = (
-        ", ".join(f"{kind} of {version}" for version, kind in sorted(kinds)) or "none: this driver has no parameters"
+def _unknown_kind(version: object, kind: object, kinds: Kinds) -> ParameterProblem:
+    supported = (
+        ", ".join(f"{kind} of {version}" for version, kind in sorted(kinds))
+        or "none, because this driver has no parameters"
     )
     if version is None or kind is None:
         missing = [name for name, value in (("apiVersion", version), ("kind", kind)) if value is None]
-        return Problem((), " and ".join(missing), f"expected a value, found none; known are {known}")
+        return ParameterProblem((), " and ".join(missing), f"expected a value, found none; supported: {supported}")
     for known_version, known_kind in kinds:
         if known_kind == kind:
-            text = f'{kind} is of "{known_version}", found {_shown(version)}'
-            return Problem(("apiVersion",), "apiVersion", text, near=known_version)
+            text = f'expected "{known_version}" for kind {kind}, found {_format(version)}'
+            return ParameterProblem(("apiVersion",), "apiVersion", text, near=known_version)
     near = nearest(kind, [known_kind for _, known_kind in kinds])
-    text = f"found {_shown(kind)} of {_shown(version)}; known are {known}{_meant(near)}"
-    return Problem(("kind",), "kind", text, near=near)
+    text = f"unknown kind {_format(kind)} of {_format(version)}; supported: {supported}{_did_you_mean(near)}"
+    return ParameterProblem(("kind",), "kind", text, near=near)
 
 
-def _problems(value: Any, type: inspect.Type, path: Path) -> Iterator[Problem]:
-    """Names and values that a type has not, at their paths."""
+def _problems(value: Any, type: inspect.Type, path: Path) -> Iterator[ParameterProblem]:
+    """Yield problems for names and values that the type does not have."""
     if isinstance(type, inspect.UnionType):
         if value is None and any(isinstance(each, inspect.NoneType) for each in type.types):
             return
@@ -95,49 +96,53 @@ def _problems(value: Any, type: inspect.Type, path: Path) -> Iterator[Problem]:
         yield from _of_struct(value, type, path)
     elif isinstance(type, inspect.DictType):
         if not isinstance(value, dict):
-            yield _wrong(path, "an object", value)
+            yield _type_problem(path, "an object", value)
             return
         for key, each in value.items():
             yield from _problems(each, type.value_type, (*path, _Key(key)))
     elif isinstance(type, inspect.VarTupleType | inspect.ListType):
         if not isinstance(value, list):
-            yield _wrong(path, "a list", value)
+            yield _type_problem(path, "a list", value)
             return
         for index, each in enumerate(value):
             yield from _problems(each, type.item_type, (*path, index))
     elif isinstance(type, inspect.LiteralType | inspect.EnumType):
         known = [each.value for each in type.cls] if isinstance(type, inspect.EnumType) else list(type.values)
         if value not in known or isinstance(value, bool):
-            wanted = ", ".join(_shown(each) for each in known)
+            expected = ", ".join(_format(each) for each in known)
             near = nearest(value, known)
-            yield Problem(path, place_of(path), f"expected one of {wanted}, found {_shown(value)}{_meant(near)}", near)
+            yield ParameterProblem(
+                path, path_text(path), f"expected one of {expected}, found {_format(value)}{_did_you_mean(near)}", near
+            )
     elif isinstance(type, inspect.CustomType) and type.cls is Quantity:
         if not _is_quantity(value):
-            yield _wrong(path, 'a quantity such as "512Mi"', value)
+            yield _type_problem(path, 'a quantity such as "512Mi"', value)
     else:
-        for kind, (fits, wanted) in _PLAIN.items():
+        for kind, (fits, expected) in _PLAIN_TYPES.items():
             if isinstance(type, kind) and (
                 not isinstance(value, fits) or (isinstance(value, bool) and fits is not bool)
             ):
-                yield _wrong(path, wanted, value)
+                yield _type_problem(path, expected, value)
 
 
-def _of_struct(value: Any, type: inspect.StructType, path: Path) -> Iterator[Problem]:
+def _of_struct(value: Any, type: inspect.StructType, path: Path) -> Iterator[ParameterProblem]:
     if not isinstance(value, dict):
-        yield _wrong(path, "an object", value)
+        yield _type_problem(path, "an object", value)
         return
     fields = {field.encode_name: field for field in type.fields}
-    for key, each in value.items():
-        at = (*path, str(key))
+    for key, item in value.items():
+        field_path = (*path, str(key))
         if key in fields:
-            yield from _problems(each, fields[key].type, at)
+            yield from _problems(item, fields[key].type, field_path)
         else:
             near = nearest(key, fields)
-            more = _meant(near) or f"; its fields are {', '.join(fields) or 'none'}"
-            yield Problem(at, place_of(at), f"{type.cls.__name__} has no such field{more}", near, key=True)
+            hint = _did_you_mean(near) or f"; its fields are {', '.join(fields) or 'none'}"
+            yield ParameterProblem(
+                field_path, path_text(field_path), f"unknown field of {type.cls.__name__}{hint}", near, key=True
+            )
     for name, field in fields.items():
         if field.required and name not in value:
-            yield Problem((*path, name), place_of((*path, name)), "expected a value, found none")
+            yield ParameterProblem((*path, name), path_text((*path, name)), "expected a value, found none")
 
 
 def _is_quantity(value: Any) -> bool:
@@ -150,7 +155,7 @@ def _is_quantity(value: Any) -> bool:
     return True
 
 
-_PLAIN: Final[Mapping[type[inspect.Type], tuple[type | tuple[type, ...], str]]] = {
+_PLAIN_TYPES: Final[Mapping[type[inspect.Type], tuple[type | tuple[type, ...], str]]] = {
     inspect.IntType: (int, "a whole number"),
     inspect.FloatType: ((int, float), "a number"),
     inspect.StrType: (str, "a string"),
@@ -162,39 +167,39 @@ _PLAIN: Final[Mapping[type[inspect.Type], tuple[type | tuple[type, ...], str]]] 
 
 
 class _Key(str):
-    """A key of a map, which a path in words shows in brackets."""
+    """A key of a map, which the text of a path shows in brackets."""
 
     __slots__ = ()
 
 
-def place_of(path: Path) -> str:
-    """A path in words: ``sharing.limits["0"]``, ``names[1]``."""
-    words = ""
+def path_text(path: Path) -> str:
+    """Return the text of a path: ``sharing.limits["0"]``, ``names[1]``."""
+    text = ""
     for step in path:
         if isinstance(step, int):
-            words += f"[{step}]"
+            text += f"[{step}]"
         elif isinstance(step, _Key):
-            words += f"[{_shown(str(step))}]"
+            text += f"[{_format(str(step))}]"
         else:
-            words += f".{step}" if words else step
-    return words
+            text += f".{step}" if text else step
+    return text
 
 
-def nearest(name: Any, known: Iterable[Any]) -> str:
-    """The known name that is nearest, also where only the case differs; empty where nothing is near."""
-    by_case = {str(each).casefold(): str(each) for each in known}
+def nearest(name: Any, names: Iterable[Any]) -> str:
+    """Return the most similar known name, ignoring case; empty if none is similar."""
+    by_case = {str(item).casefold(): str(item) for item in names}
     close = difflib.get_close_matches(str(name).casefold(), by_case, 1, 0.6)
     return by_case[close[0]] if close else ""
 
 
-def _wrong(path: Path, wanted: str, found: Any) -> Problem:
-    return Problem(path, place_of(path), f"expected {wanted}, found {_shown(found)}")
+def _type_problem(path: Path, expected: str, found: Any) -> ParameterProblem:
+    return ParameterProblem(path, path_text(path), f"expected {expected}, found {_format(found)}")
 
 
-def _meant(near: str) -> str:
+def _did_you_mean(near: str) -> str:
     return f'; did you mean "{near}"?' if near else ""
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= 60 else f"{text[:57]}..."

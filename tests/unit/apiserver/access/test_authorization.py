@@ -144,7 +144,9 @@ def rule(**parts: Any) -> PolicyRule:
         ),
     ],
 )
-def test_what_a_rule_allows(policy_rule: PolicyRule, attributes: tuple[str, str, str, str, str], allowed: bool) -> None:
+def test_permissions_of_a_rule(
+    policy_rule: PolicyRule, attributes: tuple[str, str, str, str, str], allowed: bool
+) -> None:
     assert policy_rule.allows(*attributes) is allowed
 
 

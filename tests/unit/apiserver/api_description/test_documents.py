@@ -1,4 +1,4 @@
-"""Discovery and OpenAPI, against what the real server answered."""
+"""Discovery and OpenAPI documents, compared with recorded ones of the real server."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def documents(kinds: list[ServedKind]) -> Documents:
     return Documents(kinds, server="127.0.0.1:6443")
 
 
-def ask(documents: Documents, path: str, query: str = "", **headers: str) -> Response:
+def get(documents: Documents, path: str, query: str = "", **headers: str) -> Response:
     lower = {name.replace("_", "-"): value for name, value in headers.items()}
-    answer = documents.answer(Request("GET", path, query, lower))
+    answer = documents.respond(Request("GET", path, query, lower))
     assert answer is not None
     return answer
 
@@ -61,54 +61,50 @@ def recorded(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in file]
 
 
-def test_resources_are_listed_as_the_real_server_lists_them(
-    shared: Callable[[str], Path], documents: Documents
-) -> None:
+def test_resource_lists_match_the_recorded_ones(shared: Callable[[str], Path], documents: Documents) -> None:
     compared = 0
     for row in recorded(shared("vectors/apiserver/10-discovery.jsonl.gz")):
         body = row["response"].get("body") or {}
         if body.get("kind") != "APIResourceList" or "resource.k8s.io" in body["groupVersion"]:
             continue
         served = [entry for entry in body["resources"] if entry["name"] not in NOT_SERVED]
-        assert tree(ask(documents, row["request"]["path"])) == {**body, "resources": served}
+        assert tree(get(documents, row["request"]["path"])) == {**body, "resources": served}
         compared += len(served)
     assert compared > 60
 
 
-def test_aggregated_discovery_says_what_the_real_server_says(
-    shared: Callable[[str], Path], documents: Documents
-) -> None:
+def test_aggregated_discovery_matches_the_recorded_one(shared: Callable[[str], Path], documents: Documents) -> None:
     compared = 0
     for row in recorded(shared("vectors/apiserver/10-discovery.jsonl.gz")):
         body = row["response"].get("body") or {}
         if body.get("kind") != "APIGroupDiscoveryList":
             continue
-        answer = ask(documents, row["request"]["path"], accept=row["request"]["headers"]["Accept"])
+        answer = get(documents, row["request"]["path"], accept=row["request"]["headers"]["Accept"])
         for name in ("cache-control", "content-type", "vary"):
             assert header(answer, name) == row["response"]["headers"][name]
-        ours = {item["metadata"].get("name", ""): item for item in tree(answer)["items"]}
+        own = {item["metadata"].get("name", ""): item for item in tree(answer)["items"]}
         for item in body["items"]:
             name = item["metadata"].get("name", "")
-            if name in ours and name not in ("resource.k8s.io", "scheduling.k8s.io", ""):
-                assert ours[name] == item
+            if name in own and name not in ("resource.k8s.io", "scheduling.k8s.io", ""):
+                assert own[name] == item
                 compared += 1
     assert compared > 12
 
 
-def test_groups_name_their_versions_best_first(documents: Documents) -> None:
-    group = tree(ask(documents, "/apis/resource.k8s.io"))
+def test_versions_of_a_group_are_listed_by_preference(documents: Documents) -> None:
+    group = tree(get(documents, "/apis/resource.k8s.io"))
     assert [entry["version"] for entry in group["versions"]] == ["v1", "v1beta2", "v1beta1"]
     assert group["preferredVersion"] == {"groupVersion": "resource.k8s.io/v1", "version": "v1"}
-    names = [entry["name"] for entry in tree(ask(documents, "/apis"))["groups"]]
+    names = [entry["name"] for entry in tree(get(documents, "/apis"))["groups"]]
     assert "apps" in names
     assert "" not in names
 
 
-def test_plain_and_aggregated_discovery_say_the_same(documents: Documents) -> None:
-    for item in tree(ask(documents, "/apis", accept=AGGREGATED))["items"]:
+def test_plain_and_aggregated_discovery_agree(documents: Documents) -> None:
+    for item in tree(get(documents, "/apis", accept=AGGREGATED))["items"]:
         for version in item["versions"]:
             path = f"/apis/{item['metadata']['name']}/{version['version']}"
-            plain = {entry["name"]: entry["verbs"] for entry in tree(ask(documents, path))["resources"]}
+            plain = {entry["name"]: entry["verbs"] for entry in tree(get(documents, path))["resources"]}
             aggregated = {}
             for entry in version["resources"]:
                 aggregated[entry["resource"]] = entry["verbs"]
@@ -117,13 +113,13 @@ def test_plain_and_aggregated_discovery_say_the_same(documents: Documents) -> No
             assert aggregated == plain
 
 
-def test_who_has_the_document_is_not_sent_it_again(documents: Documents) -> None:
-    first = ask(documents, "/apis", accept=AGGREGATED)
+def test_an_unchanged_document_is_not_sent_again(documents: Documents) -> None:
+    first = get(documents, "/apis", accept=AGGREGATED)
     etag = header(first, "etag")
     assert etag == f'"{hashlib.sha512(first.body).hexdigest().upper()}"'
-    again = ask(documents, "/apis", accept=AGGREGATED, if_none_match=etag)
+    again = get(documents, "/apis", accept=AGGREGATED, if_none_match=etag)
     assert (again.code, again.body, header(again, "etag")) == (304, b"", etag)
-    assert ask(documents, "/apis", accept=AGGREGATED, if_none_match='"OLD"').code == 200
+    assert get(documents, "/apis", accept=AGGREGATED, if_none_match='"OLD"').code == 200
 
 
 @pytest.mark.parametrize(
@@ -135,76 +131,76 @@ def test_who_has_the_document_is_not_sent_it_again(documents: Documents) -> None
         ("application/json;g=apidiscovery.k8s.io;v=v9;as=APIGroupDiscoveryList,application/json", "APIGroupList"),
     ],
 )  # fmt: skip
-def test_the_first_form_that_can_be_served_is(documents: Documents, accept: str, kind: str) -> None:
-    assert tree(ask(documents, "/apis", accept=accept))["kind"] == kind
+def test_the_first_acceptable_media_type_is_served(documents: Documents, accept: str, kind: str) -> None:
+    assert tree(get(documents, "/apis", accept=accept))["kind"] == kind
 
 
-def test_what_is_not_there(documents: Documents, shared: Callable[[str], Path]) -> None:
+def test_missing_documents_are_not_found(documents: Documents, shared: Callable[[str], Path]) -> None:
     for row in recorded(shared("vectors/apiserver/10-discovery.jsonl.gz")):
         path = row["request"]["path"]
         if path in ("/apis/nope.example.com", "/apis/nope.example.com/v1", "/api/v2"):
-            answer = ask(documents, path)
+            answer = get(documents, path)
             assert answer.code == 404
-            there = row["response"]
-            assert answer.body.decode() == there.get("body_text", answer.body.decode())
-            assert "body" not in there or tree(answer) == there["body"]
-    assert ask(documents, "/openapi/v3/apis/nope/v1").code == 404
-    assert documents.answer(Request("GET", "/healthz")) is None
-    assert documents.answer(Request("GET", "/api/v1/pods/x/log")) is None
+            expected = row["response"]
+            assert answer.body.decode() == expected.get("body_text", answer.body.decode())
+            assert "body" not in expected or tree(answer) == expected["body"]
+    assert get(documents, "/openapi/v3/apis/nope/v1").code == 404
+    assert documents.respond(Request("GET", "/healthz")) is None
+    assert documents.respond(Request("GET", "/api/v1/pods/x/log")) is None
 
 
 def test_the_version_is_one_that_clients_can_read(documents: Documents) -> None:
-    version = tree(ask(documents, "/version"))
+    version = tree(get(documents, "/version"))
     assert (version["major"], version["minor"]) == ("1", "36")
     assert version["gitVersion"].startswith("v1.36.2")
 
 
-def test_openapi_documents_are_found_by_hash(documents: Documents) -> None:
-    index = tree(ask(documents, "/openapi/v3"))["paths"]
+def test_openapi_documents_have_their_hash_in_the_url(documents: Documents) -> None:
+    index = tree(get(documents, "/openapi/v3"))["paths"]
     url = index["apis/resource.k8s.io/v1"]["serverRelativeURL"]
     path, _, query = url.partition("?")
-    right = ask(documents, path, query)
+    right = get(documents, path, query)
     assert (right.code, header(right, "cache-control")) == (200, "public, immutable")
     assert header(right, "etag") == f'"{query.removeprefix("hash=")}"'
-    assert ask(documents, path).body == right.body
-    assert header(ask(documents, path), "cache-control") == "no-cache, private"
-    wrong = ask(documents, path, "hash=DEADBEEF")
+    assert get(documents, path).body == right.body
+    assert header(get(documents, path), "cache-control") == "no-cache, private"
+    wrong = get(documents, path, "hash=DEADBEEF")
     assert (wrong.code, header(wrong, "location"), wrong.body) == (301, url, b"")
-    assert ask(documents, path, if_none_match=header(right, "etag")).code == 304
+    assert get(documents, path, if_none_match=header(right, "etag")).code == 304
 
 
 def references(value: Any) -> set[str]:
     if isinstance(value, dict):
-        here = {value["$ref"]} if isinstance(value.get("$ref"), str) else set()
-        return here.union(*map(references, value.values()))
+        schemas = {value["$ref"]} if isinstance(value.get("$ref"), str) else set()
+        return schemas.union(*map(references, value.values()))
     return set().union(*map(references, value)) if isinstance(value, list) else set()
 
 
-def test_every_reference_leads_somewhere(documents: Documents) -> None:
+def test_every_reference_resolves(documents: Documents) -> None:
     seen = 0
-    assert "version" in tree(ask(documents, "/openapi/v3"))["paths"]
-    for path in tree(ask(documents, "/openapi/v3"))["paths"]:
-        document = tree(ask(documents, f"/openapi/v3/{path}"))
+    assert "version" in tree(get(documents, "/openapi/v3"))["paths"]
+    for path in tree(get(documents, "/openapi/v3"))["paths"]:
+        document = tree(get(documents, f"/openapi/v3/{path}"))
         known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
         assert references(document) <= known
         seen += len(known)
     assert seen > 400
-    older = tree(ask(documents, "/openapi/v2"))
+    older = tree(get(documents, "/openapi/v2"))
     assert references(older) <= {f"#/definitions/{name}" for name in older["definitions"]}
 
 
-def test_kubectl_finds_what_it_looks_for(documents: Documents) -> None:
+def test_the_fields_that_kubectl_reads_are_present(documents: Documents) -> None:
     for api, plural in (("api/v1", "pods"), ("apis/resource.k8s.io/v1beta1", "resourceclaims")):
         path = f"/{api}/namespaces/{{namespace}}/{plural}/{{name}}"
-        patch = tree(ask(documents, f"/openapi/v3/{api}"))["paths"][path]["patch"]
+        patch = tree(get(documents, f"/openapi/v3/{api}"))["paths"][path]["patch"]
         assert "fieldValidation" in {parameter["name"] for parameter in patch["parameters"]}
         assert patch["x-kubernetes-group-version-kind"]["kind"] in ("Pod", "ResourceClaim")
         assert "application/strategic-merge-patch+json" in patch["requestBody"]["content"]
 
 
-def test_schemas_hold_what_the_real_ones_hold(shared: Callable[[str], Path], documents: Documents) -> None:
+def test_schemas_match_the_recorded_ones(shared: Callable[[str], Path], documents: Documents) -> None:
     def facts(schema: dict[str, Any]) -> Any:
-        """What clients act on, without texts and without the defaults that say nothing."""
+        """The parts of a schema that affect clients: without texts and zero defaults."""
         plain = {
             name: value for name, value in schema.items()
             if name not in ("description", "allOf", "default", "x-kubernetes-unions", "properties")
@@ -212,7 +208,7 @@ def test_schemas_hold_what_the_real_ones_hold(shared: Callable[[str], Path], doc
         plain |= facts(schema["allOf"][0]) if "allOf" in schema else {}
         if schema.get("default") not in (None, "", 0, False, {}):
             plain["default"] = schema["default"]
-        if plain.get("x-kubernetes-map-type") == "granular":  # as all are that say nothing
+        if plain.get("x-kubernetes-map-type") == "granular":  # the default
             del plain["x-kubernetes-map-type"]
         if schema.get("type") == "array":
             plain.setdefault("x-kubernetes-list-type", "atomic")
@@ -222,22 +218,22 @@ def test_schemas_hold_what_the_real_ones_hold(shared: Callable[[str], Path], doc
         return plain
 
     compared = 0
-    for ours, theirs in (
+    for own, file_name in (
         ("api/v1", "api__v1"), ("apis/apps/v1", "apis__apps__v1"),
         ("apis/resource.k8s.io/v1", "apis__resource.k8s.io__v1"), ("apis/batch/v1", "apis__batch__v1"),
     ):  # fmt: skip
-        with gzip.open(shared(f"vectors/apiserver/openapi/v3-{theirs}.json.gz"), "rt") as file:
-            there = json.load(file)["components"]["schemas"]
-        here = tree(ask(documents, f"/openapi/v3/{ours}"))["components"]["schemas"]
-        for name, schema in here.items():
-            if name not in there or "properties" not in schema:
+        with gzip.open(shared(f"vectors/apiserver/openapi/v3-{file_name}.json.gz"), "rt") as file:
+            expected = json.load(file)["components"]["schemas"]
+        schemas = tree(get(documents, f"/openapi/v3/{own}"))["components"]["schemas"]
+        for name, schema in schemas.items():
+            if name not in expected or "properties" not in schema:
                 continue
-            assert set(schema["properties"]) == set(there[name]["properties"]), name
-            assert schema.get("required", []) == there[name].get("required", []), name
+            assert set(schema["properties"]) == set(expected[name]["properties"]), name
+            assert schema.get("required", []) == expected[name].get("required", []), name
             if name.endswith("List"):
                 continue
             for field, property in schema["properties"].items():
-                assert facts(property) == facts(there[name]["properties"][field]), f"{name}.{field}"
+                assert facts(property) == facts(expected[name]["properties"][field]), f"{name}.{field}"
                 compared += 1
     assert compared > 1000
 
@@ -250,7 +246,7 @@ def test_a_custom_kind_is_described_by_its_own_schema(kinds: list[ServedKind]) -
         shapes={"v1": TypeShape("struct", "Widget")}, schemas={"v1": schema},
     )  # fmt: skip
     documents = Documents([*kinds, widget])
-    document = tree(ask(documents, "/openapi/v3/apis/stable.example.com/v1"))
+    document = tree(get(documents, "/openapi/v3/apis/stable.example.com/v1"))
     served = document["components"]["schemas"]["com.example.stable.v1.Widget"]
     assert served["properties"]["spec"] == spec
     assert served["x-kubernetes-group-version-kind"] == [
@@ -258,17 +254,17 @@ def test_a_custom_kind_is_described_by_its_own_schema(kinds: list[ServedKind]) -
     ]
     item = document["paths"]["/apis/stable.example.com/v1/namespaces/{namespace}/widgets/{name}"]
     assert "application/strategic-merge-patch+json" not in item["patch"]["requestBody"]["content"]
-    discovered = tree(ask(documents, "/apis", accept=AGGREGATED))["items"][-1]["versions"][0]["resources"][0]
+    discovered = tree(get(documents, "/apis", accept=AGGREGATED))["items"][-1]["versions"][0]["resources"][0]
     assert discovered["responseKind"] == {"group": "stable.example.com", "version": "v1", "kind": "Widget"}
     assert [sub["responseKind"]["kind"] for sub in discovered["subresources"]] == ["Scale", "Widget"]
 
 
-def test_documents_of_kinds_that_stayed_are_kept(kinds: list[ServedKind]) -> None:
+def test_documents_of_unchanged_kinds_are_reused(kinds: list[ServedKind]) -> None:
     before = Documents(kinds)
-    ask(before, "/openapi/v3")
+    get(before, "/openapi/v3")
     after = Documents(
         [*kinds, CLAIMS._replace(group="other.example.com", versions=("v1",), schemas={"v1": {}})], previous=before
     )
-    ask(after, "/openapi/v3")
-    assert after._made["openapi apps/v1"] is before._made["openapi apps/v1"]
-    assert "openapi other.example.com/v1" in after._made
+    get(after, "/openapi/v3")
+    assert after._documents["openapi apps/v1"] is before._documents["openapi apps/v1"]
+    assert "openapi other.example.com/v1" in after._documents

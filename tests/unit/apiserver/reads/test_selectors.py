@@ -47,7 +47,7 @@ def test_invalid_label_selectors(text: str, message: str) -> None:
 
 
 @given(st.text(alphabet="ab,=!()<> in", max_size=20))
-def test_any_text_is_parsed_or_refused(text: str) -> None:
+def test_any_text_is_parsed_or_rejected(text: str) -> None:
     with suppress(StatusError):
         parse_labels(text)
 

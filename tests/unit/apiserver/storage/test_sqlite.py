@@ -77,7 +77,7 @@ def test_each_write_sets_the_next_revision(opened: Open) -> None:
         assert second.tree["metadata"] == {"resourceVersion": "3"}
         assert second.json == b'{"metadata":{"resourceVersion":"3"},"data":{}}'
         assert gone.tree["metadata"] == {"resourceVersion": "4"}
-        assert first.tree["metadata"] == {"resourceVersion": "2"}, "an entry never changes once it is given out"
+        assert first.tree["metadata"] == {"resourceVersion": "2"}, "a returned entry never changes"
         await store.close()
 
     run(test())
@@ -244,7 +244,7 @@ def test_subscribers_can_change_and_fail_during_notification(opened: Open) -> No
     run(test())
 
 
-def test_compacted_revisions_are_refused(opened: Open) -> None:
+def test_compacted_revisions_are_rejected(opened: Open) -> None:
     async def test() -> None:
         store = opened()
         for number in range(6):
@@ -436,7 +436,7 @@ def test_a_file_is_locked_by_one_process(path: Path) -> None:
     run(store.close())
 
 
-def test_foreign_files_are_refused_and_not_changed(tmp_path: Path) -> None:
+def test_foreign_files_are_rejected_and_not_changed(tmp_path: Path) -> None:
     text = tmp_path / "text.db"
     text.write_text("Dear diary, today I was opened as a database." * 100)
     foreign = tmp_path / "foreign.db"
@@ -459,7 +459,7 @@ def test_foreign_files_are_refused_and_not_changed(tmp_path: Path) -> None:
     assert text.read_text().startswith("Dear diary")
 
 
-def test_a_closed_store_refuses_writes(opened: Open) -> None:
+def test_a_closed_store_rejects_writes(opened: Open) -> None:
     async def test() -> None:
         store = opened()
         put(store, "a")

@@ -60,7 +60,7 @@ def test_acknowledged_writes_survive_a_kill(tmp_path: Path, seed: int) -> None:
         history = {(c.entry.namespace, c.entry.name): c.revision for c in store.changes("things", store.oldest)}
         for key, (revision, exists) in expected.items():
             entry = store.get("things", *key)
-            if history.get(key, 0) <= revision:  # else a later write landed that was not acknowledged any more
+            if history.get(key, 0) <= revision:  # otherwise a later, unacknowledged write is stored
                 assert (entry.revision if entry else None) == (revision if exists else None)
         assert expected
         last = store.revision

@@ -69,7 +69,7 @@ class StoreStateMachine(RuleBasedStateMachine):
         self.states[entry.revision] = {k: tree for k, tree in before.items() if k != key}
 
     @rule(turns=st.integers(0, 2))
-    def turn(self, turns: int) -> None:
+    def run_loop(self, turns: int) -> None:
         for _ in range(turns):
             self.loop.run_until_complete(asyncio.sleep(0))
 
@@ -93,7 +93,7 @@ class StoreStateMachine(RuleBasedStateMachine):
         assert before <= self.store.oldest <= max(before, revision)
 
     @rule(bucket=buckets, data=st.data(), namespace=st.none() | namespaces)
-    def list_then(self, bucket: str, data: st.DataObject, namespace: str | None) -> None:
+    def list_at(self, bucket: str, data: st.DataObject, namespace: str | None) -> None:
         at = data.draw(st.integers(1, self.store.revision))
         if at < self.store.oldest:
             with pytest.raises(Compacted):

@@ -20,7 +20,7 @@ POD: Tree = {
 
 
 class Port:
-    """A TCP connection as a node offers it."""
+    """A TCP connection of a node."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -42,7 +42,7 @@ class Port:
 
 
 class Nodes:
-    """Every pod's node."""
+    """The kubelet of every pod."""
 
     def __init__(self, ports: dict[int, int] | None = None) -> None:
         self.ports = ports or {}
@@ -99,7 +99,7 @@ class Nodes:
 
 
 class Peer:
-    """A socket whose other side is the test."""
+    """A socket whose other end is the test."""
 
     def __init__(self, protocol: str) -> None:
         self.protocol = protocol
@@ -116,7 +116,7 @@ class Peer:
     async def close(self, code: int = 1000) -> None:
         self.code = code
 
-    def say(self, *messages: bytes | None) -> None:
+    def push(self, *messages: bytes | None) -> None:
         for message in messages:
             self.coming.put_nowait(message)
 

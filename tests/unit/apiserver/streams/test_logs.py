@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from allotment.apiserver.http_messages import Request, Response, Streaming
-from allotment.apiserver.streams import answer
+from allotment.apiserver.streams import serve
 from allotment.cluster.errors import StatusError
 from allotment.model.trees import Tree
 from tests.unit.apiserver.streams.nodes import POD, Nodes
@@ -15,7 +15,7 @@ from tests.unit.apiserver.streams.nodes import POD, Nodes
 
 def log(query: str, nodes: Nodes | None, pod: Tree = POD) -> tuple[Any, bytes]:
     async def read() -> tuple[Any, bytes]:
-        given = await answer("log", Request("GET", "/log", query), pod, nodes)
+        given = await serve("log", Request("GET", "/log", query), pod, nodes)
         if isinstance(given, Streaming):
             return given, b"".join([piece async for piece in given.pieces])
         return given, b""
@@ -42,7 +42,7 @@ def test_options_reach_the_node() -> None:
     ]
 
 
-def test_a_limit_cuts_even_a_line() -> None:
+def test_a_byte_limit_truncates_within_a_line() -> None:
     assert log("limitBytes=10", Nodes())[1] == b"line 0\nlin"
     assert log("limitBytes=7", Nodes())[1] == b"line 0\n"
 
@@ -98,7 +98,7 @@ def test_errors_match_upstream(query: str, pod: Tree, code: int, message: str) -
     assert (raised.value.code, str(raised.value)) == (code, message)
 
 
-def test_without_kubelets_the_node_is_named() -> None:
+def test_the_error_without_kubelets_names_the_node() -> None:
     with pytest.raises(StatusError, match="no kubelet answers for node n1") as raised:
         log("", None)
     assert raised.value.code == 503

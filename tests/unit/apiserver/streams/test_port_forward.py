@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from allotment.apiserver.http_messages import Request
-from allotment.apiserver.streams import answer
+from allotment.apiserver.streams import serve
 from allotment.cluster.errors import StatusError
 from tests.unit.apiserver.streams.nodes import POD, Nodes, Peer
 from tests.unit.apiserver.streams.test_spdy import Speaker
@@ -17,7 +17,7 @@ TUNNEL = "SPDY/3.1+portforward.k8s.io"
 
 
 async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """A program in a pod: it answers all that it was sent in capitals, and closes; ``ping`` is answered immediately."""
+    """A program in a pod: it returns its complete input in upper case and closes; ``ping`` is answered immediately."""
     with suppress(ConnectionError):
         whole = b""
         while data := await reader.read(65536):
@@ -29,18 +29,18 @@ async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     writer.close()
 
 
-def forwarded(protocol: str, story: Callable[[Peer], Awaitable[None]], query: str = "") -> None:
+def forwarded(protocol: str, scenario: Callable[[Peer], Awaitable[None]], query: str = "") -> None:
     async def main() -> None:
         listener = await asyncio.start_server(shout, "127.0.0.1", 0)
         async with listener:
             nodes = Nodes({80: listener.sockets[0].getsockname()[1]})
             headers = {"upgrade": "websocket", "sec-websocket-protocol": protocol}
-            given: Any = await answer("portforward", Request("GET", "/portforward", query, headers), POD, nodes)
+            given: Any = await serve("portforward", Request("GET", "/portforward", query, headers), POD, nodes)
             peer = Peer(protocol)
             talking = asyncio.create_task(given.talk(peer))
             async with asyncio.timeout(50):
-                await story(peer)
-                peer.say(None)
+                await scenario(peer)
+                peer.push(None)
                 await talking
 
     asyncio.run(main())
@@ -52,8 +52,8 @@ def pair(client: Speaker, request: str, port: str = "80") -> tuple[int, int]:
     return error, client.open(streamtype="data", port=port, requestid=request)
 
 
-def test_a_tunnel_carries_connections_side_by_side() -> None:
-    async def story(peer: Peer) -> None:
+def test_a_tunnel_carries_concurrent_connections() -> None:
+    async def scenario(peer: Peer) -> None:
         client = Speaker(peer)
         pairs = [pair(client, str(n)) for n in range(3)]
         for place, (_, data) in enumerate(pairs):
@@ -66,11 +66,11 @@ def test_a_tunnel_carries_connections_side_by_side() -> None:
             assert client.received[data] == f"HELLO {place} BYE".encode()
             assert client.received[error] == b""
 
-    forwarded(TUNNEL, story)
+    forwarded(TUNNEL, scenario)
 
 
-def test_a_large_body_passes_whole() -> None:
-    async def story(peer: Peer) -> None:
+def test_a_large_body_is_forwarded_completely() -> None:
+    async def scenario(peer: Peer) -> None:
         client = Speaker(peer)
         error, data = pair(client, "0")
         for _ in range(40):
@@ -79,7 +79,7 @@ def test_a_large_body_passes_whole() -> None:
         await client.until_closed(error)
         assert client.received[data] == b"X" * 4_000_000
 
-    forwarded(TUNNEL, story)
+    forwarded(TUNNEL, scenario)
 
 
 @pytest.mark.parametrize(
@@ -90,18 +90,18 @@ def test_a_large_body_passes_whole() -> None:
     ],
 )
 def test_failures_are_reported_on_the_error_stream(port: str, message: str) -> None:
-    async def story(peer: Peer) -> None:
+    async def scenario(peer: Peer) -> None:
         client = Speaker(peer)
         error, data = pair(client, "0", port)
         await client.until_closed(error)
         assert client.received[error].decode() == message
         assert data in client.closed
 
-    forwarded(TUNNEL, story)
+    forwarded(TUNNEL, scenario)
 
 
-def test_a_client_may_give_a_connection_up_and_keep_the_tunnel() -> None:
-    async def story(peer: Peer) -> None:
+def test_a_client_can_close_a_connection_and_keep_the_tunnel() -> None:
+    async def scenario(peer: Peer) -> None:
         client = Speaker(peer)
         error, data = pair(client, "0")
         client.data(data, b"ping")
@@ -114,22 +114,22 @@ def test_a_client_may_give_a_connection_up_and_keep_the_tunnel() -> None:
         await client.until_closed(error)
         assert client.received[data] == b"AGAIN"
 
-    forwarded(TUNNEL, story)
+    forwarded(TUNNEL, scenario)
 
 
-def test_two_streams_that_make_no_pair_are_refused() -> None:
-    async def story(peer: Peer) -> None:
+def test_unpaired_streams_are_rejected() -> None:
+    async def scenario(peer: Peer) -> None:
         client = Speaker(peer)
         first = client.open(streamtype="data", port="80", requestid="0")
         second = client.open(streamtype="data", port="80", requestid="0")
         while client.reset != {first, second}:
             await client.listen()
 
-    forwarded(TUNNEL, story)
+    forwarded(TUNNEL, scenario)
 
 
-def test_streams_of_very_old_clients_belong_together_by_number() -> None:
-    async def story(peer: Peer) -> None:
+def test_streams_without_a_request_id_are_paired_by_number() -> None:
+    async def scenario(peer: Peer) -> None:
         client = Speaker(peer)
         error = client.open(streamtype="error", port="80")
         data = client.open(streamtype="data", port="80")
@@ -137,26 +137,26 @@ def test_streams_of_very_old_clients_belong_together_by_number() -> None:
         await client.until_closed(error)
         assert client.received[data] == b"OLD"
 
-    forwarded(TUNNEL, story)
+    forwarded(TUNNEL, scenario)
 
 
-def test_what_is_no_spdy_ends_the_tunnel() -> None:
-    async def story(peer: Peer) -> None:
-        peer.say(b"GET / HTTP/1.1\r\n\r\n")
+def test_invalid_spdy_ends_the_tunnel() -> None:
+    async def scenario(peer: Peer) -> None:
+        peer.push(b"GET / HTTP/1.1\r\n\r\n")
 
-    forwarded(TUNNEL, story)
+    forwarded(TUNNEL, scenario)
 
 
 @pytest.mark.parametrize("protocol", ["v4.channel.k8s.io", ""])
 def test_channels_are_one_connection_for_each_port(protocol: str) -> None:
-    async def story(peer: Peer) -> None:
+    async def scenario(peer: Peer) -> None:
         received = {await peer.received() for _ in range(4)}
         assert received == {b"\x00\x50\x00", b"\x01\x50\x00", b"\x02\x51\x00", b"\x03\x51\x00"}
         assert await peer.received() == b"\x03error forwarding port 81 to pod web: Connection refused"
-        peer.say(b"\x00ping", b"", b"\x09nobody", b"\x01error channels are not written to")
+        peer.push(b"\x00ping", b"", b"\x09nobody", b"\x01error channels are not written to")
         assert await peer.received() == b"\x00pong"
 
-    forwarded(protocol, story, "ports=80&ports=81")
+    forwarded(protocol, scenario, "ports=80&ports=81")
 
 
 @pytest.mark.parametrize(
@@ -168,15 +168,15 @@ def test_channels_are_one_connection_for_each_port(protocol: str) -> None:
         ("&".join(f"ports={n}" for n in range(1, 130)), "at most 127 ports, not 129"),
     ],
 )
-def test_channels_need_ports(query: str, message: str) -> None:
-    async def story(peer: Peer) -> None:
+def test_channels_require_ports(query: str, message: str) -> None:
+    async def scenario(peer: Peer) -> None:
         raise AssertionError
 
     with pytest.raises(StatusError, match=message):
-        forwarded("v4.channel.k8s.io", story, query)
+        forwarded("v4.channel.k8s.io", scenario, query)
 
 
 def test_a_pod_without_a_node_has_no_ports() -> None:
     pod = {**POD, "spec": {"containers": []}}
     with pytest.raises(StatusError, match="pod web does not have a host assigned"):
-        asyncio.run(answer("portforward", Request("GET", "/"), pod, Nodes()))
+        asyncio.run(serve("portforward", Request("GET", "/"), pod, Nodes()))

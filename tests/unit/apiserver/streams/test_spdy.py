@@ -18,7 +18,7 @@ from tests.unit.apiserver.streams.nodes import Peer
 
 
 class Speaker:
-    """A client's end of SPDY over a peer."""
+    """A SPDY client over a peer."""
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
@@ -33,7 +33,7 @@ class Speaker:
         self._buffer = b""
 
     def control(self, kind: int, body: bytes, flags: int = 0) -> None:
-        self.peer.say(b"\x80\x03" + kind.to_bytes(2) + bytes((flags,)) + len(body).to_bytes(3) + body)
+        self.peer.push(b"\x80\x03" + kind.to_bytes(2) + bytes((flags,)) + len(body).to_bytes(3) + body)
 
     def headers(self, **headers: str) -> bytes:
         parts = [len(headers).to_bytes(4)]
@@ -48,10 +48,10 @@ class Speaker:
         return number
 
     def data(self, number: int, data: bytes, *, fin: bool = False) -> None:
-        self.peer.say(number.to_bytes(4) + bytes((int(fin),)) + len(data).to_bytes(3) + data)
+        self.peer.push(number.to_bytes(4) + bytes((int(fin),)) + len(data).to_bytes(3) + data)
 
     async def listen(self) -> None:
-        """Take what the server sent next."""
+        """Read the next frame of the server."""
         self._buffer += await self.peer.received()
         while len(self._buffer) >= 8 and len(self._buffer) >= (end := 8 + int.from_bytes(self._buffer[5:8])):
             head, flags, body = self._buffer[:4], self._buffer[4], self._buffer[8:end]
@@ -78,12 +78,12 @@ class Speaker:
             await self.listen()
 
 
-def test_the_dictionary_is_the_specifications() -> None:
+def test_the_dictionary_is_that_of_the_specification() -> None:
     assert len(DICTIONARY) == 1423
-    assert zlib.adler32(DICTIONARY) == 0xE3C6A7C2  # as every recorded header block names it
+    assert zlib.adler32(DICTIONARY) == 0xE3C6A7C2  # as in every recorded header block
 
 
-def serve(story: Callable[[Speaker, list[Stream]], Any]) -> None:
+def serve(scenario: Callable[[Speaker, list[Stream]], Any]) -> None:
     """Run a session concurrently with a client."""
 
     async def main() -> None:
@@ -97,15 +97,15 @@ def serve(story: Callable[[Speaker, list[Stream]], Any]) -> None:
 
         feeding = asyncio.create_task(feed())
         async with asyncio.timeout(50):
-            await story(Speaker(peer), opened)
+            await scenario(Speaker(peer), opened)
         feeding.cancel()
         await asyncio.gather(feeding, return_exceptions=True)
 
     asyncio.run(main())
 
 
-def test_streams_carry_both_ways_and_close_by_halves() -> None:
-    async def story(client: Speaker, opened: list[Stream]) -> None:
+def test_streams_are_bidirectional_and_can_be_half_closed() -> None:
+    async def scenario(client: Speaker, opened: list[Stream]) -> None:
         number = client.open(streamtype="data", port="80")
         client.data(number, b"ab")
         client.data(number, b"cd", fin=True)
@@ -120,11 +120,11 @@ def test_streams_carry_both_ways_and_close_by_halves() -> None:
         with pytest.raises(ConnectionResetError):
             await stream.write(b"more")
 
-    serve(story)
+    serve(scenario)
 
 
-def test_a_stream_may_be_reset_by_either_side() -> None:
-    async def story(client: Speaker, opened: list[Stream]) -> None:
+def test_either_side_can_reset_a_stream() -> None:
+    async def scenario(client: Speaker, opened: list[Stream]) -> None:
         for _ in range(2):
             client.open()
         await client.wait_for_replies(2)
@@ -139,30 +139,30 @@ def test_a_stream_may_be_reset_by_either_side() -> None:
         await client.listen()
         assert client.reset == {3, 99}
 
-    serve(story)
+    serve(scenario)
 
 
-def test_pings_are_answered_and_what_is_not_needed_is_passed_over() -> None:
-    async def story(client: Speaker, opened: list[Stream]) -> None:
+def test_pings_are_answered_and_other_frames_ignored() -> None:
+    async def scenario(client: Speaker, opened: list[Stream]) -> None:
         client.control(4, bytes(4))  # settings
         client.control(9, bytes(8))  # window update
         client.control(8, (1).to_bytes(4) + client.headers(a="b"))
-        client.control(6, (2).to_bytes(4))  # an answer to a ping of the server
+        client.control(6, (2).to_bytes(4))  # a reply to a ping of the server
         client.control(6, (7).to_bytes(4))
-        number = client.open(x="y")  # the compression's state is still in step
+        number = client.open(x="y")  # the compression state is still synchronized
         client.control(1, number.to_bytes(4) + bytes(6) + client.headers())
         client.control(7, bytes(8))
         await client.wait_for_replies(1)
         assert client.pings == [(7).to_bytes(4)]
         assert opened[0].headers == {"x": "y"}
         await client.listen()
-        assert client.reset == {number}  # a number is used once
+        assert client.reset == {number}  # a stream ID is used once
 
-    serve(story)
+    serve(scenario)
 
 
 def test_an_unread_stream_blocks_the_session() -> None:
-    async def story(client: Speaker, opened: list[Stream]) -> None:
+    async def scenario(client: Speaker, opened: list[Stream]) -> None:
         number = client.open()
         for _ in range(20):
             client.data(number, bytes(100_000))
@@ -174,7 +174,7 @@ def test_an_unread_stream_blocks_the_session() -> None:
             total += len(await opened[0].read())
         assert client.peer.coming.empty()
 
-    serve(story)
+    serve(scenario)
 
 
 def compressed(plain: bytes) -> bytes:
@@ -196,16 +196,16 @@ SHORT = compressed(b"\0\0\0\2\0\0\0\1a\0\0\0\1b")
     ],
 )
 def test_invalid_frames_are_errors(data: bytes, message: str) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         peer = Peer("")
         with pytest.raises(SpdyError, match=message):
             await Session(peer.send, lambda _: None).feed(data)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_headers_cannot_blow_up() -> None:
-    async def story() -> None:
+def test_the_size_of_decompressed_headers_is_limited() -> None:
+    async def scenario() -> None:
         peer = Peer("")
         speaker = Speaker(peer)
         speaker.open(bomb="0" * 10_000_000)
@@ -215,12 +215,12 @@ def test_headers_cannot_blow_up() -> None:
         with pytest.raises(SpdyError, match="headers of more than"):
             await Session(peer.send, lambda _: None).feed(frame)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @given(st.lists(st.binary(max_size=60), max_size=5))
-def test_any_bytes_are_survived(pieces: list[bytes]) -> None:
-    async def story() -> None:
+def test_any_bytes_are_handled_without_a_crash(pieces: list[bytes]) -> None:
+    async def scenario() -> None:
         session = Session(Peer("").send, lambda _: None)
         try:
             for piece in pieces:
@@ -228,7 +228,7 @@ def test_any_bytes_are_survived(pieces: list[bytes]) -> None:
         except SpdyError:
             pass
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def messages(data: bytes) -> Iterator[bytes]:
@@ -246,14 +246,14 @@ def messages(data: bytes) -> Iterator[bytes]:
         position += length
 
 
-def test_kubectls_recorded_tunnels_are_understood(shared: Callable[[str], Path]) -> None:
+def test_recorded_tunnels_of_kubectl_are_decoded(shared: Callable[[str], Path]) -> None:
     with gzip.open(shared("vectors/apiserver/70-kubectl-helm-wire.jsonl.gz"), "rt") as lines:
         rows = [json.loads(line) for line in lines]
     tunnels = [row for row in rows if row["tag"].startswith("port-forward") and row.get("upgrade_client_bytes")]
     assert len(tunnels) == 2
     for row in tunnels:
 
-        async def story(recorded: bytes) -> list[dict[str, str]]:
+        async def scenario(recorded: bytes) -> list[dict[str, str]]:
             opened: list[Stream] = []
             session = Session(Peer("").send, opened.append)
             for message in messages(recorded):
@@ -263,6 +263,6 @@ def test_kubectls_recorded_tunnels_are_understood(shared: Callable[[str], Path])
                     assert (await stream.read()).startswith(b"GET /") or stream.done
             return [stream.headers for stream in opened]
 
-        headers = asyncio.run(story(base64.b64decode(row["upgrade_client_bytes"])))
+        headers = asyncio.run(scenario(base64.b64decode(row["upgrade_client_bytes"])))
         assert {tuple(sorted(each)) for each in headers} == {("port", "requestid", "streamtype")}
         assert [each["streamtype"] for each in headers] == ["error", "data"] * (len(headers) // 2)

@@ -17,7 +17,7 @@ ELEMENTS = st.sampled_from(["f:a", "f:b", 'k:{"name":"x"}', 'v:"y"'])
 PATHS = st.frozensets(st.lists(ELEMENTS, min_size=1, max_size=3).map(tuple), max_size=8)
 
 
-def made(paths: Paths) -> Fields:
+def field_set(paths: Paths) -> Fields:
     """The set by its definition, one path after the other."""
     root: dict[str, Any] = {}
     for path in paths:
@@ -39,39 +39,39 @@ def listed(fields: Fields | None) -> Paths:
 
 
 @given(PATHS)
-def test_a_set_lists_what_it_was_made_of(paths: Paths) -> None:
-    assert listed(made(paths)) == paths
-    assert all(field_sets.has(made(paths), path) for path in paths)
+def test_paths_lists_the_elements_of_a_set(paths: Paths) -> None:
+    assert listed(field_set(paths)) == paths
+    assert all(field_sets.contains(field_set(paths), path) for path in paths)
 
 
 @given(PATHS, PATHS)
-def test_set_algebra(one: Paths, other: Paths) -> None:
-    left, right = made(one), made(other)
+def test_set_algebra(first: Paths, second: Paths) -> None:
+    left, right = field_set(first), field_set(second)
     before = repr((left, right))
-    if one and other:
-        assert listed(field_sets.union(left, right)) == one | other
-    if one:
-        assert listed(field_sets.difference(left, right)) == one - other
-        assert listed(field_sets.intersection(left, right)) == one & other
-        below = {path for path in one if any(path[: len(root)] == root for root in other)}
-        assert listed(field_sets.without_below(left, right) if other else left) == one - below
+    if first and second:
+        assert listed(field_sets.union(left, right)) == first | second
+    if first:
+        assert listed(field_sets.difference(left, right)) == first - second
+        assert listed(field_sets.intersection(left, right)) == first & second
+        below = {path for path in first if any(path[: len(root)] == root for root in second)}
+        assert listed(field_sets.recursive_difference(left, right) if second else left) == first - below
     assert repr((left, right)) == before
 
 
 @given(PATHS, PATHS)
-def test_every_set_has_one_spelling(one: Paths, other: Paths) -> None:
-    if one:
-        assert field_sets.difference(made(one), made(other)) == (made(one - other) or None)
-        assert field_sets.intersection(made(one), made(other)) == (made(one & other) or None)
-        assert field_sets.union(made(one), made(other or one)) == made(one | other)
+def test_every_set_has_one_spelling(first: Paths, second: Paths) -> None:
+    if first:
+        assert field_sets.difference(field_set(first), field_set(second)) == (field_set(first - second) or None)
+        assert field_sets.intersection(field_set(first), field_set(second)) == (field_set(first & second) or None)
+        assert field_sets.union(field_set(first), field_set(second or first)) == field_set(first | second)
 
 
-def test_paths_read_as_refusals_print_them() -> None:
+def test_path_text_is_as_in_error_messages() -> None:
     path = ("f:spec", "f:ports", 'k:{"containerPort":80,"protocol":"TCP"}', "f:name")
     assert field_sets.path_text(path) == '.spec.ports[containerPort=80,protocol="TCP"].name'
     assert field_sets.path_text(("f:metadata", "f:finalizers", 'v:"a/b"')) == '.metadata.finalizers[="a/b"]'
 
 
-def test_elements_are_ordered_by_value_not_by_spelling() -> None:
+def test_elements_are_sorted_by_value_and_not_as_text() -> None:
     fields = {'k:{"port":80}': MEMBER, ".": MEMBER, 'k:{"port":8}': MEMBER, 'k:{"port":443}': MEMBER}
-    assert list(field_sets.in_order(fields)) == [".", 'k:{"port":8}', 'k:{"port":80}', 'k:{"port":443}']
+    assert list(field_sets.sort_fields(fields)) == [".", 'k:{"port":8}', 'k:{"port":80}', 'k:{"port":443}']

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.apiserver.writes.json_patch import MOST_OPERATIONS, apply_json_patch, unknown_fields
+from allotment.apiserver.writes.json_patch import MAX_OPERATIONS, apply_json_patch, unknown_fields
 from allotment.cluster.errors import StatusError
 from allotment.model.trees import Tree
 
@@ -61,7 +61,7 @@ def test_operations(operations: list[Tree], expected: Tree) -> None:
         None,
     ],
 )
-def test_what_does_not_apply_is_refused_without_a_reason(operation: Any) -> None:
+def test_an_inapplicable_operation_is_rejected_without_a_reason(operation: Any) -> None:
     with pytest.raises(StatusError) as refused:
         apply_json_patch({"a": {"x": [1, 2, 3]}}, [operation])
     assert refused.value.status == {
@@ -91,9 +91,9 @@ def test_a_body_of_another_form_is_a_bad_request(body: Any, wanted: str) -> None
     assert refused.value.status["message"] == f"error decoding patch: json: cannot unmarshal {wanted}"
 
 
-def test_patches_are_bounded() -> None:
+def test_the_size_of_a_patch_is_limited() -> None:
     with pytest.raises(StatusError) as refused:
-        apply_json_patch({}, [op("add", "/a", value=1)] * (MOST_OPERATIONS + 1))
+        apply_json_patch({}, [op("add", "/a", value=1)] * (MAX_OPERATIONS + 1))
     assert refused.value.code == 413
     doubling = [op("copy", "/a/-", **{"from": "/a"}) for _ in range(40)]
     with pytest.raises(StatusError) as refused:
@@ -101,7 +101,7 @@ def test_patches_are_bounded() -> None:
     assert refused.value.code == 422
 
 
-def test_unknown_members_are_told() -> None:
+def test_unknown_fields_are_reported() -> None:
     assert unknown_fields([op("add", "/a"), op("add", "/b", colour=1)]) == ['json patch unknown field "[1].colour"']
 
 
@@ -121,7 +121,7 @@ OPERATIONS = st.fixed_dictionaries(
 
 
 @given(TREES, st.lists(OPERATIONS, max_size=6))
-def test_nothing_given_is_changed(tree: Tree, operations: list[Tree]) -> None:
+def test_arguments_are_not_modified(tree: Tree, operations: list[Tree]) -> None:
     before = copy.deepcopy((tree, operations))
     with contextlib.suppress(StatusError):
         apply_json_patch(tree, operations)
@@ -129,7 +129,7 @@ def test_nothing_given_is_changed(tree: Tree, operations: list[Tree]) -> None:
 
 
 @given(TREES, st.sampled_from("abc"), VALUES)
-def test_an_added_value_can_be_moved_away_and_back(tree: Tree, name: str, value: Any) -> None:
+def test_an_added_value_can_be_moved_and_moved_back(tree: Tree, name: str, value: Any) -> None:
     operations = [
         op("add", f"/{name}", value=value),
         op("move", "/other", **{"from": f"/{name}"}),

@@ -1,4 +1,4 @@
-"""Who owns what after creates, updates and patches."""
+"""Field owners after creates, updates and patches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.apiserver.writes.managed_fields import updated
+from allotment.apiserver.writes.managed_fields import updated_entries
 from allotment.model.fields import shape_of
 from allotment.model.trees import Tree
 
@@ -23,7 +23,9 @@ def config_map(data: dict[str, str], managed: list[Tree] | None = None, **metada
 
 def written(old: Tree | None, new: Tree, manager: str = "m", now: str = EARLY, subresource: str = "") -> list[Tree]:
     shape = shape_of(new["apiVersion"], new["kind"])
-    return updated(old, new, shape, manager=manager, api_version=new["apiVersion"], subresource=subresource, now=now)
+    return updated_entries(
+        old, new, shape, manager=manager, api_version=new["apiVersion"], subresource=subresource, now=now
+    )
 
 
 def created(data: dict[str, str], manager: str = "m") -> Tree:
@@ -45,7 +47,7 @@ def test_a_create_owns_what_it_sets() -> None:
     ]
 
 
-def test_a_changed_field_moves_to_who_changed_it() -> None:
+def test_a_changed_field_moves_to_the_manager_that_changed_it() -> None:
     live = created({"x": "1", "y": "1"})
     entries = written(live, {**live, "data": {"x": "2", "y": "1", "z": "1"}}, "other", LATE)
     assert [(entry["manager"], entry["time"], entry["fieldsV1"]) for entry in entries] == [
@@ -54,18 +56,18 @@ def test_a_changed_field_moves_to_who_changed_it() -> None:
     ]
 
 
-def test_what_is_removed_nobody_owns() -> None:
+def test_removed_fields_have_no_owner() -> None:
     live = created({"x": "1"})
     without = {name: value for name, value in live.items() if name != "data"}
     assert written(live, without, "other", LATE) == []
 
 
-def test_a_write_that_changes_nothing_changes_no_entry() -> None:
+def test_a_write_without_changes_changes_no_entry() -> None:
     live = created({"x": "1"})
     assert written(live, {**live, "data": {"x": "1"}}, "other", LATE) == live["metadata"]["managedFields"]
 
 
-def test_an_empty_list_ends_the_tracking() -> None:
+def test_an_empty_list_disables_tracking() -> None:
     live = created({"x": "1"})
     assert written(live, config_map({"x": "2"}, managed=[])) == []
     assert written(live, config_map({"x": "2"}, managed=[{}])) == []
@@ -73,7 +75,7 @@ def test_an_empty_list_ends_the_tracking() -> None:
     assert written(untracked, config_map({"x": "2"})) == []
 
 
-def test_entries_a_client_forgot_or_garbled_are_kept() -> None:
+def test_missing_and_invalid_entries_from_a_client_are_ignored() -> None:
     live = created({"x": "1"})
     for given_entries in (None, [{"manager": "m", "operation": "Dance"}]):
         entries = written(live, config_map({"x": "1", "y": "1"}, managed=given_entries), "other", LATE)
@@ -97,7 +99,7 @@ def test_the_status_subresource_owns_status_only() -> None:
     assert through_the_pod[1]["fieldsV1"] == {"f:spec": {"f:nodeName": {}}}
 
 
-def test_the_eleventh_updater_makes_the_oldest_ancient() -> None:
+def test_the_oldest_of_more_than_ten_update_entries_are_merged() -> None:
     tree = created({"k0": "0"}, "m0")
     for number in range(1, 12):
         data = {**tree["data"], f"k{number}": "0"}
@@ -108,12 +110,12 @@ def test_the_eleventh_updater_makes_the_oldest_ancient() -> None:
     assert tree["metadata"]["managedFields"][0]["fieldsV1"] == {"f:data": {".": {}, "f:k0": {}, "f:k1": {}, "f:k2": {}}}
 
 
-def test_items_that_cannot_be_named_end_the_tracking() -> None:
+def test_items_without_a_path_element_disable_tracking() -> None:
     pod: Tree = {"kind": "Pod", "apiVersion": "v1", "metadata": {"finalizers": [["f"]]}, "spec": {}, "status": {}}
     assert written(None, pod) == []
 
 
-def test_items_without_their_key_count_as_having_its_default() -> None:
+def test_a_missing_item_key_has_its_default() -> None:
     spec = {"containers": [{"image": "i", "ports": [{"containerPort": 80}]}]}
     pod: Tree = {"kind": "Pod", "apiVersion": "v1", "metadata": {}, "spec": spec, "status": {}}
     fields = written(None, pod)[0]["fieldsV1"]["f:spec"]["f:containers"]
@@ -126,7 +128,7 @@ WRITES = st.lists(st.tuples(st.sampled_from("xyz"), DATA), min_size=1, max_size=
 
 
 @given(WRITES)
-def test_every_field_has_exactly_the_owner_who_last_changed_it(writes: list[tuple[str, dict[str, str]]]) -> None:
+def test_every_field_is_owned_by_the_manager_that_last_changed_it(writes: list[tuple[str, dict[str, str]]]) -> None:
     tree: Tree | None = None
     owner: dict[str, str] = {}
     for manager, data in writes:

@@ -38,11 +38,11 @@ TREES = PATCHES.map(without_nulls)
         ({"a": "b"}, {"missing": None}, {"a": "b"}),
     ],
 )
-def test_nulls_remove_maps_merge_the_rest_replaces(tree: Tree, patch: Tree, expected: Tree) -> None:
+def test_nulls_remove_maps_merge_other_values_replace(tree: Tree, patch: Tree, expected: Tree) -> None:
     assert apply_merge_patch(tree, patch) == expected
 
 
-def test_only_objects_are_patches() -> None:
+def test_a_patch_must_be_an_object() -> None:
     for body, word in (([], "array"), ("a", "string"), (1, "number"), (True, "bool")):
         with pytest.raises(StatusError, match=f"cannot unmarshal {word}"):
             apply_merge_patch({}, body)
@@ -51,13 +51,13 @@ def test_only_objects_are_patches() -> None:
 
 
 @given(TREES, PATCHES)
-def test_applying_twice_changes_nothing_more_and_keeps_the_very_object(tree: Tree, patch: Tree) -> None:
+def test_applying_a_patch_twice_returns_the_same_object(tree: Tree, patch: Tree) -> None:
     once = apply_merge_patch(tree, patch)
     assert apply_merge_patch(once, patch) == once
     assert apply_merge_patch(once, {}) is once
 
 
 @given(TREES, PATCHES)
-def test_what_the_patch_does_not_name_is_the_same_value(tree: Tree, patch: Tree) -> None:
+def test_unpatched_values_are_the_same_objects(tree: Tree, patch: Tree) -> None:
     patched = apply_merge_patch(tree, patch)
     assert all(patched[name] is tree[name] for name in tree if name not in patch)

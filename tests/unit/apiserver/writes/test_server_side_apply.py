@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.apiserver.writes.last_applied import ANNOTATION
-from allotment.apiserver.writes.managed_fields import only_times_differ, updated
+from allotment.apiserver.writes.managed_fields import only_times_differ, updated_entries
 from allotment.apiserver.writes.server_side_apply import apply
 from allotment.cluster.errors import StatusError
 from allotment.model.fields import shape_of
@@ -58,7 +58,7 @@ def refusal(live: Tree | None, tree: Tree, manager: str = "m") -> tuple[int, str
     return refused.value.code, refused.value.status["message"]
 
 
-def test_the_first_apply_owns_what_it_names() -> None:
+def test_the_first_apply_owns_its_fields() -> None:
     tree = applied(None, config_map({"x": "1"}))
     assert tree["data"] == {"x": "1"}
     assert tree["metadata"]["managedFields"] == [
@@ -73,12 +73,12 @@ def test_the_first_apply_owns_what_it_names() -> None:
     ]
 
 
-def test_the_same_again_is_the_very_same_object() -> None:
+def test_a_repeated_apply_returns_the_same_object() -> None:
     tree = applied(None, config_map({"x": "1"}))
     assert applied(tree, config_map({"x": "1"}), now=LATER) is tree
 
 
-def test_what_is_left_out_goes_unless_somebody_owns_it() -> None:
+def test_an_omitted_field_is_removed_unless_another_manager_owns_it() -> None:
     tree = applied(None, config_map({"x": "1", "y": "1"}))
     tree = applied(tree, config_map({"y": "1"}), "other")
     tree = applied(tree, config_map({}))
@@ -86,17 +86,17 @@ def test_what_is_left_out_goes_unless_somebody_owns_it() -> None:
     assert owners(tree) == {"m": {"f:data": {}}, "other": {"f:data": {"f:y": {}}}}
 
 
-def test_updates_keep_what_an_apply_gives_up() -> None:
+def test_a_field_that_an_update_owns_stays_when_an_apply_omits_it() -> None:
     live = config_map({"x": "1"})
     live["metadata"]["uid"] = "1"
-    live["metadata"]["managedFields"] = updated(
+    live["metadata"]["managedFields"] = updated_entries(
         None, live, shape_of("v1", "ConfigMap"), manager="u", api_version="v1", now=NOW
     )
     tree = applied(live, config_map({"x": "1"}))
     assert applied(tree, config_map({}))["data"] == {"x": "1"}
 
 
-def test_another_value_of_a_field_that_is_owned_is_a_conflict() -> None:
+def test_a_different_value_of_an_owned_field_is_a_conflict() -> None:
     tree = applied(None, config_map({"x": "1"}))
     assert refusal(tree, config_map({"x": "2"}), "other") == (
         409,
@@ -107,7 +107,7 @@ def test_another_value_of_a_field_that_is_owned_is_a_conflict() -> None:
     assert owners(forced) == {"other": {"f:data": {"f:x": {}}}}
 
 
-def test_conflicts_name_every_field_by_owner() -> None:
+def test_a_conflict_names_every_field_by_owner() -> None:
     tree = applied(None, deployment({"name": "a", "image": "i"}, replicas=1))
     tree = applied(tree, deployment(replicas=1), "other")
     assert refusal(tree, deployment({"name": "a", "image": "j"}, replicas=2), "third") == (
@@ -119,7 +119,7 @@ def test_conflicts_name_every_field_by_owner() -> None:
     )
 
 
-def test_lists_by_keys_are_joined_and_their_items_have_owners() -> None:
+def test_keyed_lists_are_merged_and_their_items_have_owners() -> None:
     tree = applied(None, deployment({"name": "a", "image": "i"}))
     tree = applied(tree, deployment({"name": "side", "image": "s"}), "other")
     assert [item["name"] for item in containers(tree)] == ["a", "side"]
@@ -127,18 +127,18 @@ def test_lists_by_keys_are_joined_and_their_items_have_owners() -> None:
     assert [item["name"] for item in containers(tree)] == ["side", "b"]
 
 
-def test_who_was_there_before_the_first_apply_owns_the_rest() -> None:
+def test_before_first_apply_owns_the_existing_fields() -> None:
     live = config_map({"x": "1"})
     live["metadata"]["uid"] = "1"
     tree = applied(live, config_map({"y": "1"}))
     assert owners(tree) == {"m": {"f:data": {"f:y": {}}}, "before-first-apply": {"f:data": {".": {}, "f:x": {}}}}
 
 
-def test_kubectl_takes_over_what_its_client_side_apply_set() -> None:
+def test_kubectl_takes_over_the_fields_of_its_client_side_apply() -> None:
     text = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"x":"1"}}'
     live = config_map({"x": "1"})
     live["metadata"] |= {"uid": "1", "annotations": {ANNOTATION: text}}
-    live["metadata"]["managedFields"] = updated(
+    live["metadata"]["managedFields"] = updated_entries(
         None, live, shape_of("v1", "ConfigMap"), manager="kubectl-client-side-apply", api_version="v1", now=NOW
     )
     assert refusal(live, config_map({"x": "2"}), "helm")[0] == 409
@@ -184,11 +184,11 @@ def test_kubectl_takes_over_what_its_client_side_apply_set() -> None:
         (config_map({}, metadata={"name": "a", "managedFields": [{}]}), 400, "metadata.managedFields must be nil"),
     ],
 )
-def test_refusals_have_upstreams_words(tree: Tree, code: int, message: str) -> None:
+def test_errors_have_upstream_messages(tree: Tree, code: int, message: str) -> None:
     assert refusal(None, tree) == (code, message)
 
 
-def test_another_kind_than_the_paths_is_refused() -> None:
+def test_a_kind_other_than_the_request_path_is_rejected() -> None:
     live = applied(None, config_map({}))
     for tree, text in (({"kind": "ConfigMap"}, "/, Kind=ConfigMap"), ({"apiVersion": "v1"}, "/v1, Kind=")):
         with pytest.raises(StatusError) as refused:
@@ -211,7 +211,7 @@ def test_types_without_a_schema_are_deduced() -> None:
 
 
 NAMES = st.lists(st.sampled_from("abcd"), unique=True, min_size=1, max_size=4)
-# Empty maps and lists are left out: typed objects do not keep them, so that each apply adds them anew, also upstream.
+# Empty maps and lists are left out: typed objects do not keep them, so that each apply adds them again, also upstream.
 CONFIGURATIONS = st.tuples(
     st.dictionaries(st.sampled_from("xyz"), st.sampled_from("12"), min_size=1, max_size=3), NAMES
 ).map(
@@ -223,7 +223,7 @@ CONFIGURATIONS = st.tuples(
 
 
 @given(st.lists(st.tuples(st.sampled_from("mno"), CONFIGURATIONS), min_size=1, max_size=5))
-def test_applying_is_idempotent_and_holds_what_was_applied(steps: list[tuple[str, Tree]]) -> None:
+def test_apply_is_idempotent_and_sets_the_applied_fields(steps: list[tuple[str, Tree]]) -> None:
     tree: Tree | None = None
     for manager, configuration in steps:
         tree = applied(tree, configuration, manager, force=True)
@@ -237,8 +237,8 @@ def test_applying_is_idempotent_and_holds_what_was_applied(steps: list[tuple[str
 
 
 @given(CONFIGURATIONS, CONFIGURATIONS, CONFIGURATIONS)
-def test_what_was_applied_in_between_leaves_no_trace(first: Tree, second: Tree, others: Tree) -> None:
-    """A, then B by one manager, is B, beside what somebody else applied."""
+def test_an_intermediate_apply_leaves_no_fields(first: Tree, second: Tree, others: Tree) -> None:
+    """Applying A and then B as one manager equals applying B, whatever another manager applied."""
     base = applied(None, others, "other", force=True)
     detour = applied(applied(base, first, force=True), second, force=True)
     straight = applied(base, second, force=True)
@@ -261,7 +261,7 @@ def definition(**properties: Tree) -> Tree:
     }  # fmt: skip
 
 
-def test_schemas_within_schemas_are_taken_in_whatever_form_they_have() -> None:
+def test_nested_schemas_are_accepted_in_every_form() -> None:
     """Schemas of items and of further properties have no schema of their own in Kubernetes: they are deduced."""
     zones: Tree = {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string"}}}}
     limits: Tree = {"type": "object", "additionalProperties": {"type": "string", "maxLength": 9}}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.apiserver.writes.strategic_merge_patch import apply_strategic
+from allotment.apiserver.writes.strategic_merge_patch import apply_strategic_merge_patch
 from allotment.cluster.errors import StatusError
 from allotment.model.fields import TypeShape, shape_of
 from allotment.model.trees import Tree
@@ -23,7 +23,7 @@ def pod(*names: str) -> Tree:
 
 
 def patched(tree: Tree, spec: Tree) -> Tree:
-    result: Tree = apply_strategic(tree, {"spec": spec}, pod_shape())["spec"]
+    result: Tree = apply_strategic_merge_patch(tree, {"spec": spec}, pod_shape())["spec"]
     return result
 
 
@@ -40,11 +40,11 @@ def test_lists_of_maps_merge_by_their_key() -> None:
     ]
 
 
-def test_what_the_patch_names_stands_in_its_order() -> None:
+def test_patched_items_are_in_the_order_of_the_patch() -> None:
     assert names_of(patched(pod("a", "b", "c"), {"containers": [{"name": "c"}, {"name": "a"}]})) == ["b", "c", "a"]
 
 
-def test_a_given_order_is_kept() -> None:
+def test_set_element_order_is_applied() -> None:
     spec = patched(
         pod("a", "b"), {"$setElementOrder/containers": [{"name": "n"}, {"name": "a"}], "containers": [{"name": "n"}]}
     )
@@ -56,22 +56,24 @@ def test_directives_delete_and_replace() -> None:
     assert names_of(patched(pod("a", "b"), {"containers": [{"name": "z"}, {"$patch": "replace"}]})) == ["z"]
     labelled = {"metadata": {"labels": {"a": "1"}}}
     patch = {"metadata": {"labels": {"$patch": "replace", "only": "me"}}}
-    assert apply_strategic(labelled, patch, pod_shape()) == {"metadata": {"labels": {"only": "me"}}}
+    assert apply_strategic_merge_patch(labelled, patch, pod_shape()) == {"metadata": {"labels": {"only": "me"}}}
 
 
-def test_sets_of_scalars_gain_and_lose_members() -> None:
+def test_members_of_scalar_sets_are_added_and_deleted() -> None:
     tree = {"metadata": {"finalizers": ["f/1"]}}
-    tree = apply_strategic(tree, {"metadata": {"finalizers": ["f/2", "f/1"]}}, pod_shape())
+    tree = apply_strategic_merge_patch(tree, {"metadata": {"finalizers": ["f/2", "f/1"]}}, pod_shape())
     assert tree == {"metadata": {"finalizers": ["f/2", "f/1"]}}
-    tree = apply_strategic(tree, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["f/1"]}}, pod_shape())
+    tree = apply_strategic_merge_patch(
+        tree, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["f/1"]}}, pod_shape()
+    )
     assert tree == {"metadata": {"finalizers": ["f/2"]}}
 
 
-def test_retained_keys_drop_the_others() -> None:
+def test_retain_keys_removes_other_keys() -> None:
     shape = shape_of("apps/v1", "Deployment")
     tree = {"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}}
     patch = {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}}
-    assert apply_strategic(tree, patch, shape) == {"spec": {"strategy": {"type": "Recreate"}}}
+    assert apply_strategic_merge_patch(tree, patch, shape) == {"spec": {"strategy": {"type": "Recreate"}}}
 
 
 def test_lists_without_a_strategy_are_replaced() -> None:
@@ -96,16 +98,16 @@ def test_lists_without_a_strategy_are_replaced() -> None:
         ({"containers": [["a"]]}, 500, "list element types are not identical"),
     ],
 )
-def test_refusals_have_upstreams_words(patch: Tree, code: int, message: str) -> None:
+def test_errors_have_upstream_messages(patch: Tree, code: int, message: str) -> None:
     with pytest.raises(StatusError) as refused:
         patched(pod("a"), patch)
     assert refused.value.code == code
     assert refused.value.status["message"].startswith(message)
 
 
-def test_kinds_without_a_compiled_type_do_not_know_it() -> None:
+def test_kinds_without_a_compiled_type_do_not_support_it() -> None:
     with pytest.raises(StatusError) as refused:
-        apply_strategic({}, {}, None)
+        apply_strategic_merge_patch({}, {}, None)
     assert (refused.value.code, refused.value.reason) == (400, "BadRequest")
 
 
@@ -113,7 +115,7 @@ NAMES = st.lists(st.sampled_from("abcdef"), unique=True)
 
 
 @given(NAMES, NAMES)
-def test_merging_loses_nothing_and_names_nothing_twice(live: list[str], wanted: list[str]) -> None:
+def test_a_merge_has_every_item_exactly_once(live: list[str], wanted: list[str]) -> None:
     tree = pod(*live)
     before = repr(tree)
     spec = patched(tree, {"containers": [{"name": name, "image": "new"} for name in wanted]})

@@ -1,4 +1,4 @@
-"""What cluster-autoscaler sees of groups, and what becomes of its orders."""
+"""Node groups of the external gRPC cloud provider, and the machines that it orders and deletes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ G5, MIG = groups_of(
 )
 
 
-def played(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+def run_async(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
     @functools.wraps(test)
     def run(*given: P.args, **named: P.kwargs) -> None:
         asyncio.run(test(*given, **named))
@@ -48,7 +48,7 @@ class Provider:
     def __init__(self) -> None:
         self.machines: dict[str, MachineStatus] = {}
         self.ordered: list[PlannedMachine] = []
-        self.asked = 0
+        self.list_calls = 0
         self.fails: list[Exception] = []
 
     async def create(self, name: str, machine: PlannedMachine) -> None:
@@ -61,7 +61,7 @@ class Provider:
         self.machines.pop(name, None)
 
     async def list_machines(self) -> Sequence[MachineStatus]:
-        self.asked += 1
+        self.list_calls += 1
         return tuple(self.machines.values())
 
     def put(self, group: NodeGroup, state: MachineState, node: str = "", reason: str = "") -> str:
@@ -80,19 +80,19 @@ class World:
         self.cloud = self.again()
 
     def again(self) -> Cloud:
-        """After a restart."""
+        """The cloud provider after a restart."""
         return Cloud((G5, MIG), self.provider, self.nodes.get, Random(1), self.settings)
 
 
-@played
-async def test_groups_as_they_are_shown() -> None:
+@run_async
+async def test_node_groups_are_listed() -> None:
     shown = await World().cloud.node_groups()
     assert [(group.id, group.min_size, group.max_size) for group in shown] == [(G5.id, 1, 4), (MIG.id, 0, 2)]
     assert "1.006 USD/h" in shown[0].debug
 
 
-@played
-async def test_more_machines_are_ordered_at_once() -> None:
+@run_async
+async def test_increasing_the_size_orders_machines() -> None:
     world = World()
     await world.cloud.increase_size(G5.id, 3)
     assert await world.cloud.target_size(G5.id) == 3
@@ -104,15 +104,15 @@ async def test_more_machines_are_ordered_at_once() -> None:
         assert machine.drivers == ("gpu.nvidia.com",)
 
 
-@played
-async def test_a_mode_goes_along_with_the_order() -> None:
+@run_async
+async def test_an_order_includes_the_driver_mode() -> None:
     world = World()
     await world.cloud.increase_size(MIG.id, 1)
     assert world.provider.ordered[0].form.endswith("/static-mig=1g.5gb:7")
 
 
-@played
-async def test_not_more_than_the_most() -> None:
+@run_async
+async def test_the_size_cannot_exceed_the_maximum() -> None:
     world = World()
     await world.cloud.increase_size(G5.id, 3)
     with pytest.raises(errors.InvalidArgumentError, match="requested 5, at most 4"):
@@ -121,23 +121,23 @@ async def test_not_more_than_the_most() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raised", "told"),
+    ("raised", "expected"),
     [
         (NoCapacity("aws/g5.xlarge", "us-east-1a", "on-demand", "sold out"), errors.ResourceExhaustedError),
         (OrderRejected("quota"), errors.PermissionDeniedError),
         (Unreachable("POST: no answer"), errors.UnavailableError),
     ],
 )
-@played
-async def test_what_could_be_had_stays_and_what_not_is_told(raised: Exception, told: type[errors.CallError]) -> None:
+@run_async
+async def test_machines_ordered_before_a_failure_are_kept(raised: Exception, expected: type[errors.CallError]) -> None:
     world = World()
     world.provider.fails = [raised]
-    with pytest.raises(told, match=str(raised)[:10]):
+    with pytest.raises(expected, match=str(raised)[:10]):
         await world.cloud.increase_size(G5.id, 3)
     assert await world.cloud.target_size(G5.id) == 2
 
 
-@played
+@run_async
 async def test_instances_in_all_states() -> None:
     world = World()
     ordered = world.provider.put(G5, "ordered")
@@ -154,19 +154,19 @@ async def test_instances_in_all_states() -> None:
     assert broken.error is not None
     assert broken.error.message == "sold out"
     assert not found
-    # One that has failed counts until it is given back, which the autoscaler does.
+    # A failed machine counts until cluster-autoscaler deletes it.
     assert await world.cloud.target_size(G5.id) == 4
     assert running in world.provider.machines
 
 
-@played
+@run_async
 async def test_the_group_of_a_node() -> None:
     world = World()
     name = world.provider.put(G5, "running", "ip-2")
     world.nodes["ip-2"] = "aws:///us-east-1a/i-2"
     for node in (
         NodeRef("aws:///us-east-1a/i-2", "ip-2"),
-        NodeRef("", "ip-2"),  # before the cloud gave it its id
+        NodeRef("", "ip-2"),  # before the cloud has set its providerID
         NodeRef("", "other", {LABEL: G5.name}),
     ):
         group = await world.cloud.node_group_of(node)
@@ -174,15 +174,15 @@ async def test_the_group_of_a_node() -> None:
         assert group.id == G5.id
     for node in (NodeRef("aws:///us-east-1a/i-3", "ip-3"), NodeRef("", "t4-1"), NodeRef("x", "y", {LABEL: "gone"})):
         assert await world.cloud.node_group_of(node) is None
-    # Of a machine without a node the autoscaler makes up a node, called by the machine's id.
+    # For a machine without a node the autoscaler generates a node with the machine's id as its name.
     world.provider.machines[name] = MachineStatus(name, "ordered")
     await world.cloud.refresh()
     made_up = await world.cloud.node_group_of(NodeRef(f"allotment://{name}", f"allotment://{name}"))
     assert made_up is not None
 
 
-@played
-async def test_nodes_are_given_back() -> None:
+@run_async
+async def test_nodes_are_deleted() -> None:
     world = World()
     names = [world.provider.put(G5, "running", f"ip-{number}") for number in range(3)]
     world.nodes |= {f"ip-{number}": f"id-{number}" for number in range(3)}
@@ -191,8 +191,8 @@ async def test_nodes_are_given_back() -> None:
     assert await world.cloud.target_size(G5.id) == 1
 
 
-@played
-async def test_a_least_number_stays_but_what_has_failed_may_always_go() -> None:
+@run_async
+async def test_the_minimum_size_is_kept_but_failed_machines_can_be_deleted() -> None:
     world = World()
     world.provider.put(G5, "running", "ip-0")
     failed = world.provider.put(G5, "failed")
@@ -204,8 +204,8 @@ async def test_a_least_number_stays_but_what_has_failed_may_always_go() -> None:
     assert len(world.provider.machines) == 1
 
 
-@played
-async def test_of_nodes_of_several_groups_none_is_given_back() -> None:
+@run_async
+async def test_nodes_of_several_groups_are_not_deleted() -> None:
     world = World()
     world.provider.put(G5, "running", "ip-0")
     world.provider.put(MIG, "running", "ip-1")
@@ -215,8 +215,8 @@ async def test_of_nodes_of_several_groups_none_is_given_back() -> None:
     assert len(world.provider.machines) == 2
 
 
-@played
-async def test_giving_back_twice_is_giving_back_once() -> None:
+@run_async
+async def test_deleting_nodes_is_idempotent() -> None:
     world = World()
     names = [world.provider.put(G5, "running", f"ip-{number}") for number in range(2)]
     world.nodes |= {"ip-0": "id-0", "ip-1": "id-1"}
@@ -226,29 +226,29 @@ async def test_giving_back_twice_is_giving_back_once() -> None:
     assert list(world.provider.machines) == [names[1]]
 
 
-@played
-async def test_what_leaves_slowly_leaves_and_no_longer_counts() -> None:
+@run_async
+async def test_a_terminating_machine_is_not_counted() -> None:
     world = World()
     world.provider.put(G5, "running", "ip-0")
     world.provider.put(G5, "running", "ip-1")
     world.nodes |= {"ip-0": "id-0", "ip-1": "id-1"}
     gone = dict(world.provider.machines)
     await world.cloud.delete_nodes(G5.id, [NodeRef("id-0", "ip-0")])
-    world.provider.machines = gone  # a machine that takes its time to end
+    world.provider.machines = gone  # a machine that terminates slowly
     await world.cloud.refresh()
     assert [instance.state for instance in await world.cloud.instances(G5.id)] == ["deleting", "running"]
     assert await world.cloud.target_size(G5.id) == 1
 
 
-@played
-async def test_only_what_has_not_come_is_taken_back() -> None:
+@run_async
+async def test_only_machines_without_a_node_can_be_cancelled() -> None:
     world = World()
     here = world.provider.put(G5, "running", "ip-0")
     registered = world.provider.put(G5, "starting", "ip-1")
     starting = world.provider.put(G5, "starting")
     world.provider.put(G5, "ordered")
     world.nodes |= {"ip-0": "id-0", "ip-1": ""}
-    with pytest.raises(errors.FailedPreconditionError, match="only 2 machines have no node yet"):
+    with pytest.raises(errors.FailedPreconditionError, match="only 2 of its machines have no node yet"):
         await world.cloud.decrease_target_size(G5.id, 3)
     await world.cloud.decrease_target_size(G5.id, 1)
     assert list(world.provider.machines) == [here, registered, starting]
@@ -256,8 +256,8 @@ async def test_only_what_has_not_come_is_taken_back() -> None:
     assert list(world.provider.machines) == [here, registered]
 
 
-@played
-async def test_a_restart_forgets_nothing() -> None:
+@run_async
+async def test_state_survives_a_restart() -> None:
     world = World()
     await world.cloud.increase_size(G5.id, 2)
     await world.cloud.increase_size(MIG.id, 1)
@@ -266,8 +266,8 @@ async def test_a_restart_forgets_nothing() -> None:
         assert len(await cloud.instances(MIG.id)) == 1
 
 
-@played
-async def test_a_round_asks_the_provider_once() -> None:
+@run_async
+async def test_the_provider_is_queried_once_per_refresh() -> None:
     world = World()
     world.provider.put(G5, "running", "ip-0")
     await world.cloud.refresh()
@@ -275,15 +275,15 @@ async def test_a_round_asks_the_provider_once() -> None:
         await world.cloud.target_size(group.id)
         await world.cloud.instances(group.id)
         await world.cloud.node_group_of(NodeRef("", "ip-0"))
-    assert world.provider.asked == 1
+    assert world.provider.list_calls == 1
     world.provider.put(G5, "ordered")
     assert await world.cloud.target_size(G5.id) == 1
     await world.cloud.refresh()
     assert await world.cloud.target_size(G5.id) == 2
 
 
-@played
-async def test_the_template_is_a_ready_node_with_what_it_will_publish() -> None:
+@run_async
+async def test_the_template_is_a_ready_node_with_its_expected_slices() -> None:
     template = await World().cloud.template_node(MIG.id)
     node = read_value(template.node, Node)
     assert node.metadata.labels["node.kubernetes.io/instance-type"] == "p4d.24xlarge"
@@ -296,17 +296,17 @@ async def test_the_template_is_a_ready_node_with_what_it_will_publish() -> None:
     assert template.slices[0]["spec"]["nodeName"] == node.metadata.name
 
 
-@played
-async def test_devices_have_more_time_to_come() -> None:
+@run_async
+async def test_the_provisioning_timeout_allows_for_devices() -> None:
     minutes = 60 * 10**9
-    usual = NodeGroupOptions(0.5, 0.5, False, False, 10 * minutes, 20 * minutes, 15 * minutes)
-    assert await World().cloud.options(G5.id, usual) is None
-    patient = World(CloudSettings(provisioning=1800.0)).cloud
-    assert await patient.options(G5.id, usual) == usual._replace(provisioning=30 * minutes)
-    assert await patient.options(G5.id, usual._replace(provisioning=60 * minutes)) is None
+    defaults = NodeGroupOptions(0.5, 0.5, False, False, 10 * minutes, 20 * minutes, 15 * minutes)
+    assert await World().cloud.options(G5.id, defaults) is None
+    cloud = World(CloudSettings(provisioning=1800.0)).cloud
+    assert await cloud.options(G5.id, defaults) == defaults._replace(provisioning=30 * minutes)
+    assert await cloud.options(G5.id, defaults._replace(provisioning=60 * minutes)) is None
 
 
-@played
+@run_async
 async def test_prices() -> None:
     world = World()
     world.provider.put(G5, "running", "ip-0")
@@ -317,16 +317,16 @@ async def test_prices() -> None:
         await world.cloud.pod_price({}, 1.0)
 
 
-@played
-async def test_no_node_of_ours_has_the_label_of_device_plugins() -> None:
+@run_async
+async def test_no_template_has_the_gpu_label_of_device_plugins() -> None:
     cloud = World().cloud
     label = await cloud.gpu_label()
     assert label not in (await cloud.template_node(G5.id)).node["metadata"]["labels"]
     assert await cloud.gpu_types() == sorted({G5.instance.gpu_model, MIG.instance.gpu_model})
 
 
-@played
-async def test_a_group_that_is_not_there() -> None:
+@run_async
+async def test_an_unknown_group_is_not_found() -> None:
     cloud = World().cloud
     for call in (cloud.target_size, cloud.instances, cloud.template_node):
         with pytest.raises(errors.NotFoundError, match="node group 'x' not found"):
@@ -340,13 +340,13 @@ async def test_a_group_that_is_not_there() -> None:
         max_size=14,
     )
 )
-@played
-async def test_whatever_happens_sizes_are_those_of_the_machines_and_within_bounds(steps: list[tuple[str, int]]) -> None:
+@run_async
+async def test_sizes_equal_the_number_of_machines_and_stay_within_bounds(steps: list[tuple[str, int]]) -> None:
     world = World()
     cloud = world.cloud
     for word, number in steps:
         before = set(world.provider.machines)
-        here = {name for name, one in world.provider.machines.items() if one.state == "running"}
+        here = {name for name, machine in world.provider.machines.items() if machine.state == "running"}
         try:
             if word == "more":
                 await cloud.increase_size(G5.id, number)
@@ -371,4 +371,4 @@ async def test_whatever_happens_sizes_are_those_of_the_machines_and_within_bound
         assert await cloud.target_size(G5.id) == len(world.provider.machines) <= G5.most
         assert len(await cloud.instances(G5.id)) == len(world.provider.machines)
         if word == "delete" and len(here) >= G5.least:
-            assert sum(one.state != "failed" for one in world.provider.machines.values()) >= G5.least
+            assert sum(machine.state != "failed" for machine in world.provider.machines.values()) >= G5.least

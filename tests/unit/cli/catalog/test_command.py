@@ -16,7 +16,7 @@ COLUMNS = "provider,instance_type,region,vcpu,memory_gib,gpu_count,gpu,on_demand
 
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
-    """A catalogue of one's own: a machine, and a row that is wrong."""
+    """A user's catalog: a machine, and an invalid row."""
     path = tmp_path / "own.csv"
     path.write_text(f"{COLUMNS}\nus,rack,cellar,64,512,8,l40s,2.5\nus,bad,cellar,64,512,8,l40s,-1\n")
     return path
@@ -26,11 +26,11 @@ def names(out: str) -> list[str]:
     return [line.split()[0] for line in out.splitlines()[1:] if "/" in line.split(" ")[0]]
 
 
-def test_without_words_every_type_that_can_be_planned_with_the_cheapest_first(allot: Allot) -> None:
+def test_without_arguments_all_usable_types_are_listed_cheapest_first(allot: Allot) -> None:
     ran = allot("catalog")
     assert ran.code == 0
     assert ran.out == allot("catalog", "list").out
-    assert set(names(ran.out)) == {one.key for one in catalog() if not one.unusable}
+    assert set(names(ran.out)) == {instance.key for instance in catalog() if not instance.unusable}
     assert ran.out.splitlines()[0].split() == ["NAME", "GPUS", "GPU", "MEMORY", "CPU", "RAM", "USD/H", "SPOT", "AS-OF"]
     prices = [line.split()[-3] for line in ran.out.splitlines()[1:] if "/" in line.split(" ")[0]]
     known = [float(price) for price in prices if price != "?"]
@@ -38,7 +38,7 @@ def test_without_words_every_type_that_can_be_planned_with_the_cheapest_first(al
     assert "26 more are not available to plans (--all lists them with the reason)." in ran.out
 
 
-def test_it_fits_eighty_columns(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_fit_80_columns(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     for words in (["list"], ["list", "azure"], ["list", "--all"], ["show", "aws/p5.48xlarge"]):
         out = allot("catalog", *words).out
@@ -46,12 +46,12 @@ def test_it_fits_eighty_columns(allot: Allot, monkeypatch: pytest.MonkeyPatch) -
     assert "Hidden because the terminal is too narrow: SPOT, CPU, RAM, AS-OF (-o wide)." in allot("catalog").out
 
 
-def test_the_cases_of_the_readme_of_prices(allot: Allot) -> None:
+def test_prices_of_the_documented_examples(allot: Allot) -> None:
     """Ampere with more than 20Gi: cheapest on A10G at AWS, on A100 at GCP, on A6000 at Lambda."""
     for provider, name in [("aws", "aws/g5.xlarge"), ("gcp", "gcp/a2-highgpu-1g"), ("lambda", "lambda/gpu_1x_a6000")]:
         out = allot("catalog", "list", "--provider", provider, "--memory", ">=20Gi", "-o", "json").out
         types = json.loads(out)["instanceTypes"]
-        ampere = [one for one in types if "A10" in one["productName"] or "A6000" in one["productName"]]
+        ampere = [type_ for type_ in types if "A10" in type_["productName"] or "A6000" in type_["productName"]]
         assert ampere[0]["name"] == name
 
 
@@ -74,27 +74,29 @@ def test_list_filters_types(allot: Allot, words: list[str], wanted: set[str]) ->
     assert {line[2] for line in lines} == wanted
 
 
-def test_options_before_the_command_count_too(allot: Allot) -> None:
+def test_options_before_the_command_apply(allot: Allot) -> None:
     assert allot("catalog", "--gpu", "t4", "list").out == allot("catalog", "list", "--gpu", "t4").out
 
 
 def test_types_are_sorted_by_spot_price(allot: Allot) -> None:
     types = json.loads(allot("catalog", "list", "--spot", "-o", "json").out)["instanceTypes"]
-    prices = [float(one["usdPerHour"]["spot"]) for one in types]
+    prices = [float(type_["usdPerHour"]["spot"]) for type_ in types]
     assert len(prices) > 30
     assert prices == sorted(prices)
 
 
 def test_unusable_types_are_listed_with_reason(allot: Allot) -> None:
     out = allot("catalog", "list", "--all").out
-    assert {one.key for one in catalog()} == set(names(out.partition("Not to be planned with")[0]))
-    assert "  its price is not known: aws/p5e.48xlarge, " in out
+    assert {instance.key for instance in catalog()} == set(names(out.partition("Not to be planned with")[0]))
+    assert "  its price is unknown: aws/p5e.48xlarge, " in out
 
 
-def test_csv_is_a_catalogue_again(allot: Allot) -> None:
+def test_csv_output_can_be_read_as_a_catalog(allot: Allot) -> None:
     types, problems = read_catalog(allot("catalog", "list", "aws", "-o", "csv").out, "out.csv")
     assert problems == ()
-    assert {one.key for one in types} == {one.key for one in catalog() if one.provider == "aws"}
+    assert {instance.key for instance in types} == {
+        instance.key for instance in catalog() if instance.provider == "aws"
+    }
 
 
 def test_show_prints_sources_and_differences_between_provider_and_driver(allot: Allot) -> None:
@@ -109,17 +111,17 @@ def test_show_prints_sources_and_differences_between_provider_and_driver(allot: 
     assert "which GPUs share a PCIe root" in out
     out = allot("catalog", "show", "gcp/a4-highgpu-8g").out
     assert "Price:         unknown\n" in out
-    assert "No plan:       its price is not known\n" in out
+    assert "No plan:       its price is unknown\n" in out
     data = yaml.safe_load(allot("catalog", "show", "aws/p4d.24xlarge", "-o", "yaml").out)
     assert data["usdPerHour"] == {"on-demand": "21.957642"}
     assert data["hardware"] == "8xa100-40gb"
 
 
-def test_slices_of_a_node_that_does_not_exist(allot: Allot) -> None:
+def test_slices_of_a_future_node(allot: Allot) -> None:
     ran = allot("catalog", "slices", "aws/p4d.24xlarge", "--mode", "static-mig=1g.5gb:7", "--node-name", "n")
-    (one,) = yaml.safe_load_all(ran.out)
-    assert one["spec"]["pool"] == {"name": "n", "generation": 1, "resourceSliceCount": 1}
-    assert len(one["spec"]["devices"]) == 56
+    (slice_,) = yaml.safe_load_all(ran.out)
+    assert slice_["spec"]["pool"] == {"name": "n", "generation": 1, "resourceSliceCount": 1}
+    assert len(slice_["spec"]["devices"]) == 56
     assert "only when the node runs: parentUUID" in ran.err
     items = json.loads(allot("catalog", "slices", "gcp/a2-highgpu-1g", "--spot", "--all", "-o", "json").out)["items"]
     assert [item["kind"] for item in items] == ["Node", "ResourceSlice"]
@@ -128,12 +130,12 @@ def test_slices_of_a_node_that_does_not_exist(allot: Allot) -> None:
 
 def test_exports_are_manifests_and_report_omissions(allot: Allot) -> None:
     ran = allot("catalog", "export", "karpenter", "aws/g5", "lambda/gpu_1x_a10")
-    assert {one["kind"] for one in yaml.safe_load_all(ran.out)} == {"NodePool", "NodeOverlay"}
-    assert "no Karpenter for lambda is known: name its node class: lambda/gpu_1x_a10" in ran.err
+    assert {tree["kind"] for tree in yaml.safe_load_all(ran.out)} == {"NodePool", "NodeOverlay"}
+    assert "no node class of Karpenter for lambda is known: set one: lambda/gpu_1x_a10" in ran.err
     ran = allot(
         "catalog", "export", "cluster-autoscaler", "--mode", "dynamic-mig", "gcp/a2-highgpu", "gcp/g2-standard-4"
     )
-    assert {one["kind"] for one in yaml.safe_load_all(ran.out)} == {"Node", "ResourceSlice"}
+    assert {tree["kind"] for tree in yaml.safe_load_all(ran.out)} == {"Node", "ResourceSlice"}
     assert "its GPUs have no mode dynamic-mig: gcp/g2-standard-4" in ran.err
     ran = allot("catalog", "export", "kwok", "--nodes", "2", "aws/g5.xlarge", "-o", "json")
     items = json.loads(ran.out)["items"]
@@ -144,7 +146,7 @@ def test_exports_are_manifests_and_report_omissions(allot: Allot) -> None:
     assert pool["spec"]["template"]["spec"]["nodeClassRef"] == {"group": "a.b", "kind": "C", "name": "d"}
 
 
-def test_rows_that_are_wrong_are_named_and_the_rest_is_used(allot: Allot, own: Path) -> None:
+def test_invalid_rows_are_reported_and_the_others_used(allot: Allot, own: Path) -> None:
     ran = allot("catalog", "list", "us/", "--catalog", str(own))
     assert ran.code == 1
     assert names(ran.out) == ["us/rack"]
@@ -154,7 +156,7 @@ def test_rows_that_are_wrong_are_named_and_the_rest_is_used(allot: Allot, own: P
     assert ran.code == 1
 
 
-def test_words_that_mean_nothing_are_explained(allot: Allot, tmp_path: Path) -> None:
+def test_invalid_arguments_are_explained(allot: Allot, tmp_path: Path) -> None:
     binary = tmp_path / "binary.csv"
     binary.write_bytes(b"\xff\xfe\x00")
     for words, problem, hint in [
@@ -173,7 +175,7 @@ def test_words_that_mean_nothing_are_explained(allot: Allot, tmp_path: Path) -> 
             "us-east-1a",
         ),
         (["list", "--max-price", "free"], "--max-price: expected USD per hour", ""),
-        (["export", "kwok", "--nodes", "0"], "--nodes: wanted 1 to", ""),
+        (["export", "kwok", "--nodes", "0"], "--nodes: expected 1 to", ""),
         (["export", "karpenter", "lambda"], "no instance type to export", ""),
         (["export", "karpenter", "--mode", "shared"], "--mode: Karpenter's objects contain no slices", ""),
         (["export", "karpenter", "--node-class", "C"], "--node-class: expected GROUP/KIND/NAME", ""),

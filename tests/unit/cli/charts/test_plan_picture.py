@@ -1,4 +1,4 @@
-"""Pictures of plans: readable files, with everything in them, the same bytes each time."""
+"""Pictures of plans are readable, complete and deterministic."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_an_svg_is_well_formed_and_names_everything(tmp_path: Path) -> None:
         assert f"<!-- {words}" in text or words in text, words
 
 
-def test_the_bound_is_in_it(tmp_path: Path) -> None:
+def test_the_lower_bound_is_drawn(tmp_path: Path) -> None:
     assert "no machines for less than 26.237" in svg(mixed_plan(), tmp_path)
 
 
@@ -83,16 +83,16 @@ def test_150_machine_groups_fit_one_page(tmp_path: Path) -> None:
     assert "and 30 more machines of 30 more sorts" in text
 
 
-def test_an_empty_plan_is_a_picture_too(tmp_path: Path) -> None:
+def test_an_empty_plan_can_be_drawn(tmp_path: Path) -> None:
     assert "No machine" in svg(ProvisioningPlan(), tmp_path)
 
 
-def test_another_suffix_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_suffix_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"expected a name that ends in \.svg or \.png"):
         draw(mixed_plan(), tmp_path / "plan.gif")
 
 
-def test_a_name_is_cut_before_its_number() -> None:
+def test_a_long_name_is_truncated_before_its_number() -> None:
     short = fitted("inference-server-12", width_of("inferen…12", 8), 8)
     assert short.startswith("inf")
     assert short.endswith("…12")

@@ -1,4 +1,4 @@
-"""Rules for these tests only, so that outputs do not change with the real ones; a folder to write manifests in."""
+"""Rules for these tests only, so that outputs do not change with the real ones, and a directory for manifests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BAD = "spec: {}\n"
 
 
 def old_names(bundle: Bundle) -> Iterator[RuleMatch]:
-    """A safe fix, an error."""
+    """Find errors with a safe fix."""
     for document in bundle.documents:
         if document.name == "old":
             fix = Fix("call it new", ((document, SetValue(("metadata", "name"), "new")),), safe=True)
@@ -24,7 +24,7 @@ def old_names(bundle: Bundle) -> Iterator[RuleMatch]:
 
 
 def guesses(bundle: Bundle) -> Iterator[RuleMatch]:
-    """An unsafe fix, a warning, on a part of a string."""
+    """Find warnings with an unsafe fix, on a part of a string."""
     for document in bundle.documents:
         note = document.tree.get("note")
         if isinstance(note, str) and (at := note.find("gues")) >= 0 and not note.startswith("guess", at):
@@ -33,13 +33,13 @@ def guesses(bundle: Bundle) -> Iterator[RuleMatch]:
                 "write guess, which is nearest", ((document, ReplaceText(("note",), *part, "guess")),), safe=False
             )
             yield RuleMatch(
-                document, ("note",), 'nobody knows a word "gues". Did you mean "guess"?', "words have a meaning that"
-                " others must know, too, or they are of no use to anybody", fix, span=part,
+                document, ("note",), 'unknown word "gues". Did you mean "guess"?', "words have a meaning that"
+                " others must know, too, or they are of no use to readers", fix, span=part,
             )  # fmt: skip
 
 
 def empty(bundle: Bundle) -> Iterator[RuleMatch]:
-    """No fix, a note, on a value of several lines."""
+    """Find notes without a fix, on a value of several lines."""
     for document in bundle.documents:
         if document.tree.get("spec") == {}:
             yield RuleMatch(document, ("kind",), "nothing is specified", at_key=True)
@@ -47,7 +47,7 @@ def empty(bundle: Bundle) -> Iterator[RuleMatch]:
 
 @pytest.fixture(autouse=True)
 def toys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The rules of these tests instead of the real ones."""
+    """Replace the real rules by those of these tests."""
     rules = (
         Rule("S191", "old-name", "shape", "error", "An old name.", "A toy.", BAD, BAD, old_names, "safe"),
         Rule("V391", "unknown-word", "vocabulary", "warning", "No word.", "A toy.", BAD, BAD, guesses, "unsafe"),
@@ -71,7 +71,7 @@ Write = Callable[[Mapping[str, str]], Path]
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """Put files into a folder and go there."""
+    """Write files to a directory, and make it the current one."""
     folder = tmp_path / "work"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -88,5 +88,5 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
 
 @pytest.fixture
 def at_80(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """A screen of 80 columns, from here on."""
+    """Set the width of the terminal to 80 columns."""
     return lambda: monkeypatch.setenv("COLUMNS", "80")

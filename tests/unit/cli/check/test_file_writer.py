@@ -1,4 +1,4 @@
-"""All files change, or none; each is wholly the old or the new one."""
+"""Either all files change or none; a file is never partly written."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_all_files_are_replaced_without_leftovers(three: list[Path]) -> None:
     assert sorted(three[0].parent.iterdir()) == three
 
 
-def test_mode_and_line_ends_stay(tmp_path: Path) -> None:
+def test_mode_and_line_endings_are_kept(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_bytes(b"\xef\xbb\xbfa\r\n")
     file.chmod(0o640)
@@ -42,7 +42,7 @@ def test_mode_and_line_ends_stay(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o640
 
 
-def test_target_of_a_link_is_written(three: list[Path], tmp_path: Path) -> None:
+def test_the_target_of_a_link_is_written(three: list[Path], tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     link = other / "link.yaml"
@@ -54,9 +54,7 @@ def test_target_of_a_link_is_written(three: list[Path], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("failing", [0, 1, 2])
-def test_a_failure_while_replacing_leaves_all_files_as_they_were(
-    three: list[Path], monkeypatch: pytest.MonkeyPatch, failing: int
-) -> None:
+def test_a_failed_replacement_changes_no_file(three: list[Path], monkeypatch: pytest.MonkeyPatch, failing: int) -> None:
     before = [file.stat().st_ino for file in three]
     replace = Path.replace
 
@@ -73,7 +71,7 @@ def test_a_failure_while_replacing_leaves_all_files_as_they_were(
     assert sorted(three[0].parent.iterdir()) == three
 
 
-def test_a_failure_while_preparing_touches_no_file(three: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_preparation_changes_no_file(three: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     written = 0
     sync = os.fsync
 
@@ -92,10 +90,10 @@ def test_a_failure_while_preparing_touches_no_file(three: list[Path], monkeypatc
 
 
 def test_concurrently_changed_file_is_not_overwritten(three: list[Path]) -> None:
-    three[1].write_text("somebody else's\n")
+    three[1].write_text("another program's\n")
     with pytest.raises(Mistake, match=r"b.yaml: the file changed during the check"):
         write(three)
-    assert texts(three) == ["old a\n", "somebody else's\n", "old c\n"]
+    assert texts(three) == ["old a\n", "another program's\n", "old c\n"]
 
 
 def test_without_links_a_copy_is_kept(three: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +107,7 @@ def test_without_links_a_copy_is_kept(three: list[Path], monkeypatch: pytest.Mon
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes everything")
-def test_a_file_that_must_not_be_written_is_not(three: list[Path]) -> None:
+def test_a_read_only_file_is_not_written(three: list[Path]) -> None:
     three[2].chmod(0o444)
     with pytest.raises(Mistake, match="permission denied"):
         write(three)

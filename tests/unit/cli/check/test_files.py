@@ -14,7 +14,7 @@ OLD = "apiVersion: v1\nkind: Thing\nmetadata:\n  name: old\n"
 CHART = "apiVersion: v1\nkind: Thing\nmetadata:\n  name: {{ .Values.name }}\n  {{- if .x }}\n"
 
 
-def test_folders_hold_files_of_many_programs(allot: Allot, write: Write) -> None:
+def test_other_files_in_directories_are_skipped(allot: Allot, write: Write) -> None:
     write(
         {
             "compose.yaml": "services:\n  a: {image: b}\n",
@@ -34,11 +34,11 @@ def test_folders_hold_files_of_many_programs(allot: Allot, write: Write) -> None
     assert (ran.code, ran.err) == (0, "")
     assert ran.out == (
         "The object in 1 file is fine.\n"
-        "Left out 2 templates, as templates/a.yaml: check their output: helm template … | allot check -\n"
+        "Skipped 2 templates (templates/a.yaml, …): check their output: helm template … | allot check -\n"
     )
 
 
-def test_patches_of_a_kustomization_are_no_objects(allot: Allot, write: Write) -> None:
+def test_patches_of_a_kustomization_are_skipped(allot: Allot, write: Write) -> None:
     write(
         {
             "base/kustomization.yaml": "resources: [app.yaml]\n",
@@ -57,14 +57,14 @@ def test_patches_of_a_kustomization_are_no_objects(allot: Allot, write: Write) -
         0,
         (
             "All 2 objects in 2 files are fine.\n"
-            "Left out 2 patches, as prod/patch.yaml: check the whole: kubectl kustomize … | allot check -\n"
+            "Skipped 2 patches (prod/patch.yaml, …): check the whole: kubectl kustomize … | allot check -\n"
         ),
         "",
     )
-    assert allot("check", "prod/patch.yaml").code == 1, "what is named is meant"
+    assert allot("check", "prod/patch.yaml").code == 1, "explicitly named files are checked"
 
 
-def test_a_template_that_is_named_is_called_one(allot: Allot, write: Write) -> None:
+def test_an_explicitly_named_template_is_reported_as_one(allot: Allot, write: Write) -> None:
     write({"templates/a.yaml": CHART})
     ran = allot("check", "templates/a.yaml")
     assert ran.code == 1
@@ -76,7 +76,7 @@ def test_named_file_is_always_checked(allot: Allot, write: Write, name: str) -> 
     files = {"compose.yaml": "spec: {}\n", "broken.yaml": "a: [\n", "list.yaml": "- a\n", "templates/a.yaml": CHART}
     write(files)
     assert name in allot("check", name).out
-    assert name not in allot("check", name, "--force-exclude").out.partition("Left out")[0]
+    assert name not in allot("check", name, "--force-exclude").out.partition("Skipped")[0]
 
 
 def test_fragments_with_device_fields_are_checked(allot: Allot, write: Write) -> None:
@@ -141,17 +141,17 @@ def test_binary_content_is_not_shown(allot: Allot, write: Write) -> None:
     assert " | " not in allot("check", "a.yaml").out
 
 
-def test_a_tab_is_called_one(allot: Allot, write: Write) -> None:
+def test_a_tab_is_reported_as_one(allot: Allot, write: Write) -> None:
     write({"a.yaml": "a:\n\t- b\n"})
     assert "  help: found a tab: indent YAML with spaces\n" in allot("check", "a.yaml").out
 
 
-def test_nothing_in_a_file_is_fine(allot: Allot, write: Write) -> None:
+def test_an_empty_file_has_no_findings(allot: Allot, write: Write) -> None:
     write({"a.yaml": ""})
     assert allot("check", "a.yaml") == (0, "Nothing to check: no Kubernetes objects found.\n", "")
 
 
-def test_a_missing_file_is_bad_input(allot: Allot, write: Write) -> None:
+def test_a_missing_file_exits_with_2(allot: Allot, write: Write) -> None:
     write({"a.yaml": OLD})
     ran = allot("check", "b.yaml", "a.yaml", "c.yaml")
     assert (ran.code, ran.out) == (2, "")
@@ -162,21 +162,21 @@ def test_a_missing_file_is_bad_input(allot: Allot, write: Write) -> None:
     )
 
 
-def test_a_folder_without_files_is_bad_input(allot: Allot, write: Write) -> None:
+def test_a_directory_without_files_exits_with_2(allot: Allot, write: Write) -> None:
     write({"sub/readme.txt": "x"})
     ran = allot("check", "sub")
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith("sub: no-files: no .yaml, .yml or .json files in this folder\n")
+    assert ran.err.startswith("sub: no-files: no .yaml, .yml or .json files in this directory\n")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_file_that_must_not_be_read_is_bad_input(allot: Allot, write: Write) -> None:
+def test_an_unreadable_file_exits_with_2(allot: Allot, write: Write) -> None:
     folder = write({"a.yaml": OLD})
     Path(folder / "a.yaml").chmod(0)
     assert allot("check").code == 2
 
 
-def test_missing_snapshot_is_bad_input(allot: Allot, write: Write) -> None:
+def test_a_missing_snapshot_exits_with_2(allot: Allot, write: Write) -> None:
     write({"a.yaml": OLD})
     ran = allot("check", "--cluster", "nowhere.yaml")
     assert (ran.code, ran.out) == (2, "")

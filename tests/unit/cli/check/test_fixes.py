@@ -30,10 +30,10 @@ a.yaml:3:1 M491 note: nothing is specified
     3 | kind: Thing
       | ^^^^
 
-a.yaml:6:7 V391 [?] warning: nobody knows a word "gues". Did you mean "guess"?
+a.yaml:6:7 V391 [?] warning: unknown word "gues". Did you mean "guess"?
     6 | note: gues
       |       ^^^^
-  help: words have a meaning that others must know, too, or they are of no use to anybody
+  help: words have a meaning that others must know, too, or they are of no use to readers
   unsafe fix: write guess, which is nearest
 
 Fixed 3 findings in 2 files; 1 warning and 1 note remain. 1 fixable with --fix --unsafe-fixes.
@@ -98,7 +98,7 @@ def test_a_diff_changes_nothing(allot: Allot, write: Write) -> None:
     assert allot("check", "b.yaml", "--diff") == (0, "", "Would fix nothing; nothing is left.\n")
 
 
-def test_a_diff_says_which_changes_are_guesses(allot: Allot, write: Write) -> None:
+def test_a_diff_marks_guesses(allot: Allot, write: Write) -> None:
     write({"a.yaml": OLD + GUES, "b.yaml": OLD})
     err = allot("check", "--diff", "--unsafe-fixes").err
     assert err == (
@@ -116,7 +116,7 @@ def test_diff_marks_missing_newline_at_end_of_file(allot: Allot, write: Write) -
     )
 
 
-def test_standard_input_goes_on_by_standard_output(allot: Allot, write: Write) -> None:
+def test_fixed_standard_input_is_written_to_standard_output(allot: Allot, write: Write) -> None:
     write({})
     ran = allot("check", "-", "--fix", stdin=OLD)
     assert (ran.code, ran.out) == (0, NEW)
@@ -141,7 +141,7 @@ def test_failed_fix_is_reported_with_reason(allot: Allot, write: Write) -> None:
 def test_json_contains_applied_fixes(allot: Allot, write: Write) -> None:
     write({"a.yaml": OLD + GUES})
     found = json.loads(allot("check", "--fix", "-o", "json").out)
-    assert [one["code"] for one in found["findings"]] == ["V391"]
+    assert [finding["code"] for finding in found["findings"]] == ["V391"]
     assert found["fixed"] == [
         {
             "code": "S191", "name": "old-name", "file": "a.yaml", "line": 5, "message": "`old` is an old name",
@@ -150,21 +150,19 @@ def test_json_contains_applied_fixes(allot: Allot, write: Write) -> None:
     ]  # fmt: skip
 
 
-def test_a_diff_has_no_place_in_other_formats(allot: Allot, write: Write) -> None:
+def test_diff_is_rejected_with_other_formats(allot: Allot, write: Write) -> None:
     write({"a.yaml": OLD})
     assert allot("check", "--diff", "-o", "sarif").code == 2
 
 
-def test_other_documents_of_a_file_stay_to_the_byte(allot: Allot, write: Write) -> None:
+def test_other_documents_of_a_file_are_unchanged(allot: Allot, write: Write) -> None:
     other = "---\n# no object\non:   push\r\n\n\n"
     folder = write({"a.yaml": f"\ufeff{OLD}{other}"})
     assert allot("check", "--fix").code == 0
     assert (folder / "a.yaml").read_bytes().decode() == f"\ufeff{NEW}{other}"
 
 
-def test_a_failure_while_writing_leaves_all_files_as_they_were(
-    allot: Allot, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_changes_no_file(allot: Allot, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write({"a.yaml": OLD, "b.yaml": OLD})
     replace = Path.replace
 

@@ -14,7 +14,7 @@ OLD = "apiVersion: v1\nkind: Thing\nmetadata:\n  name: old\n"
 TWO = f"{OLD}note: gues\n"
 
 
-def test_json_says_everything_of_a_finding(allot: Allot, write: Write) -> None:
+def test_json_contains_all_properties_of_a_finding(allot: Allot, write: Write) -> None:
     write({"a.yaml": TWO})
     ran = allot("check", "-o", "json")
     found: dict[str, Any] = json.loads(ran.out)
@@ -37,7 +37,7 @@ def test_json_says_everything_of_a_finding(allot: Allot, write: Write) -> None:
     }  # fmt: skip
 
 
-def test_json_of_nothing_is_the_same_shape(allot: Allot, write: Write) -> None:
+def test_json_without_findings_has_the_same_shape(allot: Allot, write: Write) -> None:
     write({"a.yaml": "apiVersion: v1\nkind: Thing\n"})
     ran = allot("check", "-o", "json")
     assert ran.code == 0
@@ -100,7 +100,7 @@ def test_fingerprints_are_unique_and_independent_of_lines(allot: Allot, write: W
     assert len(set(before)) == 4
 
 
-def test_annotations_of_github(allot: Allot, write: Write) -> None:
+def test_github_annotations(allot: Allot, write: Write) -> None:
     write({"a.yaml": TWO})
     ran = allot("check", "-o", "github")
     assert ran.out.splitlines()[0] == (

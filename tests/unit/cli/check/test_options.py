@@ -1,4 +1,4 @@
-"""Exit codes, which rules, configuration: options of the command line and of files."""
+"""Exit codes, rule selection and configuration, on the command line and in files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_exit_code_depends_on_fail_on_level(
         (["--select", "all", "--ignore", "old-name"], ["M491", "V391"]),
     ],
 )
-def test_rules_are_chosen_by_code_beginning_name_and_family(
+def test_rules_are_selected_by_code_prefix_name_and_family(
     allot: Allot, write: Write, words: list[str], found: list[str]
 ) -> None:
     write({"a.yaml": f"{OLD}spec: {{}}\nnote: gues\n"})
@@ -69,9 +69,7 @@ def test_rules_are_chosen_by_code_beginning_name_and_family(
         (["--fail-on", "eror"], "--fail-on: expected one of", "did you mean error?"),
     ],
 )  # fmt: skip
-def test_words_that_mean_nothing_are_bad_input(
-    allot: Allot, write: Write, words: list[str], problem: str, hint: str
-) -> None:
+def test_unknown_arguments_exit_with_2(allot: Allot, write: Write, words: list[str], problem: str, hint: str) -> None:
     write({"a.yaml": FINE})
     ran = allot("check", *words)
     assert (ran.code, ran.out) == (2, "")
@@ -100,7 +98,7 @@ def test_nearest_configuration_applies(allot: Allot, write: Write, monkeypatch: 
     assert codes(allot, "--select", "S") == ["S191"], "the command line wins"
 
 
-def test_every_key_is_heeded(allot: Allot, write: Write) -> None:
+def test_every_configuration_key_is_applied(allot: Allot, write: Write) -> None:
     write({
         "allotment.toml": """\
 [check]
@@ -125,7 +123,7 @@ exclude = ["charts", "old/*.yaml"]
     assert ran.code == 1
     assert ran.out.splitlines()[0].startswith("kept/a.yaml:5:7 V391")
     assert len(ran.out.splitlines()) == 2
-    assert codes(allot, "charts/a.yaml") == ["S191"], "what is named is meant"
+    assert codes(allot, "charts/a.yaml") == ["S191"], "explicitly named files are checked"
     assert allot("check", "charts/a.yaml", "--force-exclude").out == "Nothing to check: no Kubernetes objects found.\n"
 
 
@@ -184,7 +182,7 @@ Found 3 errors.
         ("[check]\nfeature-gates = {Q = true}\n", "allotment.toml: feature-gates: Kubernetes 1.36 has no DRA gate"),
     ],
 )
-def test_invalid_configuration_is_bad_input(allot: Allot, write: Write, text: str, words: str) -> None:
+def test_invalid_configuration_exits_with_2(allot: Allot, write: Write, text: str, words: str) -> None:
     write({"a.yaml": FINE, "allotment.toml": text})
     ran = allot("check")
     assert (ran.code, ran.out) == (2, "")

@@ -14,7 +14,7 @@ from allotment.tools.check.rule import Rule
 from tests.unit.cli.conftest import Allot
 
 
-def test_all_of_them_by_family(allot: Allot) -> None:
+def test_all_rules_are_listed_by_family(allot: Allot) -> None:
     assert (
         allot("rule").out
         == """\
@@ -35,7 +35,7 @@ M491  note          Nothing in it
 
 
 @pytest.mark.parametrize("word", ["M491", "empty", "m491", "M", "meaning"])
-def test_one_in_full(allot: Allot, at_80: Callable[[], None], word: str) -> None:
+def test_a_single_rule_is_printed_in_full(allot: Allot, at_80: Callable[[], None], word: str) -> None:
     at_80()
     assert allot("rule", word) == (
         0,
@@ -70,13 +70,13 @@ def test_differences_are_coloured(
     assert "  a: 1\n\x1b[32m  b: 3\x1b[0m\n\x1b[32m  c: 4\x1b[0m\n" in shown
 
 
-def test_as_json(allot: Allot) -> None:
+def test_rules_are_available_as_json(allot: Allot) -> None:
     assert json.loads(allot("rule", "old-name", "-o", "json").out)["code"] == "S191"
     listed = json.loads(allot("rule", "-o", "json").out)["rules"]
     assert [rule["code"] for rule in listed] == ["S100", "S116", "S191", "V391", "M491"]
 
 
-def test_unknown_example(allot: Allot) -> None:
+def test_unknown_rule_is_rejected(allot: Allot) -> None:
     ran = allot("rule", "emty")
     assert (ran.code, ran.out) == (2, "")
     assert "did you mean empty?" in ran.err

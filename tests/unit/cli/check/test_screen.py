@@ -1,4 +1,4 @@
-"""What a person sees, at 80 columns and in a pipe."""
+"""The text output at 80 columns and in a pipe."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ metadata:
   name: "old"
 note: >-
   the first line of it, and then
-  a gues that stands far to the right in a line which does not fit into 80 columns
+  a gues that begins far to the right in a line which does not fit into 80 columns
 spec: {}
 """
 
 
-def test_everything_at_80_columns(allot: Allot, write: Write, at_80: Callable[[], None]) -> None:
+def test_all_findings_at_80_columns(allot: Allot, write: Write, at_80: Callable[[], None]) -> None:
     write({"a.yaml": OLD, "b.yaml": MANY})
     at_80()
     ran = allot("check")
@@ -49,11 +49,11 @@ b.yaml:5:9 S191 [*] `old` is an old name
       |         ^^^^^
   fix: call it new
 
-b.yaml:8:5 V391 [?] warning: nobody knows a word "gues". Did you mean "guess"?
-    8 |   a gues that stands far to the right in a line which does not fit in…
+b.yaml:8:5 V391 [?] warning: unknown word "gues". Did you mean "guess"?
+    8 |   a gues that begins far to the right in a line which does not fit in…
       |     ^^^^
   help: words have a meaning that others must know, too, or they are of no use
-    to anybody
+    to readers
   unsafe fix: write guess, which is nearest
 
 Found 2 errors, 1 warning and 1 note in 2 files. [*] 2 fixable with --fix, [?] 1
@@ -63,14 +63,14 @@ Found 2 errors, 1 warning and 1 note in 2 files. [*] 2 fixable with --fix, [?] 1
     assert max(map(len, ran.out.splitlines())) <= 80
 
 
-def test_one_a_line(allot: Allot, write: Write) -> None:
+def test_concise_output_has_one_line_per_finding(allot: Allot, write: Write) -> None:
     write({"b.yaml": MANY})
     assert (
         allot("check", "b.yaml", "-o", "concise").out
         == """\
 b.yaml:3:1 M491 note: nothing is specified
 b.yaml:5:9 S191 [*] `old` is an old name
-b.yaml:8:5 V391 [?] warning: nobody knows a word "gues". Did you mean "guess"?
+b.yaml:8:5 V391 [?] warning: unknown word "gues". Did you mean "guess"?
 Found 1 error, 1 warning and 1 note in 1 file. [*] 1 fixable with --fix, [?] 1 more with --fix --unsafe-fixes.
 """
     )
@@ -114,11 +114,11 @@ def test_terminal_output_is_truncated_and_pipe_output_complete(
     at_80()
     shown = allot("check").out
     assert shown.count("S191") == 50
-    assert "And 10 more: -o concise lists all of them, one a line.\n" in shown
+    assert "And 10 more: -o concise lists all of them, one per line.\n" in shown
     assert "Found 60 errors in 1 file. [*] 60 fixable with --fix.\n" in shown
 
 
-def test_a_very_long_line_is_shown_around_its_finding(allot: Allot, write: Write, at_80: Callable[[], None]) -> None:
+def test_a_very_long_line_is_shown_around_the_finding(allot: Allot, write: Write, at_80: Callable[[], None]) -> None:
     write({"a.yaml": f"apiVersion: v1\nkind: Thing\nnote: '{'x' * 500_000} gues {'y' * 500_000}'\n"})
     at_80()
     ran = allot("check")
@@ -135,6 +135,6 @@ def test_ideographs_take_two_columns(allot: Allot, write: Write) -> None:
     assert marks == "      |             ^^^^"
 
 
-def test_compilers_messages_keep_their_pictures(allot: Allot, write: Write) -> None:
+def test_compiler_messages_keep_their_layout(allot: Allot, write: Write) -> None:
     write({"a.yaml": "a: [\n"})
     assert allot("check", "a.yaml").out.startswith("a.yaml:2:1 S100 not YAML: while parsing a flow node")

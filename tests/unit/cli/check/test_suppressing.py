@@ -1,4 +1,4 @@
-"""Comments that silence findings, and those that silence nothing."""
+"""Comments that suppress findings, and unused ones."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def findings(allot: Allot, text: str, write: Write, *words: str) -> list[str]:
         f"---\n# words\n\n# allot: ignore-document\n{OLD}\n",
     ],
 )
-def test_a_finding_is_silenced(allot: Allot, write: Write, text: str) -> None:
+def test_a_finding_is_suppressed(allot: Allot, write: Write, text: str) -> None:
     assert findings(allot, text, write) == []
 
 
@@ -52,7 +52,9 @@ def test_a_finding_is_silenced(allot: Allot, write: Write, text: str) -> None:
         (f"{OLD}  # allot: ignore[S191, W3]\n", ["4:14 S116"]),
     ],
 )
-def test_a_comment_silences_its_own_place_only(allot: Allot, write: Write, text: str, found: list[str]) -> None:
+def test_a_comment_suppresses_findings_only_at_its_position(
+    allot: Allot, write: Write, text: str, found: list[str]
+) -> None:
     assert [line.partition(" note:")[0].partition(" `")[0] for line in findings(allot, text, write)] == found
 
 

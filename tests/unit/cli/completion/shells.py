@@ -14,7 +14,7 @@ _SECONDS = 60.0
 
 
 class Terminal:
-    """The typed text, and the screen's content."""
+    """Sends keys to a program and reads its output."""
 
     def __init__(self, process: int, end: int) -> None:
         self._process, self._end = process, end
@@ -26,10 +26,10 @@ class Terminal:
         os.write(self._end, text.encode())
 
     def awaits(self, text: str) -> str:
-        """Everything on the screen since the last keys, once this is there."""
+        """Return the output since the last keys when it contains this text."""
         deadline = time.monotonic() + _SECONDS
         while text not in self.screen:
-            assert time.monotonic() < deadline, f"{text!r} does not come:\n{self.screen}"
+            assert time.monotonic() < deadline, f"{text!r} was not printed:\n{self.screen}"
             if select.select([self._end], [], [], 0.2)[0]:
                 self.screen += os.read(self._end, 65536).decode(errors="replace")
         return self.screen
@@ -37,7 +37,7 @@ class Terminal:
 
 @contextlib.contextmanager
 def terminal(command: Sequence[str], environment: dict[str, str]) -> Iterator[Terminal]:
-    """A program at a terminal, ended with it."""
+    """Run a program at a terminal, and stop it afterwards."""
     process, end = pty.fork()
     if process == 0:
         os.execvpe(command[0], list(command), environment)

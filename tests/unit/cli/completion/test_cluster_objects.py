@@ -1,4 +1,4 @@
-"""Names from a cluster: a lab in this process, and clusters that do not answer."""
+"""Names from a cluster are completed: from a lab in this process, and from unresponsive clusters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CLAIM: dict[str, Any] = {
 
 
 def offered(*words: str) -> list[str]:
-    """Lines as they are printed, the directive left out."""
+    """The printed lines without the directive."""
     return answer(command_line(), words).splitlines()[:-1]
 
 
@@ -50,13 +50,13 @@ def test_explain_completes_pods_claims_and_workloads(namespace_with_pod: str) ->
         "pod/\tpods", "claim/\tresourceclaims", "deploy/\tdeployments", "sts/\tstatefulsets", "ds/\tdaemonsets",
         "job/\tjobs", "cronjob/\tcronjobs", f"web-0\tin {namespace_with_pod}", f"gpus\tin {namespace_with_pod}",
     ]  # fmt: skip
-    assert offered("explain", "-n", namespace_with_pod, "pod/web-0", "") == [], "one is explained"
+    assert offered("explain", "-n", namespace_with_pod, "pod/web-0", "") == [], "only one object is explained"
     assert offered("explain", "-n", namespace_with_pod, "--cluster=snapshot.yaml", "pod/") == [], (
-        "it is asked about a file"
+        "a file has no names of the cluster"
     )
 
 
-def test_kinds_and_names_as_kubectl_has_them(namespace_with_pod: str) -> None:
+def test_kinds_and_names_are_completed_as_in_kubectl(namespace_with_pod: str) -> None:
     assert offered("get", "resourcec") == [
         "resourceclaims\tResourceClaim",
         "resourceclaimtemplates\tResourceClaimTemplate",
@@ -71,7 +71,7 @@ def test_kinds_and_names_as_kubectl_has_them(namespace_with_pod: str) -> None:
     assert offered("get", "nonsense", "") == []
 
 
-def test_other_names_of_a_cluster(namespace_with_pod: str) -> None:
+def test_other_names_of_a_cluster_are_completed(namespace_with_pod: str) -> None:
     assert namespace_with_pod in offered("get", "-n", "")
     assert offered("driver", "verify", "dra.sock", "--node-name", "") == ["t4-4x-pcie-1"]
     assert "gpu.nvidia.com" in offered("driver", "verify", "dra.sock", "--device-class", "")
@@ -79,8 +79,8 @@ def test_other_names_of_a_cluster(namespace_with_pod: str) -> None:
     assert offered("logs", "-n", namespace_with_pod, "web-0", "-c", "") == ["nginx\tnginx:1", "log\tlog:1"]
 
 
-def test_a_cluster_that_does_not_answer_has_no_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The connection is made, and nothing comes; or there is no connection."""
+def test_an_unresponsive_cluster_has_no_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection is accepted without a response, or refused."""
     monkeypatch.setattr(cluster_objects, "TIMEOUT_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         config = {
@@ -96,7 +96,7 @@ def test_a_cluster_that_does_not_answer_has_no_names(tmp_path: Path, monkeypatch
     assert offered("get", "pods", "") == []
 
 
-def test_without_a_cluster_there_are_no_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_cluster_no_names_are_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
@@ -105,7 +105,7 @@ def test_without_a_cluster_there_are_no_names(tmp_path: Path, monkeypatch: pytes
 
 
 def test_completion_never_prompts_for_a_password(tmp_path: Path) -> None:
-    """A program that makes credentials gets no terminal, and what it complains of is not seen."""
+    """A credential plugin gets no terminal, and its error output is discarded."""
     seen = tmp_path / "seen"
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "interactiveMode": "IfAvailable",
               "args": ["-c", f"echo Password: >&2; cat > {seen}.part; mv {seen}.part {seen}; exit 1"]}  # fmt: skip

@@ -1,4 +1,4 @@
-"""What stands at the end of a line, by parsers and what is packaged."""
+"""The last argument of a command line is completed from the parsers and the packaged data."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _NEW_NAMES = {
 
 
 def offered(*words: str) -> tuple[list[str], str]:
-    """The words that are offered, and the directive."""
+    """The completions, and the directive."""
     *candidates, directive = answer(command_line(), words).splitlines()
-    return [one.partition("\t")[0] for one in candidates], directive
+    return [candidate.partition("\t")[0] for candidate in candidates], directive
 
 
 def text_of(*words: str) -> list[str]:
-    """Lines as they are printed, the directive left out."""
+    """The printed lines without the directive."""
     return answer(command_line(), words).splitlines()[:-1]
 
 
@@ -50,7 +50,7 @@ def test_commands_have_descriptions() -> None:
     assert text_of("expl") == ["explain\tshow which devices a pod or claim gets, or why it gets none"]
     assert offered("driver", "") == (["run", "verify"], ":4")
     assert offered("run", "s") == (["scheduler"], ":4")
-    assert offered("__compl") == ([], ":4"), "what shells call is nobody's to type"
+    assert offered("__compl") == ([], ":4"), "the command for shells is hidden"
 
 
 def test_only_unused_options_are_offered() -> None:
@@ -72,14 +72,14 @@ def test_values_of_options_in_every_spelling() -> None:
     assert offered("check", "--nothing=") == ([], ":4")
 
 
-def test_lists_go_on_behind_a_comma() -> None:
+def test_lists_are_completed_after_a_comma() -> None:
     assert offered("plan", "--catalog", "g") == (["gcp"], ":0")
     assert offered("plan", "--catalog", "aws,gcp,a") == (["aws,gcp,azure"], ":0"), "what is there is not offered again"
     assert offered("check", "--select", "S101,V301") == (["S101,V301"], ":4")
     assert offered("up", "--fleet", "t4-4x-pcie", "dgx-1-") == (["dgx-1-v100"], ":4")
 
 
-def test_files_and_folders_are_left_to_the_shell() -> None:
+def test_files_and_directories_are_completed_by_the_shell() -> None:
     files = (["check", ""], ["explain", "-f", ""], ["explain", "-f", "a.yaml", ""], ["get", "--kubeconfig", ""])
     for words in files:
         assert offered(*words) == ([], ":0"), words
@@ -112,11 +112,11 @@ def test_files_and_folders_are_left_to_the_shell() -> None:
         (["wait", "pod/a", "--for", "cond"], "condition="),
     ],
 )
-def test_words_that_are_packaged(words: list[str], some: str) -> None:
+def test_packaged_names_are_completed(words: list[str], some: str) -> None:
     assert some in offered(*words)[0]
 
 
-def test_contexts_are_those_of_the_configuration_that_is_named(tmp_path: Path) -> None:
+def test_contexts_come_from_the_named_kubeconfig(tmp_path: Path) -> None:
     file = tmp_path / "config"
     names = ["production", "staging"]
     contexts = [{"name": name, "context": {"cluster": name}} for name in names]
@@ -126,13 +126,13 @@ def test_contexts_are_those_of_the_configuration_that_is_named(tmp_path: Path) -
     assert text_of("get", "--kubeconfig", str(file), "--context", "") == []
 
 
-def test_nothing_is_offered_where_no_word_is_right() -> None:
+def test_nothing_is_offered_for_invalid_arguments() -> None:
     for words in (["nothing", ""], ["nothing", "-"], ["version", ""], ["rule", "S102", ""]):
         assert offered(*words) == ([], ":4"), words
 
 
-def test_every_value_is_known_or_the_users_own() -> None:
-    """A new option that takes a value is either completed, or said above to be free."""
+def test_every_option_value_is_completed_or_free_text() -> None:
+    """The value of a new option must be completed, or the option must be listed above as free text."""
     unknown = []
     for command, parser in _parsers("", command_line()):
         for action in parser._actions:
@@ -160,17 +160,17 @@ _WORDS = st.sampled_from(
 @settings(max_examples=50, deadline=None)
 @given(st.lists(_WORDS | st.text(max_size=4), max_size=4), st.sampled_from(["", "-", "--", "-o", "--wait=", "\udcff"]))
 def test_any_input_is_answered_with_a_directive(before: list[str], word: str) -> None:
-    """Names of a cluster are left out: no kubeconfig exists."""
+    """Names of a cluster are not completed, because no kubeconfig exists."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("KUBECONFIG", os.devnull)
         *candidates, directive = answer(command_line(), [*before, word]).splitlines()
     assert directive[:1] == ":"
     assert directive[1:].isdigit()
-    assert all(one for one in candidates)
+    assert all(candidate for candidate in candidates)
 
 
 def test_separate_process_imports_little() -> None:
-    """Commands and options come from the parsers alone, in whatever locale the terminal has."""
+    """Commands and options come from the parsers alone, in any locale."""
     story = """
 import sys
 from allotment.cli.completion.completer import answer

@@ -18,7 +18,7 @@ _SCRIPT = "#!{python}\nimport sys\nfrom allotment.cli.main import main\nsys.exit
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """``allot`` on the search path, and a home and a folder in which nobody has lived."""
+    """``allot`` on the search path, with an empty home and an empty working directory."""
     programs, here = tmp_path / "bin", tmp_path / "here"
     programs.mkdir()
     (here / "manifests").mkdir(parents=True)
@@ -92,7 +92,7 @@ _OFFERED = [
 ]
 
 
-def test_fish_offers(environment: dict[str, str]) -> None:
+def test_fish_offers_completions(environment: dict[str, str]) -> None:
     if not shutil.which("fish"):
         pytest.skip("fish is not installed")
     for line, wanted in _OFFERED:
@@ -102,5 +102,5 @@ def test_fish_offers(environment: dict[str, str]) -> None:
             text=True, check=True,
         )  # fmt: skip
         offered = ran.stdout.splitlines()
-        names = offered if "\t" in "".join(wanted) else [one.partition("\t")[0] for one in offered]
+        names = offered if "\t" in "".join(wanted) else [candidate.partition("\t")[0] for candidate in offered]
         assert (sorted(names), ran.stderr) == (wanted, ""), line

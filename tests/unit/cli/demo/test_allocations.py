@@ -1,4 +1,4 @@
-"""Allocations of claims that exist already, and of those that are created later."""
+"""Allocations of existing claims, and of claims that are created later."""
 
 from __future__ import annotations
 

@@ -17,12 +17,12 @@ from tests.unit.cli.conftest import Allot, Ran
 
 @pytest.fixture
 def no_kubectl(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No client on the PATH, whatever this machine has."""
+    """No kubectl on the PATH."""
     monkeypatch.setenv("PATH", str(tmp_path))
 
 
 @pytest.mark.usefixtures("no_kubectl")
-def test_all_examples_come_out_as_intended_in_a_lab(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_examples_have_the_expected_result_in_a_lab(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     ran = allot("demo")
     assert ran.code == 0, ran.out
@@ -40,8 +40,8 @@ def test_all_examples_come_out_as_intended_in_a_lab(allot: Allot, monkeypatch: p
     assert 'no matches for kind "ResourceClaim" in version "resource.k8s.io/v1alpha3"' in refused
     assert "applied with allot apply in" in ran.out
     assert lines[-5:-2] == [
-        "9 run, 7 wait, 4 refused; all as intended.",
-        "After the fixes, 11 of the 11 others run as well.",
+        "9 running, 7 pending, 4 rejected; all as intended.",
+        "After the fixes, 11 of the other 11 run.",
         "Starting without machines, 4 of 4 run on exactly the planned machines.",
     ]
     fixed = ran.out.partition("Fixed by allot check --fix --unsafe-fixes, and applied again:")[2]
@@ -55,14 +55,14 @@ def test_all_examples_come_out_as_intended_in_a_lab(allot: Allot, monkeypatch: p
 
 
 def _parts(ran: Ran) -> tuple[str, str]:
-    """The output for pending examples, and for those that were refused, each in one line."""
+    """The output for pending examples and for rejected ones, each on one line."""
     _, _, rest = ran.out.partition("Pending, and why")
-    waiting, _, refused = rest.partition("Refused by the API server:")
+    waiting, _, refused = rest.partition("Rejected by the API server:")
     return " ".join(waiting.split()), " ".join(refused.split())
 
 
 @pytest.mark.usefixtures("no_kubectl")
-def test_an_example_that_surprises_fails_the_demo(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_result_fails_the_demo(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "examples", _surprising)
     ran = allot("demo")
     assert ran.code == 1
@@ -102,9 +102,7 @@ Error from server (BadRequest): the object cannot be handled: strict decoding er
 """
 
 
-def test_an_old_kubectl_does_not_stand_in_front_of_a_recent_one(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_recent_kubectl_is_preferred_to_an_old_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for folder, version in (("old", "v1.32.4-dispatcher"), ("new", "v1.36.0")):
         program = tmp_path / folder / "kubectl"
         program.parent.mkdir()
@@ -138,7 +136,7 @@ def test_without_lab_dependencies_examples_are_explained_offline(allot: Allot, m
 # --- explained -------------------------------------------------------------------------------------------------------
 
 
-def test_all_examples_come_out_as_intended_when_explained(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_examples_have_the_expected_result_when_explained(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     ran = allot("demo", "--offline")
     assert ran.code == 0, ran.out
@@ -152,7 +150,7 @@ def test_all_examples_come_out_as_intended_when_explained(allot: Allot, monkeypa
     assert 'Did you mean "gpu.amd.com/parentDeviceID"?' in " ".join(ran.out.split())
 
 
-def test_one_example_in_full(allot: Allot) -> None:
+def test_one_example_is_shown_completely(allot: Allot) -> None:
     ran = allot("demo", "10")
     assert ran.code == 0
     assert "Pod default/pipeline does not fit" in ran.out

@@ -1,4 +1,4 @@
-"""The outcome of an example's pods in a lab: of a Job that has ended, and of pods with a passing reason to wait."""
+"""The outcome of an example's pods in a lab: of a finished Job, and of pods with a temporary pending reason."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from allotment.cli.examples import find
 from allotment.lab.lab import Lab
 from allotment.model.loading import load_text
 from allotment.model.trees import Tree
-from tests.waiting import wait_until
+from tests.polling import wait_until
 
 
 def test_a_job_that_has_ended_still_shows_its_devices(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_temporary_pending_reason_is_not_an_outcome(monkeypatch: pytest.MonkeyPa
     read, seen = example_runs.message_of, list[str]()
 
     def message_of(lab: Lab, pod: Tree) -> str:
-        """The template is created once its absence has been seen."""
+        """The template is created after its absence was reported."""
         message = read(lab, pod)
         if message and not seen:
             lab.apply(template)

@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from allotment.cli.demo.sharing import Measurement, Replica, shown
-from allotment.cli.demo.sharing_cases import CASES, IMAGE, Case, objects
+from allotment.cli.demo.sharing import CASES, IMAGE, Case, Measurement, Replica, objects, shown
 from allotment.cli.examples import find
 from allotment.cli.main import main
 from allotment.cli.output.console import Screen
@@ -33,7 +32,7 @@ def test_a_case_is_an_example_with_another_application_and_the_same_claim(case: 
         assert container["resources"]["claims"] == other["resources"]["claims"]
 
 
-def test_the_screen_adds_up_what_was_measured_and_draws_it_to_scale() -> None:
+def test_output_sums_the_measurements_and_draws_them_to_scale() -> None:
     rates = ((60.0,), (20.0, 20.0, 19.0), (60.0, 60.0, 58.0), (26.0,) * 7)
     measured = [Measurement(case, replicas(*some)) for case, some in zip(CASES, rates, strict=True)]
     lines = list(shown(Screen(io.StringIO(), None, False), measured, 15.25))

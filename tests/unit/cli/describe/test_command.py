@@ -1,4 +1,4 @@
-"""``allot describe`` on a lab: what kubectl shows, and the devices."""
+"""``allot describe`` on a lab has kubectl's output, and the devices."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import allotment
 from allotment.cli.describe.nodes import node
 from allotment.cli.describe.page import Page, ago
 from allotment.model.trees import Tree
+from tests.polling import wait_until
 from tests.unit.cli.conftest import Allot
 from tests.unit.cli.test_wait import GREEDY
-from tests.waiting import wait_until
 
 TRAINING = """\
 apiVersion: resource.k8s.io/v1
@@ -54,7 +54,7 @@ def fields(text: str) -> dict[str, str]:
 
 @pytest.fixture
 def pod(lab: allotment.Lab, namespace: str) -> str:
-    """A pod that runs with a device."""
+    """A running pod with a device."""
     lab.apply(TRAINING, namespace=namespace)
     lab.wait("pod/train", namespace=namespace)
     return "train"
@@ -79,7 +79,7 @@ def test_a_pod_shows_its_containers_its_claims_and_its_events(live: Allot, pod: 
 
 
 def ageless(text: str) -> str:
-    """A page without ages of events: they grow from one look to the next."""
+    """The output without the ages of events, which change."""
     return re.sub(r" +\d+s +", " ", text)
 
 
@@ -87,11 +87,11 @@ def test_scheduling_failure_keeps_all_lines(live: Allot) -> None:
     live("apply", "-f", "-", stdin=GREEDY)
     live("wait", "pod/greedy", "--for=jsonpath={.status.conditions[0].message}")
 
-    def told() -> str:
+    def description() -> str:
         text = live("describe", "pod", "greedy").out
         return text if "FailedScheduling" in text else ""
 
-    text = wait_until(told)  # the event is written a moment after the status
+    text = wait_until(description)  # the event is written a moment after the status
     assert fields(text)["Claim"] == "nine"
     assert fields(text)["Devices"] == "not allocated"
     events = text.partition("Events:")[2]
@@ -146,10 +146,10 @@ def test_other_kinds_are_shown_field_by_field(live: Allot, namespace: str) -> No
     assert "Managed Fields" not in found
 
 
-def test_the_beginning_of_a_name_will_do(live: Allot, pod: str) -> None:
+def test_objects_are_found_by_name_prefix(live: Allot, pod: str) -> None:
     assert fields(live("describe", "pod", "tra").out)["Name"] == "train"
-    ran = live("describe", "pod", "nobody")
-    assert ran == (1, "", 'Error from server (NotFound): pods "nobody" not found\n')
+    ran = live("describe", "pod", "missing")
+    assert ran == (1, "", 'Error from server (NotFound): pods "missing" not found\n')
 
 
 def test_tables_are_aligned_separately() -> None:

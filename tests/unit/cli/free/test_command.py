@@ -1,4 +1,4 @@
-"""The screen of `free`: the answer first, then who uses what and what is left."""
+"""The output of ``free``: the summary first, then users and remaining devices."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def snapshot(allot: Allot, tmp_path: Path) -> str:
     return str(file)
 
 
-def test_the_first_line_answers_and_tables_follow(allot: Allot, snapshot: str) -> None:
+def test_the_first_line_is_the_summary_and_tables_follow(allot: Allot, snapshot: str) -> None:
     ran = allot("free", "--cluster", snapshot)
     assert ran.code == 0
     lines = ran.out.splitlines()
@@ -74,9 +74,7 @@ def test_json_is_the_report(allot: Allot, snapshot: str) -> None:
     assert report["nodes"][0]["devices"][1]["holders"] == [{"claim": "ml/train", "consumers": ["train-0", "train-1"]}]
 
 
-def test_a_terminal_of_eighty_columns_is_not_exceeded(
-    allot: Allot, snapshot: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_output_fits_80_columns(allot: Allot, snapshot: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     tables = allot("free", "--cluster", snapshot).out.splitlines()[1:]
     assert max(map(len, tables)) <= 80
@@ -105,7 +103,7 @@ def test_equal_nodes_share_a_row_and_many_claims_are_counted_by_namespace(
     assert len(allot("free", "--cluster", str(file), "--by", "node").out.splitlines()) > 53
 
 
-def test_a_sum_of_every_device_is_refused(allot: Allot) -> None:
+def test_listing_every_device_by_product_is_rejected(allot: Allot) -> None:
     ran = allot("free", "--fleet", "t4", "--by", "product", "-o", "wide")
     assert ran.code == 2
     assert "--by sums devices up" in ran.err

@@ -1,4 +1,4 @@
-"""Devices summed up by node, by equal nodes, by product, and by namespace."""
+"""Devices are summed by node, by equal nodes, by product and by namespace."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def node(name: str, free: int = 0, used: int = 0, kind: str = "NVIDIA A100", nam
     return NodeReport(name, tuple(devices))
 
 
-def test_a_few_nodes_have_a_row_each_although_they_are_equal() -> None:
+def test_a_few_equal_nodes_have_a_row_each() -> None:
     table = summed(FreeReport((node("a", 8), node("b", 8))))
     assert table.headers == ["NODE", "KIND", "TOTAL", "FREE", "IN-USE"]
     assert table.rows == [["a", "A100", "8", "8", "0"], ["b", "A100", "8", "8", "0"]]
     assert not table.note
 
 
-def test_five_hundred_nodes_are_as_many_rows_as_they_differ() -> None:
+def test_five_hundred_nodes_are_grouped_by_their_differences() -> None:
     nodes = [node(f"n{n}", 8 - n % 2, n % 2) for n in range(499)]
     table = summed(FreeReport((*nodes, node("t", 4, kind="Tesla T4"))))
     assert table.rows == [
@@ -43,20 +43,20 @@ def test_node_table_is_not_truncated() -> None:
 
 
 def test_nodes_with_different_states_are_not_grouped() -> None:
-    """As many devices of each kind in each state, not only as many free ones."""
+    """Nodes must have equal numbers of devices of each kind in each state, not only equal numbers of free ones."""
     mixed = [NodeReport(f"m{n}", (*node("x", 1).devices, *node("y", 0, 1, "T4").devices)) for n in range(20)]
     turned = NodeReport("z", (*node("x", 0, 1).devices, *node("y", 1, 0, "T4").devices))
     table = summed(FreeReport((*mixed, turned)))
     assert [row[:2] for row in table.rows] == [["20", "m0 …"], ["20", "m0 …"], ["1", "z"], ["1", "z"]]
 
 
-def test_devices_that_no_node_has_are_no_node_like_others() -> None:
+def test_devices_without_a_node_are_a_separate_row() -> None:
     nodes = [node(f"n{n}", 8) for n in range(30)]
     table = summed(FreeReport((*nodes, node("", 8))))
     assert [row[:2] for row in table.rows] == [["30", "n0 …"], ["1", "<any>"]]
 
 
-def test_by_product_names_the_node_with_most_free_devices() -> None:
+def test_grouping_by_product_names_the_node_with_most_free_devices() -> None:
     table = summed(FreeReport((node("a", 2, 6), node("b", 5, 3), node("c", 0, 4, "Tesla T4"))), "product")
     assert table.headers == ["KIND", "NODES", "TOTAL", "FREE", "IN-USE", "MOST FREE"]
     assert table.rows == [["A100", "2", "16", "7", "9", "5 on b"], ["Tesla T4", "1", "4", "0", "4", "0"]]
@@ -71,10 +71,10 @@ _nodes = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.sampled_fro
 
 
 @given(_nodes)
-def test_nothing_is_lost_in_a_sum(drawn: list[tuple[int, int, str]]) -> None:
+def test_sums_include_every_device(drawn: list[tuple[int, int, str]]) -> None:
     report = FreeReport(tuple(node(f"n{n}", free, used, kind) for n, (free, used, kind) in enumerate(drawn)))
     table = summed(report)
-    assert len(table.rows) <= max(SCREEN, len({one for one in drawn if one[0] + one[1]}))
+    assert len(table.rows) <= max(SCREEN, len({row for row in drawn if row[0] + row[1]}))
     found: Counter[str] = Counter()
     for row in table.rows:
         cells = dict(zip(table.headers, row, strict=True))

@@ -32,7 +32,7 @@ def test_invalid_node_classes(word: str, problem: str) -> None:
         node_classes([word], ["aws"])
 
 
-def test_layouts_go_where_the_mig_manager_reads_them() -> None:
+def test_layouts_are_written_to_the_mig_managers_config_map() -> None:
     assert mig_manager(MIG_CONFIG) == MigManager()
     assert mig_manager("ns/name") == MigManager("ns", "name")
     assert mig_manager("none") is None

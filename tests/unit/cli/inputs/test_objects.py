@@ -1,4 +1,4 @@
-"""Bad input: one clear error with its place, exit 2, never a traceback, never a hang."""
+"""Invalid input gives one clear error with its position, exit code 2, no traceback and no hang."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def test_invalid_file_is_reported_with_position(allot: Allot, tmp_path: Path, te
 
 
 @pytest.mark.parametrize("command", ["explain", "free"])
-def test_an_object_with_a_uid_is_validated_all_the_same(allot: Allot, tmp_path: Path, command: str) -> None:
-    """It may come from ``kubectl get -o yaml`` and was edited since."""
+def test_an_object_with_a_uid_is_validated(allot: Allot, tmp_path: Path, command: str) -> None:
+    """It may come from ``kubectl get -o yaml`` and have been edited."""
     uid = "11111111-2222-4333-8444-555555555555"
     file = tmp_path / "file.yaml"
     file.write_text(CLAIM.replace("name: c", f"name: c, uid: {uid}") + "spec: {devices: {requests: [{name: r}]}}\n")
@@ -67,7 +67,7 @@ def test_an_object_with_a_uid_is_validated_all_the_same(allot: Allot, tmp_path: 
     assert "exactly one of `exactly` or `firstAvailable`" in ran.err
 
 
-def test_an_expression_that_the_api_server_refuses(allot: Allot, tmp_path: Path) -> None:
+def test_an_expression_that_the_api_server_rejects(allot: Allot, tmp_path: Path) -> None:
     file = tmp_path / "class.yaml"
     file.write_text(
         "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: c}\nspec:\n  selectors:\n  - cel:\n"
@@ -79,7 +79,7 @@ def test_an_expression_that_the_api_server_refuses(allot: Allot, tmp_path: Path)
     assert "found no matching overload for '_>=_'" in ran.err
 
 
-def test_missing_files_and_empty_folders(allot: Allot, tmp_path: Path) -> None:
+def test_missing_files_and_empty_directories(allot: Allot, tmp_path: Path) -> None:
     ran = allot("free", "-f", str(tmp_path / "none.yaml"), str(tmp_path))
     assert ran.code == 2
     assert f"{tmp_path / 'none.yaml'}: unreadable: cannot read the file: no such file or directory" in ran.err
@@ -87,7 +87,7 @@ def test_missing_files_and_empty_folders(allot: Allot, tmp_path: Path) -> None:
     assert "Found 2 errors in 2 files." in ran.err
 
 
-def test_folders_and_standard_input_are_read(allot: Allot, tmp_path: Path) -> None:
+def test_directories_and_standard_input_are_read(allot: Allot, tmp_path: Path) -> None:
     snapshot = allot("fleet", "slices", "t4", "--all").out
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "snapshot.yaml").write_text(snapshot)
@@ -118,7 +118,7 @@ def test_snapshot_can_have_unknown_fields(allot: Allot) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
-def test_any_bytes_are_an_answer_or_a_mistake(allot: Allot, data: bytes) -> None:
+def test_any_bytes_give_a_result_or_an_error(allot: Allot, data: bytes) -> None:
     ran = allot("free", "-f", "-", stdin=data)
     assert ran.code in (0, 2), ran.err
     assert "internal error" not in ran.err

@@ -1,4 +1,4 @@
-"""Which Kubernetes: versions as clusters report them, gates as kubectl users write them."""
+"""The Kubernetes release and its gates: versions as clusters report them, gates in the syntax of Kubernetes' flags."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_versions_of_a_release(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["1.2", "2.0", "", "latest", "1.36.", "1.360"])
-def test_other_versions_are_refused_with_the_known_ones(text: str) -> None:
+def test_unsupported_versions_are_rejected_with_the_known_ones(text: str) -> None:
     with pytest.raises(Mistake, match=r"expected one of 1\.34, 1\.35, 1\.36, 1\.37"):
         release(text)
 
@@ -36,7 +36,7 @@ def test_gates_are_read_from_one_or_several_options() -> None:
         ("DRADeviceTaints=maybe", "found 'DRADeviceTaints=maybe'", ""),
     ],
 )
-def test_bad_gates_are_explained(text: str, problem: str, hint: str) -> None:
+def test_invalid_gates_are_explained(text: str, problem: str, hint: str) -> None:
     with pytest.raises(Mistake) as caught:
         features("1.36", [text])
     assert problem in str(caught.value)
@@ -48,7 +48,7 @@ SERVER = ServerFacts(
 )
 
 
-def test_a_cluster_says_its_release_and_gates_and_the_options_go_above() -> None:
+def test_options_override_the_release_and_gates_of_the_cluster() -> None:
     found = features_among(None, ["DRAConsumableCapacity=true"], [SERVER])
     assert found.kube == "1.35"
     assert not found.enabled("DRAAdminAccess")
@@ -72,8 +72,8 @@ def test_another_release_has_its_own_gates_except_visible_ones() -> None:
     [
         ("v1.36.3", "1.36", ""),
         ("v1.36.2-gke.100", "1.36", ""),
-        ("v1.33.4", "1.34", "the cluster is Kubernetes v1.33.4, which is modelled as 1.34"),
-        ("v1.99.0", "1.37", "the cluster is Kubernetes v1.99.0, which is modelled as 1.37"),
+        ("v1.33.4", "1.34", "the cluster runs Kubernetes v1.33.4; its behavior is modelled as that of 1.34"),
+        ("v1.99.0", "1.37", "the cluster runs Kubernetes v1.99.0; its behavior is modelled as that of 1.37"),
         ("", "1.37", ""),
     ],
 )

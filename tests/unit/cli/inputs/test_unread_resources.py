@@ -1,4 +1,4 @@
-"""What an account may not read is not taken for absent: no answer is better than a wrong one."""
+"""Resources that the account cannot read are not treated as absent: no result is better than a wrong one."""
 
 from __future__ import annotations
 

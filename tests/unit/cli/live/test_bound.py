@@ -28,4 +28,4 @@ def test_devices_of_an_extended_resource_are_printed() -> None:
     )
     (answer,) = explain.answers([pod], [claim])
     assert [given.name for given in answer.claims] == ["ns/web-extended-resources-x7k2p"]
-    assert [one.device for one in answer.claims[0].devices] == ["gpu-3"]
+    assert [device.device for device in answer.claims[0].devices] == ["gpu-3"]

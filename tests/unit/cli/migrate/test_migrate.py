@@ -47,7 +47,7 @@ def names(folder: Path) -> list[str]:
 def test_files_are_written_only_on_request(allot: Allot, app: Path) -> None:
     ran = allot("migrate", str(app))
     assert ran.code == 0
-    assert ran.out.splitlines()[0] == "1 workload requests GPUs of a device plugin: 1 gets claims."
+    assert ran.out.splitlines()[0] == "1 workload requests GPUs from a device plugin: 1 gets claims."
     assert "+          deviceClassName: gpu.nvidia.com\n" in ran.out
     assert "Nothing was written" in ran.out
     assert app.read_text() == GPU
@@ -55,13 +55,13 @@ def test_files_are_written_only_on_request(allot: Allot, app: Path) -> None:
 
 
 def test_lines_fit_a_terminal_of_80_columns(allot: Allot, app: Path) -> None:
-    told = allot("migrate", str(app), "-d", str(app.parent / "new")).out
+    out = allot("migrate", str(app), "-d", str(app.parent / "new")).out
     whole = (str(app.parent), "device.")  # what is to be copied is not cut
-    long = [line for line in told.splitlines() if len(line) > 80 and not any(word in line for word in whole)]
+    long = [line for line in out.splitlines() if len(line) > 80 and not any(word in line for word in whole)]
     assert long == []
 
 
-def test_a_folder_gets_every_file(allot: Allot, app: Path, tmp_path: Path) -> None:
+def test_all_files_are_written_to_a_directory(allot: Allot, app: Path, tmp_path: Path) -> None:
     (app.parent / "service.yaml").write_text("apiVersion: v1\nkind: Service\nmetadata: {name: s}\n")
     ran = allot("migrate", str(app.parent), "-d", str(tmp_path / "new"))
     assert ran.code == 0
@@ -80,7 +80,7 @@ def test_existing_files_are_not_overwritten(allot: Allot, app: Path, tmp_path: P
     assert allot("migrate", str(app), "-d", str(tmp_path / "new")).code == 2
 
 
-def test_in_place_changes_the_file(allot: Allot, app: Path) -> None:
+def test_in_place_modifies_the_file(allot: Allot, app: Path) -> None:
     assert allot("migrate", str(app), "--in-place").code == 0
     assert "resourceClaimTemplateName: a-gpu" in app.read_text()
     assert names(app.parent) == ["app.yaml"]
@@ -91,7 +91,7 @@ def test_in_place_changes_the_file(allot: Allot, app: Path) -> None:
     )
 
 
-def test_new_classes_have_a_file_of_their_own(allot: Allot, app: Path, tmp_path: Path) -> None:
+def test_new_classes_have_a_separate_file(allot: Allot, app: Path, tmp_path: Path) -> None:
     app.write_text(POD.format(name="a", resource="nvidia.com/mig-1g.5gb"))
     ran = allot("migrate", str(app), "--strategy", "class", "-d", str(tmp_path / "new"))
     assert ran.code == 0
@@ -110,14 +110,16 @@ def test_standard_input(allot: Allot, tmp_path: Path) -> None:
     assert (refused.code, "standard input" in refused.err) == (2, True)
 
 
-def test_a_diff_is_what_patch_reads(allot: Allot, app: Path) -> None:
+def test_a_diff_can_be_applied_with_patch(allot: Allot, app: Path) -> None:
     ran = allot("migrate", str(app), "--diff")
     assert ran.out.startswith(f"--- {app}\n+++ {app}\n@@ ")
     assert app.read_text() == GPU
 
 
 @pytest.mark.skipif(shutil.which("patch") is None, reason="there is no patch")
-@pytest.mark.parametrize("text", [GPU, GPU.rstrip("\n"), GPU.replace("\n", "\r\n")], ids=["usual", "no end", "CRLF"])
+@pytest.mark.parametrize(
+    "text", [GPU, GPU.rstrip("\n"), GPU.replace("\n", "\r\n")], ids=["LF", "no newline at the end", "CRLF"]
+)
 def test_patch_reproduces_the_written_files(allot: Allot, app: Path, tmp_path: Path, text: str) -> None:
     app.write_bytes(text.encode())
     assert allot("migrate", str(app), "-d", str(tmp_path / "new")).code == 0
@@ -137,7 +139,7 @@ def test_equal_details_are_printed_once(allot: Allot, app: Path) -> None:
     assert ran.out.count("It requests whole GPUs by count alone") == 1
 
 
-def test_a_file_holds_all_that_it_needs(allot: Allot, app: Path, tmp_path: Path) -> None:
+def test_each_file_contains_the_templates_it_requires(allot: Allot, app: Path, tmp_path: Path) -> None:
     (app.parent / "other.yaml").write_text(POD.format(name="b", resource="nvidia.com/gpu"))
     assert allot("migrate", str(app.parent), "-d", str(tmp_path / "new")).code == 0
     for file, name in (("app.yaml", "a-gpu"), ("other.yaml", "b-gpu")):
@@ -151,7 +153,7 @@ def test_skipped_patches_are_reported(allot: Allot, app: Path) -> None:
     (app.parent / "more.yaml").write_text(GPU)
     ran = allot("migrate", str(app.parent))
     assert "1 workload requests" in ran.out
-    assert f"Left out 1 patch, as {app.parent / 'more.yaml'}: migrate the whole: kubectl" in " ".join(ran.out.split())
+    assert f"Skipped 1 patch ({app.parent / 'more.yaml'}): migrate the whole: kubectl" in " ".join(ran.out.split())
     data = json.loads(allot("migrate", str(app.parent), "-o", "json").out)
     assert data["leftOut"] == [str(app.parent / "more.yaml")]
 
@@ -167,8 +169,8 @@ def test_unmigratable_workload_exits_with_1(allot: Allot, app: Path) -> None:
 def test_json_has_the_same_content(allot: Allot, app: Path) -> None:
     data = json.loads(allot("migrate", str(app), "--output", "json").out)
     assert data["decided"] is True
-    (one,) = data["workloads"]
-    assert (one["kind"], one["decision"]["outcome"], one["claimName"]) == ("Pod", "template", "a-gpu")
+    (workload_,) = data["workloads"]
+    assert (workload_["kind"], workload_["decision"]["outcome"], workload_["claimName"]) == ("Pod", "template", "a-gpu")
     assert data["made"][0]["kind"] == "ResourceClaimTemplate"
     assert list(data["files"]) == [str(app)]
 
@@ -184,17 +186,17 @@ def test_json_has_the_same_content(allot: Allot, app: Path) -> None:
         ("--strategy", "elsewhere"),
     ],
 )
-def test_invalid_options_are_bad_input(allot: Allot, app: Path, words: tuple[str, ...]) -> None:
+def test_invalid_options_exit_with_2(allot: Allot, app: Path, words: tuple[str, ...]) -> None:
     assert allot("migrate", str(app), *words).code == 2
 
 
-def test_a_file_that_cannot_be_read_is_bad_input(allot: Allot, app: Path) -> None:
+def test_an_unreadable_file_exits_with_2(allot: Allot, app: Path) -> None:
     app.write_text("a: [\n")
     assert allot("migrate", str(app)).code == 2
     assert allot("migrate", str(app.parent / "none.yaml")).code == 2
 
 
-def test_a_release_without_the_api_leaves_everything(allot: Allot, app: Path) -> None:
+def test_a_release_without_the_api_changes_nothing(allot: Allot, app: Path) -> None:
     ran = allot("migrate", str(app), "--kube-version", "1.32")
     assert ran.code == 0
     assert "stays with the device plugin" in ran.out

@@ -37,8 +37,8 @@ def test_before_and_after_in_a_table(allot: Allot, app: Path) -> None:
     assert lines[head + 1].split() == ["Pod", "default/a", "1", "1", "Tesla", "T4", "the", "same"]
 
 
-def test_a_pod_that_no_longer_fits_ends_with_1(allot: Allot, app: Path, tmp_path: Path) -> None:
-    """Pieces that go by the name of GPUs (MIG strategy single): a claim for a GPU wants a whole one."""
+def test_a_pod_that_no_longer_fits_exits_with_1(allot: Allot, app: Path, tmp_path: Path) -> None:
+    """With MIG strategy single, partitions have the resource name of GPUs; a claim for a GPU requests a whole one."""
     pieces = "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"
     (tmp_path / "cluster.yaml").write_text(SNAPSHOT.replace("Tesla-T4", pieces).replace('gpu: "1"', 'gpu: "7"'))
     app.write_text(POD.format(name="a", resource="nvidia.com/gpu").replace("gpu.product: Tesla-T4 ", "gpu.count: '1' "))
@@ -59,7 +59,7 @@ def test_a_snapshot_with_device_plugins(allot: Allot, app: Path, tmp_path: Path)
     ran = allot("migrate", str(app), "--cluster", str(tmp_path / "cluster.yaml"))
     assert ran.code == 0
     assert "No driver publishes slices for n1 yet" in ran.out
-    assert "to do: the same GPU twice. The device plugin runs on n1" in ran.out
+    assert "to do: double allocation. The device plugin runs on n1" in ran.out
     assert "    helm upgrade -i dra-driver-nvidia-gpu \\\n" in ran.out
 
 
@@ -67,14 +67,14 @@ def test_json_has_the_trial_and_the_checks(allot: Allot, app: Path) -> None:
     data = json.loads(allot("migrate", str(app), "--fleet", "t4", "--output", "json").out)
     sections = data["sections"]
     assert list(sections) == ["Before and after", "Pre-flight", "Roll-back"]
-    (one,) = sections["Before and after"]["data"]["workloads"]
-    assert (one["fitted"], one["fit"], one["lost"]) == (1, 1, [])
+    (compared,) = sections["Before and after"]["data"]["workloads"]
+    assert (compared["fitted"], compared["fit"], compared["lost"]) == (1, 1, [])
     checks = sections["Pre-flight"]["data"]["checks"]
-    assert {"ok", "cannot tell"} <= {check["state"] for check in checks}
+    assert {"ok", "to check"} <= {check["state"] for check in checks}
     assert sections["Roll-back"]["data"]["steps"]
 
 
-def test_the_folder_has_a_runbook(allot: Allot, app: Path, tmp_path: Path) -> None:
+def test_the_directory_contains_a_runbook(allot: Allot, app: Path, tmp_path: Path) -> None:
     ran = allot("migrate", str(app), "-d", str(tmp_path / "new"), "--fleet", "t4")
     assert ran.code == 0
     page = (tmp_path / "new" / "README.md").read_text()
@@ -85,6 +85,6 @@ def test_the_folder_has_a_runbook(allot: Allot, app: Path, tmp_path: Path) -> No
 
 def test_lines_fit_a_terminal_of_80_columns(allot: Allot, app: Path, tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(SNAPSHOT)
-    told = allot("migrate", str(app), "--cluster", str(tmp_path / "cluster.yaml")).out
+    out = allot("migrate", str(app), "--cluster", str(tmp_path / "cluster.yaml")).out
     whole = (str(tmp_path), "device.")  # what is to be copied is not cut
-    assert [line for line in told.splitlines() if len(line) > 80 and not any(word in line for word in whole)] == []
+    assert [line for line in out.splitlines() if len(line) > 80 and not any(word in line for word in whole)] == []

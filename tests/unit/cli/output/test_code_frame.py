@@ -1,4 +1,4 @@
-"""The line of a file with its piece underlined."""
+"""The line of a file with a range underlined."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def shown(text: str, column: int, end: int | None = None, width: int = 80) -> li
     return list(framed.lines) if framed else []
 
 
-def test_a_piece_is_underlined() -> None:
+def test_a_range_is_underlined() -> None:
     assert shown("name: old", 7, 10) == ["    1 | name: old", "      |       ^^^"]
     assert shown("name: old", 7) == ["    1 | name: old", "      |       ^"]
     assert shown("name: old", 7, 99) == ["    1 | name: old", "      |       ^^^"]
@@ -27,11 +27,11 @@ def test_long_line_is_truncated_on_both_sides() -> None:
     assert len(line) <= 60
 
 
-def test_indentation_goes_first() -> None:
+def test_indentation_is_removed_first() -> None:
     assert shown(f"{' ' * 20}{'x' * 40} y", 62, 63, 60) == [f"    1 | …{'x' * 40} y", f"      | {' ' * 42}^"]
 
 
-def test_letters_of_two_columns_and_of_none_are_counted_as_such() -> None:
+def test_wide_and_zero_width_characters_are_measured() -> None:
     assert [cells(text) for text in ("ab", "日本", "e\u0301")] == [2, 4, 1]
     assert shown("日本: x", 5)[1] == "      |       ^"
 
@@ -42,7 +42,7 @@ def test_blank_and_missing_lines_have_no_frame() -> None:
 
 
 @given(st.text(), st.integers(1, 400), st.integers(0, 400), st.integers(20, 200))
-def test_any_place_can_be_shown(text: str, column: int, length: int, width: int) -> None:
+def test_any_position_can_be_shown(text: str, column: int, length: int, width: int) -> None:
     framed = frame(text.splitlines(), 1, column, column + length, width)
     if framed is not None:
         assert framed.marks.endswith("^")

@@ -1,4 +1,4 @@
-"""Tables: aligned, cut to a terminal, whole in a pipe."""
+"""Tables are aligned, truncated on a terminal, and complete in a pipe."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def test_no_line_is_wider_than_the_terminal(rows: list[list[str]], width: int) -
 
 
 @given(st.lists(st.lists(CELLS, min_size=2, max_size=2), max_size=5))
-def test_without_a_terminal_nothing_is_cut(rows: list[list[str]]) -> None:
+def test_without_a_terminal_nothing_is_truncated(rows: list[list[str]]) -> None:
     lines = table(["A", "B"], rows, None)
     assert all(cell in line for row, line in zip(rows, lines[1:], strict=True) for cell in row)
 
 
-def test_columns_align_and_empty_cells_say_none() -> None:
+def test_columns_align_and_empty_cells_contain_none() -> None:
     assert table(["NODE", "POD"], [["a-long-name", ""], ["b", "p"]], None) == [
         "NODE          POD",
         "a-long-name   <none>",
@@ -41,13 +41,13 @@ def test_the_widest_cells_are_shortened_first() -> None:
     assert shorten("abcd", 3) == "ab…"
 
 
-def test_of_several_words_the_last_stays() -> None:
+def test_the_last_of_several_words_is_kept() -> None:
     rows = [["dgx", "A100-SXM4-40GB 1g.5gb"], ["dgx", "A100-SXM4-40GB 2g.10gb"]]
     shown = table(["NODE", "KIND"], [*rows, ["x" * 20, ""]], 40, cut=["KIND"])
     assert [line[23:] for line in shown] == ["KIND", "A100-SXM4… 1g.5gb", "A100-SXM… 2g.10gb", "<none>"]
 
 
-def test_nothing_is_cut_where_it_would_not_help() -> None:
+def test_cells_are_truncated_only_if_it_helps() -> None:
     rows = [["n" * 40, "gpu-0-mig-1g5gb-19-0"]]
     assert table(["NODE", "DEVICES"], rows, 40, cut=["DEVICES"]) == table(["NODE", "DEVICES"], rows, None)
 
@@ -78,7 +78,7 @@ def test_paths_in_the_home_directory_begin_with_a_tilde(monkeypatch: pytest.Monk
     assert from_home(f"{tmp_path}2/labs") == f"{tmp_path}2/labs"
 
 
-def test_a_command_that_is_not_on_the_path_is_called_by_its_folder(
+def test_a_command_outside_the_path_is_named_with_its_directory(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(sys, "argv", [".venv/bin/allot", "demo"])

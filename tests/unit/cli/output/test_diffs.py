@@ -1,4 +1,4 @@
-"""Diffs for `patch` in a pipe, and for reading on a terminal."""
+"""Diffs are valid input for ``patch`` in a pipe, and readable on a terminal."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def _shown(out: StringIO, colour: bool = False) -> str:
     return out.getvalue()
 
 
-def test_into_a_pipe_goes_every_byte() -> None:
+def test_a_pipe_gets_every_byte() -> None:
     assert _shown(StringIO()) == ("--- f\n+++ f\n@@ -1,2 +1,2 @@\n a: 1 # \x1b[2J\x0c\x85\u202e\r\n-b: 2\r\n+b: 3\r\n")
 
 
-def test_on_a_terminal_nothing_of_it_moves_the_cursor() -> None:
+def test_control_characters_are_not_sent_to_a_terminal() -> None:
     assert _shown(_Terminal()) == "--- f\n+++ f\n@@ -1,2 +1,2 @@\n a: 1 # �[2J���\n-b: 2\n+b: 3\n"
     assert "\x1b[31m-b: 2\x1b[0m\n" in _shown(_Terminal(), colour=True)

@@ -1,4 +1,4 @@
-"""Findings: place, code, message, the line itself, what to do."""
+"""Findings have position, code, message, source line and help."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ def test_a_finding_shows_the_line_with_a_caret() -> None:
     ]
 
 
-def test_lines_of_a_long_message_are_indented_under_it() -> None:
+def test_lines_of_a_long_message_are_indented() -> None:
     assert list(finding(problem(message="first\nsecond"), None)) == ["a.yaml:2:5: wrong: first", "    second"]
 
 
-def test_a_very_long_line_is_shown_around_the_place() -> None:
+def test_a_very_long_line_is_shown_around_the_position() -> None:
     lines = list(finding(problem(1, 5000), "x" * 10_000))
     assert max(map(len, lines)) <= 120
     assert lines[2].endswith("^")
 
 
 @given(st.text(), st.integers(1, 20), st.integers(1, 300))
-def test_any_source_and_place_can_be_shown(source: str, line: int, column: int) -> None:
+def test_any_source_and_position_can_be_shown(source: str, line: int, column: int) -> None:
     shown = list(finding(problem(line, column), source))
     assert shown[0] == f"a.yaml:{line}:{column}: wrong: bad"
     assert all("\n" not in part for part in shown)
 
 
-def test_findings_are_sorted_counted_and_bounded() -> None:
+def test_findings_are_sorted_counted_and_limited() -> None:
     error = BadInput([problem(n) for n in range(200, 0, -1)], lambda _: None)
     description = describe(error)
     assert description is not None

@@ -12,7 +12,7 @@ from allotment.cli.plan.offerings import offered
 HEAD = "provider,instance_type,vcpu,memory_gib,gpu_count,gpu,on_demand_usd_per_hour"
 
 
-def test_providers_and_files_in_one_word_or_in_several(tmp_path: Path) -> None:
+def test_providers_and_files_in_one_option_or_several(tmp_path: Path) -> None:
     own = tmp_path / "own.csv"
     own.write_text(f"{HEAD}\nhome,box,8,64,1,l4,1\n")
 
@@ -21,7 +21,7 @@ def test_providers_and_files_in_one_word_or_in_several(tmp_path: Path) -> None:
     assert together.providers == ("aws", "home")
     assert together == offered(["aws", str(own)])
     assert offered([str(own)]).providers == ()
-    assert "home/box" in [one.key for one in together.catalog.types]
+    assert "home/box" in [type_.key for type_ in together.catalog.types]
 
 
 @pytest.mark.parametrize(("word", "hint"), [("asw", "did you mean aws?"), ("aws,zz", "files must end in .csv")])

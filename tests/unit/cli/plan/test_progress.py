@@ -1,4 +1,4 @@
-"""The time that `allot plan` gives a search, by a clock of the test."""
+"""The time limit of a search of ``allot plan``, with a clock of the test."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_each_search_has_its_own_time_limit(clock: Clock) -> None:
     assert not watch.keep_going()
 
 
-def test_a_search_without_time_has_no_step(clock: Clock) -> None:
+def test_a_search_without_time_does_no_steps(clock: Clock) -> None:
     assert not Watch(0.0).keep_going()
 
 

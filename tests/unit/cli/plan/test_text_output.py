@@ -1,4 +1,4 @@
-"""The words of a plan: the answer first, machines with their pods, reasons, and nothing wider than the screen."""
+"""The text of a plan: the verdict first, machines with their pods, reasons, and no line wider than the terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def text_of(
     return out.getvalue()
 
 
-def test_the_first_line_answers() -> None:
+def test_the_first_line_is_the_verdict() -> None:
     assert text_of(mixed_plan()).splitlines()[0] == "3 machines, 26.637 USD/h (lower bound 26.237, gap 1.5 %)"
     proven = plan_of_machines([machine("n", "aws/g5.xlarge", "a10g", "1.006", placement("a", "n", "gpu-0"))], "1")
     assert text_of(proven).splitlines()[0] == "1 machine, 1.006 USD/h (proven optimal)"
@@ -35,7 +35,7 @@ def test_the_first_line_answers() -> None:
     assert text_of(ProvisioningPlan(unserved=mixed_plan().unserved)).splitlines()[0] == "No machine fits the pods"
 
 
-def test_machines_stand_with_their_pods_and_devices() -> None:
+def test_machines_are_listed_with_their_pods_and_devices() -> None:
     lines = text_of(mixed_plan(), None).splitlines()
     assert "p4d-1   aws/p4d.24xlarge    us-east-1a      on-demand   21.958   8xa100-40gb   2 GPUs" in lines
     assert "  train-0  gpu-0, gpu-1, gpu-2" in lines
@@ -94,7 +94,7 @@ def test_relaxation_has_both_totals_and_its_position() -> None:
 
 
 @pytest.mark.parametrize("plan", [mixed_plan(), plan_with_groups(40, 17)], ids=["mixed", "many"])
-def test_nothing_is_wider_than_the_screen(plan: ProvisioningPlan) -> None:
+def test_output_fits_the_terminal(plan: ProvisioningPlan) -> None:
     assert max(map(len, text_of(plan, 80).splitlines())) <= 80
 
 
@@ -110,7 +110,7 @@ def test_wide_adds_cpu_and_memory() -> None:
     assert row.split()[-2:] == ["4/95", "16/32Gi"]
 
 
-def test_colours_are_only_where_the_screen_has_them() -> None:
+def test_colours_are_used_only_on_terminals_with_colours() -> None:
     assert "\x1b[" not in text_of(mixed_plan())
     assert "\x1b[31m3 machines" in text_of(mixed_plan(), colour=True)
 
@@ -118,8 +118,8 @@ def test_colours_are_only_where_the_screen_has_them() -> None:
 def test_share_has_its_name_unless_it_is_memory() -> None:
     def devices(share: dict[str, str]) -> str:
         given = DeviceAllocation(request="r", driver="d", pool="n", device="gpu-0", share=share)
-        one = replace(placement("a", "n"), claims=(ClaimAllocation(name="default/c", devices=(given,)),))
-        return text_of(plan_of_machines([machine("n", "aws/g5.xlarge", "a10g", "1.006", one)], "1")).splitlines()[5]
+        placed = replace(placement("a", "n"), claims=(ClaimAllocation(name="default/c", devices=(given,)),))
+        return text_of(plan_of_machines([machine("n", "aws/g5.xlarge", "a10g", "1.006", placed)], "1")).splitlines()[5]
 
     assert devices({"memory": "9Gi"}) == "  a  gpu-0 (9Gi each)"
     assert devices({"memory": "0", "shares": "1"}) == "  a  gpu-0 (shares 1 each)"
@@ -139,11 +139,11 @@ def test_text_too_long_for_its_column_is_below_the_row() -> None:
 
 
 def test_no_nearest_type_without_known_capacity() -> None:
-    (one,) = mixed_plan().unserved
-    assert "nearest:" not in text_of(ProvisioningPlan(unserved=(replace(one, code="run-time-only"),)))
+    (pod,) = mixed_plan().unserved
+    assert "nearest:" not in text_of(ProvisioningPlan(unserved=(replace(pod, code="run-time-only"),)))
 
 
-def test_a_bound_that_is_not_known_is_null() -> None:
+def test_an_unknown_bound_is_null() -> None:
     data = data_of(replace(mixed_plan(), bound=Decimal(0)))
     assert (data["bound"], data["gap"]) == (None, None)
 
@@ -152,13 +152,13 @@ def test_empty_fields_are_included() -> None:
     data = data_of(
         plan_of_machines([machine("n", "aws/g5.xlarge", "a10g", "1.006", placement("a", "n", "gpu-0"))], "1")
     )
-    (one,) = data["machines"]
-    assert (one["taints"], one["layout"]) == ([], [])
-    assert one["seats"][0]["claims"][0]["devices"][0]["share"] == {}
-    assert one["seats"][0]["pod"] == {"namespace": "default", "name": "a"}
+    (machine_,) = data["machines"]
+    assert (machine_["taints"], machine_["layout"]) == ([], [])
+    assert machine_["seats"][0]["claims"][0]["devices"][0]["share"] == {}
+    assert machine_["seats"][0]["pod"] == {"namespace": "default", "name": "a"}
 
 
-def test_json_has_every_field_always() -> None:
+def test_json_always_has_every_field() -> None:
     keys = [
         "verdict", "total", "bound", "gap", "machines", "existing", "unserved", "choices", "relaxations", "notes",
         "catalogProblems",

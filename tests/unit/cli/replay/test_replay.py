@@ -1,4 +1,4 @@
-"""``allot replay`` as a user runs it: the answer first, progress on standard error, stored results, errors."""
+"""``allot replay`` as a user runs it: the result first, progress on standard error, stored results, errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def trace(tmp_path: Path) -> tuple[str, str]:
     return str(tmp_path / "pods.csv"), str(tmp_path / "nodes.csv")
 
 
-def test_the_first_line_is_the_answer_and_a_row_follows_for_each_policy(allot: Allot) -> None:
+def test_the_first_line_is_the_result_followed_by_a_row_for_each_policy(allot: Allot) -> None:
     ran = allot("replay", "sample", "--policy", "fgd,lookahead", "--policy", "random", "--seeds", "42", "--jobs", "1")
     assert ran.code == 0
     first, _, head, *rows = ran.out.splitlines()
@@ -61,7 +61,7 @@ def test_curves_as_csv_have_a_row_for_each_policy_and_step(allot: Allot) -> None
     assert {row["policy"] for row in rows} == {"fgd", "best-fit"}
     for row in rows:
         assert row["runs"] == "3"
-        least, mean, most = (float(row[f"allocated_pct_{what}"]) for what in ("min", "mean", "max"))
+        least, mean, most = (float(row[f"allocated_pct_{statistic}"]) for statistic in ("min", "mean", "max"))
         assert least <= mean + 1e-9 <= most + 2e-9
         assert float(row["unallocated_pct_mean"]) == pytest.approx(100 - mean, abs=2e-4)
         assert float(row["usd_per_hour_mean"]) >= 0
@@ -75,7 +75,7 @@ def test_curves_as_json(allot: Allot) -> None:
     assert curve["steps"][0]["allocated"] == {"mean": 0.0, "least": 0.0, "most": 0.0}
 
 
-def test_a_price_that_is_not_known_is_unknown_and_not_zero(allot: Allot, trace: tuple[str, str]) -> None:
+def test_an_unknown_price_is_not_zero(allot: Allot, trace: tuple[str, str]) -> None:
     pods, nodes = trace
     ran = allot("replay", pods, "--nodes", nodes, "--policy", "first-fit", "--seeds", "1", "--jobs", "1", "-o", "csv")
     rows = list(csv.DictReader(io.StringIO(ran.out)))
@@ -86,7 +86,7 @@ def test_a_price_that_is_not_known_is_unknown_and_not_zero(allot: Allot, trace: 
     assert "unknown" in result.out
 
 
-def test_runs_are_kept_and_not_made_again(allot: Allot, tmp_path: Path) -> None:
+def test_stored_runs_are_not_repeated(allot: Allot, tmp_path: Path) -> None:
     words = ("replay", "sample", "--policy", "fgd,best-fit", "--jobs", "1", "--output-dir", str(tmp_path / "out"))
     first = allot(*words, "--seeds", "1-2")
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "runs").iterdir()}
@@ -118,7 +118,7 @@ def test_stored_results_of_another_experiment_are_ignored(allot: Allot, tmp_path
     assert "[1/1]" in again.err
 
 
-def test_a_file_that_was_damaged_is_made_again(allot: Allot, tmp_path: Path) -> None:
+def test_a_damaged_file_is_regenerated(allot: Allot, tmp_path: Path) -> None:
     words = (
         "replay",
         "sample",
@@ -141,7 +141,7 @@ def test_result_is_independent_of_the_number_of_processes(allot: Allot) -> None:
     assert allot(*words, "--jobs", "2").out == allot(*words, "--jobs", "1").out
 
 
-def test_killed_at_any_moment_it_goes_on_where_it_was_and_leaves_no_process(tmp_path: Path, allot: Allot) -> None:
+def test_after_a_kill_it_resumes_and_leaves_no_process(tmp_path: Path, allot: Allot) -> None:
     out = tmp_path / "out"
     words = ["replay", "sample", "--policy", "first-fit,fgd", "--seeds", "1-7", "--jobs", "2", "--output-dir", str(out)]
     process = subprocess.Popen(
@@ -171,10 +171,10 @@ def _alive(group: int) -> bool:
     return True
 
 
-def _until(holds: Callable[[], bool], what: str) -> None:
+def _until(holds: Callable[[], bool], message: str) -> None:
     end = time.monotonic() + 120
     while not holds():
-        assert time.monotonic() < end, what
+        assert time.monotonic() < end, message
         time.sleep(0.02)
 
 
@@ -196,7 +196,7 @@ def test_invalid_price_file_is_rejected_before_any_run(allot: Allot, trace: tupl
     assert f"{own}:2:18: bad-cell: on_demand_usd_per_hour: expected USD per hour" in ran.err
 
 
-def test_a_model_that_no_table_has_is_priced_by_its_name(allot: Allot, tmp_path: Path) -> None:
+def test_a_model_outside_the_table_is_priced_by_its_name(allot: Allot, tmp_path: Path) -> None:
     nodes = tmp_path / "nodes.csv"
     pods = tmp_path / "pods.csv"
     pods.write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli\nweb,1000,1024,1,1000\n")
@@ -210,7 +210,7 @@ def test_a_model_that_no_table_has_is_priced_by_its_name(allot: Allot, tmp_path:
     ("words", "expected"),
     [
         (("nowhere.csv", "--nodes", "nowhere.csv"), "nowhere.csv: no such file or directory"),
-        ((__file__,), "no nodes given"),
+        ((__file__,), "no nodes specified"),
         (("sampel",), "sampel: no such file or directory did you mean sample?"),
         (("sample", "--policy", "best-fti"), "unknown policy 'best-fti'"),
         (("sample", "--seeds", "51-42"), "--seeds '51-42': 51-42 ends before it begins"),
@@ -226,13 +226,13 @@ def test_impossible_requests_fail_before_any_run(allot: Allot, words: tuple[str,
     assert expected in " ".join(ran.err.split())
 
 
-def test_nodes_without_any_gpu_are_no_use(allot: Allot, trace: tuple[str, str]) -> None:
+def test_nodes_without_gpus_are_rejected(allot: Allot, trace: tuple[str, str]) -> None:
     pods, nodes = trace
     Path(nodes).write_text("sn,cpu_milli,memory_mib,gpu,model\nn,1000,1000,0,\n")
     assert "none of the nodes has a GPU" in allot("replay", pods, "--nodes", nodes).err
 
 
-def test_a_trace_without_times_cannot_go_by_them(allot: Allot, trace: tuple[str, str]) -> None:
+def test_a_trace_without_times_rejects_use_times(allot: Allot, trace: tuple[str, str]) -> None:
     pods, nodes = trace
     assert "no pod has an arrival time" in " ".join(allot("replay", pods, "--nodes", nodes, "--use-times").err.split())
 
@@ -246,7 +246,7 @@ def test_the_picture_is_the_same_every_time(allot: Allot, tmp_path: Path) -> Non
     assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_words_for_policies_seeds_and_shares() -> None:
+def test_policies_seeds_and_shares_are_parsed() -> None:
     assert [policy.name for policy in policies_of(["fgd", "random"])] == ["random", "fgd"]
     assert len(policies_of([])) == 6
     assert seeds_of("42-51") == tuple(range(42, 52))

@@ -1,4 +1,4 @@
-"""Runs in processes: what becomes of those that end before their run is made."""
+"""Runs in processes, including processes that end before their run is complete."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ignore(_job: Job, _mark: CurvePoint) -> None:
     return
 
 
-def test_every_run_is_made_once() -> None:
+def test_every_run_is_computed_once() -> None:
     assert sorted(done.job for done in made(question(), JOBS, 2, ignore)) == JOBS
 
 
@@ -39,7 +39,7 @@ def test_killed_worker_is_reported_and_others_are_terminated() -> None:
     assert not active_children()
 
 
-def test_a_process_that_fails_is_a_defect_and_no_mistake(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_process_is_an_internal_error(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(Broken):
         list(made(question(), [Job("no-such-policy", 1), Job("fgd", 1)], 2, ignore))
     assert "LookupError: no-such-policy" in capfd.readouterr().err

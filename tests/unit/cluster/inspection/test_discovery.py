@@ -1,4 +1,4 @@
-"""What a cluster serves: the new form of discovery, the old one, and the words for kinds."""
+"""Discovery of served resources, aggregated and per group, and the names of kinds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from allotment.model.trees import Tree
 
 
 class Answers:
-    """A cluster that answers from a table of paths."""
+    """A cluster with prepared responses by path."""
 
     def __init__(self, answers: Mapping[str, Tree | Exception]) -> None:
         self._answers = answers
@@ -70,28 +70,28 @@ def found() -> Discovery:
         ("deployments.app", "/apis/apps/v1/deployments"),
     ],
 )
-def test_a_word_means_a_resource(found: Discovery, word: str, path: str) -> None:
+def test_a_word_names_a_resource(found: Discovery, word: str, path: str) -> None:
     served = found.by_word(word)
     assert served is not None
     assert served.resource.path() == path
 
 
-def test_unknown_words_mean_nothing(found: Discovery) -> None:
+def test_unknown_words_name_no_resource(found: Discovery) -> None:
     assert found.by_word("pdo") is None
     assert found.by_word("pods.apps") is None
     assert found.by_type("v1", "Deployment") is None
     assert found.in_category("none") == ()
 
 
-def test_categories_hold_each_resource_once(found: Discovery) -> None:
-    assert [one.plural_label for one in found.in_category("all")] == ["pods", "deployments.apps"]
+def test_categories_contain_each_resource_once(found: Discovery) -> None:
+    assert [served.plural_label for served in found.in_category("all")] == ["pods", "deployments.apps"]
     assert found.by_type("apps/v1", "Deployment") == found.by_word("deploy")
-    assert [one.label for one in found.versions_of("resource.k8s.io", "deviceclasses")] == [
+    assert [served.label for served in found.versions_of("resource.k8s.io", "deviceclasses")] == [
         "deviceclass.resource.k8s.io"
     ] * 2
 
 
-def test_servers_without_the_new_form_are_asked_group_by_group() -> None:
+def test_servers_without_aggregated_discovery_are_queried_group_by_group() -> None:
     def listed(*kinds: tuple[str, str, bool]) -> Tree:
         return {"resources": [{"name": name, "kind": k, "namespaced": n, "verbs": ["list"]} for name, k, n in kinds]}
 
@@ -112,6 +112,6 @@ def test_servers_without_the_new_form_are_asked_group_by_group() -> None:
         "/apis/metrics.k8s.io/v1": gone,
     }  # fmt: skip
     found = asyncio.run(discover(Answers(answers)))
-    assert [one.resource.path() for one in found.served] == [
+    assert [served.resource.path() for served in found.served] == [
         "/api/v1/pods", "/api/v1/nodes", "/apis/apps/v1/deployments", "/apis/apps/v1beta1/deployments",
     ]  # fmt: skip

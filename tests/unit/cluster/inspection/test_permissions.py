@@ -1,4 +1,4 @@
-"""Questions of what may be done, asked side by side."""
+"""Concurrent access reviews."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.cluster import idle
 
 
 class Refusing:
-    """A cluster that refuses the first question at once, and the others later."""
+    """A cluster that rejects the first review immediately and the others later."""
 
     def __init__(self) -> None:
         self.open = 0
@@ -26,16 +26,18 @@ class Refusing:
         try:
             for _ in range(self.open):
                 await asyncio.sleep(0)
-            raise StatusError({"kind": "Status", "code": 403, "reason": "Forbidden", "message": "you may not ask"})
+            raise StatusError(
+                {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "reviews are forbidden"}
+            )
         finally:
             self.open -= 1
 
 
-def test_a_refused_question_leaves_none_under_way() -> None:
-    async def asked() -> int:
+def test_a_rejected_review_leaves_no_request_in_flight() -> None:
+    async def scenario() -> int:
         client: Any = Refusing()
         with pytest.raises(StatusError):
             await missing(client, access_requests(COMPONENTS["reader"]), "somebody")
         return int(client.open)
 
-    assert idle.run(asked()) == 0
+    assert idle.run(scenario()) == 0

@@ -1,4 +1,4 @@
-"""What is read of a cluster, and what cannot be: in which versions releases serve it."""
+"""Resources and versions that a snapshot reads in each release, and unreadable ones."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ READ = "this release of Allotment reads v1, v1beta2 and v1alpha3"
 
 
 def taken(client: ReleaseClient, *wanted: SnapshotResource) -> Snapshot:
-    async def story() -> Snapshot:
+    async def scenario() -> Snapshot:
         return await take_snapshot(client, await discover(client), wanted)
 
-    return asyncio.run(story())
+    return asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -58,19 +58,19 @@ def test_objects_have_the_version_in_which_they_were_read() -> None:
     assert (rule["apiVersion"], rule["metadata"]["name"]) == ("resource.k8s.io/v1", "broken")
 
 
-def test_what_is_served_in_unknown_versions_only_is_named() -> None:
+def test_resources_served_only_in_unknown_versions_are_reported() -> None:
     client = ReleaseClient({**BY_DEFAULT["1.36"], "resource.k8s.io/v2": ("devicetaintrules",)})
     assert taken(client, RULES) == Snapshot([], {"devicetaintrules": f"served only in v2; {READ}"})
     groups = "served only in v1alpha3 and v1beta1; this release of Allotment reads v1alpha2"
     assert taken(ReleaseClient(ALL["1.37"]), *WORKLOADS).refused == {"podgroups": groups}
 
 
-def test_facts_say_in_which_versions_the_kinds_are_served_that_change() -> None:
-    async def story() -> dict[str, tuple[str, ...]]:
+def test_facts_contain_the_served_versions_of_changing_kinds() -> None:
+    async def scenario() -> dict[str, tuple[str, ...]]:
         client = ReleaseClient(ALL["1.37"])
         return (await facts_of(client, await discover(client), "2026-01-01T00:00:00Z")).served
 
-    found = asyncio.run(story())
+    found = asyncio.run(scenario())
     assert found["devicetaintrules"] == ("v1", "v1beta2", "v1alpha3")
     assert found["podgroups"] == ("v1beta1", "v1alpha3")
     assert "priorityclasses" not in found

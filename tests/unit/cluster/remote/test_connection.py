@@ -1,4 +1,4 @@
-"""Requests that fail, and which of them are made again; proxies; servers that go and come back."""
+"""Failed requests and which of them are retried; proxies; servers that restart."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from allotment.apiserver.http_messages import Answer, Request, Response
+from allotment.apiserver.http_messages import AnyResponse, Request, Response
 from allotment.cluster.cache import Cache
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
@@ -27,104 +27,104 @@ from allotment.cluster.resources import NODES
 from allotment.lab import certificates
 from allotment.lab.http_server import Server, server_context
 from allotment.model.trees import Tree
-from tests.unit.cluster.remote.test_http_client import Scripted, answer, refusal, talk
-from tests.waiting import until
+from tests.polling import until
+from tests.unit.cluster.remote.test_http_client import Scripted, answer, refusal, run_with_client
 
 NODE = {"metadata": {"name": "n1"}}
 VERSIONED = {"metadata": {"name": "n1", "resourceVersion": "7"}}
 PINNED = {"metadata": {"uid": "u"}}
-#: An answer to all that can be asked.
-WHAT: Tree = {"kind": "Node", "items": []}
+#: A response for every request.
+ANSWER: Tree = {"kind": "Node", "items": []}
 
-Ask = Callable[[HttpClient], Awaitable[Any]]
+SendRequest = Callable[[HttpClient], Awaitable[Any]]
 
-#: What can be asked, and whether to ask it twice is to ask it once.
-ASKED: dict[str, tuple[Ask, bool]] = {
+#: Requests, and whether they can be repeated safely.
+REQUESTS: dict[str, tuple[SendRequest, bool]] = {
     "get": (lambda c: c.get(NODES, "n1"), True),
     "list": (lambda c: c.list(NODES), True),
     "update": (lambda c: c.update(NODES, VERSIONED), True),
-    "update whatever is there": (lambda c: c.update(NODES, NODE), False),
-    "merge patch of the very object": (lambda c: c.patch(NODES, "n1", PINNED), True),
-    "merge patch of any": (lambda c: c.patch(NODES, "n1", {"spec": {}}), False),
+    "update of any version": (lambda c: c.update(NODES, NODE), False),
+    "merge patch with uid": (lambda c: c.patch(NODES, "n1", PINNED), True),
+    "merge patch without uid": (lambda c: c.patch(NODES, "n1", {"spec": {}}), False),
     "json patch": (lambda c: c.patch(NODES, "n1", [{"op": "add", "path": "/a/-", "value": 1}], kind="json"), False),
     "apply": (lambda c: c.patch(NODES, "n1", NODE, kind="apply"), True),
-    "delete the very object": (lambda c: c.delete(NODES, "n1", uid="u"), True),
-    "delete any": (lambda c: c.delete(NODES, "n1"), False),
+    "delete with uid": (lambda c: c.delete(NODES, "n1", uid="u"), True),
+    "delete without uid": (lambda c: c.delete(NODES, "n1"), False),
     "create": (lambda c: c.create(NODES, NODE), False),
-    "create as a trial": (lambda c: c.create(NODES, NODE, dry_run=True), True),
+    "dry run of create": (lambda c: c.create(NODES, NODE, dry_run=True), True),
 }
 
 
 @pytest.mark.parametrize("code", [502, 503, 504])
-@pytest.mark.parametrize("asked", ASKED)
-def test_what_a_proxy_lost_is_asked_again_where_that_is_safe(asked: str, code: int) -> None:
-    ask, repeatable = ASKED[asked]
-    server = Scripted(Response(code, (), b"no backend"), Response(code, (), b""), answer(WHAT))
+@pytest.mark.parametrize("verb", REQUESTS)
+def test_requests_lost_by_a_proxy_are_repeated_if_safe(verb: str, code: int) -> None:
+    send, repeatable = REQUESTS[verb]
+    server = Scripted(Response(code, (), b"no backend"), Response(code, (), b""), answer(ANSWER))
 
-    async def story(client: HttpClient) -> None:
+    async def scenario(client: HttpClient) -> None:
         if repeatable:
-            await ask(client)
+            await send(client)
         else:
             with pytest.raises(StatusError) as raised:
-                await ask(client)
+                await send(client)
             assert raised.value.code == code
 
-    talk(server, story, patience=5)
-    assert len(server.asked) == (3 if repeatable else 1)
+    run_with_client(server, scenario, retry_seconds=5)
+    assert len(server.requests) == (3 if repeatable else 1)
 
 
-@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("verb", REQUESTS)
 @pytest.mark.parametrize("code", [429, 500, 503])
-def test_whoever_is_told_when_to_come_back_does_so_whatever_was_asked(asked: str, code: int) -> None:
-    ask, _ = ASKED[asked]
-    server = Scripted(refusal(code, "later", ("Retry-After", "0")), answer(WHAT))
-    talk(server, ask, patience=0)
-    assert len(server.asked) == 2
+def test_retry_after_is_respected_for_every_verb(verb: str, code: int) -> None:
+    send, _ = REQUESTS[verb]
+    server = Scripted(refusal(code, "later", ("Retry-After", "0")), answer(ANSWER))
+    run_with_client(server, send, retry_seconds=0)
+    assert len(server.requests) == 2
 
 
-def test_who_asks_when_it_is_closed_opens_nothing() -> None:
-    async def story() -> None:
+def test_a_closed_client_opens_no_connection() -> None:
+    async def scenario() -> None:
         client = HttpClient(ClusterTarget("http://127.0.0.1:9"))
         await client.close()
         with pytest.raises(Unreachable, match="not sent: the client was closed"):
             await client.get(NODES, "n1")
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_patience_ends() -> None:
-    async def story() -> None:
-        async def lost(request: Request) -> Answer:
+def test_retries_end_after_the_retry_time() -> None:
+    async def scenario() -> None:
+        async def lost(request: Request) -> AnyResponse:
             return Response(503, (), b"")
 
         serving = Server(lost)
         port = await serving.listen("127.0.0.1", 0)
         async with HttpClient(ClusterTarget(f"http://127.0.0.1:{port}"), retry_seconds=0.6) as client:
-            began = time.monotonic()
+            started = time.monotonic()
             with pytest.raises(StatusError) as raised:
                 await client.get(NODES, "n1")
             assert raised.value.code == 503
-            assert 0.3 < time.monotonic() - began < 30
+            assert 0.3 < time.monotonic() - started < 30
         await serving.stop(1)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(("most", "times"), [(1.5, 2), (0, 1)])
-def test_a_server_that_says_later_and_later_is_not_asked_for_ever(most: float, times: int) -> None:
+def test_the_number_of_retries_is_limited(most: float, times: int) -> None:
     server = Scripted(*[refusal(429, "TooManyRequests", ("Retry-After", "1"))] * 3)
 
-    async def story(client: HttpClient) -> None:
+    async def scenario(client: HttpClient) -> None:
         with pytest.raises(StatusError):
             await client.get(NODES, "n1")
 
-    talk(server, story, later=most)
-    assert len(server.asked) == times
+    run_with_client(server, scenario, later_seconds=most)
+    assert len(server.requests) == times
 
 
 @asynccontextmanager
 async def breaking(*breaks: bool) -> AsyncIterator[tuple[int, list[bytes]]]:
-    """A server that, for each request in turn, breaks off after reading it, or answers."""
+    """A server that for each request closes the connection after reading it, or answers."""
     turns = iter(breaks)
     heads: list[bytes] = []
 
@@ -153,8 +153,8 @@ async def breaking(*breaks: bool) -> AsyncIterator[tuple[int, list[bytes]]]:
         await listener.wait_closed()
 
 
-def test_a_connection_that_breaks_off_is_made_again_where_that_is_safe() -> None:
-    async def story() -> None:
+def test_a_broken_connection_is_retried_if_safe() -> None:
+    async def scenario() -> None:
         async with AsyncExitStack() as stack:
             port, heads = await stack.enter_async_context(breaking(False, True, True, False, True))
             client = await stack.enter_async_context(HttpClient(ClusterTarget(f"http://127.0.0.1:{port}")))
@@ -164,15 +164,15 @@ def test_a_connection_that_breaks_off_is_made_again_where_that_is_safe() -> None
                 await client.create(NODES, NODE)
         assert heads == [b"GET", *[b"PATCH"] * 3, b"POST"]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_server_that_is_restarted_is_waited_for_and_one_that_never_was_is_not() -> None:
-    async def story() -> None:
-        async def node(request: Request) -> Answer:
+def test_only_a_server_that_was_reached_before_is_waited_for() -> None:
+    async def scenario() -> None:
+        async def node(request: Request) -> AnyResponse:
             return answer({"kind": "Node", "metadata": {"name": request.method}})
 
-        kept = socket.socket()  # so that nobody else is given the port meanwhile
+        kept = socket.socket()  # reserves the port
         kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         kept.bind(("127.0.0.1", 0))
         port = kept.getsockname()[1]
@@ -181,33 +181,33 @@ def test_a_server_that_is_restarted_is_waited_for_and_one_that_never_was_is_not(
         async with HttpClient(ClusterTarget(f"http://127.0.0.1:{port}"), retry_seconds=50) as client:
             await client.get(NODES, "n1")
             await first.stop(1)
-            # Nothing can have reached it: even what must not be done twice waits.
-            asking = asyncio.create_task(client.create(NODES, NODE))
+            # The request cannot have reached the server, so even an unsafe one is retried.
+            pending = asyncio.create_task(client.create(NODES, NODE))
             await asyncio.sleep(0.3)
-            assert not asking.done()
+            assert not pending.done()
             second = Server(node)
             await second.listen("127.0.0.1", port)
-            assert (await asking)["metadata"]["name"] == "POST"
+            assert (await pending)["metadata"]["name"] == "POST"
             await second.stop(1)
         async with HttpClient(ClusterTarget(f"http://127.0.0.1:{port}"), retry_seconds=3600) as client:
             with pytest.raises(Unreachable):
                 await client.get(NODES, "n1")
         kept.close()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_server_that_shakes_no_hands_for_a_while_is_waited_for(
+def test_a_slow_tls_handshake_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
-    """It has just started, and its machine has much to do: nothing can have reached it either."""
+    """As of a server that has just started on a busy machine; the request cannot have reached it."""
     monkeypatch.setattr("allotment.cluster.remote.connection._CONNECT_SECONDS", 1.0)
     made = certificates.ensure(tmp_path, datetime.now(UTC), [])
 
-    async def story() -> None:
+    async def scenario() -> None:
         given_up = asyncio.Event()
 
-        async def node(request: Request) -> Answer:
+        async def node(request: Request) -> AnyResponse:
             return answer({"kind": "Node", "metadata": {"name": request.method}})
 
         async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -221,7 +221,7 @@ def test_a_server_that_shakes_no_hands_for_a_while_is_waited_for(
                 return bool(await client.get(NODES, "n1"))
             return False
 
-        kept = socket.socket()  # so that nobody else is given the port meanwhile
+        kept = socket.socket()  # reserves the port
         kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         kept.bind(("127.0.0.1", 0))
         port = kept.getsockname()[1]
@@ -232,24 +232,24 @@ def test_a_server_that_shakes_no_hands_for_a_while_is_waited_for(
             await until(met)
             await first.stop(1)
             async with await asyncio.start_server(silent, "127.0.0.1", port):
-                asking = asyncio.create_task(client.create(NODES, NODE))
+                pending = asyncio.create_task(client.create(NODES, NODE))
                 await given_up.wait()
             await second.listen("127.0.0.1", port, server_context(*made.server, made.authority))
-            assert (await asking)["metadata"]["name"] == "POST"
+            assert (await pending)["metadata"]["name"] == "POST"
             await second.stop(1)
         kept.close()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_server_that_says_nothing_is_given_up() -> None:
+def test_a_silent_server_times_out() -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             await reader.read()
         finally:
             writer.close()
 
-    async def story() -> None:
+    async def scenario() -> None:
         listener = await asyncio.start_server(silent, "127.0.0.1", 0)
         port = listener.sockets[0].getsockname()[1]
         async with HttpClient(ClusterTarget(f"http://127.0.0.1:{port}"), timeout_seconds=0.2) as client:
@@ -258,14 +258,14 @@ def test_a_server_that_says_nothing_is_given_up() -> None:
         listener.close()
         await listener.wait_closed()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_cache_goes_on_where_its_server_stopped() -> None:
-    """A watch that breaks continues at its last revision, a bookmark's included; the server's end is its restart."""
+def test_a_cache_continues_after_a_server_restart() -> None:
+    """A broken watch continues at its last revision, including that of a bookmark."""
 
-    async def story() -> None:
-        asked: list[str] = []
+    async def scenario() -> None:
+        revisions: list[str] = []
 
         def watched(*lines: Tree) -> bytes:
             return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
@@ -281,18 +281,18 @@ def test_a_cache_goes_on_where_its_server_stopped() -> None:
             watched({"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}),
         ]
 
-        async def serve(request: Request) -> Answer:
+        async def serve(request: Request) -> AnyResponse:
             words = dict(pair.partition("=")[::2] for pair in request.query.split("&"))
             if "fieldSelector" in words:
                 return answer({"kind": "NodeList", "metadata": {"resourceVersion": "29"}, "items": []})
             if "watch" not in words:
-                asked.append("list")
-                revision = "10" if asked.count("list") == 1 else "30"
-                names = ["a"] if asked.count("list") == 1 else ["c"]
+                revisions.append("list")
+                revision = "10" if revisions.count("list") == 1 else "30"
+                names = ["a"] if revisions.count("list") == 1 else ["c"]
                 items = [of(name, int(revision)) for name in names]
                 return answer({"kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": revision},
                                "items": items})  # fmt: skip
-            asked.append(words["resourceVersion"])
+            revisions.append(words["resourceVersion"])
             return Response(200, (("Content-Type", "application/json"),), watches.pop(0) if watches else b"")
 
         serving = Server(serve)
@@ -305,15 +305,15 @@ def test_a_cache_goes_on_where_its_server_stopped() -> None:
             await asyncio.wait([running])
             assert [item.name for item in cache.items()] == ["c"]
         await serving.stop(1)
-        assert asked[:7] == ["list", "10", "11", "20", "20", "21", "list"]
+        assert revisions[:7] == ["list", "10", "11", "20", "20", "21", "list"]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @asynccontextmanager
 async def proxy(tls: ssl.SSLContext | None = None, refuse: bytes = b"") -> AsyncIterator[tuple[int, list[str]]]:
-    """A proxy; what it was asked for, first lines only."""
-    asked: list[str] = []
+    """A proxy; yields its port and the first lines of its requests."""
+    first_lines: list[str] = []
     tasks: set[asyncio.Task[None]] = set()
 
     async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -333,28 +333,28 @@ async def proxy(tls: ssl.SSLContext | None = None, refuse: bytes = b"") -> Async
             writer.close()
             return
         first, _, rest = head.partition(b"\r\n")
-        asked.append(first.decode())
+        first_lines.append(first.decode())
         method, where, _ = first.decode().split(" ")
         if refuse:
             writer.write(refuse)
             writer.close()
             return
         if method == "CONNECT":
-            # Whatever name it is asked for, the server is here.
-            there, back = await asyncio.open_connection("127.0.0.1", int(where.rpartition(":")[2]))
+            # The server is local, independent of the requested name.
+            server_reader, server_writer = await asyncio.open_connection("127.0.0.1", int(where.rpartition(":")[2]))
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         else:
             host, _, path = where.removeprefix("http://").partition("/")
-            there, back = await asyncio.open_connection("127.0.0.1", int(host.rpartition(":")[2]))
-            back.write(f"{method} /{path} HTTP/1.1\r\n".encode() + rest)
-        for pair in ((reader, back), (there, writer)):
+            server_reader, server_writer = await asyncio.open_connection("127.0.0.1", int(host.rpartition(":")[2]))
+            server_writer.write(f"{method} /{path} HTTP/1.1\r\n".encode() + rest)
+        for pair in ((reader, server_writer), (server_reader, writer)):
             task = asyncio.create_task(pipe(*pair))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
 
     listener = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
     try:
-        yield listener.sockets[0].getsockname()[1], asked
+        yield listener.sockets[0].getsockname()[1], first_lines
     finally:
         listener.close()
         for task in tuple(tasks):
@@ -367,38 +367,36 @@ def made(tmp_path: Path) -> certificates.Certificates:
     return certificates.ensure(tmp_path, datetime.now(UTC), ["kubernetes"])
 
 
-def test_through_a_proxy_with_tls_from_end_to_end(
-    made: certificates.Certificates, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def story() -> None:
-        async def who(request: Request) -> Answer:
+def test_a_proxy_tunnels_tls(made: certificates.Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        async def identify(request: Request) -> AnyResponse:
             return answer({"name": request.peer.name if request.peer else ""})
 
-        serving = Server(who)
+        serving = Server(identify)
         port = await serving.listen("127.0.0.1", 0, server_context(*made.server, made.authority))
         target = ClusterTarget(
             f"https://cluster.example.com:{port}", authority=made.authority.read_bytes(), server_name="kubernetes",
             certificate=made.admin.certificate.read_bytes(), key=made.admin.key.read_bytes(),
         )  # fmt: skip
-        async with proxy() as (at, asked):
-            # As the kubeconfig says it.
+        async with proxy() as (at, first_lines):
+            # The proxy of the kubeconfig.
             async with HttpClient(target._replace(proxy=f"http://127.0.0.1:{at}")) as client:
                 assert await client.read("/") == {"name": "allotment-admin"}
-            # As the environment says it, and as it says otherwise.
+            # The proxy of the environment, and an exception from it.
             monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{at}")
             async with HttpClient(target) as client:
                 assert await client.read("/") == {"name": "allotment-admin"}
-            assert asked == [f"CONNECT cluster.example.com:{port} HTTP/1.1"] * 2
+            assert first_lines == [f"CONNECT cluster.example.com:{port} HTTP/1.1"] * 2
             local = target._replace(server=f"https://127.0.0.1:{port}")
             async with HttpClient(local) as client:
                 assert await client.read("/") == {"name": "allotment-admin"}
-            assert len(asked) == 2
-            # A name that the server's certificate has not.
+            assert len(first_lines) == 2
+            # A name that is not in the server's certificate.
             async with HttpClient(target._replace(server_name="other")) as client:
                 with pytest.raises(Unreachable, match="certificate is not valid for 'other'"):
                     await client.read("/")
         async with HttpClient(target) as client:
-            with pytest.raises(Unreachable, match=rf"the proxy 127\.0\.0\.1:{at} does not answer"):
+            with pytest.raises(Unreachable, match=rf"the proxy 127\.0\.0\.1:{at} does not respond"):
                 await client.read("/")
         async with AsyncExitStack() as stack:
             at, _ = await stack.enter_async_context(proxy(refuse=b"HTTP/1.1 407 Authenticate yourself\r\n\r\n"))
@@ -408,74 +406,72 @@ def test_through_a_proxy_with_tls_from_end_to_end(
                 await client.read("/")
         await serving.stop(1)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_proxy_that_is_not_spoken_to_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unsupported_proxy_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "socks5://jane:secret@127.0.0.1:1080")
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with HttpClient(ClusterTarget("https://cluster.example.com")) as client:
             with pytest.raises(Unreachable, match=r"expected an http:// or https:// proxy, found socks5://") as raised:
                 await client.get(NODES, "n1")
             assert "secret" not in str(raised.value)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_through_a_proxy_without_tls() -> None:
-    async def story() -> None:
+def test_a_proxy_forwards_plain_http() -> None:
+    async def scenario() -> None:
         serving = Server(Scripted(answer({"kind": "Node"})))
         port = await serving.listen("127.0.0.1", 0)
-        async with proxy() as (at, asked):
+        async with proxy() as (at, first_lines):
             target = ClusterTarget(f"http://cluster.example.com:{port}", proxy=f"http://127.0.0.1:{at}")
             async with HttpClient(target) as client:
                 assert await client.get(NODES, "n1") == {"kind": "Node"}
-            assert asked == [f"GET http://cluster.example.com:{port}/api/v1/nodes/n1 HTTP/1.1"]
+            assert first_lines == [f"GET http://cluster.example.com:{port}/api/v1/nodes/n1 HTTP/1.1"]
         await serving.stop(1)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-async def _asked_while_another_leads(client: HttpClient, asked: str) -> None:
-    """What only reads is answered; what writes is not sent."""
-    ask, _ = ASKED[asked]
-    if asked in ("get", "list"):
-        await ask(client)
+async def _send_while_another_leads(client: HttpClient, verb: str) -> None:
+    """Reads are answered; writes are not sent."""
+    send, _ = REQUESTS[verb]
+    if verb in ("get", "list"):
+        await send(client)
     else:
         with pytest.raises(Unreachable, match="not sent: another leads"):
-            await ask(client)
+            await send(client)
 
 
-@pytest.mark.parametrize("asked", ASKED)
-def test_what_is_barred_is_not_sent_however_often_it_was_tried(asked: str) -> None:
-    bars = chain(["", ""], repeat("another leads"))  # it may be written once
-    server = Scripted(refusal(429, "TooManyRequests", ("Retry-After", "0")), answer(WHAT))
+@pytest.mark.parametrize("verb", REQUESTS)
+def test_blocked_writes_are_not_sent_on_retries(verb: str) -> None:
+    reasons = chain(["", ""], repeat("another leads"))  # one write is allowed
+    server = Scripted(refusal(429, "TooManyRequests", ("Retry-After", "0")), answer(ANSWER))
 
-    async def story() -> None:
+    async def scenario() -> None:
         serving = Server(server)
         port = await serving.listen("127.0.0.1", 0)
         target = ClusterTarget(f"http://127.0.0.1:{port}")
-        async with HttpClient(target, retry_seconds=0.2, write_block=lambda: next(bars)) as client:
-            await _asked_while_another_leads(client, asked)
+        async with HttpClient(target, retry_seconds=0.2, write_block=lambda: next(reasons)) as client:
+            await _send_while_another_leads(client, verb)
         await serving.stop(1)
 
-    asyncio.run(story())
-    assert len(server.asked) == (2 if asked in ("get", "list") else 1)
+    asyncio.run(scenario())
+    assert len(server.requests) == (2 if verb in ("get", "list") else 1)
 
 
-@pytest.mark.parametrize("asked", ASKED)
-def test_what_is_barred_by_the_time_that_its_connection_is_there_is_not_sent(
-    asked: str, made: certificates.Certificates
-) -> None:
-    bar = [""]
-    server = Scripted(answer(WHAT))
+@pytest.mark.parametrize("verb", REQUESTS)
+def test_writes_blocked_while_connecting_are_not_sent(verb: str, made: certificates.Certificates) -> None:
+    reason = [""]
+    server = Scripted(answer(ANSWER))
 
     def greeted(*_: object) -> None:
-        """The client has said hello; long afterwards it hears from the server."""
-        bar[0] = "another leads"
+        """The server answers the ClientHello late."""
+        reason[0] = "another leads"
 
-    async def story() -> None:
+    async def scenario() -> None:
         shown = server_context(*made.server, made.authority)
         shown.sni_callback = greeted
         serving = Server(server)
@@ -483,18 +479,18 @@ def test_what_is_barred_by_the_time_that_its_connection_is_there_is_not_sent(
         target = ClusterTarget(
             f"https://127.0.0.1:{port}", authority=made.authority.read_bytes(), server_name="kubernetes", token="t"
         )
-        async with HttpClient(target, retry_seconds=0, write_block=lambda: bar[0]) as client:
-            await _asked_while_another_leads(client, asked)
+        async with HttpClient(target, retry_seconds=0, write_block=lambda: reason[0]) as client:
+            await _send_while_another_leads(client, verb)
         await serving.stop(1)
 
-    asyncio.run(story())
-    assert len(server.asked) == (1 if asked in ("get", "list") else 0)
+    asyncio.run(scenario())
+    assert len(server.requests) == (1 if verb in ("get", "list") else 0)
 
 
-@pytest.mark.parametrize("asked", ASKED)
-def test_what_is_barred_for_a_moment_is_sent_once_afterwards(asked: str) -> None:
-    ask, _ = ASKED[asked]
-    server = Scripted(answer(WHAT))
-    bars = chain(["it is late"], repeat(""))
-    talk(server, ask, patience=5, barred=lambda: next(bars))
-    assert len(server.asked) == 1
+@pytest.mark.parametrize("verb", REQUESTS)
+def test_temporarily_blocked_writes_are_sent_once(verb: str) -> None:
+    send, _ = REQUESTS[verb]
+    server = Scripted(answer(ANSWER))
+    reasons = chain(["not the leader"], repeat(""))
+    run_with_client(server, send, retry_seconds=5, write_block=lambda: next(reasons))
+    assert len(server.requests) == 1

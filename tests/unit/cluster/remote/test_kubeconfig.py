@@ -43,7 +43,7 @@ def two(tmp_path: Path) -> list[Path]:
     return [written(tmp_path, FIRST, "a/config"), written(tmp_path, SECOND, "b/config")]
 
 
-def test_the_current_context_with_files_beside_the_configuration(two: list[Path]) -> None:
+def test_relative_paths_start_at_the_kubeconfig(two: list[Path]) -> None:
     found = kubeconfig.target(two)
     assert found == kubeconfig.ClusterTarget(
         server="https://one:6443", context="dev", namespace="shop", authority=b"AUTHORITY", server_name="kubernetes",
@@ -52,7 +52,7 @@ def test_the_current_context_with_files_beside_the_configuration(two: list[Path]
     )  # fmt: skip
 
 
-def test_several_files_are_one_and_the_first_that_has_a_name_counts(two: list[Path]) -> None:
+def test_files_are_merged_and_the_first_definition_wins(two: list[Path]) -> None:
     environment = {"KUBECONFIG": f"{two[0]}:/not/there:{two[1]}"}
     assert kubeconfig.contexts(environment=environment) == (["dev", "other"], "dev")
     found = kubeconfig.target(context="other", environment=environment)
@@ -85,7 +85,7 @@ CLUSTER = "clusters: [{name: c, cluster: {server: 'https://c'}}]\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("{", "config:2:1: not YAML"),
         ("kind: Pod", "config: expected a kubectl configuration (kind: Config), found Pod"),
@@ -104,7 +104,7 @@ CLUSTER = "clusters: [{name: c, cluster: {server: 'https://c'}}]\n"
          "config: user 'u', token: expected a string, found int"),
         (MINIMAL + CLUSTER + "users: [{name: u, user: {client-certificate: gone.crt}}]", "gone.crt cannot be read: "),
         (MINIMAL + CLUSTER + "users: [{name: u, user: {client-key-data: '?'}}]", "client-key-data: expected base64"),
-        (MINIMAL + CLUSTER + "users: [{name: u, user: {client-key-data: AAAA}}]", "a key its certificate"),
+        (MINIMAL + CLUSTER + "users: [{name: u, user: {client-key-data: AAAA}}]", "are required together"),
         (MINIMAL + CLUSTER + "users: [{name: u, user: {auth-provider: {name: gcp}}}]", "use exec"),
         (MINIMAL + CLUSTER + "users: [{name: u, user: {exec: {command: a}}}]", "found ''"),
         (MINIMAL + CLUSTER + "users: [{name: u, user: {exec: {args: [a]}}}]", "exec: expected a command"),
@@ -128,15 +128,15 @@ CLUSTER = "clusters: [{name: c, cluster: {server: 'https://c'}}]\n"
          "user 'u', as-user-extra: expected names, each with a list of strings"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:
+def test_errors_have_their_location(tmp_path: Path, text: str, message: str) -> None:
     path = written(tmp_path, text)
     with pytest.raises(KubeconfigError) as raised:
         kubeconfig.target([path])
     assert str(raised.value).startswith(str(tmp_path))
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
-def test_a_plugin_is_told_what_the_clusters_entry_says_to_it(tmp_path: Path) -> None:
+def test_a_plugin_gets_the_extension_of_the_cluster_entry(tmp_path: Path) -> None:
     text = (
         MINIMAL
         + """
@@ -156,7 +156,7 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1beta1
     assert (found.mode, found.cluster_config, found.command) == ("Never", '{"audience": "x"}', "login")
 
 
-def test_what_is_said_of_an_impersonated_user_fits_into_a_header(tmp_path: Path) -> None:
+def test_an_impersonated_user_becomes_headers(tmp_path: Path) -> None:
     user = "{as: jane, as-uid: '7', as-user-extra: {example.com/teams: [a, b]}}"
     path = written(tmp_path, f"{MINIMAL}{CLUSTER}users: [{{name: u, user: {user}}}]")
     assert kubeconfig.target([path]).impersonation == (
@@ -165,12 +165,12 @@ def test_what_is_said_of_an_impersonated_user_fits_into_a_header(tmp_path: Path)
     )  # fmt: skip
 
 
-def test_no_file_says_where_it_was_looked_for(tmp_path: Path) -> None:
+def test_the_error_for_a_missing_file_lists_the_searched_paths(tmp_path: Path) -> None:
     with pytest.raises(KubeconfigError, match=r"looked for .*/none; set --kubeconfig or KUBECONFIG"):
         kubeconfig.target([tmp_path / "none"])
 
 
-def test_in_a_pod_the_service_account_is_the_way(tmp_path: Path) -> None:
+def test_in_a_pod_the_service_account_is_used(tmp_path: Path) -> None:
     environment = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
     assert kubeconfig.in_cluster(environment, tmp_path) is None
     written(tmp_path, "secret", "token")
@@ -191,13 +191,13 @@ def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
 
-def test_who_names_a_file_is_not_taken_elsewhere(tmp_path: Path, pod: dict[str, str]) -> None:
+def test_an_explicit_path_has_no_fallback_to_the_service_account(tmp_path: Path, pod: dict[str, str]) -> None:
     assert kubeconfig.target(environment={**pod, "KUBECONFIG": "/not/there"}).server == "https://10.0.0.1:443"
     with pytest.raises(kubeconfig.KubeconfigNotFound, match=r"looked for .*/none"):
         kubeconfig.target([tmp_path / "none"], environment=pod)
 
 
-def test_nobody_needs_a_home(pod: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_home_directory_is_not_an_error(pod: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     def homeless() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
@@ -207,7 +207,7 @@ def test_nobody_needs_a_home(pod: dict[str, str], monkeypatch: pytest.MonkeyPatc
         kubeconfig.target(environment={})
 
 
-def test_data_may_be_broken_into_lines(tmp_path: Path) -> None:
+def test_base64_data_can_contain_line_breaks(tmp_path: Path) -> None:
     data = base64.encodebytes(b"x" * 200).decode().replace("\n", "\n      ")
     text = MINIMAL + "users: [{name: u}]\nclusters:\n- name: c\n  cluster:\n    server: https://c\n"
     path = written(tmp_path, f"{text}    certificate-authority-data: |\n      {data}\n")

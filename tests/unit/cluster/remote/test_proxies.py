@@ -36,12 +36,12 @@ PROXY = "http://proxy:3128"
         ("nonsense/99, a:b:c , ,x", "https://k8s.example.com", True),
     ],
 )
-def test_what_is_excepted(exceptions: str, server: str, through: bool) -> None:
+def test_hosts_excluded_by_no_proxy(exceptions: str, server: str, through: bool) -> None:
     environment = {"HTTPS_PROXY": PROXY, "no_proxy": exceptions}
     assert proxy_for(server, environment) == (PROXY if through else "")
 
 
-def test_the_variable_is_that_of_the_servers_scheme() -> None:
+def test_the_variable_depends_on_the_scheme_of_the_server() -> None:
     environment = {"https_proxy": "https://secure:1", "HTTP_PROXY": "plain:2"}
     assert proxy_for("https://a", environment) == "https://secure:1"
     assert proxy_for("http://a", environment) == "http://plain:2"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.apiserver.http_messages import Answer, Request, Response
+from allotment.apiserver.http_messages import AnyResponse, Request, Response
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.remote.http_client import HttpClient
@@ -33,7 +33,7 @@ def claim(parameters: Any) -> dict[str, Any]:
 
 
 @given(parameters=st.dictionaries(st.text(max_size=4), VALUES, max_size=3), spaces=st.booleans())
-def test_what_is_stored_is_sent_back_byte_for_byte(parameters: dict[str, Any], spaces: bool) -> None:
+def test_stored_values_are_sent_back_byte_for_byte(parameters: dict[str, Any], spaces: bool) -> None:
     text = json.dumps(parameters, indent=2 if spaces else None, ensure_ascii=spaces).encode("utf-8", "surrogatepass")
     sent = as_stored(claim(json.loads(text)), b"\n\x05some" + text + b"\x12\x00")
     assert b'"parameters":' + text + b"}" in sent or parameters == {}
@@ -41,7 +41,7 @@ def test_what_is_stored_is_sent_back_byte_for_byte(parameters: dict[str, Any], s
 
 
 @given(value=VALUES)
-def test_json_is_as_go_writes_it(value: Any) -> None:
+def test_json_is_encoded_as_in_go(value: Any) -> None:
     text = encoded({"value": value})
     assert json.loads(text) == {"value": value}
     assert not set(b"<>&") & set(text)
@@ -54,10 +54,10 @@ class Careful:
     def __init__(self, text: str, *, speaks_protobuf: bool = True) -> None:
         self.text = text
         self.speaks_protobuf = speaks_protobuf
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
-    async def __call__(self, request: Request) -> Answer:
-        self.asked.append(f"{request.method} {request.path}")
+    async def __call__(self, request: Request) -> AnyResponse:
+        self.requests.append(f"{request.method} {request.path}")
         if request.method == "GET":
             assert request.headers["accept"] == PROTOBUF
             if self.speaks_protobuf:
@@ -65,8 +65,8 @@ class Careful:
             return Response(406, JSON, b'{"kind": "Status", "message": "only JSON", "code": 406}')
         if self.text.encode() in request.body:
             return Response(200, JSON, request.body)
-        told = {"kind": "Status", "message": IMMUTABLE, "reason": "Invalid", "code": 422}
-        return Response(422, JSON, json.dumps(told).encode())
+        status = {"kind": "Status", "message": IMMUTABLE, "reason": "Invalid", "code": 422}
+        return Response(422, JSON, json.dumps(status).encode())
 
 
 def updated(server: Careful, tree: dict[str, Any], subresource: str = "") -> dict[str, Any]:
@@ -84,20 +84,20 @@ def updated(server: Careful, tree: dict[str, Any], subresource: str = "") -> dic
 
 @pytest.mark.parametrize("subresource", ["", "status"])
 @pytest.mark.parametrize("text", ['{ "b": 1,  "a": "x & y" }', '{"b":{},"a":1.0}', '{"a": "\\u00fc"}'])
-def test_an_update_keeps_parameters_as_others_wrote_them(text: str, subresource: str) -> None:
+def test_an_update_keeps_the_bytes_of_opaque_parameters(text: str, subresource: str) -> None:
     server = Careful(text)
     assert updated(server, claim(json.loads(text)), subresource) == claim(json.loads(text))
     path = "/apis/resource.k8s.io/v1/namespaces/n/resourceclaims/a"
     put = f"PUT {path}/{subresource}".rstrip("/")
-    assert server.asked == [put, f"GET {path}", put]
+    assert server.requests == [put, f"GET {path}", put]
 
 
-def test_who_means_to_change_them_is_told_so() -> None:
+def test_changing_opaque_parameters_is_an_error() -> None:
     server = Careful('{"a": 1}')
     with pytest.raises(StatusError, match="field is immutable"):
         updated(server, claim({"a": 2}))
-    assert len(server.asked) == 3
+    assert len(server.requests) == 3
     server = Careful('{"a": 1}', speaks_protobuf=False)
     with pytest.raises(StatusError, match="field is immutable"):
         updated(server, claim({"a": 1}))
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2

@@ -1,4 +1,4 @@
-"""Programs that speak v1 on clusters that have other versions, and on some that change theirs."""
+"""Programs that use v1 in clusters that serve other versions or change the served versions."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ CLAIM: Tree = {
 
 
 class Older(MemoryClient):
-    """A cluster that serves some versions of devices, and says so."""
+    """A cluster that serves some versions of the device API."""
 
     def __init__(self, *served: str) -> None:
         super().__init__()
         self.served = served
-        self.asked: list[str] = []
+        self.paths: list[str] = []
 
     async def read(self, path: str, query: Sequence[tuple[str, str]] = (), accept: str = "") -> Tree:
-        self.asked.append(path)
+        self.paths.append(path)
         *_, last = path.split("/")
         if last == "resource.k8s.io":
             if not self.served:
@@ -49,16 +49,16 @@ class Older(MemoryClient):
         return await super().list(resource, *words, **more)
 
 
-def test_what_goes_out_is_of_the_clusters_version_and_what_comes_back_of_ours() -> None:
-    async def story() -> None:
+def test_requests_use_the_served_version_and_responses_are_converted() -> None:
+    async def scenario() -> None:
         cluster = Older("v1beta1", "v1alpha3")
         client = NegotiatingClient(cluster)
         await client.versions.check_device_api()
-        there = CLAIMS._replace(version="v1beta1")
+        served = CLAIMS._replace(version="v1beta1")
         made = await client.create(CLAIMS, CLAIM, "n")
         assert (made["apiVersion"], made["spec"]) == ("resource.k8s.io/v1", CLAIM["spec"])
-        stored = cluster.objects[there, "n", "a"]
-        assert (stored["apiVersion"], stored["spec"]["devices"]["requests"]) == (there.api_version, [FLAT])
+        stored = cluster.objects[served, "n", "a"]
+        assert (stored["apiVersion"], stored["spec"]["devices"]["requests"]) == (served.api_version, [FLAT])
         assert await client.update(CLAIMS, {**made, "status": {"reservedFor": []}}, subresource="status")
         patched = await client.patch(CLAIMS, "a", {"metadata": {"labels": {"x": "y"}}}, "n")
         assert patched == await client.get(CLAIMS, "a", "n")
@@ -72,48 +72,48 @@ def test_what_goes_out_is_of_the_clusters_version_and_what_comes_back_of_ours() 
         assert rule["apiVersion"] == "resource.k8s.io/v1beta2"
         assert (TAINT_RULES._replace(version="v1alpha3"), "", "t") in cluster.objects
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_cluster_that_has_what_programs_speak_is_spoken_to_as_it_is() -> None:
-    async def story() -> None:
+def test_a_cluster_that_serves_v1_needs_no_conversion() -> None:
+    async def scenario() -> None:
         cluster = Older("v1beta1", "v1")
         client = NegotiatingClient(cluster)
         await client.versions.check_device_api()
         made = await client.create(CLAIMS, CLAIM, "n")
         assert await client.get(CLAIMS, "a", "n") is cluster.objects[CLAIMS, "n", "a"] is made
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_it_is_asked_once_and_only_by_those_who_want_devices() -> None:
-    async def story() -> None:
+def test_discovery_is_read_once_and_only_for_device_kinds() -> None:
+    async def scenario() -> None:
         cluster = Older("v1beta2")
         client = NegotiatingClient(cluster)
         await client.list(PODS)
-        assert cluster.asked == []
+        assert cluster.paths == []
         await asyncio.gather(*(client.list(CLAIMS) for _ in range(3)))
-        assert cluster.asked == ["/apis/resource.k8s.io", "/apis/resource.k8s.io/v1beta2"]
+        assert cluster.paths == ["/apis/resource.k8s.io", "/apis/resource.k8s.io/v1beta2"]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(("served", "found"), [((), "none"), (("v1alpha3",), "v1alpha3")])
-def test_a_cluster_without_devices_is_told_so(served: tuple[str, ...], found: str) -> None:
-    async def story() -> None:
+def test_a_cluster_without_the_device_api_is_an_error(served: tuple[str, ...], found: str) -> None:
+    async def scenario() -> None:
         with pytest.raises(DeviceApiNotServed) as raised:
             await ServedVersions(Older(*served)).check_device_api()
-        said = f"expected v1, v1beta2 or v1beta1, found {found}. It is enabled by default from 1.34"
-        assert said in str(raised.value)
+        message = f"expected v1, v1beta2 or v1beta1, found {found}. It is enabled by default since 1.34"
+        assert message in str(raised.value)
         assert raised.value.code == 404
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_cluster_that_is_upgraded_is_understood_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_are_negotiated_again_after_an_upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(version_negotiation, "_DISCOVERY_SECONDS", 0.0)
 
-    async def story() -> None:
+    async def scenario() -> None:
         cluster = Older("v1beta1")
         client = NegotiatingClient(cluster)
         await client.versions.check_device_api()
@@ -126,13 +126,13 @@ def test_a_cluster_that_is_upgraded_is_understood_again(monkeypatch: pytest.Monk
             await client.list(CLAIMS)
         assert raised.value.code == 404
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_watch_of_a_version_that_is_gone_ends_and_forgets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watch_of_a_removed_version_ends_without_deletions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(version_negotiation, "_DISCOVERY_SECONDS", 0.0)
 
-    async def story() -> None:
+    async def scenario() -> None:
         cluster = Older("v1beta1")
         client = NegotiatingClient(cluster)
         await client.versions.check_device_api()
@@ -140,11 +140,11 @@ def test_a_watch_of_a_version_that_is_gone_ends_and_forgets_nothing(monkeypatch:
         cluster.refuse = [refusal(404, "NotFound")]
         assert [event async for event in client.watch(CLAIMS, revision="0")] == []
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 RULE: Tree = {"metadata": {"name": "broken"}, "spec": {"taint": {"key": "broken", "effect": "NoSchedule"}}}
-#: A release that is still to come, which has kinds only in versions that nobody here knows.
+#: A future release that serves kinds only in unknown versions.
 LATER: Served = {
     "resource.k8s.io/v1": ("resourceclaims",), "resource.k8s.io/v2": ("devicetaintrules",),
     "resource.k8s.io/v3": ("devicetaintrules",),
@@ -166,7 +166,7 @@ UNKNOWN = (
 def test_taint_rules_are_read_and_written_in_the_newest_version_that_a_release_serves(
     served: Served, version: str
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         cluster = ReleaseClient(served)
         client = NegotiatingClient(cluster)
         cluster.put(TAINT_RULES._replace(version=version), RULE)
@@ -179,24 +179,22 @@ def test_taint_rules_are_read_and_written_in_the_newest_version_that_a_release_s
         watch = client.watch(TAINT_RULES, revision="0")
         assert (await anext(watch)).object["apiVersion"] == TAINT_RULES.api_version
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("release", ["1.34", "1.35", "1.36"])
 def test_a_release_that_serves_no_taint_rules_has_none(release: str, caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         with pytest.raises(StatusError) as raised:
             await NegotiatingClient(ReleaseClient(BY_DEFAULT[release])).list(TAINT_RULES)
         assert raised.value.code == 404
 
-    asyncio.run(story())
+    asyncio.run(scenario())
     assert not caplog.records
 
 
-def test_a_kind_that_is_served_in_unknown_versions_only_is_an_error_and_never_none(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async def story() -> None:
+def test_a_kind_served_only_in_unknown_versions_is_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
         client = NegotiatingClient(ReleaseClient(LATER))
         calls = (
             lambda: client.list(TAINT_RULES), lambda: client.get(TAINT_RULES, "broken"),
@@ -209,25 +207,25 @@ def test_a_kind_that_is_served_in_unknown_versions_only_is_an_error_and_never_no
             assert raised.value.code == 406
         assert (await client.list(CLAIMS)).items == []
 
-    asyncio.run(story())
+    asyncio.run(scenario())
     assert [(record.levelno, record.getMessage()) for record in caplog.records] == [(logging.WARNING, UNKNOWN)]
 
 
-def test_claims_in_unknown_versions_only_are_told_from_no_claims() -> None:
-    async def story() -> None:
+def test_claims_in_unknown_versions_are_not_an_empty_list() -> None:
+    async def scenario() -> None:
         with pytest.raises(
             UnknownVersions, match=r"resourceclaims\.resource\.k8s\.io cannot be read: served only in v2;"
         ):
             await ServedVersions(ReleaseClient({"resource.k8s.io/v2": ("resourceclaims",)})).check_device_api()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(
     ("release", "readable"), [("1.34", None), ("1.35", None), ("1.36", True), ("1.37", False)]
 )  # fmt: skip
 def test_pod_groups_are_read_in_the_versions_that_are_known(release: str, readable: bool | None) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         client = NegotiatingClient(ReleaseClient(ALL[release]))
         if readable:
             assert (await client.list(POD_GROUPS)).items == []
@@ -237,14 +235,14 @@ def test_pod_groups_are_read_in_the_versions_that_are_known(release: str, readab
             await client.get(POD_GROUPS, "g", "n")
         assert raised.value.code == (404 if readable is None else 406)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_an_object_is_not_gone_because_its_version_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who takes a 404 for the end of a PodGroup frees the devices that are reserved for it."""
+def test_a_removed_version_does_not_delete_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A 404 interpreted as deletion of a PodGroup would free the devices that are reserved for it."""
     monkeypatch.setattr(version_negotiation, "_DISCOVERY_SECONDS", 0.0)
 
-    async def story() -> None:
+    async def scenario() -> None:
         cluster = ReleaseClient(ALL["1.36"])
         client = NegotiatingClient(cluster)
         cluster.put(POD_GROUPS, {"metadata": {"name": "g", "namespace": "n"}})
@@ -258,13 +256,13 @@ def test_an_object_is_not_gone_because_its_version_is(monkeypatch: pytest.Monkey
         with pytest.raises(UnknownVersions, match=r"podgroups\..*served only in v1alpha3 and v1beta1;.*reads v1alpha2"):
             await client.get(POD_GROUPS, "g", "n")
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_kinds_of_which_programs_know_one_version_are_told_from_none_as_well() -> None:
+def test_kinds_with_one_known_version_are_not_an_empty_list_either() -> None:
     node_claims = Resource("karpenter.sh", "v1", "nodeclaims", "NodeClaim", False)
 
-    async def story() -> None:
+    async def scenario() -> None:
         with pytest.raises(StatusError) as raised:
             await NegotiatingClient(ReleaseClient(BY_DEFAULT["1.37"])).list(node_claims)
         assert raised.value.code == 404
@@ -272,13 +270,13 @@ def test_kinds_of_which_programs_know_one_version_are_told_from_none_as_well() -
         with pytest.raises(UnknownVersions, match="served only in v1beta1; this release of Allotment reads v1"):
             await NegotiatingClient(older).list(node_claims)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_server_that_is_upgraded_next_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_are_read_again_when_the_next_server_is_upgraded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(version_negotiation, "_DISCOVERY_SECONDS", 0.0)
 
-    async def story() -> None:
+    async def scenario() -> None:
         cluster = ReleaseClient(LATER)
         client = NegotiatingClient(cluster)
         with pytest.raises(UnknownVersions):
@@ -286,11 +284,11 @@ def test_a_server_that_is_upgraded_next_is_asked_again(monkeypatch: pytest.Monke
         cluster.served = BY_DEFAULT["1.37"]
         assert (await client.list(TAINT_RULES)).items == []
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_version_that_vanishes_while_it_is_asked_about_serves_nothing() -> None:
-    """One server of several knows the version, and another answers what is in it."""
+def test_a_version_removed_during_discovery_serves_no_resources() -> None:
+    """One of several servers serves the version; another one answers the request for its resources."""
 
     class TwoServers(ReleaseClient):
         async def read(self, path: str, query: Sequence[tuple[str, str]] = (), accept: str = "") -> Tree:
@@ -298,10 +296,10 @@ def test_a_version_that_vanishes_while_it_is_asked_about_serves_nothing() -> Non
                 raise refusal(404, "NotFound", "the server could not find the requested resource")
             return await super().read(path, query, accept)
 
-    async def story() -> None:
+    async def scenario() -> None:
         cluster = TwoServers(ALL["1.36"])
         client = NegotiatingClient(cluster)
         cluster.put(TAINT_RULES._replace(version="v1alpha3"), RULE)
         assert len((await client.list(TAINT_RULES)).items) == 1
 
-    asyncio.run(story())
+    asyncio.run(scenario())

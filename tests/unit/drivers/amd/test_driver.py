@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from allotment.cdi.lookup import CdiDevices
 from allotment.cdi.spec import ContainerEdits
 from allotment.cdi.store import MemoryStore
-from allotment.drivers.amd.config import VERSION
 from allotment.drivers.amd.driver import AmdDriver
 from allotment.drivers.amd.simulated.hardware import SimulatedHardware
 from allotment.drivers.driver import AllocatedClaim, AllocatedDevice, ClaimError, DevicesChanged
@@ -26,6 +25,7 @@ from allotment.fleet.modes import AutoPartition, Partitioned
 from allotment.model.features import Features
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Device
+from allotment.vocabulary.parameters.amd import VERSION
 from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient
@@ -244,7 +244,9 @@ async def test_the_memory_mode_applies_to_the_whole_node(node: Node) -> None:
 @on_a_node("mi300x-8x-oam/auto")
 async def test_modes_of_one_gpu_exclude_each_other(node: Node) -> None:
     await node.prepare("a", "gpu-0-dpx-nps1")
-    with pytest.raises(ClaimError, match=r"needs GPU 0000:05:00\.0 in QPX, but gpu-0-dpx-nps1 of it is in use"):
+    with pytest.raises(
+        ClaimError, match=r"needs GPU 0000:05:00\.0 in compute mode QPX, but gpu-0-dpx-nps1 of that GPU is in use"
+    ):
         await node.prepare("b", "gpu-0-qpx-nps1")
     await node.prepare("b", "gpu-0-dpx-nps1")
     with pytest.raises(ClaimError, match="1 partitions requested, 0 of 2 available"):
@@ -268,9 +270,9 @@ async def test_prepared_claims_are_restored_after_a_restart(node: Node) -> None:
     driver.restore(tuple(node.plans.values()))
     after = await node.devices()
     # The name of GPU 1 and the taints are unchanged.
-    assert {name: one for name, one in before.items() if not name.startswith("gpu-0-")}["gpu-1-cpx-nps4"] == after[
+    assert {name: device for name, device in before.items() if not name.startswith("gpu-0-")}[
         "gpu-1-cpx-nps4"
-    ]
+    ] == after["gpu-1-cpx-nps4"]
     assert after["gpu-1-spx-nps1"].taints
     await node.unprepare("a")
     assert await node.modes() == ["spx_nps1"] * 7

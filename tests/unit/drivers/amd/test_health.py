@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from allotment.drivers.amd.driver import AmdDriver
+from allotment.drivers.amd.driver import AmdDriver, health_update
 from allotment.drivers.amd.hardware import GpuHealth
-from allotment.drivers.amd.health import health_update
 from allotment.drivers.amd.kernel import KernelHardware
 from allotment.drivers.amd.kernel_files import HostFiles
 from allotment.drivers.amd.simulated.hardware import SimulatedHardware
@@ -82,7 +81,7 @@ def test_both_faults_are_reported_together() -> None:
     update = health_update("gpu-1-128", GpuHealth(lost=True, errors=(("umc", 2), ("sdma", 1))))
     assert summary(update) == ("gpu-1-128", "Unhealthy", {LOST: "", RAS: "umc"})
     assert update.message == (
-        "the GPU is lost: it no longer answers; uncorrectable errors in umc: 2; uncorrectable errors in sdma: 1"
+        "the GPU is lost: it no longer responds; uncorrectable errors in umc: 2; uncorrectable errors in sdma: 1"
     )
     assert health_update("gpu-1-128", GpuHealth()) == HealthUpdate("gpu-1-128", "Healthy")
 

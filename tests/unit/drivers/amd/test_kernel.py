@@ -69,7 +69,9 @@ def test_modes_are_written_as_the_kernel_spells_them(tmp_path: Path) -> None:
 def test_kernel_errors_name_the_gpu_and_the_mode(tmp_path: Path) -> None:
     async def main() -> None:
         node = kernel(tmp_path)
-        with pytest.raises(HardwareError, match=r"GPU 0000:99:00\.0: compute partition mode CPX: No such file"):
+        with pytest.raises(
+            HardwareError, match=r"GPU 0000:99:00\.0: cannot set compute partition mode CPX: No such file"
+        ):
             await node.set_compute_partition("0000:99:00.0", "cpx")
 
     idle.run(main())

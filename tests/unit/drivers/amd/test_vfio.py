@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from allotment.cdi.lookup import CdiDevices
 from allotment.cdi.store import MemoryStore
 from allotment.drivers.amd import pci_binding
-from allotment.drivers.amd.config import VERSION, Iommu, VfioDeviceConfig
 from allotment.drivers.amd.driver import AmdDriver
 from allotment.drivers.amd.hardware import Hardware, HardwareError
 from allotment.drivers.amd.kernel import KernelHardware
@@ -28,6 +27,7 @@ from allotment.fleet import hardware, parse_fleet, slices_of
 from allotment.fleet.amd import Function, functions_of, gpus_of
 from allotment.fleet.modes import VirtualMachines
 from allotment.model.features import Features
+from allotment.vocabulary.parameters.amd import VERSION, Iommu, VfioDeviceConfig
 from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient
@@ -307,7 +307,7 @@ def test_without_an_iommu_there_are_no_functions(tmp_path: Path) -> None:
     async def main() -> None:
         node = KernelHardware(folder(tmp_path, groups=(-1, -1)), IdleClock())
         assert await node.functions() == ()
-        with pytest.raises(HardwareError, match="is the IOMMU enabled"):
+        with pytest.raises(HardwareError, match="check that the IOMMU is enabled"):
             await node.bind("0000:05:00.0", "vfio-pci")
 
     idle.run(main())

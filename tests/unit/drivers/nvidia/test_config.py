@@ -103,16 +103,18 @@ def test_a_limit_for_a_device_that_is_not_in_the_claim_is_rejected(key: str) -> 
 
 def test_a_strategy_rejects_the_settings_of_the_other() -> None:
     both: dict[str, dict[str, str]] = {"timeSlicingConfig": {}, "mpsConfig": {}}
-    assert "timeSlicingConfig: not with strategy MPS" in refusal("GpuConfig", sharing={"strategy": "MPS", **both})
+    assert "timeSlicingConfig: not allowed with strategy MPS" in refusal(
+        "GpuConfig", sharing={"strategy": "MPS", **both}
+    )
     text = refusal("GpuConfig", sharing={"strategy": "TimeSlicing", **both})
-    assert "mpsConfig: not with strategy TimeSlicing" in text
+    assert "mpsConfig: not allowed with strategy TimeSlicing" in text
     assert "mpsConfig" in refusal("MigDeviceConfig", sharing={"strategy": "TimeSlicing", "mpsConfig": {}})
 
 
 def test_mig_devices_accept_time_slicing_without_settings() -> None:
     assert config("MigDeviceConfig", sharing={"strategy": "TimeSlicing"}).sharing.strategy == "TimeSlicing"
     text = refusal("MigDeviceConfig", sharing={"strategy": "TimeSlicing", "timeSlicingConfig": {}})
-    assert "no such field" in text
+    assert "unknown field" in text
 
 
 def test_an_unknown_strategy_is_rejected() -> None:
@@ -130,7 +132,7 @@ def test_an_unknown_strategy_is_rejected() -> None:
 def test_a_disabled_strategy_is_explained(gates: FeatureGates, strategy: str, gate: str) -> None:
     for kind in ("GpuConfig", "MigDeviceConfig"):
         text = refusal(kind, gates, sharing={"strategy": strategy})
-        assert f"feature gate {gate} is off" in text
+        assert f"feature gate {gate}, which is off by default" in text
         assert f"featureGates.{gate}=true" in text
 
 

@@ -99,11 +99,11 @@ class CrashScenario:
         await self.driver.recover()
         await self.driver.discover_pools()
 
-    async def call(self, what: str, claim: int) -> None:
+    async def call(self, verb: str, claim: int) -> None:
         """Make a kubelet's call; after a crash, start a new process."""
         refs = [self.refs[claim % len(self.refs)]]
         try:
-            await (self.driver.prepare(refs) if what == "prepare" else self.driver.unprepare(refs))
+            await (self.driver.prepare(refs) if verb == "prepare" else self.driver.unprepare(refs))
         except Crash:
             self.simulated.faults.crash_in(None)
             await self.start()
@@ -151,9 +151,9 @@ def test_the_hardware_matches_the_recorded_claims(
     async def main() -> None:
         scenario = CrashScenario(await simulated_node(machine, mode, gpus=2), CLAIM_CASES[machine, mode])
         await scenario.start()
-        for what, claim, crash in steps:
+        for verb, claim, crash in steps:
             scenario.simulated.faults.crash_in(crash)
-            await scenario.call(what, claim)
+            await scenario.call(verb, claim)
             scenario.simulated.faults.crash_in(None)
             scenario.check()
         for ref in scenario.refs:
@@ -173,11 +173,11 @@ def test_a_call_that_fails_leaves_nothing_behind(steps: list[tuple[tuple[str, in
             await simulated_node("h100", "dynamic-mig", gpus=2), CLAIM_CASES["h100", "dynamic-mig"]
         )
         await scenario.start()
-        for (what, claim, _), operation in steps:
+        for (verb, claim, _), operation in steps:
             if operation:
                 scenario.simulated.faults.fail(operation, moment="between" if operation == "create_mig" else "before")
             with suppress(Crash):
-                await scenario.call(what, claim)
+                await scenario.call(verb, claim)
             scenario.simulated.faults.clear()
             await scenario.start()  # undoes what could not be undone during the failures
             scenario.check()

@@ -88,7 +88,7 @@ def test_a_daemon_that_cannot_start_is_reported_and_does_not_block_the_driver() 
         plugin = prepared.driver()
         await plugin.recover()
         error = (await plugin.prepare([prepared.ref]))[prepared.ref.uid].error
-        assert f"claim {prepared.ref.uid} was prepared, but is not ready any more: " in error
+        assert f"claim {prepared.ref.uid} was prepared, but is no longer ready: " in error
         assert (await plugin.prepare([prepared.ref]))[prepared.ref.uid].error == ""
 
     run_prepared(scenario, *DEVICES[0])

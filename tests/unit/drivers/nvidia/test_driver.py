@@ -24,10 +24,10 @@ from tests.unit.drivers.nvidia.nodes import (
     time_slicing,
 )
 
-Story = Callable[[SimulatedNode], Awaitable[None]]
+Scenario = Callable[[SimulatedNode], Awaitable[None]]
 
 
-def run_on_node(scenario: Story, machine: str = "dgx-a100-40gb", mode: str = "full", **more: Any) -> None:
+def run_on_node(scenario: Scenario, machine: str = "dgx-a100-40gb", mode: str = "full", **more: Any) -> None:
     """Run a scenario on a new node; afterwards its hardware must be in the initial state."""
 
     async def main() -> None:
@@ -150,7 +150,7 @@ def test_multi_user_mps_needs_volta() -> None:
         await n.driver.unprepare(plan)
         old = n.driver._inventory
         n.driver._inventory = old._replace(gpus=tuple(g._replace(compute_capability="6.1") for g in old.gpus))
-        with pytest.raises(ClaimError, match=r"expected compute capability >= 7\.0"):
+        with pytest.raises(ClaimError, match=r"requires compute capability >= 7\.0"):
             n.plan("c2", gpu("gpu-0", mps(multiUser=True)))
 
     run_on_node(scenario, "v100")
@@ -396,7 +396,7 @@ def test_the_preferred_iommu_interface_is_part_of_the_plan() -> None:
 
 def test_a_claim_has_gpus_of_one_iommu_group_only() -> None:
     async def scenario(n: SimulatedNode) -> None:
-        with pytest.raises(ClaimError, match="one IOMMU group only") as caught:
+        with pytest.raises(ClaimError, match="must be in one IOMMU group") as caught:
             await n.prepare("c1", gpu("gpu-vfio-0"), gpu("gpu-vfio-1"))
         assert caught.value.permanent
         await n.driver.unprepare(n.plan("c1", gpu("gpu-vfio-0"), gpu("gpu-vfio-1")))
@@ -419,7 +419,7 @@ def test_an_iommu_group_is_used_by_one_claim_at_a_time() -> None:
             n.plan("c2", gpu("gpu-vfio-1"), others=(plan,))
         assert not caught.value.permanent
         n.plan("c2", gpu("gpu-vfio-2"), others=(plan,))
-        with pytest.raises(ClaimError, match="one IOMMU group only"):
+        with pytest.raises(ClaimError, match="must be in one IOMMU group"):
             n.plan("c2", gpu("gpu-vfio-1"), gpu("gpu-vfio-2"))
 
     idle.run(main())
@@ -463,7 +463,7 @@ def test_a_failed_undo_step_does_not_prevent_the_others() -> None:
     async def scenario(n: SimulatedNode) -> None:
         plan, _ = await n.prepare("c1", gpu("gpu-0", mps()), gpu("gpu-1", time_slicing("Short")))
         n.faults.fail("stop_mps")
-        with pytest.raises(ClaimError, match=r"unpreparing claim c1.*stop_mps"):
+        with pytest.raises(ClaimError, match=r"cannot unprepare claim c1.*stop_mps"):
             await n.driver.unprepare(plan)
         assert n.card(1).interval == 0
         assert len(n.daemons()) == 1

@@ -34,14 +34,14 @@ def test_hardware_files_and_checkpoint_are_consistent(steps: list[tuple[str, Any
         refs = [put_claim(client, f"c{n}", device) for n, device in enumerate(DEVICES)]
         plugin = node_driver(driver, host, client, status=False)
         await plugin.recover()
-        for verb, what in steps:
+        for verb, targets in steps:
             if verb == "break":
-                driver.fail_at = set(what)
+                driver.fail_at = set(targets)
             elif verb == "restart":
                 plugin = node_driver(driver, host, client, status=False)
                 await plugin.recover()
             else:
-                chosen = [refs[n] for n in sorted(what)]
+                chosen = [refs[n] for n in sorted(targets)]
                 if verb == "prepare":
                     prepared = await plugin.prepare(chosen)
                     for ref in chosen:

@@ -125,9 +125,9 @@ def test_validation_errors_have_their_location() -> None:
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({"shring": {}}, 'shring: GpuConfig has no such field; did you mean "sharing"?'),
-        ({"Count": 1}, 'Count: GpuConfig has no such field; did you mean "count"?'),
-        ({"zzz": 1}, "zzz: GpuConfig has no such field; its fields are sharing, count, names, fast"),
+        ({"shring": {}}, 'shring: unknown field of GpuConfig; did you mean "sharing"?'),
+        ({"Count": 1}, 'Count: unknown field of GpuConfig; did you mean "count"?'),
+        ({"zzz": 1}, "zzz: unknown field of GpuConfig; its fields are sharing, count, names, fast"),
         (
             {"sharing": {"interval": "long"}},
             'sharing.interval: expected one of "Default", "Long", "Short", found "long"; did you mean "Long"?',
@@ -140,7 +140,7 @@ def test_validation_errors_have_their_location() -> None:
         ({"fast": 1}, "fast: expected true or false, found 1"),
         ({"names": ["a", 2]}, "names[1]: expected a string, found 2"),
         ({"names": "a"}, 'names: expected a list, found "a"'),
-        ({"count": "2", "x": 1}, 'count: expected a whole number, found "2"; x: GpuConfig has no such field'),
+        ({"count": "2", "x": 1}, 'count: expected a whole number, found "2"; x: unknown field of GpuConfig'),
     ],
 )
 def test_errors_have_path_and_remedy(fields: dict[str, Any], text: str) -> None:
@@ -154,11 +154,11 @@ def test_errors_have_path_and_remedy(fields: dict[str, Any], text: str) -> None:
     ("parameters", "text"),
     [
         ([], "parameters: expected an object, found []"),
-        ({}, "apiVersion and kind: expected a value, found none; known are GpuConfig of v1, PartConfig of v1"),
+        ({}, "apiVersion and kind: expected a value, found none; supported: GpuConfig of v1, PartConfig of v1"),
         ({"apiVersion": "v1"}, "kind: expected a value, found none"),
-        ({"apiVersion": "v2", "kind": "GpuConfig"}, 'apiVersion: GpuConfig is of "v1", found "v2"'),
-        ({"apiVersion": "v1", "kind": "GpuConfg"}, 'kind: found "GpuConfg" of "v1"; known are'),
-        ({"apiVersion": 1, "kind": ["x"]}, 'kind: found ["x"] of 1'),
+        ({"apiVersion": "v2", "kind": "GpuConfig"}, 'apiVersion: expected "v1" for kind GpuConfig, found "v2"'),
+        ({"apiVersion": "v1", "kind": "GpuConfg"}, 'kind: unknown kind "GpuConfg" of "v1"; supported:'),
+        ({"apiVersion": 1, "kind": ["x"]}, 'kind: unknown kind ["x"] of 1'),
     ],
 )
 def test_errors_for_unknown_kinds_list_the_known_ones(parameters: Any, text: str) -> None:

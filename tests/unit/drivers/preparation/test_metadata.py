@@ -81,7 +81,7 @@ async def prepared(driver: NodeDriver, ref: ClaimRef) -> list[tuple[str, tuple[s
 
 
 def test_the_metadata_file_has_the_attributes_of_a_request_s_devices(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         node = Node(tmp_path)
         driver = await node.driver()
         ref = put_claim(node.client, "mine", "big=gpu-0", "big=gpu-1", "small/spare=gpu-2", uid="7f0c")
@@ -125,11 +125,11 @@ def test_the_metadata_file_has_the_attributes_of_a_request_s_devices(tmp_path: P
         await driver.unprepare([ref])
         assert (node.cdi(), node.files()) == ([], [])
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_a_claim_from_a_template_is_named_as_in_the_pod(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         node = Node(tmp_path)
         driver = await node.driver()
         ref = put_claim(node.client, "pod-1-gpus-x7k2p", "gpu-0", uid="7f0c")
@@ -140,12 +140,12 @@ def test_a_claim_from_a_template_is_named_as_in_the_pod(tmp_path: Path) -> None:
         assert mount.container_path == f"{INSIDE}/resourceclaimtemplates/gpus/gpu/{DRIVER}-metadata.json"
         assert json.loads(Path(mount.host_path).read_text())["podClaimName"] == "gpus"
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 @pytest.mark.parametrize("lost", ["cdi", "plugin/dra-device-metadata"])
 def test_missing_files_are_rewritten_when_the_driver_starts(tmp_path: Path, lost: str) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         node = Node(tmp_path)
         ref = put_claim(node.client, "mine", "gpu-0", uid="7f0c")
         answer = await prepared(await node.driver(), ref)
@@ -159,11 +159,11 @@ def test_missing_files_are_rewritten_when_the_driver_starts(tmp_path: Path, lost
         await driver.unprepare([ref])
         assert (node.cdi(), node.files()) == ([], [])
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_leftover_files_are_deleted_and_those_of_other_drivers_stay(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         node = Node(tmp_path)
         ref = put_claim(node.client, "mine", "gpu-0", uid="7f0c")
         driver = await node.driver()
@@ -180,11 +180,11 @@ def test_leftover_files_are_deleted_and_those_of_other_drivers_stay(tmp_path: Pa
             "gpu.other_metadata_dead_gpu.json", f"{DRIVER}_metadata_7f0c_gpu.json", f"k8s.{DRIVER}-claim_7f0c.json",
         ]  # fmt: skip
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_unpreparing_an_old_claim_keeps_the_files_of_a_new_one_with_the_same_name(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         node = Node(tmp_path)
         driver = await node.driver()
         old = put_claim(node.client, "mine", "gpu-0", uid="01d")
@@ -195,11 +195,11 @@ def test_unpreparing_an_old_claim_keeps_the_files_of_a_new_one_with_the_same_nam
         (mount,) = node.edits(ids).mounts
         assert json.loads(Path(mount.host_path).read_text())["metadata"]["uid"] == "2e3"
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_a_failure_leaves_no_files(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         node = Node(tmp_path)
         driver = await node.driver()
         ref = put_claim(node.client, "mine", "gpu-0", uid="7f0c")
@@ -210,20 +210,20 @@ def test_a_failure_leaves_no_files(tmp_path: Path) -> None:
         assert node.cdi() == []
         assert node.vendor.in_use == {}
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_metadata_is_optional(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         node = Node(tmp_path)
         driver = await node.driver(metadata=False)
         ref = put_claim(node.client, "mine", "gpu-0", uid="7f0c")
         assert await prepared(driver, ref) == [("gpu-0", (f"k8s.{DRIVER}/claim=7f0c-gpu-0",))]
         assert (node.cdi(), node.files()) == ([f"k8s.{DRIVER}-claim_7f0c.json"], [])
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_metadata_requires_a_folder() -> None:
-    with pytest.raises(ValueError, match="a host with a folder"):
+    with pytest.raises(ValueError, match="a host with a directory"):
         node_driver(FakeDriver(), memory_host(), MemoryClient(), metadata=True)

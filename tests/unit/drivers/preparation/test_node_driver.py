@@ -81,10 +81,10 @@ def test_every_claim_is_answered_independently() -> None:
             ClaimRef("shop", bare["metadata"]["uid"], "bare"),
         ]
         answers = await node_driver(driver, memory_host(), client).prepare(refs)
-        never = " (trying again will not help)"
+        never = " (permanent error)"
         assert [answers[ref.uid].error for ref in refs] == [
             "",
-            f"claim shop/gone: the claim does not exist any more{never}",
+            f"claim shop/gone: the claim no longer exists{never}",
             f"claim shop/good: the claim was replaced: expected uid old-uid, found {good.uid}{never}",
             "claim shop/bare: the claim is not allocated",
         ]
@@ -129,7 +129,7 @@ def test_a_device_has_one_owner_except_for_admin_access_and_shares() -> None:
         answers = await plugin.prepare([owner, second])
         assert answers[owner.uid].error == ""
         assert (
-            f"device n1/gpu-0 is being prepared or undone for claim shop/owner ({owner.uid})"
+            f"device n1/gpu-0 is being prepared or unprepared for claim shop/owner ({owner.uid})"
             in answers[second.uid].error
         )
         again = (await plugin.prepare([second]))[second.uid].error
@@ -179,8 +179,8 @@ def test_errors_in_parameters_are_permanent() -> None:
         ref = put_claim(client, "c", "gpu-0", config=[wrong])
         error = (await node_driver(driver, memory_host(), client).prepare([ref]))[ref.uid].error
         assert error == (
-            'claim shop/c: config[0] (of the claim): sharecount: Mode has no such field; did you mean "shareCount"? '
-            "(trying again will not help)"
+            'claim shop/c: config[0] (of the claim): sharecount: unknown field of Mode; did you mean "shareCount"? '
+            "(permanent error)"
         )
         assert driver.calls == []
 

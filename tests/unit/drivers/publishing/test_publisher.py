@@ -293,7 +293,7 @@ def test_dropped_fields_are_reported_once_and_not_sent_again() -> None:
             await cluster.publish(DevicePool([[device("a", TAINT, model="m")]]), known=Features("1.36"))
         assert cluster.recorder.verbs == ["create"]
         dropped = PoolWarning(
-            DRIVER, "n1", "n1", "DroppedFields", "the cluster does not store devices[].taints (gate DRADeviceTaints)"
+            DRIVER, "n1", "n1", "DroppedFields", "the API server drops devices[].taints (gate DRADeviceTaints)"
         )
         assert cluster.warnings == [dropped, dropped]  # by each of two processes
 
@@ -343,7 +343,7 @@ CONSUMER = Device(name="a", consumes_counters=(DeviceCounterConsumption(counter_
         (DevicePool([[device("a", *[TAINT] * 17)]]), "must have at most 16 items"),
         (
             DevicePool([[device("a", **{f"a{n}": "x" for n in range(34)})]]),
-            "34 attributes and capacities with 34 values; at most 32",
+            "34 attributes and capacities with 34 values; the maximum is 32",
         ),
     ],
 )

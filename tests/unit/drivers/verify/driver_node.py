@@ -16,14 +16,13 @@ import grpc
 from allotment.cdi.store import FolderStore
 from allotment.cluster.clock import Clock
 from allotment.drivers.driver import Driver
-from allotment.drivers.example import ExampleGpus
+from allotment.drivers.example.driver import ExampleGpus
 from allotment.drivers.host import DriverHost, FileStorage
 from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.drivers.verify.cdi_folders import CdiFolders
 from allotment.drivers.verify.check import CheckResult, DriverCheck
 from allotment.drivers.verify.driver_session import DriverSession, Timeouts, wait_for_driver
-from allotment.drivers.verify.runner import verify
-from allotment.drivers.verify.suite import CHECKS
+from allotment.drivers.verify.suite import CHECKS, verify
 from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, KubeletPlugin, PrepareResult
 from allotment.kubelet_plugin.server import serve_plugin
 from allotment.kubelet_plugin.sockets import bind, socket_paths

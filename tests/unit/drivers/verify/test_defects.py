@@ -416,12 +416,12 @@ DEFECTS: list[tuple[str, str, Defect]] = [
     ("pools", "generations 0, 1", with_slices(_two_generations)),
     ("pools", "duplicate device name", with_slices(_same_names)),
     ("slices-valid", "devices[0].name", with_slices(_bad_name)),
-    ("slices-owner", "without owner", with_slices(_unowned)),
+    ("slices-owner", "no owner", with_slices(_unowned)),
     ("prepare", "rejected: out of order", with_answers(lambda claim, answer: PrepareResult(error="out of order"))),
     ("prepare", "which is not in the claim", with_devices(lambda device: device._replace(device="gpu-9"))),
     ("prepare", "no device", with_answers(lambda claim, answer: PrepareResult())),
     ("prepare", "which is not in the claim", with_devices(lambda device: device._replace(pool="n2"))),
-    ("request-names", "for request 'gpu/first'", with_devices(lambda device: device._replace(requests=("gpu/first",)))),
+    ("request-names", "has request 'gpu/first'", with_devices(lambda device: device._replace(requests=("gpu/first",)))),
     ("other-drivers", "which is not in the claim", with_answers(
         lambda claim, answer: answer._replace(
             devices=(*answer.devices, PreparedDevice(("other",), "elsewhere", "none"))
@@ -430,7 +430,7 @@ DEFECTS: list[tuple[str, str, Defect]] = [
     ("cdi", "unresolvable CDI devices", with_devices(lambda device: device._replace(cdi_ids=("a.example/gpu=c",)))),
     ("cdi", "CDI ID '/dev/gpu'", with_devices(lambda device: device._replace(cdi_ids=("/dev/gpu",)))),
     ("prepare-twice", "first n1/gpu-0", modified(ForgetsAnswer)),
-    ("prepare-twice", "rejected when repeated: already prepared", modified(PreparesOnce)),
+    ("prepare-twice", "the repeated call was rejected: already prepared", modified(PreparesOnce)),
     ("prepare-twice", "the CDI file changed", modified_on(RewritesFile)),
     ("prepare-again", "already prepared", modified(PreparesOnce)),
     ("v1beta1-same", "already prepared", modified(PreparesOnce)),
@@ -440,9 +440,9 @@ DEFECTS: list[tuple[str, str, Defect]] = [
     ("unprepare-twice", "is not prepared", modified(UnpreparesOnce)),
     ("unprepare-unknown", "is not prepared", modified(UnpreparesOnce)),
     ("unprepare-deleted", "not found", modified_on(ReadsClaim)),
-    ("unknown-claim", "it was prepared", with_answers(_never_rejects)),
-    ("not-allocated", "it was prepared", with_answers(_never_rejects)),
-    ("wrong-uid", "it was prepared", with_answers(_never_rejects)),
+    ("unknown-claim", "the claim was prepared", with_answers(_never_rejects)),
+    ("not-allocated", "the claim was prepared", with_answers(_never_rejects)),
+    ("wrong-uid", "the claim was prepared", with_answers(_never_rejects)),
     ("wrong-uid", "rejected, but wrote", modified_on(LeavesFileOfRejectedClaim)),
     ("bad-parameters", "were ignored", with_answers(_never_rejects)),
     ("bad-claim-alone", "the other claim of the call failed, too", modified(AllOrNothing)),
@@ -454,8 +454,8 @@ DEFECTS: list[tuple[str, str, Defect]] = [
     ("same-at-once", "first n1/gpu-0", modified(ForgetsAnswer)),
     ("hang-up", "after a cancelled call", modified(Busy)),
     ("health", "no message within", _silent),
-    ("health", "which is not in a slice", with_health(lambda device: [device, device._replace(device="gpu-9")])),
-    ("health", "no health of n1/gpu-0 and 3 others", with_health(lambda device: [])),
+    ("health", "not in a ResourceSlice", with_health(lambda device: [device, device._replace(device="gpu-9")])),
+    ("health", "no health reported for n1/gpu-0 and 3 others", with_health(lambda device: [])),
     ("health", "was last updated", with_health(lambda device: [device._replace(updated=int(time.time()) - 100)])),
     ("health", "a message of 2000 characters", with_health(lambda device: [device._replace(message="x" * 2000)])),
     ("restart-slices", " and 1 more", _recreates_slices),
@@ -508,7 +508,7 @@ def test_remaining_checks_are_skipped_after_a_crash() -> None:
     node.modify = lambda good: Exits(node, good)
     results = run_checks(node, "empty-call", "prepare", "cdi", "health", restartable=False)
     assert [result.result for result in results] == ["pass", "FAIL", "skipped", "skipped"]
-    assert results[2].seen == "the driver does not answer since prepare: restart it, then run this command again"
+    assert results[2].seen == "the driver has not answered since prepare: restart it, and run this command again"
 
 
 def test_a_crashed_driver_is_restarted_if_possible() -> None:

@@ -8,10 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from allotment.drivers.driver import Driver
-from allotment.drivers.example import ExampleGpus
+from allotment.drivers.example.driver import ExampleGpus
 from allotment.drivers.verify.check import CheckResult
-from allotment.drivers.verify.runner import verify
-from allotment.drivers.verify.suite import CHECKS
+from allotment.drivers.verify.suite import CHECKS, verify
 from allotment.fleet.modes import ExampleMode
 from tests.unit.drivers.nvidia import nodes
 from tests.unit.drivers.verify.driver_node import NODE, DriverNode, open_session, run_checks
@@ -33,16 +32,16 @@ def not_passed(results: list[CheckResult]) -> list[str]:
     return [f"{result.check.name}: {result.seen}" for result in results if result.result != "pass"]
 
 
-@pytest.mark.parametrize("which", DRIVERS)
-def test_all_checks_pass(which: str) -> None:
-    results = run_checks(DriverNode(DRIVERS[which]()))
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_all_checks_pass(driver: str) -> None:
+    results = run_checks(DriverNode(DRIVERS[driver]()))
     assert not_passed(results) == []
     assert len(results) == len(CHECKS)
 
 
 def test_only_overlap_is_skipped_for_shareable_devices() -> None:
     results = run_checks(DriverNode(ExampleGpus(NODE, 4, ExampleMode(shared=True))))
-    assert not_passed(results) == ["overlap: the devices here are shared by several claims"]
+    assert not_passed(results) == ["overlap: several claims can share the devices of this node"]
 
 
 def test_without_devices_calls_are_still_checked() -> None:

@@ -48,7 +48,7 @@ from allotment.model.resource import (
     ResourceSliceSpec,
 )
 from allotment.model.trees import to_tree, to_value
-from tests.changing import changed
+from tests.manifest_changes import apply_change
 
 FEATURES = Features(kube="1.36")
 DRIVER = "gpu.example.com"
@@ -265,7 +265,7 @@ def test_suggested_changes_make_the_claims_fit(
         holding = [to_tree(c, "v1", "ResourceClaim") for c in allocated]
         classes = [to_tree(c, "v1", "DeviceClass") for c in CLASSES]
         for change in changes:
-            assert changed([*claims_, *holding, *classes], change), change
+            assert apply_change([*claims_, *holding, *classes], change), change
         # A released claim helps only on its node; other changes help on all equivalent nodes.
         freeing = any(change.path == "status.allocation" for change in changes)
         for node in {change.node for change in changes} if freeing else row.nodes:

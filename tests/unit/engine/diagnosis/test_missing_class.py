@@ -1,4 +1,4 @@
-"""A class that does not exist: Kubernetes looks for every class of a pod, and at no node where one is missing."""
+"""A missing class: Kubernetes reads all classes of a pod before it evaluates nodes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OPTIONAL = DeviceRequest(
     ],
 )
 def test_a_missing_class_takes_precedence(broken: bool, claims: tuple[ResourceClaim, ...]) -> None:
-    there = slice_of(device("d"), node="n1", count=2 if broken else 1)
-    headline = diagnose(inventory(there), claims).headline
+    slice_ = slice_of(device("d"), node="n1", count=2 if broken else 1)
+    headline = diagnose(inventory(slice_), claims).headline
     assert headline.code == "class-missing"
     assert headline.summary.startswith('DeviceClass "gone" does not exist.')

@@ -71,7 +71,7 @@ def test_devices_that_share_a_value_may_consume_the_same_counters() -> None:
     counters = slice_of(name="counters", counters={"card": "4Gi"}, count=2)
     found = diagnose(inventory(slice_of(*devices, *other, count=2), counters), [claim(request(2), match=ROOT)]).headline
     assert found.code == "constraint-values-differ"
-    assert "d0, d1 satisfy that, but consume the same counters" in found.summary
+    assert "d0, d1 satisfy the constraint, but consume the same counters" in found.summary
 
 
 def test_a_request_outside_the_constraint_has_no_constraint_step() -> None:

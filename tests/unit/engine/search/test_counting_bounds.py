@@ -49,5 +49,5 @@ def test_most_within_is_exact(amounts: list[int], slots: int, left: int) -> None
 def test_connected_sets_are_a_partition_without_crossing_links(links: list[set[int]]) -> None:
     sets = connected([sorted(named) for named in links])
     assert sorted(number for members in sets for number in members) == list(range(len(links)))
-    for one, other in itertools.combinations(sets, 2):
-        assert not set().union(*(links[i] for i in one)) & set().union(*(links[i] for i in other))
+    for first, second in itertools.combinations(sets, 2):
+        assert not set().union(*(links[i] for i in first)) & set().union(*(links[i] for i in second))

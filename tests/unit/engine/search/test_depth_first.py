@@ -226,9 +226,9 @@ EXPLODING = {
 }
 
 
-@pytest.mark.parametrize("which", EXPLODING)
-def test_infeasible_searches_are_refused_by_counting(which: str) -> None:
-    devices, claims = EXPLODING[which]
+@pytest.mark.parametrize("case", EXPLODING)
+def test_infeasible_searches_are_refused_by_counting(case: str) -> None:
+    devices, claims = EXPLODING[case]
     assert steps(inventory(slice_of(*devices)), claims) == (0, False)
 
 
@@ -258,4 +258,4 @@ def test_a_search_beyond_the_step_limit_is_undecided_and_reports_its_steps() -> 
     assert stopped.cause is AbortCause.WORK_LIMIT
     assert not stopped.fatal, "another node may fit"
     assert stopped.steps == 3
-    assert stopped.text == "claim default/c, request r: search given up after 3 steps, undecided"
+    assert stopped.text == "claim default/c, request r: search stopped after 3 steps without a result"

@@ -1,4 +1,4 @@
-"""The packaged catalogue by name."""
+"""The packaged catalog by name."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ Type = Callable[[str], InstanceType]
 
 @pytest.fixture(scope="session")
 def sold() -> Type:
-    """A type of the packaged catalogue."""
-    types = {one.key: one for one in catalog()}
+    """A type of the packaged catalog."""
+    types = {instance.key: instance for instance in catalog()}
     return types.__getitem__

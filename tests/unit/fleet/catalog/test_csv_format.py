@@ -1,4 +1,4 @@
-"""Catalogues of one's own: every fault is named with its place, and what is right is kept."""
+"""User catalogs: every problem is reported with its position, and valid rows are kept."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ HEAD = "provider,instance_type,vcpu,memory_gib,gpu_count,gpu,on_demand_usd_per_h
 
 
 def found(*rows: str, head: str = HEAD) -> tuple[list[str], list[str]]:
-    """Names of the rows that are kept, and the problems as somebody reads them."""
+    """The names of the valid rows, and the problems as text."""
     types, problems = read_catalog("\n".join((head, *rows)), "own.csv")
-    return [one.name for one in types], [str(problem) for problem in problems]
+    return [instance.name for instance in types], [str(problem) for problem in problems]
 
 
 @pytest.mark.parametrize("price", ["", "0", "0.0", "0.000"])
 def test_a_blank_or_zero_price_is_unknown(price: str) -> None:
-    ((one,), problems) = read_catalog(f"{HEAD}\nus,box,8,64,1,l4,{price},1.5", "own.csv")
+    ((instance,), problems) = read_catalog(f"{HEAD}\nus,box,8,64,1,l4,{price},1.5", "own.csv")
     assert problems == ()
-    assert one.prices == (("spot", Decimal("1.5")),)
+    assert instance.prices == (("spot", Decimal("1.5")),)
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,11 @@ def test_a_blank_or_zero_price_is_unknown(price: str) -> None:
         ("us,box,8,64,1,l5,1,", "own.csv:2:15: gpu: unknown hardware 'l5': expected an accelerator"),
         ("US East,box,8,64,1,l4,1,", "own.csv:2:1: provider: expected a provider, in lower-case letters, digits and -"),
         ("us,,8,64,1,l4,1,", "own.csv:2:4: instance_type: expected the instance type name of the cloud, found ''"),
-        ('us,"box,8,64,1,l4,1,', "own.csv:2:1: quote is not closed"),
+        ('us,"box,8,64,1,l4,1,', "own.csv:2:1: the closing quote is missing"),
         ("us,box,8,64,1,l4,1,,extra", "own.csv:2:21: expected 8 cells, found 9"),
     ],
 )  # fmt: skip
-def test_a_bad_row_is_named_and_the_others_are_kept(row: str, problem: str) -> None:
+def test_an_invalid_row_is_reported_and_the_others_kept(row: str, problem: str) -> None:
     names, problems = found(row, "us,good,8,64,1,l4,1,")
     assert names == ["good"]
     assert len(problems) == 1
@@ -61,12 +61,12 @@ def test_a_bad_row_is_named_and_the_others_are_kept(row: str, problem: str) -> N
 def test_all_problems_of_a_row_are_reported() -> None:
     names, problems = found("us,box,0,0,99,l4,-1,-2")
     assert names == []
-    assert len(problems) == 5  # a GPU, for which there is no count, is not said again
+    assert len(problems) == 5  # no additional problem for a GPU without a count
 
 
-def test_more_for_pods_than_there_is() -> None:
+def test_allocatable_resources_cannot_exceed_the_capacity() -> None:
     _, problems = found("us,box,8,64,9000,64", head="provider,instance_type,vcpu,memory_gib,alloc_vcpu_milli,pods")
-    assert problems == ["own.csv:2:13: alloc_vcpu_milli: 9000 for pods is more than the 8000 of the type"]
+    assert problems == ["own.csv:2:13: alloc_vcpu_milli: 9000 for pods exceeds the 8000 of the type"]
 
 
 def test_unknown_and_missing_columns_are_reported() -> None:
@@ -75,7 +75,7 @@ def test_unknown_and_missing_columns_are_reported() -> None:
     assert problems[0].startswith("own.csv:1:24: column 'price' is unknown and ignored")
     names, problems = found("box", head="region")
     assert names == []
-    assert len([one for one in problems if "expected a column" in one]) == 2
+    assert len([problem for problem in problems if "expected a column" in problem]) == 2
     assert read_catalog("", "own.csv")[1][0].code == "empty-catalog"
 
 
@@ -85,27 +85,31 @@ def test_unknown_and_missing_columns_are_reported() -> None:
         ("provider;instance_type;vcpu", "us;box;8", "own.csv:1:9: expected commas between the columns, found ';'"),
         ("provider\tinstance_type", "us\tbox", "own.csv:1:9: expected commas between the columns, found '\\t'"),
         ("us,box,14.50", "us,bow,2", "own.csv:1:1: expected a header line with column names, found 'us, box, 14.50'"),
-        ("provider,provider,instance_type", "us,us,box", "own.csv:1:1: expected a column provider, found it twice"),
+        (
+            "provider,provider,instance_type",
+            "us,us,box",
+            "own.csv:1:1: expected a column provider, found provider twice",
+        ),
     ],
 )
-def test_what_is_no_catalogue_is_one_problem(head: str, row: str, message: str) -> None:
+def test_an_invalid_catalog_is_one_problem(head: str, row: str, message: str) -> None:
     names, problems = found(row, head=head)
     assert names == []
-    assert next(one for one in problems if "column" in one).startswith(message)
+    assert next(problem for problem in problems if "column" in problem).startswith(message)
     assert len(problems) == 1 or "twice" in message
 
 
-def test_a_price_has_many_names_and_two_columns() -> None:
-    for name, meant in (("price", "on_demand"), ("USD", "on_demand"), ("spot_price", "spot"), ("cost/h", "on_demand")):
+def test_price_columns_have_several_names() -> None:
+    for name, column in (("price", "on_demand"), ("USD", "on_demand"), ("spot_price", "spot"), ("cost/h", "on_demand")):
         problems = read_catalog(f"provider,instance_type,{name}\nus,box,1", "own.csv")[1]
-        assert problems[0].hint == f"did you mean {meant}_usd_per_hour?"
+        assert problems[0].hint == f"did you mean {column}_usd_per_hour?"
 
 
 def test_a_duplicate_column_is_ignored() -> None:
     price = "on_demand_usd_per_hour"
     types, problems = read_catalog(f"provider,instance_type,{price},{price}\nus,box,14,3", "own.csv")
     assert types[0].price("on-demand") is None
-    assert [one.position.column for one in problems] == [24, 47]
+    assert [problem.position.column for problem in problems] == [24, 47]
 
 
 def test_a_duplicate_type_is_reported() -> None:
@@ -115,7 +119,7 @@ def test_a_duplicate_type_is_reported() -> None:
 
 
 def test_blank_lines_comments_and_a_byte_order_mark() -> None:
-    types, problems = read_catalog(f"\ufeff# ours\n{HEAD}\r\n\r\n# dear\nus,box,8,64,1,l4,1,\n", "own.csv")
+    types, problems = read_catalog(f"\ufeff# prices\n{HEAD}\r\n\r\n# expensive\nus,box,8,64,1,l4,1,\n", "own.csv")
     assert (len(types), problems) == (1, ())
 
 
@@ -130,7 +134,7 @@ def test_cells_are_split_as_they_were_joined(texts: list[str]) -> None:
     assert all(line[cell.column - 1] == '"' for cell in split)
 
 
-def test_the_catalogue_reads_what_it_writes() -> None:
+def test_the_catalog_reads_what_it_writes() -> None:
     types, problems = read_catalog(to_csv(catalog()), "again.csv")
     assert problems == ()
     assert types == catalog()
@@ -142,7 +146,7 @@ WORDS = st.text("ab ,\"'é#", max_size=6).map(str.strip)
 
 @st.composite
 def instance_types(draw: st.DrawFn) -> InstanceType:
-    """Types with any facts known and unknown, in the form in which they are read."""
+    """Instance types with any known and unknown fields, as the reader returns them."""
     size = Decimal(1) if draw(st.booleans()) else None
     room = draw(st.none() | st.builds(NodeCapacity, st.integers(1, 900), st.integers(1, 900), st.integers(1, 200)))
     gpus = draw(st.integers(0, 16))
@@ -162,22 +166,22 @@ def instance_types(draw: st.DrawFn) -> InstanceType:
 
 
 @given(instance_types())
-def test_any_type_is_read_as_it_was_written(one: InstanceType) -> None:
-    types, problems = read_catalog(to_csv([one]), "own.csv")
+def test_instance_types_round_trip(instance: InstanceType) -> None:
+    types, problems = read_catalog(to_csv([instance]), "own.csv")
     assert problems == ()
     (back,) = types
-    if one.room is None and one.vcpu is not None:  # then a rule says it
+    if instance.room is None and instance.vcpu is not None:  # then a rule estimates it
         assert back.room is not None
         assert back.room.estimated
-        one = with_usability(replace(one, room=back.room))
-    assert back == one
+        instance = with_usability(replace(instance, room=back.room))
+    assert back == instance
 
 
 @given(st.text('provider,instance_type\n"0123456789.-awsl4é ', max_size=120))
 def test_any_text_is_parsed_or_reported(text: str) -> None:
     types, problems = read_catalog(text, "own.csv")
-    assert all(price > 0 for one in types for _, price in one.prices)
+    assert all(price > 0 for instance in types for _, price in instance.prices)
     assert all(problem.position.line >= 1 for problem in problems)
     head = ",".join(COLUMNS)
     types, problems = read_catalog(f"{head}\n{text}", "own.csv")
-    assert all(price > 0 for one in types for _, price in one.prices)
+    assert all(price > 0 for instance in types for _, price in instance.prices)

@@ -1,4 +1,4 @@
-"""The catalogue for other autoscalers: what it says, and of what it says nothing."""
+"""Exports of the catalog for other autoscalers, and omissions."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
 def values(requirements: list[Any], key: str) -> list[str]:
-    (found,) = [one["values"] for one in requirements if one["key"] == key]
+    (found,) = [requirement["values"] for requirement in requirements if requirement["key"] == key]
     return list(found)
 
 
-def test_karpenter_gets_a_pool_for_each_cloud_and_a_price_for_each_offer(sold: Type) -> None:
+def test_karpenter_export_has_a_node_pool_per_provider_and_an_overlay_per_price(sold: Type) -> None:
     types = [sold("aws/g5.xlarge"), sold("gcp/g2-standard-4"), sold("aws/p4d.24xlarge")]
     objects = karpenter_objects(types)
-    assert [one["kind"] for one in objects] == ["NodePool", *["NodeOverlay"] * 2, "NodePool", *["NodeOverlay"] * 2]
+    assert [tree["kind"] for tree in objects] == ["NodePool", *["NodeOverlay"] * 2, "NodePool", *["NodeOverlay"] * 2]
     pool, overlay = objects[0]["spec"]["template"]["spec"], objects[1]["spec"]
     assert pool["nodeClassRef"] == {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
     assert values(pool["requirements"], "node.kubernetes.io/instance-type") == ["g5.xlarge", "p4d.24xlarge"]
@@ -44,23 +44,23 @@ def test_karpenter_gets_a_pool_for_each_cloud_and_a_price_for_each_offer(sold: T
     assert values(objects[5]["spec"]["requirements"], "karpenter.sh/capacity-type") == ["spot"]
 
 
-def test_every_type_that_karpenter_can_have_makes_valid_names_and_prices() -> None:
+def test_every_karpenter_type_has_valid_names_and_prices() -> None:
     objects = karpenter_objects(catalog())
-    names = [(one["kind"], one["metadata"]["name"]) for one in objects]
+    names = [(tree["kind"], tree["metadata"]["name"]) for tree in objects]
     assert len(set(names)) == len(names)
     assert all(_NAME.fullmatch(name) and len(name) <= 63 for _, name in names)
-    for one in objects:
-        if one["kind"] == "NodeOverlay":
-            assert re.fullmatch(r"\d+(\.\d+)?", one["spec"]["price"])
-            assert float(one["spec"]["price"]) > 0
+    for tree in objects:
+        if tree["kind"] == "NodeOverlay":
+            assert re.fullmatch(r"\d+(\.\d+)?", tree["spec"]["price"])
+            assert float(tree["spec"]["price"]) > 0
 
 
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("lambda/gpu_1x_a10", "no Karpenter for lambda is known"),
-        ("gcp/n1-standard-8+1xT4", "no type of its cloud"),
-        ("aws/p5e.48xlarge", "price is not known"),
+        ("lambda/gpu_1x_a10", "no node class of Karpenter for lambda is known"),
+        ("gcp/n1-standard-8+1xT4", "not an instance type of its cloud"),
+        ("aws/p5e.48xlarge", "price is unknown"),
         ("aws/g5.xlarge", ""),
     ],
 )
@@ -71,16 +71,18 @@ def test_types_that_cannot_be_exported_to_karpenter(sold: Type, name: str, why: 
     assert bool(karpenter_objects([sold(name)])) == (not why)
 
 
-def test_another_cloud_s_nodes_need_a_class(sold: Type) -> None:
+def test_other_providers_need_a_node_class(sold: Type) -> None:
     pool, _ = karpenter_objects([sold("lambda/gpu_1x_a10")], node_class=NodeClass("example.com", "Class", "gpu"))
     assert pool["spec"]["template"]["spec"]["nodeClassRef"]["kind"] == "Class"
-    zones = [one for one in pool["spec"]["template"]["spec"]["requirements"] if "zone" in one["key"]]
+    zones = [
+        requirement for requirement in pool["spec"]["template"]["spec"]["requirements"] if "zone" in requirement["key"]
+    ]
     assert zones == []  # it has none
 
 
 def split(objects: tuple[Node | ResourceSlice, ...]) -> tuple[list[Node], list[ResourceSlice]]:
-    nodes = [one for one in objects if isinstance(one, Node)]
-    return nodes, [one for one in objects if isinstance(one, ResourceSlice)]
+    nodes = [value for value in objects if isinstance(value, Node)]
+    return nodes, [value for value in objects if isinstance(value, ResourceSlice)]
 
 
 def test_cluster_autoscaler_templates_have_complete_pools_and_no_allotment_labels(sold: Type) -> None:
@@ -93,8 +95,8 @@ def test_cluster_autoscaler_templates_have_complete_pools_and_no_allotment_label
     assert gpu["capacity.cluster-autoscaler.kubernetes.io/gpu-count"] == "8"
     assert gpu["capacity.cluster-autoscaler.kubernetes.io/dra-driver"] == "gpu.nvidia.com"
     assert "capacity.cluster-autoscaler.kubernetes.io/dra-driver" not in plain
-    assert [one.spec.pool.resource_slice_count for one in slices] == [1]
-    assert all(list(resource_slice(one, CONTEXT)) == [] for one in slices)
+    assert [slice_.spec.pool.resource_slice_count for slice_ in slices] == [1]
+    assert all(list(resource_slice(slice_, CONTEXT)) == [] for slice_ in slices)
 
 
 def test_kwok_nodes_are_spread_over_zones_and_tainted(sold: Type) -> None:
@@ -106,13 +108,13 @@ def test_kwok_nodes_are_spread_over_zones_and_tainted(sold: Type) -> None:
         assert node.metadata.annotations == {"kwok.x-k8s.io/node": "fake"}
         assert [taint.key for taint in node.spec.taints] == ["kwok.x-k8s.io/node"]
         assert node.status.allocatable
-    devices = [device for one in slices for device in one.spec.devices or ()]
+    devices = [device for slice_ in slices for device in slice_.spec.devices or ()]
     assert len({device.attributes["uuid"].string for device in devices}) == 35
-    assert all(list(resource_slice(one, CONTEXT)) == [] for one in slices)
+    assert all(list(resource_slice(slice_, CONTEXT)) == [] for slice_ in slices)
 
 
-def test_names_stay_apart() -> None:
-    types: list[InstanceType] = [one for one in catalog() if not one.unusable]
+def test_names_are_unique() -> None:
+    types: list[InstanceType] = [instance for instance in catalog() if not instance.unusable]
     nodes, _ = split(kwok_objects(types))
     names = [node.metadata.name for node in nodes]
     assert len(set(names)) == len(types)

@@ -1,4 +1,4 @@
-"""Labels that nodes will have: what pods select by in clouds, where it follows from the type."""
+"""Node labels of cloud providers that follow from the instance type."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ def test_karpenter_labels_contain_size_and_gpus_of_aws_types(sold: Type) -> None
         ("n1-standard-8+1xT4", "nvidia-tesla-t4"),
     ],
 )  # fmt: skip
-def test_gke_s_names(sold: Type, name: str, value: str) -> None:
+def test_gke_product_names(sold: Type, name: str, value: str) -> None:
     assert template_of(sold(f"gcp/{name}"), "", "n").node.metadata.labels[GKE] == value
 
 
-def test_what_a_cloud_calls_a_gpu_is_what_the_name_is_understood_as() -> None:
-    for one in catalog():
-        labels = template_of(one, "", "n").node.metadata.labels
+def test_gpu_names_of_clouds_map_to_products() -> None:
+    for instance in catalog():
+        labels = template_of(instance, "", "n").node.metadata.labels
         for key in (GKE, f"{KARPENTER}gpu-name"):
             if key in labels:
-                assert one.accelerator is not None
-                assert one.accelerator.product in products_of_cloud(labels[key])
+                assert instance.accelerator is not None
+                assert instance.accelerator.product in products_of_cloud(labels[key])
 
 
-def test_labels_are_such_as_kubernetes_takes() -> None:
-    for one in catalog():
-        for key, value in template_of(one, "", "n").node.metadata.labels.items():
-            assert 0 < len(value) <= 63, (one.key, key)
-            assert value[0].isalnum(), (one.key, key)
-            assert value[-1].isalnum(), (one.key, key)
+def test_labels_are_valid() -> None:
+    for instance in catalog():
+        for key, value in template_of(instance, "", "n").node.metadata.labels.items():
+            assert 0 < len(value) <= 63, (instance.key, key)
+            assert value[0].isalnum(), (instance.key, key)
+            assert value[-1].isalnum(), (instance.key, key)
             assert not set(value) - set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."), value
 
 

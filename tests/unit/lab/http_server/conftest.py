@@ -1,4 +1,4 @@
-"""Both event loops, and the server's silence."""
+"""Fixtures: both event loops, and a check that the server logs no warnings."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tests.unit.lab.http_server.loopback import Run
 
 @pytest.fixture(params=["uvloop", "asyncio"])
 def run(request: pytest.FixtureRequest) -> Run:
-    """Run a story on each event loop."""
+    """Run a scenario on each event loop."""
     factory = new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
 
-    def story(main: Coroutine[Any, Any, None]) -> None:
+    def scenario(main: Coroutine[Any, Any, None]) -> None:
         with asyncio.Runner(loop_factory=factory) as runner:
             runner.run(main)
 
-    return story
+    return scenario
 
 
 @pytest.fixture(autouse=True)
-def no_complaint(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
-    """No client makes the server log an error; a test of our own faults empties the list."""
+def expected_warnings(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
+    """Check that the server logs no warnings other than those that a test adds to the list."""
     expected: list[str] = []
     with caplog.at_level(logging.WARNING):
         yield expected

@@ -1,4 +1,4 @@
-"""A server on a loopback socket, and a client that may say anything."""
+"""A server on a loopback socket, and a client that sends raw bytes."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from allotment.apiserver.http_messages import Answer, Application, Request, Response
+from allotment.apiserver.http_messages import AnyResponse, Application, Request, Response
 from allotment.lab.http_server import Limits, Server
 
 HTML = (("Content-Type", "text/plain"),)
 Run = Callable[[Coroutine[Any, Any, None]], None]
 
 
-async def echo(request: Request) -> Answer:
+async def echo(request: Request) -> AnyResponse:
     """Echo the request."""
     return Response(200, HTML, f"{request.method} {request.path} {request.query} {len(request.body)}".encode())
 
@@ -30,13 +30,13 @@ class Client:
         self.writer.write(data)
 
     async def head(self) -> tuple[int, dict[str, str]]:
-        """The next answer's code and headers."""
+        """Read the status code and headers of the next response."""
         lines = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:-2])}
         return int(lines[0].split(" ")[1]), headers
 
     async def answer(self, *, body: bool = True) -> tuple[int, dict[str, str], bytes]:
-        """The next answer, with a body of known length or in chunks."""
+        """Read the next response, with a body of known length or in chunks."""
         code, headers = await self.head()
         if not body:
             return code, headers, b""
@@ -48,12 +48,12 @@ class Client:
         return code, headers, await self.reader.readexactly(int(headers.get("content-length", 0)))
 
     async def chunk(self) -> bytes:
-        """The next chunk; empty at the end."""
+        """Read the next chunk; empty at the end."""
         size = int(await self.reader.readuntil(b"\r\n"), 16)
         return (await self.reader.readexactly(size + 2))[:-2]
 
     async def rest(self) -> bytes:
-        """All until the server closes."""
+        """Read until the server closes the connection."""
         try:
             async with asyncio.timeout(40):
                 return await self.reader.read()

@@ -10,10 +10,10 @@ from typing import cast
 
 import pytest
 
-from allotment.apiserver.http_messages import Answer, Request, Response, Streaming
+from allotment.apiserver.http_messages import AnyResponse, Request, Response, Streaming
 from allotment.lab.http_server import Limits, Server
+from tests.polling import until
 from tests.unit.lab.http_server.loopback import HTML, Run, echo, served
-from tests.waiting import until
 
 GET = b"GET /ok HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -22,7 +22,7 @@ GET = b"GET /ok HTTP/1.1\r\nHost: x\r\n\r\n"
     "data",
     [
         b"hello\r\n\r\n",
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # a TLS client at the plain port
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # a TLS client on the plain HTTP port
         b"GET /\xc3\xa9 HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET / HTTP/1.1\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: x\r\nBad Name: x\r\n\r\n",
@@ -34,8 +34,8 @@ GET = b"GET /ok HTTP/1.1\r\nHost: x\r\n\r\n"
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     ],
 )
-def test_what_is_not_http_is_a_bad_request(run: Run, data: bytes) -> None:
-    async def story() -> None:
+def test_invalid_http_is_a_bad_request(run: Run, data: bytes) -> None:
+    async def scenario() -> None:
         async with served() as world:
             client = await world.client()
             client.send(GET + data + GET)
@@ -46,12 +46,12 @@ def test_what_is_not_http_is_a_bad_request(run: Run, data: bytes) -> None:
             assert (status["kind"], status["reason"], status["code"]) == ("Status", "BadRequest", 400)
             assert await client.rest() == b""
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("line", [b"GET /", b"GET / HTTP/2.0"])
-def test_another_version_of_http_is_named(run: Run, line: bytes) -> None:
-    async def story() -> None:
+def test_an_unsupported_http_version_is_reported(run: Run, line: bytes) -> None:
+    async def scenario() -> None:
         async with served() as world:
             client = await world.client()
             client.send(line + b"\r\nHost: x\r\n\r\n")
@@ -59,11 +59,11 @@ def test_another_version_of_http_is_named(run: Run, line: bytes) -> None:
             assert code == 505
             assert b"use HTTP/1.1" in body
 
-    run(story())
+    run(scenario())
 
 
-def test_a_body_over_the_limit_is_refused_before_it_is_sent(run: Run) -> None:
-    async def story() -> None:
+def test_a_body_over_the_limit_is_rejected_before_it_is_sent(run: Run) -> None:
+    async def scenario() -> None:
         async with served() as world:
             client = await world.client()
             client.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3145729\r\n\r\n")
@@ -79,11 +79,11 @@ def test_a_body_over_the_limit_is_refused_before_it_is_sent(run: Run) -> None:
                 "code": 413,
             }
 
-    run(story())
+    run(scenario())
 
 
-def test_a_client_in_the_midst_of_too_large_a_body_can_read_why(run: Run) -> None:
-    async def story() -> None:
+def test_a_client_that_sends_a_too_large_body_can_read_the_error(run: Run) -> None:
+    async def scenario() -> None:
         async with served() as world:
             client = await world.client()
             client.send(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -96,7 +96,7 @@ def test_a_client_in_the_midst_of_too_large_a_body_can_read_why(run: Run) -> Non
             other.send(GET)
             assert (await other.answer())[0] == 200
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,8 @@ def test_a_client_in_the_midst_of_too_large_a_body_can_read_why(run: Run) -> Non
         b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 400,
     ],
 )
-def test_a_head_without_end_is_refused(run: Run, data: bytes) -> None:
-    async def story() -> None:
+def test_an_endless_head_is_rejected(run: Run, data: bytes) -> None:
+    async def scenario() -> None:
         async with served(limits=Limits(head_bytes=1000)) as world:
             client = await world.client()
             for start in range(0, len(data), 100):
@@ -120,11 +120,11 @@ def test_a_head_without_end_is_refused(run: Run, data: bytes) -> None:
             assert code == 431
             assert b"limit is 1000" in body
 
-    run(story())
+    run(scenario())
 
 
-def test_bodies_together_are_bounded_and_given_back(run: Run) -> None:
-    async def story() -> None:
+def test_the_total_size_of_bodies_is_limited_and_released(run: Run) -> None:
+    async def scenario() -> None:
         async with served(limits=Limits(all_body_bytes=1000)) as world:
             first = await world.client()
             first.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n" + bytes(800))
@@ -141,7 +141,7 @@ def test_bodies_together_are_bounded_and_given_back(run: Run) -> None:
             third.close()
             await until(lambda: world.server.bodies.left == 1000)
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -152,19 +152,19 @@ def test_bodies_together_are_bounded_and_given_back(run: Run) -> None:
     ],
 )
 def test_a_slow_client_gets_408_and_is_disconnected(run: Run, data: bytes, stage: str, limits: Limits) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with served(limits=limits) as world:
             client = await world.client()
             client.send(data)
             code, _, body = await client.answer()
-            assert (code, json.loads(body)["message"]) == (408, f"the request's {stage} did not arrive in time")
+            assert (code, json.loads(body)["message"]) == (408, f"the request's {stage} was not received in time")
             assert await client.rest() == b""
 
-    run(story())
+    run(scenario())
 
 
-def test_a_drip_of_bytes_is_no_excuse(run: Run) -> None:
-    async def story() -> None:
+def test_single_bytes_do_not_extend_the_timeout(run: Run) -> None:
+    async def scenario() -> None:
         async with served(limits=Limits(head_seconds=0.5)) as world:
             client = await world.client()
 
@@ -179,11 +179,11 @@ def test_a_drip_of_bytes_is_no_excuse(run: Run) -> None:
             assert code == 408
             dripping.cancel()
 
-    run(story())
+    run(scenario())
 
 
-def test_who_says_nothing_is_let_go(run: Run) -> None:
-    async def story() -> None:
+def test_an_idle_client_is_disconnected(run: Run) -> None:
+    async def scenario() -> None:
         async with served(limits=Limits(idle_seconds=0.3)) as world:
             client = await world.client()
             assert await client.rest() == b""
@@ -193,15 +193,15 @@ def test_who_says_nothing_is_let_go(run: Run) -> None:
             assert await used.rest() == b""
             await until(lambda: world.server.connections == 0)
 
-    run(story())
+    run(scenario())
 
 
 def test_a_half_closed_client_gets_its_response(run: Run) -> None:
-    async def slow(request: Request) -> Answer:
+    async def slow(request: Request) -> AnyResponse:
         await asyncio.sleep(0.05)
         return await echo(request)
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served(slow) as world:
             client = await world.client()
             client.send(GET + GET)
@@ -210,11 +210,11 @@ def test_a_half_closed_client_gets_its_response(run: Run) -> None:
             assert (await client.answer())[2] == b"GET /ok  0"
             assert await client.rest() == b""
 
-    run(story())
+    run(scenario())
 
 
-def test_a_client_that_ends_in_the_midst_of_a_request_is_forgotten(run: Run) -> None:
-    async def story() -> None:
+def test_a_client_that_disconnects_during_a_request_is_forgotten(run: Run) -> None:
+    async def scenario() -> None:
         async with served() as world:
             client = await world.client()
             client.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nab")
@@ -223,15 +223,15 @@ def test_a_client_that_ends_in_the_midst_of_a_request_is_forgotten(run: Run) -> 
             await until(lambda: world.server.connections == 0)
             assert world.server.bodies.left == Limits().all_body_bytes
 
-    run(story())
+    run(scenario())
 
 
 def test_a_connection_reset_does_not_affect_others(run: Run) -> None:
-    async def slow(request: Request) -> Answer:
+    async def slow(request: Request) -> AnyResponse:
         await asyncio.sleep(0.1)
         return await echo(request)
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served(slow) as world:
             other = await world.client()
             other.send(GET)
@@ -244,10 +244,10 @@ def test_a_connection_reset_does_not_affect_others(run: Run) -> None:
             assert (await other.answer())[0] == 200
             await until(lambda: world.server.connections == 1)
 
-    run(story())
+    run(scenario())
 
 
-def test_a_stream_never_read_is_cut_off_and_held_to_little(run: Run) -> None:
+def test_an_unread_stream_is_closed_and_its_buffer_is_limited(run: Run) -> None:
     pulled = 0
     closed = asyncio.Event()
 
@@ -260,10 +260,10 @@ def test_a_stream_never_read_is_cut_off_and_held_to_little(run: Run) -> None:
         finally:
             closed.set()
 
-    async def stream(request: Request) -> Answer:
+    async def stream(request: Request) -> AnyResponse:
         return Streaming(200, HTML, flood()) if request.path == "/watch" else Response(200, HTML, b"ok")
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served(stream, limits=Limits(stalled_seconds=0.5)) as world:
             sock = socket.socket()
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -273,22 +273,22 @@ def test_a_stream_never_read_is_cut_off_and_held_to_little(run: Run) -> None:
             other.send(GET)
             assert (await other.answer())[2] == b"ok"
             await closed.wait()
-            assert pulled < 200  # what the kernel's buffers took, not a flood
+            assert pulled < 200  # only as much as the buffers of the kernel
             await until(lambda: world.server.connections == 1)
             sock.close()
 
-    run(story())
+    run(scenario())
 
 
-def test_answers_never_read_stop_the_reading_of_requests(run: Run) -> None:
+def test_unread_responses_pause_reading_of_requests(run: Run) -> None:
     requests = 0
 
-    async def large(request: Request) -> Answer:
+    async def large(request: Request) -> AnyResponse:
         nonlocal requests
         requests += 1
         return Response(200, HTML, bytes(500_000))
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served(large, limits=Limits(stalled_seconds=0.5)) as world:
             client = await world.client()
             cast("asyncio.Transport", client.writer.transport).pause_reading()
@@ -296,20 +296,20 @@ def test_answers_never_read_stop_the_reading_of_requests(run: Run) -> None:
             await until(lambda: world.server.connections == 0)
             assert requests < 100
 
-    run(story())
+    run(scenario())
 
 
-def test_one_connection_too_many_takes_an_idle_ones_place_or_is_refused(run: Run) -> None:
+def test_an_excess_connection_replaces_an_idle_one_or_is_rejected(run: Run) -> None:
     release = asyncio.Event()
     requests = 0
 
-    async def wait(request: Request) -> Answer:
+    async def wait(request: Request) -> AnyResponse:
         nonlocal requests
         requests += 1
         await release.wait()
         return Response(200, HTML, b"done")
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served(wait, limits=Limits(connections=2)) as world:
             idle, busy = await world.client(), await world.client()
             busy.send(GET)
@@ -325,10 +325,10 @@ def test_one_connection_too_many_takes_an_idle_ones_place_or_is_refused(run: Run
             assert (await busy.answer())[2] == b"done"
             assert (await third.answer())[2] == b"done"
 
-    run(story())
+    run(scenario())
 
 
-def test_a_process_with_few_descriptors_takes_fewer_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_connection_limit_depends_on_file_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
     for soft, most in [(1024, 768), (100_000, 2000), (resource.RLIM_INFINITY, 2000), (64, 8)]:
         monkeypatch.setattr(resource, "getrlimit", lambda _, soft=soft: (soft, soft))
         assert Server(echo).limits.connections == most

@@ -3,11 +3,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from allotment.apiserver.http_messages import Answer, Request, Response, Streaming
+from allotment.apiserver.http_messages import AnyResponse, Request, Response, Streaming
 from allotment.lab.http_server.streaming import pump
+from tests.polling import until
 from tests.unit.cluster import idle
 from tests.unit.lab.http_server.loopback import HTML, Run, served
-from tests.waiting import until
 
 WATCH = b"GET /watch HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -25,7 +25,7 @@ class Written:
         return
 
 
-def test_pieces_that_are_ready_go_out_together() -> None:
+def test_available_chunks_are_sent_together() -> None:
     async def bursts() -> AsyncIterator[bytes]:
         yield b"a"
         yield b"b"
@@ -39,7 +39,7 @@ def test_pieces_that_are_ready_go_out_together() -> None:
     assert sink.writes == [b"HEADab", b"cd"]
 
 
-def test_the_head_does_not_wait_for_the_first_piece() -> None:
+def test_the_head_does_not_wait_for_the_first_chunk() -> None:
     async def late() -> AsyncIterator[bytes]:
         await asyncio.sleep(0.01)
         yield b"a"
@@ -69,16 +69,16 @@ def test_an_iterator_need_not_be_a_generator() -> None:
     assert sink.writes == [b"2", b"10"]
 
 
-def test_a_stream_comes_in_chunks_and_the_connection_stays(run: Run) -> None:
+def test_a_stream_is_chunked_and_keeps_the_connection(run: Run) -> None:
     async def three() -> AsyncIterator[bytes]:
         for piece in (b"one\n", b"two\n", b"three\n"):
             yield piece
             await asyncio.sleep(0.01)
 
-    async def stream(request: Request) -> Answer:
+    async def stream(request: Request) -> AnyResponse:
         return Streaming(200, HTML, three())
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served(stream) as world:
             client = await world.client()
             client.send(WATCH * 2)
@@ -87,18 +87,18 @@ def test_a_stream_comes_in_chunks_and_the_connection_stays(run: Run) -> None:
                 assert (code, headers["transfer-encoding"]) == (200, "chunked")
                 assert [await client.chunk() for _ in range(4)] == [b"one\n", b"two\n", b"three\n", b""]
 
-    run(story())
+    run(scenario())
 
 
-def test_an_old_client_gets_a_stream_without_chunks(run: Run) -> None:
+def test_http_1_0_streams_are_not_chunked(run: Run) -> None:
     async def two() -> AsyncIterator[bytes]:
         yield b"one\n"
         yield b"two\n"
 
-    async def stream(request: Request) -> Answer:
+    async def stream(request: Request) -> AnyResponse:
         return Streaming(200, HTML, two())
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served(stream) as world:
             client = await world.client()
             client.send(b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
@@ -110,10 +110,10 @@ def test_an_old_client_gets_a_stream_without_chunks(run: Run) -> None:
             assert (await other.head())[0] == 200
             assert (await other.answer())[2] == b"one\ntwo\n"
 
-    run(story())
+    run(scenario())
 
 
-def test_a_stream_is_closed_when_its_reader_goes_away_or_half_closes(run: Run) -> None:
+def test_a_stream_is_closed_on_disconnect_or_half_close(run: Run) -> None:
     closed: list[str] = []
 
     async def endless(name: str) -> AsyncIterator[bytes]:
@@ -124,10 +124,10 @@ def test_a_stream_is_closed_when_its_reader_goes_away_or_half_closes(run: Run) -
             await asyncio.sleep(0)
             closed.append(name)
 
-    async def stream(request: Request) -> Answer:
+    async def stream(request: Request) -> AnyResponse:
         return Streaming(200, HTML, endless(request.path))
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served(stream) as world:
             gone, half = await world.client(), await world.client()
             gone.send(b"GET /gone HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -140,37 +140,37 @@ def test_a_stream_is_closed_when_its_reader_goes_away_or_half_closes(run: Run) -
             await until(lambda: sorted(closed) == ["/gone", "/half"])
             assert await half.rest() == b""
 
-    run(story())
+    run(scenario())
 
 
-def test_a_stream_that_breaks_has_no_end(run: Run, no_complaint: list[str]) -> None:
-    no_complaint.append("the stream of /watch broke off")
+def test_a_failed_stream_has_no_last_chunk(run: Run, expected_warnings: list[str]) -> None:
+    expected_warnings.append("the response to /watch was interrupted")
 
     async def broken() -> AsyncIterator[bytes]:
         yield b"first\n"
         raise ZeroDivisionError
 
-    async def stream(request: Request) -> Answer:
+    async def stream(request: Request) -> AnyResponse:
         return Streaming(200, HTML, broken())
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served(stream) as world:
             client = await world.client()
             client.send(WATCH)
             assert b"0\r\n\r\n" not in await client.rest()
 
-    run(story())
+    run(scenario())
 
 
-def test_a_stop_ends_streams_in_order_and_lets_answers_be_finished(run: Run) -> None:
+def test_a_stop_ends_streams_and_finishes_responses(run: Run) -> None:
     async def endless() -> AsyncIterator[bytes]:
         yield b"first\n"
         await asyncio.Event().wait()
 
-    async def story() -> None:
+    async def scenario() -> None:
         requested, release = asyncio.Event(), asyncio.Event()
 
-        async def by_path(request: Request) -> Answer:
+        async def by_path(request: Request) -> AnyResponse:
             if request.path == "/watch":
                 return Streaming(200, HTML, endless())
             requested.set()
@@ -194,14 +194,14 @@ def test_a_stop_ends_streams_in_order_and_lets_answers_be_finished(run: Run) -> 
             await stopping
             assert world.server.connections == 0
 
-    run(story())
+    run(scenario())
 
 
-def test_a_stop_cuts_off_what_does_not_end(run: Run) -> None:
-    async def story() -> None:
+def test_a_stop_aborts_responses_that_do_not_end(run: Run) -> None:
+    async def scenario() -> None:
         requested = asyncio.Event()
 
-        async def never(request: Request) -> Answer:
+        async def never(request: Request) -> AnyResponse:
             requested.set()
             await asyncio.Event().wait()
             raise AssertionError
@@ -214,4 +214,4 @@ def test_a_stop_cuts_off_what_does_not_end(run: Run) -> None:
             assert await client.rest() == b""
             assert world.server.connections == 0
 
-    run(story())
+    run(scenario())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from allotment.apiserver.http_messages import Answer, Request, Response
+from allotment.apiserver.http_messages import AnyResponse, Request, Response
 from allotment.lab import certificates
 from allotment.lab.http_server import server_context
 from allotment.lab.http_server.tls import peer_of
@@ -19,7 +19,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> certificates.Certificates:
     return certificates.ensure(tmp_path_factory.mktemp("pki"), datetime.now(UTC))
 
 
-async def who(request: Request) -> Answer:
+async def identify(request: Request) -> AnyResponse:
     return Response(200, HTML, repr(request.peer).encode())
 
 
@@ -35,7 +35,7 @@ def client_context(made: certificates.Certificates, identity: certificates.Ident
     return tls
 
 
-async def ask(world: World, tls: ssl.SSLContext, name: str) -> bytes:
+async def get(world: World, tls: ssl.SSLContext, name: str) -> bytes:
     client = await world.client(ssl=tls, server_hostname=name)
     client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     return (await client.answer())[2]
@@ -43,39 +43,39 @@ async def ask(world: World, tls: ssl.SSLContext, name: str) -> bytes:
 
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "::1"])
 def test_a_client_certificate_identifies_the_user(run: Run, made: certificates.Certificates, name: str) -> None:
-    async def story() -> None:
-        async with served(who, tls=context(made)) as world:
-            answer = await ask(world, client_context(made, made.admin), name)
+    async def scenario() -> None:
+        async with served(identify, tls=context(made)) as world:
+            answer = await get(world, client_context(made, made.admin), name)
             assert answer == b"Peer(name='allotment-admin', groups=('system:masters',))"
 
-    run(story())
+    run(scenario())
 
 
 def test_a_client_without_certificate_is_accepted_as_anonymous(run: Run, made: certificates.Certificates) -> None:
-    async def story() -> None:
-        async with served(who, tls=context(made)) as world:
-            assert await ask(world, client_context(made, None), "localhost") == b"None"
+    async def scenario() -> None:
+        async with served(identify, tls=context(made)) as world:
+            assert await get(world, client_context(made, None), "localhost") == b"None"
 
-    run(story())
+    run(scenario())
 
 
-def test_a_certificate_of_another_authority_is_not_let_in(
+def test_a_certificate_of_another_authority_is_rejected(
     run: Run, made: certificates.Certificates, tmp_path: Path
 ) -> None:
     stranger = certificates.ensure(tmp_path, datetime.now(UTC)).admin
 
-    async def story() -> None:
-        async with served(who, tls=context(made)) as world:
+    async def scenario() -> None:
+        async with served(identify, tls=context(made)) as world:
             with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
-                await ask(world, client_context(made, stranger), "localhost")
-            assert await ask(world, client_context(made, None), "localhost") == b"None"
+                await get(world, client_context(made, stranger), "localhost")
+            assert await get(world, client_context(made, None), "localhost") == b"None"
 
-    run(story())
+    run(scenario())
 
 
 def test_a_failed_handshake_does_not_affect_others(run: Run, made: certificates.Certificates) -> None:
-    async def story() -> None:
-        async with served(who, tls=context(made)) as world:
+    async def scenario() -> None:
+        async with served(identify, tls=context(made)) as world:
             for data in (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01", b""):
                 client = await world.client()
                 client.send(data)
@@ -83,22 +83,22 @@ def test_a_failed_handshake_does_not_affect_others(run: Run, made: certificates.
                     client.close()
                 else:
                     assert b"200" not in await client.rest()
-            assert await ask(world, client_context(made, None), "localhost") == b"None"
+            assert await get(world, client_context(made, None), "localhost") == b"None"
 
-    run(story())
+    run(scenario())
 
 
 def test_a_large_body_and_answer_pass_through_tls(run: Run, made: certificates.Certificates) -> None:
-    async def mirror(request: Request) -> Answer:
+    async def mirror(request: Request) -> AnyResponse:
         return Response(200, HTML, request.body * 4)
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served(mirror, tls=context(made)) as world:
             client = await world.client(ssl=client_context(made, made.admin), server_hostname="localhost")
             client.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n" + b"ab" * 1_500_000)
             assert (await client.answer())[2] == b"ab" * 6_000_000
 
-    run(story())
+    run(scenario())
 
 
 def test_a_certificate_without_a_name_is_anonymous() -> None:

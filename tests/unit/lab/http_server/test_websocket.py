@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.apiserver.http_messages import Answer, Request, Socket, Upgrade
+from allotment.apiserver.http_messages import AnyResponse, Request, Socket, Upgrade
 from allotment.lab.http_server.websocket import WebSocket, frame, unmasked
+from tests.polling import until
 from tests.unit.lab.http_server.loopback import Client, Run, served
-from tests.waiting import until
 
 PROTOCOLS = ("v5.channel.k8s.io", "SPDY/3.1+portforward.k8s.io", "")
 
@@ -23,11 +23,11 @@ async def talk(socket: Socket) -> None:
         await socket.send(socket.protocol.encode() + b":" + message)
 
 
-async def upgrade(request: Request) -> Answer:
+async def upgrade(request: Request) -> AnyResponse:
     return Upgrade(PROTOCOLS, talk)
 
 
-def ask(*lines: str) -> bytes:
+def upgrade_request(*lines: str) -> bytes:
     fixed = ("GET /exec HTTP/1.1", "Host: x", "Connection: keep-alive, Upgrade", "Upgrade: websocket",
              "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: Gzdi90mAEOAMhYE0sBU+XQ==")  # fmt: skip
     return "".join(f"{line}\r\n" for line in (*fixed, *lines, "")).encode()
@@ -48,11 +48,11 @@ async def received(client: Client) -> tuple[int, bytes]:
     return first & 0x0F, await client.reader.readexactly(length)
 
 
-def test_the_handshake_is_the_recorded_one(run: Run) -> None:
-    async def story() -> None:
+def test_the_handshake_matches_the_recorded_one(run: Run) -> None:
+    async def scenario() -> None:
         async with served(upgrade) as world:
             client = await world.client()
-            client.send(ask("Sec-WebSocket-Protocol: v9, v5.channel.k8s.io") + masked(2, b"hi"))
+            client.send(upgrade_request("Sec-WebSocket-Protocol: v9, v5.channel.k8s.io") + masked(2, b"hi"))
             code, headers = await client.head()
             assert code == 101
             assert headers == {
@@ -63,29 +63,29 @@ def test_the_handshake_is_the_recorded_one(run: Run) -> None:
             }
             assert await received(client) == (2, b"v5.channel.k8s.io:hi")
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("size", [0, 1, 125, 126, 65535, 65536, 1_000_000])
-def test_messages_of_every_size_pass(run: Run, size: int) -> None:
-    async def story() -> None:
+def test_messages_of_every_size_are_delivered(run: Run, size: int) -> None:
+    async def scenario() -> None:
         async with served(upgrade) as world:
             client = await world.client()
-            client.send(ask())
+            client.send(upgrade_request())
             _, headers = await client.head()
             assert "sec-websocket-protocol" not in headers
             message = os.urandom(size)
             client.send(masked(2, message))
             assert await received(client) == (2, b":" + message)
 
-    run(story())
+    run(scenario())
 
 
-def test_parts_are_joined_and_pings_between_them_answered(run: Run) -> None:
-    async def story() -> None:
+def test_fragments_are_joined_and_pings_between_them_answered(run: Run) -> None:
+    async def scenario() -> None:
         async with served(upgrade) as world:
             client = await world.client()
-            client.send(ask())
+            client.send(upgrade_request())
             await client.head()
             parts = masked(1, b"a", final=False) + masked(9, b"are you there") + masked(0, b"b", final=False)
             for byte in parts + masked(10, b"") + masked(0, b"c"):
@@ -94,26 +94,26 @@ def test_parts_are_joined_and_pings_between_them_answered(run: Run) -> None:
             assert await received(client) == (10, b"are you there")
             assert await received(client) == (2, b":abc")
 
-    run(story())
+    run(scenario())
 
 
-def test_either_side_may_close_and_the_other_answers(run: Run) -> None:
-    async def story() -> None:
+def test_either_side_can_close_and_the_other_answers(run: Run) -> None:
+    async def scenario() -> None:
         async with served(upgrade) as world:
             client = await world.client()
-            client.send(ask())
+            client.send(upgrade_request())
             await client.head()
             client.send(masked(8, (1000).to_bytes(2) + b"bye"))
             assert await received(client) == (8, (1000).to_bytes(2))
             assert await client.rest() == b""
             other = await world.client()
-            other.send(ask() + masked(2, b"end"))
+            other.send(upgrade_request() + masked(2, b"end"))
             await other.head()
             assert await received(other) == (8, (1000).to_bytes(2))
             other.send(masked(8, (1000).to_bytes(2)))
             assert await other.rest() == b""
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -130,30 +130,34 @@ def test_either_side_may_close_and_the_other_answers(run: Run) -> None:
     ],
 )
 def test_a_protocol_error_is_reported_in_the_close_code(run: Run, data: bytes, code: int) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with served(upgrade) as world:
             client = await world.client()
-            client.send(ask() + data)
+            client.send(upgrade_request() + data)
             await client.head()
             opcode, payload = await received(client)
             assert (opcode, int.from_bytes(payload[:2])) == (8, code)
             assert await client.rest() == b""
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize(
     ("request_bytes", "code", "text"),
     [
         (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", 400, "Upgrade request required"),
-        (ask().replace(b"Upgrade: websocket", b"Upgrade: h2c"), 400, "Upgrade request required"),
-        (ask().replace(b"Version: 13", b"Version: 8"), 426, "the WebSocket version must be 13"),
-        (ask().replace(b"Gzdi", b"Gz"), 400, "Sec-WebSocket-Key must be 16 bytes in base64"),
-        (ask("Sec-WebSocket-Protocol: v9"), 403, "client supports [v9], server accepts [v5.channel.k8s.io, "),
+        (upgrade_request().replace(b"Upgrade: websocket", b"Upgrade: h2c"), 400, "Upgrade request required"),
+        (upgrade_request().replace(b"Version: 13", b"Version: 8"), 426, "the WebSocket version must be 13"),
+        (upgrade_request().replace(b"Gzdi", b"Gz"), 400, "Sec-WebSocket-Key must be 16 bytes in base64"),
+        (
+            upgrade_request("Sec-WebSocket-Protocol: v9"),
+            403,
+            "client supports [v9], server accepts [v5.channel.k8s.io, ",
+        ),
     ],
 )
-def test_an_upgrade_that_cannot_be_is_refused(run: Run, request_bytes: bytes, code: int, text: str) -> None:
-    async def story() -> None:
+def test_an_invalid_upgrade_is_rejected(run: Run, request_bytes: bytes, code: int, text: str) -> None:
+    async def scenario() -> None:
         async with served(upgrade) as world:
             client = await world.client()
             for _ in range(2):
@@ -162,11 +166,11 @@ def test_an_upgrade_that_cannot_be_is_refused(run: Run, request_bytes: bytes, co
                 assert status == code
                 assert text in body.decode()
 
-    run(story())
+    run(scenario())
 
 
 def test_spdy_gets_the_raw_bytes(run: Run) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with served(upgrade) as world:
             client = await world.client()
             client.send(b"POST /x HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n")
@@ -177,7 +181,7 @@ def test_spdy_gets_the_raw_bytes(run: Run) -> None:
             client.writer.write_eof()
             assert await client.rest() == b""
 
-    run(story())
+    run(scenario())
 
 
 def test_unreceived_messages_pause_reading(run: Run) -> None:
@@ -190,13 +194,13 @@ def test_unreceived_messages_pause_reading(run: Run) -> None:
         while (message := await socket.receive()) is not None:
             taken += len(message)
 
-    async def offer(request: Request) -> Answer:
+    async def offer(request: Request) -> AnyResponse:
         return Upgrade(PROTOCOLS, late)
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served(offer) as world:
             client = await world.client()
-            client.send(ask())
+            client.send(upgrade_request())
             await client.head()
             client.send(masked(2, bytes(100_000)) * 200)
             with pytest.raises(TimeoutError):
@@ -205,7 +209,7 @@ def test_unreceived_messages_pause_reading(run: Run) -> None:
             go_on.set()
             await until(lambda: taken == 20_000_000)
 
-    run(story())
+    run(scenario())
 
 
 def test_a_session_is_cancelled_on_disconnect_and_closed_on_shutdown(run: Run) -> None:
@@ -218,14 +222,14 @@ def test_a_session_is_cancelled_on_disconnect_and_closed_on_shutdown(run: Run) -
             ended.append("cancelled")
             raise
 
-    async def offer(request: Request) -> Answer:
+    async def offer(request: Request) -> AnyResponse:
         return Upgrade(PROTOCOLS, long)
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served(offer) as world:
             gone, stays = await world.client(), await world.client()
             for client in (gone, stays):
-                client.send(ask())
+                client.send(upgrade_request())
                 await client.head()
             gone.writer.transport.abort()
             await until(lambda: ended == ["cancelled"])
@@ -235,30 +239,30 @@ def test_a_session_is_cancelled_on_disconnect_and_closed_on_shutdown(run: Run) -
             await stopping
             assert ended == ["cancelled"] * 2
 
-    run(story())
+    run(scenario())
 
 
-def test_our_own_fault_closes_with_its_own_code(run: Run, no_complaint: list[str]) -> None:
-    no_complaint.append("a talk over v5.channel.k8s.io broke off")
+def test_an_internal_error_closes_with_its_code(run: Run, expected_warnings: list[str]) -> None:
+    expected_warnings.append("a connection with protocol v5.channel.k8s.io was interrupted")
 
     async def broken(socket: Socket) -> None:
         raise ZeroDivisionError
 
-    async def offer(request: Request) -> Answer:
+    async def offer(request: Request) -> AnyResponse:
         return Upgrade(PROTOCOLS, broken)
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served(offer) as world:
             client = await world.client()
-            client.send(ask("Sec-WebSocket-Protocol: v5.channel.k8s.io"))
+            client.send(upgrade_request("Sec-WebSocket-Protocol: v5.channel.k8s.io"))
             await client.head()
             assert await received(client) == (8, (1011).to_bytes(2))
 
-    run(story())
+    run(scenario())
 
 
 class Line:
-    """A connection that keeps what is written."""
+    """A connection that records the written bytes."""
 
     def __init__(self) -> None:
         self.written = b""
@@ -278,8 +282,8 @@ class Line:
 
 
 @given(st.binary(max_size=400), st.lists(st.integers(0, 400), max_size=6))
-def test_any_bytes_in_any_pieces_are_survived(data: bytes, cuts: list[int]) -> None:
-    async def story() -> None:
+def test_any_bytes_in_any_fragments_are_handled(data: bytes, cuts: list[int]) -> None:
+    async def scenario() -> None:
         socket = WebSocket(Line(), "", 1000)
         edges = [0, *sorted(cuts), len(data)]
         for start, end in pairwise(edges):
@@ -288,9 +292,9 @@ def test_any_bytes_in_any_pieces_are_survived(data: bytes, cuts: list[int]) -> N
         while await socket.receive() is not None:
             pass
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @given(st.binary(max_size=300), st.binary(min_size=4, max_size=4))
-def test_unmasking_is_what_the_rfc_says(data: bytes, mask: bytes) -> None:
+def test_unmasking_matches_the_rfc(data: bytes, mask: bytes) -> None:
     assert unmasked(data, mask) == bytes(byte ^ mask[i % 4] for i, byte in enumerate(data))

@@ -54,8 +54,8 @@ def test_each_unreadable_path_is_one_problem(tmp_path: Path) -> None:
     loaded = load_paths([binary, packed, empty, missing, dangling, "a\0b"])
     assert [(problem.code, problem.message) for problem in loaded.problems] == [
         ("bad-text", "a binary file, not YAML or JSON"),
-        ("bad-text", "packed by gzip: unpack it first"),
-        ("no-files", "no .yaml, .yml or .json files in this folder"),
+        ("bad-text", "compressed with gzip: decompress it first"),
+        ("no-files", "no .yaml, .yml or .json files in this directory"),
         ("unreadable", "cannot read the file: no such file or directory"),
         ("unreadable", "cannot read the file: no such file or directory"),
         ("unreadable", "cannot read the file: bad file name"),
@@ -68,7 +68,7 @@ def test_folder_without_permission_is_a_problem(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0)
     (problem,) = load_paths([tmp_path]).problems
-    assert problem.message == "cannot read the folder: permission denied"
+    assert problem.message == "cannot read the directory: permission denied"
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no /dev/zero")

@@ -1,4 +1,4 @@
-"""Pods whose devices take long to become ready, and other pods meanwhile."""
+"""Pods whose devices become ready slowly, and other pods in the meantime."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _make_ready(lab: World, name: str) -> None:
 def test_idle_bindings_do_not_block_other_pods() -> None:
     async def scenario() -> None:
         names = [f"p{number}" for number in range(POD_COUNT)]
-        slow = [one for name in names for one in (claim(name), pod(name, name))]
+        slow = [value for name in names for value in (claim(name), pod(name, name))]
         async with world(node("a", pods="500"), SLOW, device_class(), *slow) as lab:
             await lab.until(lambda: len(lab.events("BindingConditionsPending")) == POD_COUNT)
             lab.put(*pod("needs-none"))

@@ -1,4 +1,4 @@
-"""Two claims that were allocated what only one of them can have."""
+"""Two claims with the same exclusive device, share or counter."""
 
 from __future__ import annotations
 

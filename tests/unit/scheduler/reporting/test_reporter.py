@@ -52,7 +52,7 @@ async def _run_until(reporter: RecordingReporter, count: int) -> None:
 
 
 def test_pods_without_a_report_come_first() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         reporter = RecordingReporter()
         reporter.report(old := _group("old"))
         await _run_until(reporter, 1)
@@ -61,7 +61,7 @@ def test_pods_without_a_report_come_first() -> None:
         await _run_until(reporter, 4)
         assert reporter.reported == ["old", "new", "newer", "old"]
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_pauses_are_longer_while_pods_are_being_scheduled() -> None:

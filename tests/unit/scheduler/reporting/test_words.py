@@ -65,11 +65,11 @@ def test_advice_replaces_an_unknown_fix() -> None:
 
 def test_no_advice_suggests_writing_a_status() -> None:
     free = SuggestedChange(
-        text="free claim ns/b", object="ResourceClaim ns/b", path="status.allocation", node="a", remedy="wait"
+        text="release claim ns/b", object="ResourceClaim ns/b", path="status.allocation", node="a", remedy="wait"
     )
     refused = AllocationRefusal(code="devices-in-use", summary="every matching device is in use", changes=(free,))
     reasons = messages.diagnosis_lines("ns/p", Diagnosis(headline=refused))
-    assert reasons == ["every matching device is in use (devices-in-use)", "  to make it fit on a: free claim ns/b"]
+    assert reasons == ["every matching device is in use (devices-in-use)", "  to make it fit on a: release claim ns/b"]
 
 
 def _lines(machines: NodeCache, **pod: object) -> list[str]:
@@ -82,9 +82,9 @@ def test_shortage_names_the_nearest_node() -> None:
     machines = nodes_named("a", "b")
     machines.put(node("c", cpu="2")[1])
     machines.assign_pod(assigned_pod("p", requests={"cpu": "5"}), "a")
-    assert _lines(machines, requests={"cpu": "20"}) == ["cpu: 20 requested; b has 8 free of 8, the most of a, b, c"]
+    assert _lines(machines, requests={"cpu": "20"}) == ["cpu: 20 requested; b has 8 free of 8, the most among a, b, c"]
     assert _lines(machines, requests={"memory": "1Ti"}) == [
-        "memory: 1Ti requested; a has 32Gi free of 32Gi, the most of a, b, c"
+        "memory: 1Ti requested; a has 32Gi free of 32Gi, the most among a, b, c"
     ]
 
 

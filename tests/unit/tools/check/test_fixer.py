@@ -197,11 +197,11 @@ def test_excluded_documents_stay_excluded() -> None:
     bundle = Bundle([complete.documents[0], complete.documents[2]], complete.settings)
     document_counts: list[int] = []
 
-    def judge(other: Bundle) -> Any:
-        document_counts.append(len(other.documents))
-        return check(other, [rule(replacing("a", 1, 2))])
+    def evaluate(edited: Bundle) -> Any:
+        document_counts.append(len(edited.documents))
+        return check(edited, [rule(replacing("a", 1, 2))])
 
-    assert fix(bundle, unsafe=False, find=judge).texts == {"file.yaml": "a: 2\n---\na: 1\n---\na: 2\n"}
+    assert fix(bundle, unsafe=False, find=evaluate).texts == {"file.yaml": "a: 2\n---\na: 1\n---\na: 2\n"}
     assert document_counts == [2, 2]
 
 

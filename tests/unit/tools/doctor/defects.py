@@ -92,9 +92,9 @@ def _both_drivers(cluster: Cluster) -> None:
 
 
 def _simulated(cluster: Cluster) -> None:
-    for one in cluster.all("ResourceSlice"):
-        if one["spec"]["nodeName"] == "node-1":
-            one["metadata"]["labels"]["allotment.dev/simulated"] = "true"
+    for slice_ in cluster.all("ResourceSlice"):
+        if slice_["spec"]["nodeName"] == "node-1":
+            slice_["metadata"]["labels"]["allotment.dev/simulated"] = "true"
 
 
 def _incomplete(c: Cluster) -> None:
@@ -141,13 +141,13 @@ def _empty_class(c: Cluster) -> None:
         "cel": {"expression": 'device.driver == "gpu.nvidia.com" && device.attributes["gpu.nvidia.com"].brand == "H"'}
     }
     c.object(DRA, "DeviceClass", "hopper", spec={"selectors": [selector]})
-    c.template("two", "hopper")
+    c.template("hopper", "hopper")
 
 
 def _failing_class(c: Cluster) -> None:
     selector = {"cel": {"expression": 'device.attributes["gpu.nvidia.com"].speed > 3'}}
     c.object(DRA, "DeviceClass", "fast", spec={"selectors": [selector]})
-    c.template("two", "fast")
+    c.template("fast", "fast")
 
 
 def _same_resource(c: Cluster) -> None:
@@ -169,8 +169,8 @@ def _overcommitted(c: Cluster) -> None:
     published = c.all("ResourceSlice")[1]
     counters = copy.deepcopy(published)
     counters["metadata"]["name"] = "counters"
-    for one in (published, counters):
-        one["spec"]["pool"]["resourceSliceCount"] = 2
+    for slice_ in (published, counters):
+        slice_["spec"]["pool"]["resourceSliceCount"] = 2
     del counters["spec"]["devices"]
     counters["spec"]["sharedCounters"] = [{"name": "gpu-0", "counters": {"memory": {"value": "15Gi"}}}]
     for device in c.devices(1):
@@ -294,10 +294,14 @@ def _short_of_cpu(c: Cluster) -> None:
 DEFECTS: Final = (
     Defect("D101", _no_api, "server", "v1.31.4 serves no ResourceClaims", "Upgrade to 1.34"),
     Defect(
-        "D102", _gate, "gate DRADeviceTaints", "is off in the API server, but slice 00000-", "=true in kube-apiserver"
+        "D102",
+        _gate,
+        "gate DRADeviceTaints",
+        "is disabled in the API server, but used by slice 00000-",
+        "=true in kube-apiserver",
     ),
     Defect("D103", _kubelet, "node/node-2", "kubelet v1.37.0, newer than the API server (v1.36.2)", "Upgrade the API"),
-    Defect("D104", _denied, "you", "you may not list events.", "$ allot rbac reader"),
+    Defect("D104", _denied, "you", "you are not allowed to list events.", "$ allot rbac reader"),
     Defect(
         "D105",
         _unknown_version,
@@ -316,7 +320,7 @@ DEFECTS: Final = (
         "D202",
         _crashing,
         "pod dra/driver-node-2",
-        "container gpus CrashLoopBackOff, 7 restarts",
+        "container gpus is in CrashLoopBackOff, 7 restarts",
         "$ kubectl logs -n dra driver-node-2",
     ),
     Defect(
@@ -330,7 +334,7 @@ DEFECTS: Final = (
         "D204",
         _unready,
         "node/node-1",
-        "is not Ready, with 2 devices, 1 of them in use",
+        "is not Ready and has 2 devices, 1 of them in use",
         "$ kubectl describe node node-1",
     ),
     Defect(
@@ -354,11 +358,11 @@ DEFECTS: Final = (
         "D208",
         _both_drivers,
         "node/node-1",
-        "gpu.nvidia.com runs twice, as pods dra/driver-node-1, allotment-drivers/ours",
+        "gpu.nvidia.com runs twice on node node-1, as pods dra/driver-node-1 and allotment-drivers/ours",
         "Run only one of them",
     ),
     Defect("D209", _simulated, "node/node-1", "2 devices of gpu.nvidia.com on node node-1 are simulated", "-l allot"),
-    Defect("D301", _incomplete, "pool/node-1", "1 slice of generation 1, 2 announced", "Check the log"),
+    Defect("D301", _incomplete, "pool/node-1", "1 slice of generation 1 published, but 2 announced", "Check the log"),
     Defect(
         "D302",
         _old_generation,
@@ -372,7 +376,7 @@ DEFECTS: Final = (
         "D305",
         _tainted,
         "1 device",
-        "1 device on 1 node (node-2) tainted gpu.nvidia.com/xid=79:NoSchedule: gpu-1",
+        "1 device on 1 node (node-2) has taint gpu.nvidia.com/xid=79:NoSchedule: gpu-1",
         "$ allot free -o wide",
     ),
     Defect(
@@ -383,14 +387,14 @@ DEFECTS: Final = (
         "D401",
         _no_class,
         "driver gpu.nvidia.com",
-        "4 devices published, but none of 1 DeviceClass selects",
+        "4 devices are published, but no DeviceClass selects them",
         "device.driver ==",
     ),
     Defect(
         "D402",
         _empty_class,
         "class/hopper",
-        "selects none of 4 devices; claim or template ml/two requests hopper",
+        "selects none of the cluster's 4 devices; claim or template ml/hopper requests hopper",
         "$ kubectl get deviceclass hopper",
     ),
     Defect("D403", _failing_class, "class/fast", "no such key: speed", "$ kubectl edit deviceclass fast"),
@@ -410,7 +414,7 @@ DEFECTS: Final = (
         "$ kubectl describe resourceclaim -n ml stolen",
     ),
     Defect(
-        "D502", _overcommitted, "pool/node-2", "memory of counter set gpu-0: 20Gi allocated of 15Gi", "Delete the pods"
+        "D502", _overcommitted, "pool/node-2", "memory of counter set gpu-0: 20Gi of 15Gi allocated", "Delete the pods"
     ),
     Defect(
         "D503",
@@ -423,7 +427,7 @@ DEFECTS: Final = (
         "D504",
         _unreserved,
         "claim ml/idle",
-        "not reserved for any pod, for 4h: 1 device held",
+        "not reserved for any pod for 4h; it holds 1 device",
         "$ kubectl delete resourceclaim -n ml idle",
     ),
     Defect("D505", _stale_reservation, "claim ml/stale", "reserved for pod ghost (deleted)", "kube-controller-manager"),
@@ -446,7 +450,7 @@ DEFECTS: Final = (
         "D509",
         _crowded,
         "claim ml/shared",
-        "reserved for 256 consumers, the maximum; 1 more pod names it",
+        "reserved for 256 consumers, which is the maximum; 1 more pod names it",
         "ResourceClaimTemplate",
     ),
     Defect(
@@ -467,39 +471,43 @@ DEFECTS: Final = (
         "D512",
         _quota,
         "quota ml/team",
-        "used up: gpu.nvidia.com.deviceclass.resource.k8s.io/devices 1 of 1.",
+        "used up for gpu.nvidia.com.deviceclass.resource.k8s.io/devices (1 of 1).",
         "$ kubectl describe resourcequota -n ml team",
     ),
     Defect(
         "D513",
         _set_aside,
         "claim ml/ours",
-        "was set aside and still exists, with node-2/gpu-0, which no other claim holds",
+        "was set aside and still exists, although no other claim holds node-2/gpu-0",
         "$ kubectl delete resourceclaim -n ml ours",
     ),
     Defect(
         "D601",
         _bypassing,
         "pod ml/pinned",
-        "has a node (node-2) but a claim that is not allocated",
+        "is assigned to a node (node-2), but has a claim that is not allocated",
         "nodeSelector kubernetes.io/hostname",
     ),
     Defect(
-        "D602", _too_big, "7 pods", "7 pods of Job ml/train wait: too-few-devices", "$ allot explain pod/big-0 -n ml"
+        "D602",
+        _too_big,
+        "7 pods",
+        "7 pods of Job ml/train are pending: too-few-devices",
+        "$ allot explain pod/big-0 -n ml",
     ),
     Defect(
         "D603",
         _misnamed,
         "pod ml/typo",
         'ResourceClaimTemplate "onne" does not exist in namespace ml. Did you mean "one"?',
-        "Create it, or correct",
+        "Create the object, or correct",
     ),
     Defect("D604", _gated, "pod ml/queued", "blocked by scheduling gate kueue.x-k8s.io/admission", "such as Kueue"),
     Defect(
         "D605",
         _unserved,
         "pod ml/odd",
-        "waits for scheduler volcano, which has not processed it: no Lease volcano",
+        "waits for scheduler volcano, which has not processed it: there is no Lease volcano",
         "Start volcano",
     ),
     Defect("D606", _not_made, "pod ml/poor", "is forbidden: exceeded quota: team", "$ kubectl describe pod -n ml poor"),
@@ -514,14 +522,14 @@ DEFECTS: Final = (
         "D608",
         _unused,
         "pod ml/web",
-        "no container lists it under resources.claims: 1 device held",
+        "no container lists it under resources.claims; 1 device is allocated",
         "{claims: [{name: gpu}]}",
     ),
     Defect(
         "D609",
         _not_ending,
         "pod ml/web",
-        "is Terminating on node node-1 beyond the grace period, with 1 device",
+        "is Terminating on node node-1 beyond the grace period, and holds 1 device",
         "force-delete",
     ),
     Defect(
@@ -529,6 +537,6 @@ DEFECTS: Final = (
         _short_of_cpu,
         "pod ml/hungry",
         "The scheduler reports: 0/2 nodes are available: 2 Insufficient cpu.",
-        "The cause is not devices",
+        "Devices are not the cause",
     ),
 )

@@ -42,8 +42,8 @@ class Cluster:
                 "nodeInfo": {"kubeletVersion": "v1.36.2"},
             }
             self.pod(f"driver-{name}", "dra", node=name, owner=("DaemonSet", "nvidia-dra-driver-kubelet-plugin"))
-        for one in fleet.slices:
-            self.add(to_tree(one, DRA, "ResourceSlice"))
+        for slice_ in fleet.slices:
+            self.add(to_tree(slice_, DRA, "ResourceSlice"))
         for device_class in fleet.classes:
             if device_class.metadata.name == NVIDIA:
                 self.add(to_tree(device_class, DRA, "DeviceClass"))
@@ -63,16 +63,16 @@ class Cluster:
         return tree
 
     def __getitem__(self, key: tuple[str, str]) -> Tree:
-        return next(one for one in self.trees if (one["kind"], one["metadata"]["name"]) == key)
+        return next(tree for tree in self.trees if (tree["kind"], tree["metadata"]["name"]) == key)
 
     def all(self, kind: str) -> list[Tree]:
         """Objects of a kind."""
-        return [one for one in self.trees if one["kind"] == kind]
+        return [tree for tree in self.trees if tree["kind"] == kind]
 
     def remove(self, kind: str, *names: str) -> None:
         """Remove objects by name, or all objects of the kind."""
         self.trees = [
-            one for one in self.trees if one["kind"] != kind or (names and one["metadata"]["name"] not in names)
+            tree for tree in self.trees if tree["kind"] != kind or (names and tree["metadata"]["name"] not in names)
         ]  # fmt: skip
 
     def object(self, api_version: str, kind: str, name: str, namespace: str = "", **fields: Any) -> Tree:
@@ -88,7 +88,7 @@ class Cluster:
         """Add a claim, allocated if ``devices`` (``node-1/gpu-0``) are given. ``pods`` are its consumers."""
         results: list[Tree] = [
             {"request": "gpu", "driver": NVIDIA, "pool": pool, "device": device}
-            for pool, device in (one.split("/") for one in devices)
+            for pool, device in (path.split("/") for path in devices)
         ]
         status: Tree = {"allocation": {"devices": {"results": results}}} if devices else {}
         if pods:

@@ -60,21 +60,21 @@ def test_commands_of_remedies_are_valid(defect: Defect) -> None:
 
 @pytest.mark.parametrize("check", CHECKS, ids=[check.code for check in CHECKS])
 def test_a_check_is_skipped_if_required_objects_are_unreadable(check: object) -> None:
-    (one,) = (c for c in CHECKS if c is check)
-    defect = next(p for p in DEFECTS if p.code == one.code)
-    for kind in one.needs:
+    (selected,) = (c for c in CHECKS if c is check)
+    defect = next(p for p in DEFECTS if p.code == selected.code)
+    for kind in selected.needs:
         cluster = Cluster()
         defect.create(cluster)
         cluster.unread = {kind: "may not be read"}
         found = cluster.snapshot()
-        assert one.code not in {finding.code for finding in run_checks(found)}
-        assert one in skipped_checks(found)
+        assert selected.code not in {finding.code for finding in run_checks(found)}
+        assert selected in skipped_checks(found)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=[check.code for check in CHECKS])
 def test_an_empty_cluster_has_no_findings(check: object) -> None:
-    (one,) = (c for c in CHECKS if c is check)
-    found = run_checks(ClusterSnapshot(Cluster().snapshot().features), [one])
+    (selected,) = (c for c in CHECKS if c is check)
+    found = run_checks(ClusterSnapshot(Cluster().snapshot().features), [selected])
     assert found == ()
 
 
@@ -127,7 +127,7 @@ def test_pci_addresses_are_equal_with_short_and_long_domains() -> None:
     for device in cluster["ResourceSlice", "other"]["spec"]["devices"]:
         address = device["attributes"].pop("resource.kubernetes.io/pciBusID")["string"]
         device["attributes"] = {"pcieBusID": {"string": f"0000{address.upper()}"}}
-    assert "2 pieces of hardware on 1 node published more than once" in cluster.finding("D207").evidence
+    assert "2 pieces of hardware on 1 node are published more than once" in cluster.finding("D207").evidence
 
 
 def test_partitions_of_one_gpu_are_not_the_same_gpu_twice() -> None:
@@ -169,7 +169,7 @@ def test_shares_beyond_the_capacity_are_reported() -> None:
         claim = cluster.claim(f"share-{number}", "node-2/gpu-0", pods=["web"])
         result = claim["status"]["allocation"]["devices"]["results"][0]
         result |= {"shareID": f"0000000{number}-0000-0000-0000-000000000000", "consumedCapacity": {"memory": "8Gi"}}
-    assert "memory of node-2/gpu-0: 16Gi allocated of 15Gi" in cluster.finding("D502").evidence
+    assert "memory of node-2/gpu-0: 16Gi of 15Gi allocated" in cluster.finding("D502").evidence
     assert "D501" not in {finding.code for finding in cluster.findings()}
 
 
@@ -187,7 +187,9 @@ def test_a_driver_of_allotment_that_is_not_ready_is_found() -> None:
     next(defect for defect in DEFECTS if defect.code == "D208").create(cluster)
     pod = cluster["Pod", "ours"]
     pod["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
-    assert "DaemonSet allotment-drivers/drivers-allotment-driver-nvidia not ready" in cluster.finding("D202").evidence
+    assert (
+        "DaemonSet allotment-drivers/drivers-allotment-driver-nvidia is not ready" in cluster.finding("D202").evidence
+    )
 
 
 @pytest.mark.parametrize(
@@ -222,6 +224,6 @@ def test_a_pod_that_excludes_the_nodes_with_the_devices_is_reported() -> None:
     cluster.object("v1", "Node", "bare", metadata={"name": "bare", "labels": {"kubernetes.io/hostname": "bare"}})
     cluster.pending_pod("next")["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "bare"}
     found = cluster.finding("D602")
-    assert "waits: node-not-eligible: the pod's nodeSelector" in found.evidence
+    assert "is pending: node-not-eligible: the pod's nodeSelector" in found.evidence
     assert "excludes node-1, node-2 (node-1 has the devices)" in found.evidence
-    assert "Change the pod's node rules" in found.remedy
+    assert "Change the pod's node constraints" in found.remedy

@@ -88,11 +88,11 @@ def test_a_missing_class_of_a_template_is_a_warning() -> None:
 @pytest.mark.parametrize("defect", ["incomplete", "invalid"])
 def test_classes_are_not_reported_for_unusable_pools(defect: str) -> None:
     cluster = Cluster()
-    for one in cluster.all("ResourceSlice"):
+    for slice_ in cluster.all("ResourceSlice"):
         if defect == "incomplete":
-            one["spec"]["pool"]["resourceSliceCount"] = 2
+            slice_["spec"]["pool"]["resourceSliceCount"] = 2
         else:
-            one["spec"]["devices"].append(one["spec"]["devices"][0])
+            slice_["spec"]["devices"].append(slice_["spec"]["devices"][0])
     cluster.pending_pod("next")
     reported = severities(cluster)
     assert {"D301", "D303"} & set(reported)

@@ -15,9 +15,9 @@ from tests.unit.tools.doctor.sample_cluster import Cluster
 def test_a_redacted_snapshot_has_the_same_findings(defect: Defect) -> None:
     cluster = Cluster()
     defect.create(cluster)
-    before = Counter((one.code, one.severity, len(one.objects)) for one in cluster.findings())
+    before = Counter((finding.code, finding.severity, len(finding.objects)) for finding in cluster.findings())
     cluster.trees = redacted(cluster.trees)
-    assert Counter((one.code, one.severity, len(one.objects)) for one in cluster.findings()) == before
+    assert Counter((finding.code, finding.severity, len(finding.objects)) for finding in cluster.findings()) == before
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_hardware_is_recognized_by_labels_of_clouds(label: tuple[str, str]) -> N
     del cluster["Node", "node-2"]["metadata"]["labels"]["nvidia.com/gpu.present"]
     cluster["Node", "node-2"]["metadata"]["labels"].update([label])
     cluster.trees = redacted(cluster.trees)
-    assert [one.code for one in cluster.findings()] == ["D201"]
+    assert [finding.code for finding in cluster.findings()] == ["D201"]
 
 
 def test_a_scheduler_is_recognized_by_its_lease() -> None:
@@ -37,6 +37,6 @@ def test_a_scheduler_is_recognized_by_its_lease() -> None:
     cluster.pending_pod("a", message="", schedulerName="wotan")
     cluster.lease("wotan", renewed="2026-06-01T09:00:00Z")
     before = cluster.finding("D605").evidence.partition(": ")[2]
-    assert "its Lease was renewed 3h ago" in before
+    assert "its Lease was last renewed 3h ago" in before
     cluster.trees = redacted(cluster.trees)
     assert cluster.finding("D605").evidence.partition(": ")[2] == before

@@ -45,35 +45,37 @@ spec:
 def explained(*claims: tuple[str, str, int], tries: int | None = None) -> Explanation:
     text = CLUSTER + "".join(CLAIM.format(namespace=ns, name=name, count=count) for ns, name, count in claims)
     decoded = decode_all(load_text(text).documents)
-    values = [one.value for one in decoded.manifests if isinstance(one.value, Object)]
+    values = [manifest.value for manifest in decoded.manifests if isinstance(manifest.value, Object)]
     return explain(values, Features(kube="1.36"), tries)
 
 
 def test_equal_claims_are_diagnosed_once_with_their_own_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = 0
+    calls = 0
     diagnose = Diagnoser.diagnose
 
     def counting(self: Diagnoser, claims: Sequence[ResourceClaim], nodes: Sequence[str] | None = None) -> Diagnosis:
-        nonlocal asked
-        asked += 1
+        nonlocal calls
+        calls += 1
         return diagnose(self, claims, nodes)
 
     monkeypatch.setattr(Diagnoser, "diagnose", counting)
-    one, other, third = explained(("a", "big", 3), ("b", "large", 3), ("b", "huge", 4)).answers
-    assert asked == 2
-    assert one.reasons is not None
-    assert other.reasons is not None
+    first, second, third = explained(("a", "big", 3), ("b", "large", 3), ("b", "huge", 4)).answers
+    assert calls == 2
+    assert first.reasons is not None
+    assert second.reasons is not None
     assert third.reasons is not None
-    assert (one.reasons.headline.claim, other.reasons.headline.claim) == ("a/big", "b/large")
-    assert other.reasons.headline.changes[0].object == "ResourceClaim b/large"
-    assert str(other.reasons).replace("b/large", "a/big") == str(one.reasons)
-    assert third.reasons != other.reasons
+    assert (first.reasons.headline.claim, second.reasons.headline.claim) == ("a/big", "b/large")
+    assert second.reasons.headline.changes[0].object == "ResourceClaim b/large"
+    assert str(second.reasons).replace("b/large", "a/big") == str(first.reasons)
+    assert third.reasons != second.reasons
 
 
 def test_reasons_have_no_changes_after_the_trial_limit() -> None:
     claims = ("a", "one", 3), ("a", "two", 4)
     free = [answer.reasons for answer in explained(*claims).answers]
     bound = [answer.reasons for answer in explained(*claims, tries=0).answers]
-    assert all(one is not None and one.headline.changes for one in free)
-    assert all(one is not None and one.headline.changes == () for one in bound)
-    assert [one and one.headline.summary for one in free] == [one and one.headline.summary for one in bound]
+    assert all(reasons is not None and reasons.headline.changes for reasons in free)
+    assert all(reasons is not None and reasons.headline.changes == () for reasons in bound)
+    assert [reasons and reasons.headline.summary for reasons in free] == [
+        reasons and reasons.headline.summary for reasons in bound
+    ]

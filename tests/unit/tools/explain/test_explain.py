@@ -228,19 +228,19 @@ def test_the_same_input_gives_the_same_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reference", "code", "meant"),
+    ("reference", "code", "field"),
     [
         ("resourceClaimTemplateName: onee", "template-missing", "resourceClaimTemplateName"),
         ("resourceClaimName: share", "claim-missing", "resourceClaimName"),
     ],
 )
-def test_a_misspelled_reference_is_corrected_in_the_pod(reference: str, code: str, meant: str) -> None:
+def test_a_misspelled_reference_is_corrected_in_the_pod(reference: str, code: str, field: str) -> None:
     explanation = explained(CLASS, TEMPLATE, slice_("n1", 1), claim("shared"), pod("p", reference))
     reasons = explanation.answers[0].reasons
     assert reasons is not None
     assert reasons.headline.code == code
     (change,) = reasons.headline.changes
-    assert (change.object, change.path) == ("Pod ns/p", f"spec.resourceClaims[0].{meant}")
+    assert (change.object, change.path) == ("Pod ns/p", f"spec.resourceClaims[0].{field}")
     assert change.becomes in ("one", "shared")
 
 

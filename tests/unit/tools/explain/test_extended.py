@@ -33,7 +33,7 @@ def pod(*containers: Container, init: tuple[Container, ...] = ()) -> Pod:
     return Pod(metadata=ObjectMeta(name="p", namespace="ns"), spec=PodSpec(containers=containers, init_containers=init))
 
 
-def asked(
+def requests_of(
     pod_: Pod, *classes: DeviceClass, features: Features = FEATURES, plugins: frozenset[str] = frozenset()
 ) -> list[tuple[str, str, int]] | str:
     found = extended_claim(pod_, {c.metadata.name: c for c in classes}, features, plugins)
@@ -46,7 +46,7 @@ def asked(
 
 
 def test_one_request_per_container_and_resource() -> None:
-    found = asked(pod(container(2), container(1)), class_("gpu", GPU))
+    found = requests_of(pod(container(2), container(1)), class_("gpu", GPU))
     assert found == [("container-0-request-1", "gpu", 2), ("container-1-request-1", "gpu", 1)]
 
 
@@ -61,41 +61,41 @@ def test_requests_are_numbered_by_all_resources_of_the_container() -> None:
         ("container-0-request-2", "gpu", 1),
         ("container-0-request-3", "x", 2),
     ]
-    assert asked(pod(both), *classes) == found
+    assert requests_of(pod(both), *classes) == found
 
 
 def test_every_class_provides_an_implicit_resource() -> None:
     resource = "deviceclass.resource.kubernetes.io/gpu"
-    assert asked(pod(container(1, resource)), class_("gpu")) == [("container-0-request-1", "gpu", 1)]
-    assert asked(pod(container(1, resource + "x")), class_("gpu")) == "extended-resource-missing"
+    assert requests_of(pod(container(1, resource)), class_("gpu")) == [("container-0-request-1", "gpu", 1)]
+    assert requests_of(pod(container(1, resource + "x")), class_("gpu")) == "extended-resource-missing"
 
 
 def test_the_newest_class_provides_the_resource_then_the_first_by_name() -> None:
     old, new = class_("a", GPU, "2026-01-01T00:00:00Z"), class_("b", GPU, "2026-02-01T00:00:00Z")
-    assert asked(pod(container(1)), old, new) == [("container-0-request-1", "b", 1)]
-    assert asked(pod(container(1)), class_("b", GPU), class_("a", GPU)) == [("container-0-request-1", "a", 1)]
+    assert requests_of(pod(container(1)), old, new) == [("container-0-request-1", "b", 1)]
+    assert requests_of(pod(container(1)), class_("b", GPU), class_("a", GPU)) == [("container-0-request-1", "a", 1)]
 
 
 def test_an_init_container_uses_devices_of_later_containers_first() -> None:
     gpu = class_("gpu", GPU)
-    assert asked(pod(container(2), init=(container(2),)), gpu) == [("container-1-request-1", "gpu", 2)]
-    beyond = asked(pod(container(1), init=(container(3),)), gpu)
+    assert requests_of(pod(container(2), init=(container(2),)), gpu) == [("container-1-request-1", "gpu", 2)]
+    beyond = requests_of(pod(container(1), init=(container(3),)), gpu)
     assert beyond == [("container-0-request-1", "gpu", 2), ("container-1-request-1", "gpu", 1)]
-    sidecar = asked(pod(container(1), init=(container(1, restart="Always"),)), gpu)
+    sidecar = requests_of(pod(container(1), init=(container(1, restart="Always"),)), gpu)
     assert sidecar == [("container-0-request-1", "gpu", 1), ("container-1-request-1", "gpu", 1)]
 
 
 def test_only_the_largest_additional_need_of_init_containers_is_requested() -> None:
     inits = (container(3), container(5), container(4))
-    found = asked(pod(container(1), init=inits), class_("gpu", GPU))
+    found = requests_of(pod(container(1), init=inits), class_("gpu", GPU))
     assert found == [("container-1-request-1", "gpu", 4), ("container-3-request-1", "gpu", 1)]
 
 
 def test_an_init_container_uses_later_sidecars_but_not_earlier_ones() -> None:
     gpu, sidecar = class_("gpu", GPU), container(2, restart="Always")
-    assert asked(pod(init=(container(2), sidecar)), gpu) == [("container-1-request-1", "gpu", 2)]
-    beside = asked(pod(init=(sidecar, container(2))), gpu)
-    assert beside == [("container-0-request-1", "gpu", 2), ("container-1-request-1", "gpu", 2)]
+    assert requests_of(pod(init=(container(2), sidecar)), gpu) == [("container-1-request-1", "gpu", 2)]
+    with_sidecar = requests_of(pod(init=(sidecar, container(2))), gpu)
+    assert with_sidecar == [("container-0-request-1", "gpu", 2), ("container-1-request-1", "gpu", 2)]
 
 
 def named(name: str, amount: int, restart: str | None = None) -> Container:
@@ -120,34 +120,34 @@ def with_plugin(name: str, amount: int) -> Node:
 
 def test_a_device_plugin_provides_a_resource_without_a_claim() -> None:
     assert plugin_resources([with_plugin("n", 4), with_plugin("none", 0)]) == {"n": {GPU}}
-    assert asked(pod(container(1)), plugins=frozenset({GPU})) == []
+    assert requests_of(pod(container(1)), plugins=frozenset({GPU})) == []
 
 
-def half_way(*pods: Pod) -> tuple[Answer, ...]:
+def answers_with_mixed_nodes(*pods: Pod) -> tuple[Answer, ...]:
     """Answers for pods in a cluster where one node has a device plugin, and another a driver with one device."""
     nodes = with_plugin("old", 4), Node(metadata=ObjectMeta(name="new"))
     return explain([*nodes, class_("gpu", GPU), slice_of(device("d0"), node="new"), *pods], FEATURES).answers
 
 
-def asking(name: str, amount: int, node: str = "") -> Pod:
+def requesting(name: str, amount: int, node: str = "") -> Pod:
     selector = {"kubernetes.io/hostname": node} if node else {}
     spec = PodSpec(containers=(container(amount),), node_selector=selector)
     return Pod(metadata=ObjectMeta(name=name, namespace="ns"), spec=spec)
 
 
 def test_a_class_provides_a_resource_on_nodes_without_a_device_plugin() -> None:
-    first, second = half_way(asking("p", 1), asking("q", 1))
+    first, second = answers_with_mixed_nodes(requesting("p", 1), requesting("q", 1))
     assert first.node == "new"
     assert [given.device for given in first.claims[0].devices] == ["d0"]
     assert (second.outcome, second.claims) == ("fits", ()), "the other node is left"
 
 
 def test_a_device_plugin_on_another_node_does_not_provide_the_resource() -> None:
-    (answer,) = half_way(asking("p", 2, "new"))
+    (answer,) = answers_with_mixed_nodes(requesting("p", 2, "new"))
     assert answer.reasons is not None
     assert answer.reasons.headline.code == "too-few-devices"
 
 
 def test_without_the_feature_no_class_provides_a_resource() -> None:
     off = Features(kube="1.35")
-    assert asked(pod(container(1)), class_("gpu", GPU), features=off) == "extended-resource-missing"
+    assert requests_of(pod(container(1)), class_("gpu", GPU), features=off) == "extended-resource-missing"

@@ -11,7 +11,7 @@ from allotment.model.features import Features
 from allotment.model.loading import load_text
 from allotment.model.meta import Value
 from allotment.tools.explain import Answer, Explanation, explain, lines
-from tests.changing import changed
+from tests.manifest_changes import apply_change
 
 NAMESPACE = "\napiVersion: v1\nkind: Namespace\nmetadata: {name: ns}\n"
 CLASS = """
@@ -88,7 +88,7 @@ def explained(*documents: str) -> list[tuple[str, str]]:
     if changes:
         trees = [document.tree for document in load_text("---".join((*documents, NAMESPACE))).documents]
         for change in changes:
-            assert changed(trees, change), change
+            assert apply_change(trees, change), change
         assert answer("---\n".join(json.dumps(tree) + "\n" for tree in trees)).fits
     return [(change.object, change.path) for change in changes]
 
@@ -129,7 +129,7 @@ def test_changes_of_a_pod_are_made_in_its_workload(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("condition", "mended"),
+    ("condition", "fixed"),
     [
         ('device.capacity["gpu.example.com"].memory >= quantity("40Gi")', True),
         ("device.capacity['gpu.example.com'].memory >= '40Gi'", True),
@@ -140,15 +140,15 @@ def test_changes_of_a_pod_are_made_in_its_workload(kind: str) -> None:
         ('device.attributes["gpu.example.com"].model ~ "a"', False),
     ],
 )
-def test_an_expression_that_does_not_compile(condition: str, mended: bool) -> None:
+def test_an_expression_that_does_not_compile(condition: str, fixed: bool) -> None:
     in_class = CLASS.replace('device.driver == "gpu.example.com"', condition.replace("'", "''"))
     assert explained(in_class, TEMPLATE, SLICE, pod()) == (
-        [("DeviceClass gpu", "spec.selectors[0].cel.expression")] if mended else []
+        [("DeviceClass gpu", "spec.selectors[0].cel.expression")] if fixed else []
     )
     exactly = json.dumps({"deviceClassName": "gpu", "selectors": [{"cel": {"expression": condition}}]})
     in_template = TEMPLATE.replace("{deviceClassName: gpu}", exactly)
     path = f"{TEMPLATE_AT}.exactly.selectors[0].cel.expression"
-    assert explained(CLASS, in_template, SLICE, pod()) == ([("ResourceClaimTemplate ns/one", path)] if mended else [])
+    assert explained(CLASS, in_template, SLICE, pod()) == ([("ResourceClaimTemplate ns/one", path)] if fixed else [])
 
 
 @pytest.mark.parametrize(

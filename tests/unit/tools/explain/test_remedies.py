@@ -41,7 +41,7 @@ def test_a_node_with_the_devices_precedes_fewer_devices() -> None:
     assert codes(explanation) == ["node-not-eligible"]
     refused = headline(explanation)
     assert (kinds(refused.changes), kinds(refused.otherwise)) == (["placement"], ["devices"])
-    assert [change.text for change in refused.changes] == ["select pool=large"]
+    assert [change.text for change in refused.changes] == ["set nodeSelector pool=large"]
     assert "or, on small: request 1 device instead of 2" in text(explanation)
 
 
@@ -72,8 +72,10 @@ def test_waiting_precedes_another_node() -> None:
     reasons = explanation.answers[1].reasons
     assert reasons is not None
     assert reasons.headline.code == "devices-in-use"
-    assert [change.text for change in reasons.headline.changes] == ["wait for pod first to end (claim ns/first-gpu-0)"]
-    assert [change.text for change in reasons.headline.otherwise] == ["select pool=b"]
+    assert [change.text for change in reasons.headline.changes] == [
+        "wait for pod first to finish (claim ns/first-gpu-0)"
+    ]
+    assert [change.text for change in reasons.headline.otherwise] == ["set nodeSelector pool=b"]
 
 
 def test_an_excluded_node_is_not_suggested_if_another_node_has_an_error() -> None:
@@ -99,7 +101,7 @@ def test_a_template_that_is_referenced_as_a_claim_is_corrected() -> None:
     explanation = explained(CLASS, TEMPLATE, node("a"), slice_("a", 1), wrong)
     assert codes(explanation) == ["claim-missing"]
     (change,) = headline(explanation).changes
-    assert change.text == "refer to it as resourceClaimTemplateName"
+    assert change.text == "refer to it with resourceClaimTemplateName"
     assert change.path == "spec.resourceClaims"
     assert 'a ResourceClaimTemplate "' in text(explanation)
 

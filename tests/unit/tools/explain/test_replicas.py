@@ -1,4 +1,4 @@
-"""Pods that wait for devices of their own workload's pods."""
+"""Pods whose devices are held by other pods of the same workload."""
 
 from __future__ import annotations
 

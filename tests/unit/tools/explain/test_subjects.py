@@ -32,15 +32,15 @@ def objects(*texts: str) -> tuple[Object, ...]:
 
 def test_an_unused_template_gets_a_pod() -> None:
     alone = objects_to_explain((), objects(template()))
-    assert [str(identity(one)[1]) for one in alone] == ["default/gpu", f"default/{ANY_POD}gpu"]
+    assert [str(identity(value)[1]) for value in alone] == ["default/gpu", f"default/{ANY_POD}gpu"]
     assert len(objects_to_explain((), objects(template(), pod()))) == 2
 
 
 def test_requested_objects_replace_those_of_the_cluster() -> None:
     cluster = objects(template(gpu_request(count=1)), workload(), pod(name="waiting"))
-    asked = objects(template(gpu_request(count=2)), pod())
-    assert objects_to_explain(cluster, asked) == asked
-    assert [type(one).__name__ for one in objects_to_explain(cluster, ())] == ["ResourceClaimTemplate", "Pod"]
+    requested = objects(template(gpu_request(count=2)), pod())
+    assert objects_to_explain(cluster, requested) == requested
+    assert [type(value).__name__ for value in objects_to_explain(cluster, ())] == ["ResourceClaimTemplate", "Pod"]
 
 
 def test_an_allocated_claim_keeps_its_allocation() -> None:

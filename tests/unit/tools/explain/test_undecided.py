@@ -26,7 +26,7 @@ CARD: tuple[Object, ...] = (*gpu_slices("n1"), class_of(), claim_for_eight(), PO
 @pytest.fixture(autouse=True)
 def _low_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     limited = partial(Allocator, step_limit=LIMIT)
-    monkeypatch.setattr("allotment.tools.explain.run.Allocator", limited)
+    monkeypatch.setattr("allotment.tools.explain.placement.Allocator", limited)
     monkeypatch.setattr("allotment.engine.diagnosis.trial_cache.Allocator", limited)
 
 
@@ -43,7 +43,8 @@ def test_without_another_node_the_pod_is_undecided() -> None:
     assert (answer.outcome, answer.reasons.headline.code) == ("refused", "search-given-up")
     text = lines(explanation, width=1000)
     assert text[0] == (
-        f"Pod default/p is undecided: on n1 the search for devices was given up after {LIMIT} steps (search-given-up)"
+        f"Pod default/p may or may not fit: on n1 the search for devices stopped after {LIMIT} steps without "
+        "a result (search-given-up)"
     )
     assert "  n2: 8 devices requested; the node has 2 (too-few-devices)" in text
     assert not fits((devices_without_counters("n2", 2), *CARD), FEATURES)

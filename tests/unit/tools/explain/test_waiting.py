@@ -25,9 +25,9 @@ def with_room(more: str, devices: int = 1) -> Explanation:
 def test_a_pod_blocked_for_another_reason_has_the_message_of_its_scheduler() -> None:
     explanation = with_room(UNSCHEDULABLE)
     assert explanation.fits
-    assert waits(explanation) == "last message of its scheduler: 0/1 nodes are available: 1 Insufficient cpu."
+    assert waits(explanation) == "last message of the scheduler: 0/1 nodes are available: 1 Insufficient cpu."
     assert " ".join(" ".join(lines(explanation)).split()).startswith(
-        "Pod ns/p is pending although its devices are available on node a: last message of its scheduler: 0/1 nodes"
+        "Pod ns/p is pending although its devices are available on node a: last message of the scheduler: 0/1 nodes"
     )
 
 
@@ -38,7 +38,7 @@ def test_a_gated_pod_names_its_scheduling_gate() -> None:
 def test_a_scheduler_that_does_not_report_is_named() -> None:
     live = pod("p", more="  schedulerName: volcano\n").replace("name: p,", "name: p, uid: u-1,")
     explanation = explained(CLASS, TEMPLATE, node("a"), slice_("a", 1), live)
-    assert waits(explanation) == "scheduler volcano has not reported on it yet"
+    assert waits(explanation) == "scheduler volcano has not reported on the pod yet"
 
 
 def test_a_manifest_is_not_pending() -> None:

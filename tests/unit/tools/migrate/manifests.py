@@ -14,7 +14,7 @@ from allotment.tools.migrate.target import MigrationStrategy, Target
 
 
 def workload(kind: str = "Deployment", name: str = "web", *, spec: dict[str, Any] | None = None, **pod: Any) -> str:
-    """A workload whose pods have these fields; ``limits`` makes their only container."""
+    """A workload whose pods have these fields; ``limits`` adds a single container with them."""
     limits = pod.pop("limits", None)
     if limits is not None:
         pod["containers"] = [{"name": "main", "image": "i", "resources": {"limits": limits}}]
@@ -44,7 +44,7 @@ def target(
     same: str = "",
     **gates: bool,
 ) -> Target:
-    """What is migrated to."""
+    """A migration target: a Kubernetes release, optionally with the cluster of a fleet."""
     cluster = cluster_of(parse_fleet([fleet]), kube) if fleet else None
     return Target(
         kube=kube,
@@ -60,11 +60,11 @@ def target(
 
 
 def migrated(*texts: str, to: Target | None = None) -> Migration:
-    """One file, migrated."""
+    """The migration of a single file."""
     return migrate(documents(*texts), to or target())
 
 
 def only(*texts: str, to: Target | None = None) -> MigratedWorkload:
-    """The one workload of a file, migrated."""
-    (one,) = migrated(*texts, to=to).workloads
-    return one
+    """The migrated workload of a file with a single one."""
+    (workload_,) = migrated(*texts, to=to).workloads
+    return workload_

@@ -1,4 +1,4 @@
-"""The claim of a pod: as many devices as the device plugin counted, each container sees what it asked for."""
+"""The claim of a pod has as many devices as the device plugin counted; each container gets what it requests."""
 
 from __future__ import annotations
 
@@ -46,43 +46,39 @@ def kind_of(request: PluginRequest) -> RequestKind:
 
 
 def seen(plan: ClaimPlan, use: ContainerUse, resource: str) -> int:
-    """How many devices of a resource a container gets."""
+    """The number of devices of a resource that a container gets."""
     named = set(use.requests) or {request.name for request in plan.requests}
     return sum(r.number for r in plan.requests if r.name in named and r.kind.class_name == resource)
 
 
-def asked(containers: list[ContainerRequests], resource: str, roles: tuple[Role, ...]) -> list[int]:
+def requested_counts(containers: list[ContainerRequests], resource: str, roles: tuple[Role, ...]) -> list[int]:
     return [sum(a.count for a in c.requests if a.resource == resource) for c in containers if c.role in roles]
 
 
 @given(pods())
-def test_a_pod_takes_the_larger_of_what_its_containers_and_each_init_container_ask(
-    pod: list[ContainerRequests],
-) -> None:
+def test_a_pod_gets_the_maximum_of_its_containers_and_each_init_container(pod: list[ContainerRequests]) -> None:
     plan, _ = plan_claim(pod, kind_of)
     for resource in RESOURCES:
         total = sum(request.number for request in plan.requests if request.kind.class_name == resource)
-        staying = sum(asked(pod, resource, ("container", "sidecar")))
-        assert total == max([staying, *asked(pod, resource, ("init",))])
+        staying = sum(requested_counts(pod, resource, ("container", "sidecar")))
+        assert total == max([staying, *requested_counts(pod, resource, ("init",))])
 
 
 @given(pods())
-def test_every_container_gets_what_it_asks(pod: list[ContainerRequests]) -> None:
+def test_every_container_gets_what_it_requests(pod: list[ContainerRequests]) -> None:
     plan, uses = plan_claim(pod, kind_of)
     for container, use in zip(pod, uses, strict=True):
         for resource in RESOURCES:
             wanted = sum(request.count for request in container.requests if request.resource == resource)
             got = seen(plan, use, resource)
             if container.role == "init":
-                assert got >= wanted  # it ends before the others start, and may see what they get
+                assert got >= wanted  # it ends before the others start, and may use their devices
             else:
                 assert got == wanted
 
 
 @given(pods())
-def test_a_container_names_one_request_or_the_whole_claim_wherever_that_is_possible(
-    pod: list[ContainerRequests],
-) -> None:
+def test_a_container_names_one_request_or_the_whole_claim_if_possible(pod: list[ContainerRequests]) -> None:
     plan, uses = plan_claim(pod, kind_of)
     for container, use in zip(pod, uses, strict=True):
         if len(use.requests) > 1:
@@ -101,7 +97,7 @@ def test_names_of_requests_are_labels_and_each_is_one_request(pod: list[Containe
 
 
 @given(pods())
-def test_turns_at_a_gpu_are_one_gpu_however_many_are_asked_for(pod: list[ContainerRequests]) -> None:
+def test_shares_are_one_gpu_for_any_requested_number(pod: list[ContainerRequests]) -> None:
     plan, _ = plan_shared_claim(pod, kind_of)
     assert all(request.number == 1 for request in plan.requests)
     assert {request.kind.class_name for request in plan.requests} == {a.resource for c in pod for a in c.requests}

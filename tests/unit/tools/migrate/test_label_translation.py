@@ -1,4 +1,4 @@
-"""Node labels as CEL: an expression selects the GPUs of just those nodes that the label selects."""
+"""Node labels as CEL: an expression selects the GPUs of exactly the nodes that the label selects."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def gpu_of(model: str) -> DeviceInput:
     return DeviceInput(spec.driver, spec.devices[0])
 
 
-#: Model -> its labels and one of its GPUs, of every model that we know.
+#: The labels and a GPU of every known model.
 NODES = {
     model.id: (labels_of_gpus(model, 1), gpu_of(model.id))
     for vendor in ("nvidia", "amd")
@@ -42,7 +42,7 @@ NODES = {
 
 
 def demands(term: Term, labels: dict[str, str]) -> bool:
-    """What Kubernetes makes of a requirement."""
+    """Whether a node with these labels meets a requirement, as Kubernetes evaluates it."""
     value = labels.get(term.key)
     match term.operator:
         case "In":
@@ -76,20 +76,20 @@ def test_the_expression_selects_what_the_label_selects(model: str, operator: str
             assert label.why
             continue
         translations += 1
-        for other, (labels, device) in NODES.items():
-            if other.startswith(vendor):
-                assert selects(label.expression, device) == demands(term, labels), (str(term), label, other)
+        for node_name, (labels, device) in NODES.items():
+            if node_name.startswith(vendor):
+                assert selects(label.expression, device) == demands(term, labels), (str(term), label, node_name)
     assert translations or operator in ("Exists", "Gt", "Lt")
 
 
-def test_several_values_are_any_of_them() -> None:
+def test_several_values_are_alternatives() -> None:
     values = ("NVIDIA-H100-80GB-HBM3", "Tesla-T4")
     label = translate_term(Term((), "nvidia.com/gpu.product", "In", values), NVIDIA)
     found = {model for model, (_, device) in NODES.items() if model[0] == "n" and selects(label.expression, device)}
     assert found == {"nvidia-h100-80gb-hbm3", "nvidia-t4-16gb"}
 
 
-def test_a_product_that_nobody_knows_is_compared_as_the_label_writes_it() -> None:
+def test_an_unknown_product_is_compared_as_written_in_the_label() -> None:
     label = translate_term(Term((), "nvidia.com/gpu.product", "In", ("NVIDIA-L40", "Tesla-T4")), NVIDIA)
     assert selects(label.expression, NODES["nvidia-t4-16gb"][1])
     assert not selects(label.expression, NODES["nvidia-l4-24gb"][1])
@@ -117,7 +117,7 @@ def test_labels_of_clouds_name_models(key: str, value: str, models: set[str]) ->
     assert found == models
 
 
-def test_more_memory_than_sold_means_the_driver_s_figure_of_what_is_sold_with_more() -> None:
+def test_nominal_memory_is_translated_to_the_drivers_figure() -> None:
     # A T4 is sold with 16 GiB and counts 15: "more than 16 GiB" must leave out T4 and V100 and take in an A10G.
     label = translate_term(Term((), "karpenter.k8s.aws/instance-gpu-memory", "Gt", ("16384",)), NVIDIA)
     found = {name for name, (_, device) in NODES.items() if name[0] == "n" and selects(label.expression, device)}
@@ -140,7 +140,7 @@ def test_more_memory_than_sold_means_the_driver_s_figure_of_what_is_sold_with_mo
         (Term((), "intel.feature.node.kubernetes.io/gpu", "In", ("true",)), INTEL),
     ],
 )
-def test_what_a_request_says_already_goes(term: Term, devices: Devices) -> None:
+def test_labels_that_the_request_implies_are_removed(term: Term, devices: Devices) -> None:
     label = translate_term(term, devices)
     assert label.dropped
     assert label.why
@@ -165,31 +165,31 @@ def test_what_a_request_says_already_goes(term: Term, devices: Devices) -> None:
         (Term((), "gpu.intel.com/product", "In", ("Flex_170",)), INTEL),
     ],
 )
-def test_what_no_device_tells_stays_with_a_word_why(term: Term, devices: Devices) -> None:
+def test_labels_without_a_device_attribute_are_kept_with_a_reason(term: Term, devices: Devices) -> None:
     label = translate_term(term, devices)
     assert (label.expression, label.dropped) == ("", False)
     assert label.why
 
 
-def test_memory_of_a_mig_device_is_its_own() -> None:
+def test_memory_of_a_mig_device_is_that_of_its_profile() -> None:
     pieces = NVIDIA._replace(pieces=True)
     assert not translate_term(Term((), "nvidia.com/gpu.memory", "Gt", ("40000",)), pieces).expression
     assert "productName" in translate_term(Term((), "nvidia.com/gpu.memory", "In", ("40960",)), pieces).expression
 
 
-def test_labels_of_other_things_are_left_alone() -> None:
+def test_other_labels_are_not_translated() -> None:
     assert not describes_gpus(Term((), "topology.kubernetes.io/zone", "In", ("a",)))
     assert translate_term(Term((), "topology.kubernetes.io/zone", "In", ("a",)), NVIDIA).why == ""
 
 
 @pytest.mark.parametrize("model", [model.id for model in known_models("nvidia")])
-def test_products_go_through_labels_and_back(model: str) -> None:
-    product = next(one.product for one in known_models("nvidia") if one.id == model)
+def test_products_survive_conversion_to_labels_and_back(model: str) -> None:
+    product = next(known.product for known in known_models("nvidia") if known.id == model)
     value = product_label(product)
     assert re.fullmatch(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", value)
     for shown in (value, f"{value}-SHARED", f"{value}-MIG-1g.5gb"):
         assert product_of_label(shown) == (product, True)
 
 
-def test_a_cloud_s_unknown_name_means_nothing() -> None:
+def test_unknown_cloud_names_match_no_model() -> None:
     assert products_of_cloud("nvidia-next") == ()

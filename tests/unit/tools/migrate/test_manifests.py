@@ -1,4 +1,4 @@
-"""What manifests look like afterwards: only what must change does, and the rest is read as before."""
+"""Manifests after the migration: only the required parts change, and the rest is parsed to the same values."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def pod_after(text: str) -> dict[str, Any]:
         ({**affinity([T4]), "podAntiAffinity": {}}, {"podAntiAffinity": {}}),
     ],
 )
-def test_affinity_afterwards(before: dict[str, Any], after: dict[str, Any] | None) -> None:
+def test_affinity_after_the_migration(before: dict[str, Any], after: dict[str, Any] | None) -> None:
     selector = {"nvidia.com/gpu.family": "turing", "disk": "ssd"}
     pod = pod_after(workload("Pod", limits=GPU, affinity=before, nodeSelector=selector))
     assert pod.get("affinity") == after
     assert pod["nodeSelector"] == {"disk": "ssd"}
 
 
-def test_any_of_several_terms_is_one_expression() -> None:
+def test_alternative_terms_become_one_expression() -> None:
     text = migrated(workload("Pod", limits=GPU, affinity=affinity([T4], [HOPPER]))).new_objects[0].text
     assert "|| (device" in text
     (template,) = load_text(text).documents
@@ -70,14 +70,14 @@ def test_any_of_several_terms_is_one_expression() -> None:
     )
 
 
-def test_a_term_that_every_gpu_meets_leaves_nothing_to_select() -> None:
+def test_a_term_that_every_gpu_meets_is_removed() -> None:
     present = {"key": "nvidia.com/gpu.present", "operator": "In", "values": ["true"]}
     text = workload("Pod", limits={"nvidia.com/mig-1g.5gb": 1}, affinity=affinity([T4], [present]))
     assert "affinity" not in pod_after(text)
     assert "productName" not in migrated(text).new_objects[0].text
 
 
-def test_fields_of_a_term_stay() -> None:
+def test_match_fields_are_kept() -> None:
     terms = affinity([T4])
     required = terms["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     fields = [{"key": "metadata.name", "operator": "In", "values": ["n"]}]
@@ -90,13 +90,13 @@ def test_fields_of_a_term_stay() -> None:
 # --- containers and claims -------------------------------------------------------------------------------------------
 
 
-def test_other_limits_stay() -> None:
+def test_other_limits_are_kept() -> None:
     pod = pod_after(workload("Pod", limits={"cpu": 2, "nvidia.com/mig-1g.5gb": 1, "example.com/nic": 1}))
     resources = pod["containers"][0]["resources"]
     assert resources == {"limits": {"cpu": 2, "example.com/nic": 1}, "claims": [{"name": "gpu"}]}
 
 
-def test_claims_that_the_pod_has_stay() -> None:
+def test_existing_claims_are_kept() -> None:
     container = {
         "name": "main",
         "image": "i",
@@ -108,15 +108,15 @@ def test_claims_that_the_pod_has_stay() -> None:
     assert pod["resourceClaims"] == [*claims, {"name": "gpu-2", "resourceClaimTemplateName": "web-gpu"}]
 
 
-def test_a_name_that_is_taken_is_not_given_again() -> None:
+def test_a_name_in_use_is_not_reused() -> None:
     taken = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaimTemplate\nmetadata: {name: web-gpu}\nspec: {spec: {}}\n"
     made = migrated(taken, workload(limits={"nvidia.com/mig-1g.5gb": 1})).new_objects
-    assert [one.name for one in made] == ["web-gpu-2"]
+    assert [new_object.name for new_object in made] == ["web-gpu-2"]
 
 
-def test_equal_asks_of_one_namespace_share_a_template() -> None:
+def test_equal_requests_of_one_namespace_share_a_template() -> None:
     migration = migrated(*(workload(name=name, limits={"nvidia.com/mig-1g.5gb": 1}) for name in "ab"))
-    assert [one.claim_name for one in migration.workloads] == ["mig-1g-5gb", "mig-1g-5gb"]
+    assert [workload_.claim_name for workload_ in migration.workloads] == ["mig-1g-5gb", "mig-1g-5gb"]
     assert len(migration.new_objects) == 1
 
 
@@ -125,7 +125,7 @@ def test_equal_asks_of_one_namespace_share_a_template() -> None:
 MIG_POD = workload("Pod", name="a", limits={"nvidia.com/mig-1g.5gb": 1})
 
 
-def test_line_ends_stay() -> None:
+def test_line_endings_are_kept() -> None:
     text = MIG_POD.replace("\n", "\r\n")
     after = migrate(load_text(text, "a.yaml").documents, target()).texts["a.yaml"]
     assert "\r\n---\r\n# For Pod default/a" in after
@@ -143,7 +143,7 @@ def test_items_of_a_list_are_migrated() -> None:
     assert [d.kind for d in migration.after] == ["Pod", "Pod", "ResourceClaimTemplate"]
 
 
-def test_new_objects_of_json_go_to_a_file_beside_it() -> None:
+def test_new_objects_for_a_json_file_are_written_to_another_file() -> None:
     text = json.dumps(load_text(MIG_POD).documents[0].tree, indent=2)
     migration = migrate(load_text(text, "a.json").documents, target())
     assert migration.decided
@@ -152,7 +152,7 @@ def test_new_objects_of_json_go_to_a_file_beside_it() -> None:
     assert [d.kind for d in migration.after] == ["Pod", "ResourceClaimTemplate"]
 
 
-def test_a_file_that_nothing_asks_for_is_as_before() -> None:
+def test_a_file_without_requests_is_unchanged() -> None:
     migration = migrated(workload(limits={"cpu": 1}))
     assert (migration.workloads, migration.texts, migration.decided) == ((), {}, True)
 
@@ -178,7 +178,7 @@ configs = st.lists(
 
 
 @given(requests, configs.map(tuple), st.sampled_from(("ResourceClaim", "ResourceClaimTemplate")), texts)
-def test_yaml_says_what_the_plan_says(
+def test_the_manifest_matches_the_plan(
     requests: tuple[ClaimRequest, ...], configs: tuple[DriverConfig, ...], kind: str, why: str
 ) -> None:
     loaded = load_text(claim_text(kind, "a", "yes", ClaimPlan(requests, configs), why))

@@ -1,4 +1,4 @@
-"""Manifests with anything anywhere: they are migrated or left, and never end the program."""
+"""Manifests with arbitrary values: each is migrated or left unchanged, without a crash."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ JUNK: Final[tuple[Any, ...]] = (
 TARGETS: Final = (target(), target(fleet="l4/shared"), target("1.35", strategy="claims"), target(strategy="class"))
 
 
-def places(tree: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
-    """The paths of all values below the top."""
+def value_paths(tree: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """The paths of all values below the root."""
     pairs = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
-    return [place for key, value in pairs for place in ((*path, key), *places(value, (*path, key)))]
+    return [each for key, value in pairs for each in ((*path, key), *value_paths(value, (*path, key)))]
 
 
 @st.composite
 def odd(draw: st.DrawFn) -> str:
-    """A manifest of the corpus with one value gone, or another one in its place."""
+    """A manifest of the corpus with one value removed or replaced."""
     tree = copy.deepcopy(draw(st.sampled_from(TREES)))
-    path = draw(st.sampled_from(places(tree)))
+    path = draw(st.sampled_from(value_paths(tree)))
     holder: Any = tree
     for step in path[:-1]:
         holder = holder[step]
@@ -44,11 +44,11 @@ def odd(draw: st.DrawFn) -> str:
 
 
 @given(odd(), st.sampled_from(TARGETS))
-def test_nothing_ends_it_and_what_changes_can_be_read(text: str, to: Any) -> None:
+def test_any_manifest_is_migrated_and_stays_readable(text: str, to: Any) -> None:
     documents = load_text(text, "a.yaml").documents
     migration = migrate(documents, to)
     assert not migration.unwritten
     assert len(migration.after) >= len(documents)
-    for one in migration.workloads:
-        assert one.decision.reason
-        assert one.decision.changes == bool(one.claim_name)
+    for workload_ in migration.workloads:
+        assert workload_.decision.reason
+        assert workload_.decision.changes == bool(workload_.claim_name)

@@ -1,4 +1,4 @@
-"""Names of resources, as device plugins have them."""
+"""Resource names of device plugins are parsed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WHOLE = PluginRequest(vendor="nvidia", usage="whole", resource="nvidia.com/gpu",
 
 
 @pytest.mark.parametrize("profile", sorted({p.name for a in accelerators().values() if a.mig for p in a.mig.profiles}))
-def test_every_mig_profile_is_found_in_its_resource(profile: str) -> None:
+def test_every_mig_profile_is_parsed_from_its_resource_name(profile: str) -> None:
     resource = f"nvidia.com/mig-{profile.replace('+', '.')}"
     assert mig_profile(resource) == profile
     assert mig_profile(f"{resource}.shared") == profile
@@ -38,7 +38,7 @@ def test_every_mig_profile_is_found_in_its_resource(profile: str) -> None:
         ({"volcano.sh/vgpu-memory": 1024}, "fraction", 1),
     ],
 )
-def test_sorts_of_asks(amounts: dict[str, object], sort: str, count: int) -> None:
+def test_usage_of_requests(amounts: dict[str, object], sort: str, count: int) -> None:
     requests, used, unknown, _ = parse_requests({"cpu": "4", **amounts})
     assert [(request.usage, request.count) for request in requests] == [(sort, count)]
     assert sorted(used) == sorted(amounts)
@@ -52,23 +52,23 @@ def test_amounts_of_a_fraction() -> None:
     assert format_requests([_container("main", "container", request)]) == "nvidia.com/gpu (3000Mi, 30% of cores): 1"
 
 
-def test_what_asks_for_nothing() -> None:
+def test_amounts_without_requests() -> None:
     assert parse_requests({"nvidia.com/gpu": 0, "cpu": 8, "example.com/gpu": 1}) == ParsedRequests()
 
 
 @pytest.mark.parametrize("amount", ["{{ .Values.gpus }}", "${GPUS}", "0.5", 0.5, "500m", "-1", True, None, "", [1]])
-def test_what_is_no_whole_number_is_told(amount: object) -> None:
+def test_amounts_that_are_not_integers_are_reported(amount: object) -> None:
     assert parse_requests({"nvidia.com/gpu": amount}) == ParsedRequests(unreadable=(f"nvidia.com/gpu: {amount}",))
 
 
-def test_a_vendors_other_resources_are_told() -> None:
+def test_unknown_resources_of_a_vendor_are_reported() -> None:
     requests, used, unknown, _ = parse_requests({"nvidia.com/gpu": 1, "nvidia.com/hostdev": 1})
     assert len(requests) == 1
     assert used == ("nvidia.com/gpu",)
     assert unknown == ("nvidia.com/hostdev",)
 
 
-def test_an_init_container_counts_as_far_as_it_is_more() -> None:
+def test_an_init_container_counts_only_beyond_the_other_containers() -> None:
     containers = [
         _container("a", "init", WHOLE),
         _container("b", "container", WHOLE),
@@ -80,7 +80,7 @@ def test_an_init_container_counts_as_far_as_it_is_more() -> None:
 @given(
     st.dictionaries(st.text(max_size=30), st.none() | st.booleans() | st.integers() | st.text(max_size=9), max_size=5)
 )
-def test_nothing_that_is_written_ends_the_reading(amounts: dict[str, object]) -> None:
+def test_any_value_can_be_parsed(amounts: dict[str, object]) -> None:
     requests, used, *_ = parse_requests(amounts)
     assert all(request.count > 0 for request in requests)
     assert set(used) <= set(amounts)

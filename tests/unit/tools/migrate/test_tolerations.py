@@ -1,4 +1,4 @@
-"""Tolerations that admission gave, and nobody gives to pods with claims."""
+"""Tolerations that admission adds for extended resources are added to pods with claims."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def tolerations(text: str) -> list[object]:
     return list(spec.get("tolerations") or [])
 
 
-def test_gke_lets_pods_past_its_taint_that_ask_for_gpus() -> None:
+def test_on_gke_admission_tolerates_the_taint_for_gpu_requests() -> None:
     migration = migrated(workload(limits=GPU, nodeSelector=GKE))
     assert tolerations(migration.texts["app.yaml"]) == [ADDED]
     assert any("Toleration nvidia.com/gpu" in note for note in migration.workloads[0].notes)
 
 
-def test_it_is_added_to_others() -> None:
+def test_the_toleration_is_added_to_existing_ones() -> None:
     own = {"key": "team", "operator": "Exists"}
     migration = migrated(workload(limits=GPU, nodeSelector=GKE, tolerations=[own]))
     assert tolerations(migration.texts["app.yaml"]) == [own, ADDED]
@@ -35,21 +35,21 @@ def test_it_is_added_to_others() -> None:
 @pytest.mark.parametrize(
     "own", [{"operator": "Exists"}, {"key": "nvidia.com/gpu", "value": "present"}, {**ADDED, "effect": ""}]
 )
-def test_what_is_there_is_enough(own: dict[str, str]) -> None:
+def test_an_existing_toleration_suffices(own: dict[str, str]) -> None:
     migration = migrated(workload(limits=GPU, nodeSelector=GKE, tolerations=[own]))
     assert tolerations(migration.texts["app.yaml"]) == [own]
 
 
-def test_a_manifest_that_stays_still_asks() -> None:
+def test_an_unchanged_manifest_needs_no_toleration() -> None:
     assert not migrated(workload(limits=GPU, nodeSelector=GKE), to=target(strategy="class")).texts
 
 
-def test_a_tainted_node_of_the_cluster_tells_as_much() -> None:
+def test_a_taint_on_a_cluster_node_has_the_same_effect() -> None:
     node = t4s("n1")
     tainted = replace(node, spec=replace(node.spec, taints=(Taint(key="nvidia.com/gpu", effect="NoSchedule"),)))
     migration = in_cluster(workload(limits=GPU), objects=[tainted], strategy="claims")
     assert tolerations(migration.texts["app.yaml"]) == [ADDED]
-    one = row(migration)
-    assert (one.fitted, one.fit) == (1, 1)
+    compared = row(migration)
+    assert (compared.fitted, compared.fit) == (1, 1)
     other = replace(node, spec=replace(node.spec, taints=(Taint(key="team", effect="NoSchedule"),)))
     assert tolerations(in_cluster(workload(limits=GPU), objects=[other], strategy="claims").texts["app.yaml"]) == []

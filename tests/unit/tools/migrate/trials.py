@@ -1,4 +1,4 @@
-"""Migrations tried on a fleet or in a cluster."""
+"""Migrations simulated on a fleet or in a cluster."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ def in_cluster(
         features=Features(kube=kube),
         strategy=strategy,
         known=True,
-        nodes=tuple(one for one in listed if isinstance(one, Node)),
-        slices=tuple(one for one in listed if isinstance(one, ResourceSlice)),
-        classes=tuple(one for one in listed if isinstance(one, DeviceClass)),
+        nodes=tuple(value for value in listed if isinstance(value, Node)),
+        slices=tuple(value for value in listed if isinstance(value, ResourceSlice)),
+        classes=tuple(value for value in listed if isinstance(value, DeviceClass)),
         objects=listed,
     )
     return migrate(documents(*texts), with_expected(target))
 
 
 def tried(migration: Migration) -> Comparison:
-    """The comparison of what can be compared."""
+    """The comparison of a migration with a known target."""
     trial = compare(migration)
     assert trial is not None
     return trial
 
 
 def row(migration: Migration, name: str = "") -> WorkloadComparison:
-    """One workload of it, by the end of its name; the only one without a name."""
-    found = [one for one in tried(migration).workloads if one.subject.endswith(name)]
+    """The comparison of a workload whose name ends so; without a name, of the only workload."""
+    found = [workload_ for workload_ in tried(migration).workloads if workload_.subject.endswith(name)]
     assert len(found) == 1
     return found[0]
 
@@ -69,7 +69,7 @@ def node(name: str, labels: dict[str, str] | None = None, **allocatable: int) ->
 
 
 def t4s(name: str, gpus: int = 4, shared: int = 0) -> Node:
-    """A node with T4s as feature discovery and the device plugin show it."""
+    """A node with T4s, with the labels of feature discovery and the resources of the device plugin."""
     labels = {"nvidia.com/gpu.count": str(gpus), "nvidia.com/gpu.memory": "15360"}
     labels["nvidia.com/gpu.product"] = "Tesla-T4-SHARED" if shared else "Tesla-T4"
     labels["nvidia.com/gpu.replicas"] = str(shared or 1)
@@ -77,7 +77,7 @@ def t4s(name: str, gpus: int = 4, shared: int = 0) -> Node:
 
 
 def running(name: str, on: str, owner: tuple[str, str] | None = None, **limits: int) -> Pod:
-    """A pod that runs with GPUs of the device plugin."""
+    """A running pod with GPUs of the device plugin."""
     amounts = {key.replace("_com_", ".com/"): Quantity.of_int(count) for key, count in limits.items()}
     owners = (OwnerReference(kind=owner[0], name=owner[1], controller=True),) if owner else ()
     container = Container(name="main", resources=ResourceRequirements(limits=amounts, requests=amounts))

@@ -24,8 +24,8 @@ class RunningCluster:
     def __init__(self) -> None:
         self.objects: list[Tree] = []
         self._inventory = Inventory(FEATURES)
-        for one in CLASSES["nvidia"]:
-            self.add_class(one)
+        for device_class in CLASSES["nvidia"]:
+            self.add_class(device_class)
         self._claims: dict[str, Tree] = {}
 
     def add_class(self, device_class: DeviceClass) -> None:

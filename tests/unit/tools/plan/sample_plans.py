@@ -37,12 +37,12 @@ def placement(
 
 
 def machine(
-    node: str, instance: str, form: str, usd: str, *seats: PodPlacement, zone: str = "us-east-1a", spot: bool = False,
-    cpu: int = 8000, memory: int = 32 * GI, layout: tuple[tuple[str, ...], ...] = (),
+    node: str, instance: str, form: str, usd: str, *placements: PodPlacement, zone: str = "us-east-1a",
+    spot: bool = False, cpu: int = 8000, memory: int = 32 * GI, layout: tuple[tuple[str, ...], ...] = (),
 ) -> PlannedMachine:  # fmt: skip
     return PlannedMachine(
         node=node, instance=instance, form=form, zone=zone, capacity_type="spot" if spot else "on-demand",
-        usd_per_hour=Decimal(usd), seats=seats, cpu_milli=cpu, memory=memory, layout=layout,
+        usd_per_hour=Decimal(usd), placements=placements, cpu_milli=cpu, memory=memory, layout=layout,
     )  # fmt: skip
 
 

@@ -58,17 +58,20 @@ def _differences(
     demand = read_demand(values, features)
     inventory = Inventory(features)
     machines = NodeCache(inventory)
-    types = {one.key: one for one in catalog}
+    types = {instance.key: instance for instance in catalog}
     for machine in plan.machines:
         machines.put(_node(machine, types[machine.instance], features.kube))
-        for one in _slices(machine, features.kube):
-            inventory.put_slice(one)
+        for slice_ in _slices(machine, features.kube):
+            inventory.put_slice(slice_)
     for node in demand.objects.nodes:
         machines.put(to_tree(node))
     for value in values:
         if isinstance(value, ResourceSlice):
             inventory.put_slice(value)
-    for device_class in (*(one for vendor in CLASSES.values() for one in vendor), *demand.objects.classes.values()):
+    for device_class in (
+        *(class_ for vendor in CLASSES.values() for class_ in vendor),
+        *demand.objects.classes.values(),
+    ):
         inventory.put_class(device_class)
     for resident, where in demand.residents:
         machines.assign_pod(resident, where)
@@ -78,7 +81,8 @@ def _differences(
     groups = cast(PodGroups, _NoGroups())
     attempts = SchedulingAlgorithm(machines, ledger, Allocator(inventory), features, {}, groups)
     expected = {
-        placement.pod: placement.node for placement in (*plan.existing, *(s for m in plan.machines for s in m.seats))
+        placement.pod: placement.node
+        for placement in (*plan.existing, *(s for m in plan.machines for s in m.placements))
     }
     unpredictable = {pod.pod for pod in plan.unserved if pod.code in ("gang", "run-time-only", "order")}
     demands = PodRequirementsCache()
@@ -117,8 +121,10 @@ def _differences(
 
 def _depends_on_topology(pending_pod: PendingPod) -> bool:
     """Whether its claims depend on topology that is known only when a machine runs."""
-    constraints = [one for claim in pending_pod.claims.pending for one in claim.spec.devices.constraints]
-    return any("pcieRoot" in (one.match_attribute or one.distinct_attribute or "") for one in constraints)
+    constraints = [constraint for claim in pending_pod.claims.pending for constraint in claim.spec.devices.constraints]
+    return any(
+        "pcieRoot" in (constraint.match_attribute or constraint.distinct_attribute or "") for constraint in constraints
+    )
 
 
 def _schedule(attempts: SchedulingAlgorithm, pod: QueuedPod) -> str:

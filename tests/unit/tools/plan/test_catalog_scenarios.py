@@ -77,10 +77,13 @@ def test_three_pods_share_one_gpu(provider: str, strategy: str) -> None:
     ])  # fmt: skip
     values: list[Object] = [shared, *pods(3, claim="gpu", cpu="500m")]
     found = make_plan(values, catalog(), PlanLimits(providers=(provider,)))
-    assert [len(machine.seats) for machine in found.machines] == [3]
+    assert [len(machine.placements) for machine in found.machines] == [3]
     assert found.total == cheapest([shared], provider)
     devices = {
-        device.device for placement in found.machines[0].seats for each in placement.claims for device in each.devices
+        device.device
+        for placement in found.machines[0].placements
+        for each in placement.claims
+        for device in each.devices
     }
     assert devices == {"gpu-0"}
 

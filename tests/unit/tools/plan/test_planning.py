@@ -57,13 +57,13 @@ def test_a_pod_without_claims_goes_to_the_cheapest_machine() -> None:
     found = sound_plan([pod("web")])
     assert planned_types(found) == ["cloud/cpu"]
     assert (found.total, found.bound) == (Decimal("0.1"), Decimal("0.1"))
-    assert found.machines[0].seats[0].cpu_milli == 1000
+    assert found.machines[0].placements[0].cpu_milli == 1000
 
 
 def test_the_cheapest_gpu_that_satisfies_a_claim_is_planned() -> None:
     found = sound_plan([claim_template("big", request(MEMORY.format("20Gi"))), pod("train", template="big")])
     assert planned_types(found) == ["cloud/a10g"]
-    (placement,) = found.machines[0].seats
+    (placement,) = found.machines[0].placements
     assert [device.device for claim_ in placement.claims for device in claim_.devices] == ["gpu-0"]
     assert placement.claims[0].template == "big"
 
@@ -79,7 +79,7 @@ def test_all_pods_of_a_named_claim_share_one_machine() -> None:
         (T4, instance("t4-big", "t4", 1, "0.9", cpus=32)),
     )
     assert planned_types(found) == ["cloud/t4-big"]
-    before = [claim_.before for placement in found.machines[0].seats for claim_ in placement.claims]
+    before = [claim_.before for placement in found.machines[0].placements for claim_ in placement.claims]
     assert before == [False, True, True]
 
 
@@ -175,7 +175,7 @@ def test_pods_are_spread_over_zones() -> None:
     spread = [{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
                "labelSelector": {"matchLabels": {"app": "web"}}}]  # fmt: skip
     found = sound_plan(pods(7, labels={"app": "web"}, topologySpreadConstraints=spread))
-    by_zone = sorted(sum(len(m.seats) for m in found.machines if m.zone == zone) for zone in ("z1", "z2", "z3"))
+    by_zone = sorted(sum(len(m.placements) for m in found.machines if m.zone == zone) for zone in ("z1", "z2", "z3"))
     assert by_zone == [2, 2, 3]
 
 
@@ -183,7 +183,9 @@ def test_pods_are_spread_over_hosts() -> None:
     spread = [{"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
                "labelSelector": {"matchLabels": {"app": "web"}}}]  # fmt: skip
     found = sound_plan([*pods(3, labels={"app": "web"}, topologySpreadConstraints=spread), pod("other", cpu="15")])
-    assert all(sum(placement.pod.name != "other" for placement in machine.seats) <= 1 for machine in found.machines)
+    assert all(
+        sum(placement.pod.name != "other" for placement in machine.placements) <= 1 for machine in found.machines
+    )
 
 
 def test_affinity_by_zone_gives_one_zone() -> None:
@@ -207,7 +209,7 @@ def test_node_selectors_determine_type_and_zone() -> None:
         pod("b", cpu="16", nodeSelector={"topology.kubernetes.io/zone": "z2"}),
     ]
     found = sound_plan(values)
-    assert {(m.instance, m.zone, m.seats[0].pod.name) for m in found.machines} == {
+    assert {(m.instance, m.zone, m.placements[0].pod.name) for m in found.machines} == {
         ("cloud/h100", "z1", "a"),
         ("cloud/cpu", "z2", "b"),
     }
@@ -250,7 +252,7 @@ def test_gangs_are_planned_completely_or_not_at_all() -> None:
         pod("alone", template="any"),
     ]
     found = make_plan(values, (T4,), PlanLimits(max_machines=2))
-    assert [placement.pod.name for machine in found.machines for placement in machine.seats] == ["alone"]
+    assert [placement.pod.name for machine in found.machines for placement in machine.placements] == ["alone"]
     assert {pod.code for pod in found.unserved} == {"gang"}
     assert len(make_plan(values, (T4,), PlanLimits(max_machines=4)).machines) == 4
 
@@ -267,7 +269,7 @@ def test_daemon_sets_reduce_the_capacity_of_new_machines() -> None:
 def test_extended_resources_of_classes_get_devices() -> None:
     found = make_plan([pod("a", requests={"nvidia.com/gpu": "2"})], CATALOG)
     assert planned_types(found) == ["cloud/t4x4"]
-    (placement,) = found.machines[0].seats
+    (placement,) = found.machines[0].placements
     assert [device.device for claim_ in placement.claims for device in claim_.devices] == ["gpu-0", "gpu-1"]
 
 

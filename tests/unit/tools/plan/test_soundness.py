@@ -138,7 +138,7 @@ def test_every_planned_pod_is_bound_to_its_planned_node(values: list[Object], li
     assert scheduling_differences(values, found, CATALOG, FEATURES) == []
     assert found.bound <= found.total
     placed = [
-        placement.pod for placement in (*found.existing, *(s for machine in found.machines for s in machine.seats))
+        placement.pod for placement in (*found.existing, *(s for machine in found.machines for s in machine.placements))
     ]
     pods = sorted(str(key) for key in (*placed, *(pod.pod for pod in found.unserved)))
     assert pods == sorted(f"ml/{value.metadata.name}" for value in values if type(value).__name__ == "Pod")

@@ -16,7 +16,7 @@ from tests.unit.tools.plan.running_cluster import RunningCluster, node_names
 from tests.unit.tools.plan.running_cluster import request as plain_request
 
 LIMIT = 500
-GIVEN_UP = f"search for devices given up after {LIMIT} steps"
+GIVEN_UP = f"search for devices stopped after {LIMIT} steps"
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,10 @@ def test_a_pod_that_may_fit_is_undecided() -> None:
     assert (unserved.code, unserved.text) == (
         "undecided", f"it is unknown whether n1 fits: the search for devices stopped after {LIMIT} steps"
     )  # fmt: skip
-    assert "the search for devices reached its limit on n1; the bound counts this as not fitting" in found.notes
+    assert (
+        "the search for devices reached its limit on n1; the lower bound assumes that the pods do not fit there"
+        in found.notes
+    )
 
 
 def cluster_with(*other: str) -> RunningCluster:

@@ -212,7 +212,7 @@ GONE = {
     "Preempted by pod alt-0 on node erda": "Preempted by pod word-1 on node word-2",
     'claims "alt-0-x" is forbidden: exceeded quota: erda, requested: count/resourceclaims.resource.k8s.io=1':
         'claims "word-1" is forbidden: exceeded quota: word-3, requested: count/resourceclaims.resource.k8s.io=1',
-    'admission webhook "no.rhine.example" denied the request: ask Floßhilde\nor Woglinde':
+    'admission webhook "no.rhine.example" denied the request: contact Floßhilde\nor Woglinde':
         'admission webhook "word-1" denied the request',
     "ValidatingAdmissionPolicy 'ortlinde' with binding 'gerhilde' denied request: by order of Fricka":
         "ValidatingAdmissionPolicy 'word-2' with binding 'word-1' denied request",

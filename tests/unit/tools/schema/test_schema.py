@@ -154,7 +154,7 @@ def test_known_names_are_suggested() -> None:
     attributes = made["DeviceConstraint"]["properties"]["matchAttribute"]["anyOf"][0]["enum"]
     assert {"gpu.nvidia.com/parentUUID", "resource.kubernetes.io/pcieRoot"} <= set(attributes)
     snippets = made["CELDeviceSelector"]["properties"]["expression"]["defaultSnippets"]
-    assert any(one["label"] == "gpu.nvidia.com/memory" and "compareTo" in one["body"] for one in snippets)
+    assert any(snippet["label"] == "gpu.nvidia.com/memory" and "compareTo" in snippet["body"] for snippet in snippets)
 
 
 # --- the schema itself -----------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def test_descriptions_mention_disabled_gates() -> None:
         made = schema(Features(kube))["definitions"]["ExactDeviceRequest"]["properties"]["tolerations"]
         return str(made["description"])
 
-    assert tolerations("1.34").endswith("Kubernetes 1.34 needs its gate DRADeviceTaints for it.")
+    assert tolerations("1.34").endswith("Requires feature gate DRADeviceTaints in Kubernetes 1.34.")
     assert "gate" not in tolerations("1.36")
 
 

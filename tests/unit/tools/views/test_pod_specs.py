@@ -18,7 +18,7 @@ def specs(text: str) -> list[PodSpecLocation]:
 
 def parts(text: str) -> list[tuple[str, int]]:
     """The part and the replicas of each pod spec."""
-    return [(one.part, one.replicas) for one in specs(text)]
+    return [(spec.part, spec.replicas) for spec in specs(text)]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_each_part_of_a_training_job_has_a_pod_spec() -> None:
         """
     assert parts(text) == [("Master", 1), ("Worker", 3)]
     assert specs(text)[1].path == ("spec", "pytorchReplicaSpecs", "Worker", "template", "spec")
-    assert all(one.custom for one in specs(text))
+    assert all(spec.custom for spec in specs(text))
 
 
 def test_list_items_are_named_and_hosts_count_as_pods() -> None:

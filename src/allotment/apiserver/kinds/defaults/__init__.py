@@ -8,13 +8,14 @@ as it is. Claims, classes and slices have their defaults in :mod:`allotment.mode
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from allotment.apiserver.kinds.defaults import cluster, core, pods, workloads
 from allotment.apiserver.kinds.defaults.combinators import Fill, fill_absent, fill_empty
-from allotment.apiserver.kinds.defaults.quantities import round_up
 from allotment.model.fields import GROUP, TypeShape, shape_of
+from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.trees import Tree
 
 Walk = Callable[..., Any]
@@ -53,7 +54,7 @@ def _compile(shape: TypeShape, compiled: dict[int, Walk | None]) -> Walk | None:
     compiled[key] = None  # recursive types (schemas of custom resources) have no defaults within
     result: Walk | None = None
     if shape.name == "v1.ResourceList":
-        result = round_up
+        result = _rounded_amounts
     elif shape.form == "struct":
         inner = tuple(
             (name, walk, field.shape.form == "struct" and not field.pointer)
@@ -114,13 +115,34 @@ _EMPTY: Final[Tree] = {}
 
 def _list(walk: Walk, values: list[Any]) -> list[Any]:
     filled = [value if value is None else walk(value) for value in values]
-    return values if all(map(_is, filled, values)) else filled
+    return values if all(map(operator.is_, filled, values)) else filled
 
 
 def _map(walk: Walk, values: Tree) -> Tree:
     filled = {key: value if value is None else walk(value) for key, value in values.items()}
-    return values if all(map(_is, filled.values(), values.values())) else filled
+    return values if all(map(operator.is_, filled.values(), values.values())) else filled
 
 
-def _is(left: object, right: object) -> bool:
-    return left is right
+_MILLI: Final = 10**6
+
+
+@functools.lru_cache(4096)
+def _rounded_up(text: str) -> str:
+    try:
+        quantity = Quantity.parse(text)
+    except QuantityError:
+        return text
+    if quantity.nano % _MILLI == 0:
+        return text
+    # Rounds away from zero, as Go does.
+    millis = -(-abs(quantity.nano) // _MILLI) * quantity.sign()
+    return str(Quantity.parse(f"{millis}m"))
+
+
+def _rounded_amounts(amounts: Tree) -> Tree:
+    """Resource amounts, rounded up to the API's precision of a thousandth."""
+    for value in amounts.values():
+        text = value if type(value) is str else str(value)
+        if _rounded_up(text) != text:
+            return {name: _rounded_up(item if type(item) is str else str(item)) for name, item in amounts.items()}
+    return amounts

@@ -54,7 +54,7 @@ _DEFAULT_MODE: Final = 0o644
 _HOUR: Final = 3600
 #: Annotations that specified init containers in Kubernetes 1.5.
 _OLD_INIT_CONTAINERS: Final = frozenset(
-    f"pod.{stage}.kubernetes.io/init-container{what}" for stage in ("alpha", "beta") for what in ("s", "-statuses")
+    f"pod.{stage}.kubernetes.io/init-container{suffix}" for stage in ("alpha", "beta") for suffix in ("s", "-statuses")
 )
 
 
@@ -82,8 +82,8 @@ def template(tree: Tree) -> Tree:
     annotations = (tree.get("metadata") or {}).get("annotations")
     if not annotations or _OLD_INIT_CONTAINERS.isdisjoint(annotations):
         return tree
-    kept = {name: value for name, value in annotations.items() if name not in _OLD_INIT_CONTAINERS}
-    return {**tree, "metadata": {**tree["metadata"], "annotations": kept}}
+    remaining = {name: value for name, value in annotations.items() if name not in _OLD_INIT_CONTAINERS}
+    return {**tree, "metadata": {**tree["metadata"], "annotations": remaining}}
 
 
 def pod_spec(tree: Tree) -> Tree:

@@ -63,10 +63,10 @@ def add(left: Value, right: Value) -> Value:
     kind = type(left)
     if kind not in _ADD_TYPES:
         raise_no_such_overload("_+_", left)
-    other = type(right)
+    other_kind = type(right)
     if kind is Duration or kind is Timestamp:
-        return _add_time(left, right, kind, other)
-    if kind is not other:
+        return _add_time(left, right, kind, other_kind)
+    if kind is not other_kind:
         _raise_mismatch()
     if kind is int:
         return checked_int64(left + right)
@@ -79,12 +79,12 @@ def add(left: Value, right: Value) -> Value:
     return left + right
 
 
-def _add_time(left: Value, right: Value, kind: type, other: type) -> Value:
-    if kind is Duration and other is Duration:
+def _add_time(left: Value, right: Value, kind: type, other_kind: type) -> Value:
+    if kind is Duration and other_kind is Duration:
         return timestamps.duration(left.ns + right.ns)
-    if kind is Duration and other is Timestamp:
+    if kind is Duration and other_kind is Timestamp:
         return timestamps.timestamp(left.ns + right.ns, right.offset)
-    if kind is Timestamp and other is Duration:
+    if kind is Timestamp and other_kind is Duration:
         return timestamps.timestamp(left.ns + right.ns, left.offset)
     _raise_mismatch()
 
@@ -94,10 +94,10 @@ def subtract(left: Value, right: Value) -> Value:
     kind = type(left)
     if kind not in _SUBTRACT_TYPES:
         raise_no_such_overload("_-_", left)
-    other = type(right)
-    if kind is Timestamp and other is Duration:
+    other_kind = type(right)
+    if kind is Timestamp and other_kind is Duration:
         return timestamps.timestamp(left.ns - right.ns, left.offset)
-    if kind is not other:
+    if kind is not other_kind:
         _raise_mismatch()
     if kind is int:
         return checked_int64(left - right)

@@ -14,11 +14,14 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
+import msgspec
+
 from allotment.cluster.clock import Clock
 from allotment.drivers.amd.kernel import KernelHardware
 from allotment.drivers.amd.simulated.pci_functions import SimulatedFunctions
-from allotment.drivers.amd.simulated.state_file import SimulatedState, StateFile
 from allotment.drivers.amd.simulated.sysfs_tree import DeviceFile, FileTree, SymbolicLink, health_files, sysfs_tree
+from allotment.files import atomic_write
+from allotment.files.atomic_write import PUBLIC, Sync
 from allotment.fleet.amd import Function, Gpu, GpuPartition, PartitionMode, functions_of, gpus_of
 from allotment.fleet.description import FleetMachine
 from allotment.fleet.modes import VirtualMachines
@@ -214,3 +217,40 @@ def _equal_parts(gpu: Gpu, setting: PartitionMode) -> tuple[GpuPartition, ...]:
         sum(part.memory_bytes or 0 for part in gpu.parts) // count,
     )  # fmt: skip
     return tuple(share._replace(card=first.card + n, render=first.render + n) for n in range(count))
+
+
+class SimulatedState(msgspec.Struct):
+    """State of simulated GPUs by PCI address.
+
+    ``modes``: compute and memory mode; ``waiting``: memory modes until the module is reloaded.
+    """
+
+    modes: dict[str, tuple[str, str]] = {}
+    waiting: dict[str, str] = {}
+    drivers: dict[str, str] = {}
+    overrides: dict[str, str] = {}
+
+
+class StateFile:
+    """A file with the state that outlives the driver, replaced as a whole; without a folder nothing is stored."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._file = None if folder is None else folder / "hardware.json"
+
+    def read(self) -> SimulatedState:
+        """The stored state, or that of new hardware."""
+        try:
+            return (
+                SimulatedState()
+                if self._file is None
+                else msgspec.json.decode(self._file.read_bytes(), type=SimulatedState)
+            )
+        except FileNotFoundError:
+            return SimulatedState()
+
+    def write(self, settings: SimulatedState) -> None:
+        """Store the state. No fsync: it must outlive the driver, not a crash of the machine. Raises OSError."""
+        if self._file is None:
+            return
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write.replace(self._file, msgspec.json.encode(settings), mode=PUBLIC, sync=Sync.NONE)

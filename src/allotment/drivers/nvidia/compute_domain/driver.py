@@ -98,8 +98,9 @@ class ComputeDomainDriver:
         # A domain belongs to its namespace: claims of other namespaces must not get access to its memory.
         if kind == "channel" and claim.namespace != domain.namespace:
             raise ClaimError(
-                f"device {allocated.device}: the claim is in namespace {claim.namespace}, its ComputeDomain "
-                f"{domain.name} in {domain.namespace}; use the claim template of a ComputeDomain of your own namespace",
+                f"device {allocated.device}: the claim is in namespace {claim.namespace}, but its ComputeDomain "
+                f"{domain.name} is in {domain.namespace}; use the claim template of a ComputeDomain in the claim's "
+                "namespace",
                 permanent=True,
             )
         return {"claim": claim.uid, "kind": kind, "domain": domain.uid}
@@ -132,21 +133,22 @@ class ComputeDomainDriver:
         config = allocated.config
         if config is None:
             raise ClaimError(
-                f"device {allocated.device}: the claim has no parameters with a ComputeDomain; use the claim "
-                "template that the ComputeDomain names in spec.channel.resourceClaimTemplate",
+                f"device {allocated.device}: the claim's parameters name no ComputeDomain; use the claim "
+                "template in spec.channel.resourceClaimTemplate of the ComputeDomain",
                 permanent=True,
             )
         domain = self._domains.find(config.domain_id)
         if domain is None:
-            raise ClaimError(f"device {allocated.device}: found no ComputeDomain with uid {config.domain_id}")
+            raise ClaimError(f"device {allocated.device}: ComputeDomain with UID {config.domain_id} not found")
         return domain
 
     async def _prepare_channel(self, allocated: AllocatedDevice, domain: ComputeDomain) -> ContainerEdits:
         await self._ensure_label(allocated.device, domain)
         if not await self._domains.wait(domain.uid, self._node, self._ready_timeout):
             raise ClaimError(
-                f"device {allocated.device}: node {self._node} is not ready in ComputeDomain {domain.namespace}/"
-                f"{domain.name} after {self._ready_timeout:g} s: its daemon's pod is still starting; this is retried"
+                f"device {allocated.device}: node {self._node} is not ready in ComputeDomain "
+                f"{domain.namespace}/{domain.name} after {self._ready_timeout:g} s: its daemon pod is still starting; "
+                "the kubelet will retry"
             )
         everything = allocated.config.allocation_mode == "All"
         return self._fabric.channel_edits(range(CHANNELS if everything else 1))
@@ -166,11 +168,11 @@ class ComputeDomainDriver:
         try:
             present = await self._label_node(domain.uid)
         except (StatusError, Unreachable) as error:
-            raise ClaimError(f"device {device}: could not label node {self._node}: {error}") from error
+            raise ClaimError(f"device {device}: cannot label node {self._node}: {error}") from error
         if present != domain.uid:
             raise ClaimError(
                 f"device {device}: node {self._node} is still in another ComputeDomain ({present}); wait until "
-                "the last workload of that ComputeDomain on the node has ended"
+                "its last workload on the node has ended"
             )
 
     async def _label_node(self, uid: str) -> str:

@@ -1,4 +1,4 @@
-"""NVLink between nodes as a node's driver sees it: a simulation."""
+"""The simulated NVLink fabric between nodes, as a node's driver sees it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The NVIDIA GPUs of this host.
+"""NVIDIA's hardware interface implemented by NVML, the driver's tools and the kernel's files of this host.
 
 NVML and other blocking code is called in one dedicated thread, one call at a time: NVML's handles become invalid when
 it is restarted, and a call can take seconds.
@@ -271,7 +271,8 @@ class HostHardware:
                 return None, events
             if watcher.unmonitored:
                 _log.warning(
-                    "no critical events of GPU %s: the driver does not report them", ", ".join(watcher.unmonitored)
+                    "critical events of GPU %s are not watched, because the driver does not report them",
+                    ", ".join(watcher.unmonitored),
                 )
             if was_unavailable:
                 events.append(GpusChanged())

@@ -55,7 +55,7 @@ async def run(
         async with asyncio.timeout(TIMEOUT_SECONDS):
             stdout, _ = await process.communicate(stdin.encode())
     except TimeoutError:
-        raise HardwareError(f"{' '.join(command)}: no answer within {TIMEOUT_SECONDS:.0f} s") from None
+        raise HardwareError(f"{' '.join(command)}: did not finish within {TIMEOUT_SECONDS:.0f} s") from None
     finally:
         if process.returncode is None:
             process.kill()
@@ -76,4 +76,4 @@ async def nvidia_smi(roots: Roots, uuid: str, *arguments: str, ignore_unsupporte
     if result.status == 0 or (ignore_unsupported and "not supported" in result.output.lower()):
         return
     reason = result.output.splitlines()[-1] if result.output else "no reason given"
-    raise HardwareError(f"GPU {uuid}: nvidia-smi {' '.join(arguments)} ended with {result.status}: {reason}")
+    raise HardwareError(f"GPU {uuid}: nvidia-smi {' '.join(arguments)} exited with code {result.status}: {reason}")

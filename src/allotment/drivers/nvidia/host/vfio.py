@@ -30,7 +30,7 @@ def bind_to_vfio(
     No process may have the GPU open, this one included, and no driver may use other devices of its group, except for
     those in ``together_with``.
     """
-    action = f"GPU {pci}: binding it to {VFIO}"
+    action = f"GPU {pci}: cannot bind it to {VFIO}"
     group = _group(roots, pci, action)
     if driver_of(roots, pci) == VFIO:
         return group
@@ -45,7 +45,7 @@ def bind_to_vfio(
         raise HardwareError(f"{action}: process {', '.join(users)} has it open")
     if not _rebind(roots, pci, VFIO, bind_seconds):
         _rebind(roots, pci, "", bind_seconds)
-        raise HardwareError(f"{action}: the kernel did not bind it; is the module {VFIO} loaded?")
+        raise HardwareError(f"{action}: the kernel did not bind it; check that the module {VFIO} is loaded")
     return group
 
 
@@ -53,9 +53,9 @@ def unbind_from_vfio(roots: Roots, pci: str, bind_seconds: float = BIND_SECONDS)
     """Bind a GPU to its own driver if it is not bound already; returns its IOMMU group. Blocks. Raises
     HardwareError.
     """
-    action = f"GPU {pci}: unbinding it from {VFIO}"
+    action = f"GPU {pci}: cannot unbind it from {VFIO}"
     if driver_of(roots, pci) == VFIO and not _rebind(roots, pci, "", bind_seconds):
-        raise HardwareError(f"{action}: no other driver was bound; is the module nvidia loaded?")
+        raise HardwareError(f"{action}: no other driver was bound; check that the module nvidia is loaded")
     return _group(roots, pci, action)
 
 
@@ -83,7 +83,7 @@ def _group(roots: Roots, pci: str, action: str) -> int:
         raise GpuLost(f"{action}: not found by the kernel")
     group = iommu_group(roots, pci)
     if group is None:
-        raise HardwareError(f"{action}: it is in no IOMMU group; is the IOMMU enabled?")
+        raise HardwareError(f"{action}: it is not in an IOMMU group; check that the IOMMU is enabled")
     return group
 
 

@@ -1,4 +1,7 @@
-"""Critical events of GPUs. They are polled and not waited for, so that one thread is sufficient for all calls."""
+"""Polls NVML for critical events of GPUs, such as XID errors.
+
+Events are polled and not waited for, so that one thread is sufficient for all calls.
+"""
 
 from __future__ import annotations
 

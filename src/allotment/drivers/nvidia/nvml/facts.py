@@ -119,7 +119,7 @@ def facts_of(library: Library, handle: Handle) -> Gpu | None:
 
 def uuid_of(library: Library, handle: Handle) -> str:
     """A GPU's UUID. Raises HardwareError."""
-    return text(library.call(f"GPU {handle.pci}: its UUID", library.nvml.nvmlDeviceGetUUID, handle.device))
+    return text(library.call(f"GPU {handle.pci}: cannot read its UUID", library.nvml.nvmlDeviceGetUUID, handle.device))
 
 
 def _brand(number: int | None) -> str:

@@ -88,7 +88,7 @@ class Library:
 
         path = find_library(self._root)
         if path is None and self._root != Path("/"):
-            raise NvmlUnavailable(f"no {SONAME} under {self._root}")
+            raise NvmlUnavailable(f"{SONAME} not found under {self._root}")
         try:
             library = CDLL(str(path or SONAME))
         except OSError as error:
@@ -99,7 +99,7 @@ class Library:
         try:
             pynvml.nvmlInit()
         except pynvml.NVMLError as error:
-            raise NvmlUnavailable(f"NVML does not start: {error}") from None
+            raise NvmlUnavailable(f"NVML cannot be initialized: {error}") from None
         module: ModuleType = pynvml
         return module
 

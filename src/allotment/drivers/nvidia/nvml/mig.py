@@ -61,7 +61,7 @@ def create_mig_device(
     if not _enabled(library, handle):
         if reset_to_toggle:
             raise HardwareError(
-                f"{action}: MIG is disabled, and enabling it needs a reset of the GPU "
+                f"{action}: MIG is disabled, and enabling it requires a reset of the GPU "
                 f"(nvidia-smi -i {handle.pci} -mig 1, then a reset or a reboot)"
             )
         _switch(library, handle, _ON)
@@ -92,7 +92,7 @@ def disable_mig(library: Library, handle: Handle) -> None:
     if not _enabled(library, handle):
         return
     if _instances(library, handle):
-        raise HardwareError(f"GPU {handle.pci}: disabling MIG: the GPU has MIG devices")
+        raise HardwareError(f"GPU {handle.pci}: cannot disable MIG: the GPU has MIG devices")
     _switch(library, handle, _OFF)
 
 
@@ -112,14 +112,19 @@ def _create(library: Library, handle: Handle, profile_id: int, start: int, actio
         raise HardwareError(f"{action}: the GPU has no such profile")
     size = next((size for first_slice, size in placements(library, handle.device, info) if first_slice == start), None)
     if size is None:
-        raise HardwareError(f"{action}: the profile cannot start there")
+        raise HardwareError(f"{action}: the profile cannot be placed there")
     placement = nvml.c_nvmlGpuInstancePlacement_t(start=start, size=size)
     instance_handle = library.call(
         action, nvml.nvmlDeviceCreateGpuInstanceWithPlacement, handle.device, profile_id, byref(placement)
     )
     try:
         profile = _whole_compute_profile(library, instance_handle, info.sliceCount, action)
-        library.call(f"{action}: compute instance", nvml.nvmlGpuInstanceCreateComputeInstance, instance_handle, profile)
+        library.call(
+            f"{action}: cannot create its compute instance",
+            nvml.nvmlGpuInstanceCreateComputeInstance,
+            instance_handle,
+            profile,
+        )
         instance_id = library.call(action, nvml.nvmlGpuInstanceGetInfo, instance_handle).id
         device = next((d for d in mig_devices(library, handle) if d.gpu_instance == instance_id), None)
         if device is None:
@@ -140,7 +145,7 @@ def _roll_back(library: Library, handle: Handle, instance_handle: Any, action: s
         else:
             library.call(action, library.nvml.nvmlGpuInstanceDestroy, instance_handle)
     except HardwareError as error:
-        raise HardwareError(f"{reason}; undoing it failed, too: {error}") from None
+        raise HardwareError(f"{reason}; the device cannot be destroyed either: {error}") from None
 
 
 def _destroy_instance(library: Library, instance: _Instance, action: str) -> None:
@@ -148,9 +153,9 @@ def _destroy_instance(library: Library, instance: _Instance, action: str) -> Non
     nvml = library.nvml
     for compute, _, _ in instance.compute:
         _destroy_if_present(
-            library, f"{action}: destroying its compute instance", nvml.nvmlComputeInstanceDestroy, compute
+            library, f"{action}: cannot destroy its compute instance", nvml.nvmlComputeInstanceDestroy, compute
         )
-    _destroy_if_present(library, f"{action}: destroying it", nvml.nvmlGpuInstanceDestroy, instance.handle)
+    _destroy_if_present(library, f"{action}: cannot destroy it", nvml.nvmlGpuInstanceDestroy, instance.handle)
 
 
 def _destroy_if_present(library: Library, action: str, function: Callable[[Any], object], handle: Any) -> None:
@@ -254,10 +259,10 @@ def _uuids(library: Library, handle: Handle) -> dict[tuple[int, int], str]:
 
 
 def _switch(library: Library, handle: Handle, mode: int) -> None:
-    action = f"GPU {handle.pci}: {'enabling' if mode else 'disabling'} MIG"
+    action = f"GPU {handle.pci}: cannot {'enable' if mode else 'disable'} MIG"
     status = library.call(action, library.nvml.nvmlDeviceSetMigMode, handle.device, mode)
     if status != library.nvml.NVML_SUCCESS or _enabled(library, handle) != bool(mode):
-        raise HardwareError(f"{action}: it takes effect only after a reset of the GPU; programs may be using it")
+        raise HardwareError(f"{action}: the change requires a reset of the GPU; programs may be using the GPU")
 
 
 def _switch_off_if_empty(library: Library, handle: Handle) -> None:

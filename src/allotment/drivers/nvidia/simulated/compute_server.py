@@ -275,7 +275,7 @@ class ProgramSession:
         if share is None:
             raise ComputeError("CUDA_ERROR_NO_DEVICE", _NO_DEVICE)
         if share.engine != self._engine.uuid:
-            raise ComputeError("CUDA_ERROR_CONTEXT_IS_DESTROYED", f"{self._engine.uuid} is gone")
+            raise ComputeError("CUDA_ERROR_CONTEXT_IS_DESTROYED", f"{self._engine.uuid} no longer exists")
         return share
 
 
@@ -326,7 +326,7 @@ def _threads(request: Tree) -> int | None:
 def _decode(line: bytes) -> Tree:
     request = json.loads(line)
     if not isinstance(request, dict):
-        raise ValueError("a line is a JSON object")
+        raise ValueError("expected a JSON object on each line")
     return request
 
 

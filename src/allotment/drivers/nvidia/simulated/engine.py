@@ -1,4 +1,4 @@
-"""One engine of a simulated GPU, the whole GPU or a MIG device, in real time."""
+"""An engine of a simulated GPU (the whole GPU or a MIG device), which runs programs in real time."""
 
 from __future__ import annotations
 

@@ -31,8 +31,7 @@ from allotment.drivers.nvidia.simulated import state as transitions
 from allotment.drivers.nvidia.simulated.fault_injection import FaultInjector, HardwareStep, Moment
 from allotment.drivers.nvidia.simulated.grants import Grant, share_of
 from allotment.drivers.nvidia.simulated.share import ComputeShare
-from allotment.drivers.nvidia.simulated.state import Card, SimulatedState
-from allotment.drivers.nvidia.simulated.state_file import StateFile
+from allotment.drivers.nvidia.simulated.state import Card, SimulatedState, StateFile
 from allotment.fleet.nvidia import Gpu
 from allotment.fleet.nvidia.mig_devices import ExistingMigDevice
 

@@ -1,4 +1,4 @@
-"""Export of the catalogue to other autoscalers: templates of nodes, prices and slices of types without a node."""
+"""Export of the catalog to other autoscalers: templates of nodes, prices and slices of types without a node."""
 
 from allotment.fleet.catalog.export.cluster_autoscaler import template_objects
 from allotment.fleet.catalog.export.karpenter import NODE_CLASSES, NodeClass, karpenter_exclusion, karpenter_objects

@@ -27,9 +27,9 @@ def template_objects(
 ) -> tuple[Node | ResourceSlice, ...]:
     """Return a Node and its slices for each type; values that are only known at run time are symbols."""
     objects: list[Node | ResourceSlice] = []
-    for one in types:
-        name = object_name("template-node-for", one.key, "" if capacity == "on-demand" else capacity)
-        made = template_of(one, mode, name, capacity_type=capacity, kube=kube)
+    for instance in types:
+        name = object_name("template-node-for", instance.key, "" if capacity == "on-demand" else capacity)
+        made = template_of(instance, mode, name, capacity_type=capacity, kube=kube)
         objects += (_node(made), *made.slices)
     return tuple(objects)
 
@@ -44,7 +44,7 @@ def _node(template: Template) -> Node:
             f"{_CAPACITY}ephemeral-disk": str(node.status.capacity["ephemeral-storage"]),
             f"{_CAPACITY}maxPods": str(room.pods),
         }
-    drivers = list(dict.fromkeys(one.spec.driver for one in template.slices))
+    drivers = list(dict.fromkeys(slice_.spec.driver for slice_ in template.slices))
     if drivers:
         # Cluster API's template supports only whole GPUs of one model.
         annotations |= {f"{_CAPACITY}dra-driver": drivers[0], f"{_CAPACITY}gpu-count": str(template.instance.gpus)}

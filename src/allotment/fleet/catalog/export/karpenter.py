@@ -36,9 +36,9 @@ NODE_CLASSES: Final[Mapping[str, NodeClass]] = {
 def karpenter_exclusion(instance: InstanceType, node_class: NodeClass | None = None) -> str:
     """Return why a type cannot be exported to Karpenter; empty if it can."""
     if node_class is None and instance.provider not in NODE_CLASSES:
-        return f"no Karpenter for {instance.provider} is known: name its node class"
+        return f"no node class of Karpenter for {instance.provider} is known: set one"
     if "+" in instance.name:
-        return "it is a host with GPUs attached to it, and no type of its cloud"
+        return "it is a host with attached GPUs, which is not an instance type of its cloud"
     return instance.unusable
 
 
@@ -48,15 +48,17 @@ def karpenter_objects(
     node_class: NodeClass | None = None,
 ) -> tuple[Tree, ...]:
     """A NodePool for each provider and one overlay for each price; types with a `karpenter_exclusion` are omitted."""
-    chosen = [one for one in types if not karpenter_exclusion(one, node_class)]
-    chosen.sort(key=lambda one: one.provider)  # stable
+    chosen = [instance for instance in types if not karpenter_exclusion(instance, node_class)]
+    chosen.sort(key=lambda instance: instance.provider)  # stable
     objects: list[Tree] = []
-    for provider, group in groupby(chosen, key=lambda one: one.provider):
+    for provider, group in groupby(chosen, key=lambda instance: instance.provider):
         listed = list(group)
-        sold = [capacity for capacity in capacities if any(one.price(capacity) is not None for one in listed)]
+        sold = [capacity for capacity in capacities if any(instance.price(capacity) is not None for instance in listed)]
         if sold:
             objects.append(_pool(provider, listed, sold, node_class or NODE_CLASSES[provider]))
-            objects += [_overlay(one, capacity) for one in listed for capacity in sold if one.price(capacity)]
+            objects += [
+                _overlay(instance, capacity) for instance in listed for capacity in sold if instance.price(capacity)
+            ]
     return tuple(objects)
 
 
@@ -66,12 +68,12 @@ def _requirement(key: str, values: Iterable[str]) -> Tree:
 
 def _pool(provider: str, types: Sequence[InstanceType], sold: Sequence[CapacityType], node_class: NodeClass) -> Tree:
     requirements = [
-        _requirement(INSTANCE_TYPE, (one.name for one in types)),
+        _requirement(INSTANCE_TYPE, (instance.name for instance in types)),
         _requirement(CAPACITY_TYPE, sold),
-        _requirement(ARCH, (one.arch for one in types)),
+        _requirement(ARCH, (instance.arch for instance in types)),
         _requirement("kubernetes.io/os", ("linux",)),
     ]
-    zones = [zone for one in types for zone in one.zones if zone != one.region]
+    zones = [zone for instance in types for zone in instance.zones if zone != instance.region]
     if zones:
         requirements.append(_requirement(ZONE, zones))
     return {

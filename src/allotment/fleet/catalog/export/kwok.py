@@ -32,15 +32,15 @@ def kwok_objects(
 ) -> tuple[Node | ResourceSlice, ...]:
     """Return the requested number of nodes of each type, spread over its zones, each with its own slices."""
     objects: list[Node | ResourceSlice] = []
-    for one in types:
+    for instance in types:
         for number in range(1, nodes + 1):
-            name = object_name(one.key, str(number))
-            zone = one.zones[(number - 1) % len(one.zones)] if one.zones else ""
-            node = template_of(one, mode, name, zone=zone, capacity_type=capacity, kube=kube).node
+            name = object_name(instance.key, str(number))
+            zone = instance.zones[(number - 1) % len(instance.zones)] if instance.zones else ""
+            node = template_of(instance, mode, name, zone=zone, capacity_type=capacity, kube=kube).node
             meta = ObjectMeta(name=name, labels=node.metadata.labels | {"type": "kwok"}, annotations={_KWOK: "fake"})
             taint = Taint(key=_KWOK, value="fake", effect="NoSchedule")
             objects.append(msgspec.structs.replace(node, metadata=meta, spec=NodeSpec(taints=(taint,))))
-            if one.hardware:
-                machine = hardware_of(one)
+            if instance.hardware:
+                machine = hardware_of(instance)
                 objects += slices_of(machine, parse_mode(mode, machine), name, kube)
     return tuple(objects)

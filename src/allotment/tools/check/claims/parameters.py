@@ -13,7 +13,7 @@ from allotment.tools.check.selectors.device_types import DeviceCategory
 from allotment.tools.check.selectors.reachability import categories_of_class
 from allotment.tools.views import ConfigView, RequestView
 from allotment.vocabulary import Vocabulary
-from allotment.vocabulary.parameters import Problem, parameters_of
+from allotment.vocabulary.parameters import ParameterProblem, parameters_of
 
 
 class DriverParameters(NamedTuple):
@@ -36,7 +36,7 @@ class DriverParameters(NamedTuple):
         """Whether the configuration lists its requests explicitly."""
         return bool(self.config.requests)
 
-    def problems(self, bundle: Bundle) -> tuple[Problem, ...]:
+    def problems(self, bundle: Bundle) -> tuple[ParameterProblem, ...]:
         """The problems for which the driver rejects the parameters, including disabled feature gates."""
         gates = bundle.settings.driver_gates.get(self.config.driver, {})
         return parameters_of(self.config.driver, self.values, gates, self.vocabulary.release)

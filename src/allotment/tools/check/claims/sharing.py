@@ -1,4 +1,4 @@
-"""Whether a claim's devices are meant to be shared by several containers or pods, and how."""
+"""Determines whether a claim's devices are meant to be shared by several containers or pods, and how."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Shared by rules: devices of known hardware, devices of the given cluster, and hardware on which objects fit."""
+"""Functions for rules: devices of known hardware and of the given cluster, and hardware on which objects fit."""

@@ -22,7 +22,9 @@ from allotment.tools.views import SelectorView
 
 #: The vendors of the known hardware, by driver.
 _VENDORS: Final = {"gpu.nvidia.com": "nvidia", "gpu.amd.com": "amd", "gpu.example.com": "example"}
-_INSTALLED_CLASSES: Final = {one.metadata.name: one for classes in CLASSES.values() for one in classes}
+_INSTALLED_CLASSES: Final = {
+    device_class.metadata.name: device_class for classes in CLASSES.values() for device_class in classes
+}
 
 
 class SampleDevice(NamedTuple):

@@ -1,1 +1,1 @@
-"""Shared by rules: names that drivers publish or install, and suggestions for unknown names."""
+"""Functions for rules: names that drivers publish or install, and suggestions for unknown names."""

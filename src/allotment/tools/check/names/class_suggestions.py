@@ -79,7 +79,7 @@ def _name_parts(name: str) -> frozenset[str]:
 
 
 def _driver_score(chart: Vocabulary, parts: Collection[str], domains: Collection[str]) -> int:
-    """How likely a driver is meant: 2 if selectors read its attributes, plus 1 if the name contains its vendor."""
+    """The likelihood of a driver: 2 if selectors read its attributes, plus 1 if the name contains its vendor."""
     vendors = _name_parts(chart.vendor) | _name_parts(chart.driver)
     vendors -= {"gpu", "com", "io", "net", "cpu", "dra", "example"}
     names_vendor = bool(vendors & set(parts))
@@ -87,7 +87,7 @@ def _driver_score(chart: Vocabulary, parts: Collection[str], domains: Collection
 
 
 def _type_score(term: ClassTerm, parts: Collection[str]) -> int:
-    """How well a class fits the words of a name: best if its special type is named, then if it has no special type."""
+    """The match of a class and a name's parts: best if they name its special type, then if it has no special type."""
     label = _name_parts(term.name.partition(".")[0])
     best = -3
     for kind in term.types or ("",):

@@ -10,7 +10,7 @@ from allotment.tools.check.bundle import Bundle
 from allotment.vocabulary import Vocabulary, drivers, vocabulary
 
 #: Names at least this similar are treated as typos of each other.
-TYPO_LIKENESS: Final = 0.85
+TYPO_SIMILARITY: Final = 0.85
 
 #: The domain of attributes that several drivers publish (KEP-4381).
 STANDARD_DOMAIN: Final = "resource.kubernetes.io"
@@ -36,7 +36,7 @@ def typo_of(name: str, known: Iterable[str]) -> str:
     ('gpu.nvidia.com', '')
     """
     nearest = similar_names(name, known, 1)
-    return nearest[0] if nearest and similarity(name, nearest[0]) >= TYPO_LIKENESS else ""
+    return nearest[0] if nearest and similarity(name, nearest[0]) >= TYPO_SIMILARITY else ""
 
 
 def is_in_other_map(bundle: Bundle, kind: Literal["attributes", "capacity"], domain: str, name: str) -> bool:

@@ -1,1 +1,1 @@
-"""Shared by rules: API versions, fields, feature gates and validation of objects."""
+"""Functions for rules: API versions, fields, feature gates and validation of objects."""

@@ -69,7 +69,7 @@ _EXTENDED: Final = GateEffect(
 )
 _POD_GROUP: Final = GateEffect(("DRAWorkloadResourceClaims",), "every pod gets its own claim instead of the group's")
 _TAINT_RULE: Final = GateEffect(("DRADeviceTaintRules",), "the rule has no effect: no device is tainted")
-_POOL_STATUS: Final = GateEffect(("DRAResourcePoolStatus",), "no controller answers the request")
+_POOL_STATUS: Final = GateEffect(("DRAResourcePoolStatus",), "no controller processes the request")
 _IMPLICIT: Final = GateEffect(
     ("DRAExtendedResource",), "no node has such a resource, and the pod stays pending", "error"
 )

@@ -1,1 +1,1 @@
-"""Shared by rules: analysis of the CEL expressions of device selectors."""
+"""Functions for rules: analysis of the CEL expressions of device selectors."""

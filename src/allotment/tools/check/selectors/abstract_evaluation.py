@@ -24,7 +24,7 @@ _MAX_COMBINED: Final = 4
 def may_hold(expr: Expression, node: Node, category: DeviceCategory) -> bool:
     """Whether a part of an expression can be true for some device of a category."""
     return any(
-        outcome is UNKNOWN or outcome == _Known(True)
+        outcome is UNKNOWN or outcome == _KnownValue(True)
         for absent in _absent_name_sets(expr, category)
         for outcome in _Evaluation(expr, category, absent).outcomes(node)
     )
@@ -62,7 +62,7 @@ def missing_accesses(expr: Expression, category: DeviceCategory) -> frozenset[in
     )
 
 
-class _Known(NamedTuple):
+class _KnownValue(NamedTuple):
     value: Value
 
 
@@ -79,13 +79,13 @@ class _Optional(NamedTuple):
 
 
 class _Unknown:
-    """Any value."""
+    """The result of an expression whose value cannot be determined."""
 
 
 UNKNOWN: Final = _Unknown()
-_Outcome: TypeAlias = _Known | _MissingKey | _Optional | _Unknown
-_TRUE: Final = _Known(True)
-_FALSE: Final = _Known(False)
+_Outcome: TypeAlias = _KnownValue | _MissingKey | _Optional | _Unknown
+_TRUE: Final = _KnownValue(True)
+_FALSE: Final = _KnownValue(False)
 _ANYTHING: Final[frozenset[_Outcome]] = frozenset({UNKNOWN})
 
 
@@ -104,7 +104,7 @@ class _Evaluation:
         if node.id in self.names:
             return self.named_access(self.names[node.id], node)
         if isinstance(node, Const):
-            return frozenset({_Known(node.value)})
+            return frozenset({_KnownValue(node.value)})
         if isinstance(node, Select):
             return self.selection(node, node.operand)
         if isinstance(node, ListExpr):
@@ -121,20 +121,20 @@ class _Evaluation:
         is_absent = AccessKey(access.kind, access.domain, access.name) in self.absent
         is_known = presence(access, category) != "unknown"
         if (isinstance(node, Select) and node.test_only) or (isinstance(node, Call) and node.function == ast.IN):
-            return frozenset({_Known(not is_absent) if is_known else UNKNOWN})
+            return frozenset({_KnownValue(not is_absent) if is_known else UNKNOWN})
         if access.is_optional:
             return frozenset({_Optional(not is_absent)} if is_known else {_Optional(True), _Optional(False)})
         if is_absent:
             return frozenset({_MissingKey(frozenset({number}))})
         if (access.kind, access.domain, access.name) == ("attributes", category.driver, "type") and category.type:
-            return frozenset({_Known(category.type)})
+            return frozenset({_KnownValue(category.type)})
         return _ANYTHING
 
     def selection(self, node: Node, operand: Node) -> frozenset[_Outcome]:
         """The outcomes of any other selection: from the device itself, or from a value."""
         if isinstance(node, Select) and node.field == "driver" and isinstance(operand, ast.Ident):
             # Another driver equals none of the names in the expression.
-            return frozenset({_Known(self.category.driver or "\0another driver")})
+            return frozenset({_KnownValue(self.category.driver or "\0another driver")})
         return frozenset({o if isinstance(o, _MissingKey | _Optional) else UNKNOWN for o in self.outcomes(operand)})
 
     def call(self, node: Call) -> frozenset[_Outcome]:
@@ -191,7 +191,7 @@ class _Evaluation:
             if not isinstance(target, _Optional):
                 results.add(target if isinstance(target, _MissingKey) else UNKNOWN)
             elif node.function == "hasValue":
-                results.add(_Known(target.present))
+                results.add(_KnownValue(target.present))
             elif target.present or not node.args:
                 results.add(UNKNOWN)
             else:
@@ -204,13 +204,13 @@ class _Evaluation:
             domain = self.accesses[self.domains[node.id]].domain
             # Several drivers publish names in the standard domain, and a key without a dot may not be a domain.
             certain = domain != STANDARD_DOMAIN and "." in domain
-            return frozenset({_Known(domain == self.category.driver)}) if certain else _ANYTHING
+            return frozenset({_KnownValue(domain == self.category.driver)}) if certain else _ANYTHING
         key, container = node.args
         if isinstance(container, ListExpr):
             listed = [element.value for element in container.elements if isinstance(element, Const)]
             if len(listed) == len(container.elements):
                 return frozenset(
-                    _Known(o.value in listed) if isinstance(o, _Known) else _error_or_unknown(o)
+                    _KnownValue(o.value in listed) if isinstance(o, _KnownValue) else _error_or_unknown(o)
                     for o in self.outcomes(key)
                 )
         return self.strict_call(node.args)
@@ -221,8 +221,8 @@ class _Evaluation:
         for left, right in product(*(self.outcomes(arg) for arg in node.args)):
             if isinstance(left, _MissingKey) or isinstance(right, _MissingKey):
                 continue
-            if isinstance(left, _Known) and isinstance(right, _Known):
-                yield _Known((left == right) == (node.function == ast.EQUALS))
+            if isinstance(left, _KnownValue) and isinstance(right, _KnownValue):
+                yield _KnownValue((left == right) == (node.function == ast.EQUALS))
             else:
                 yield UNKNOWN
 
@@ -246,8 +246,8 @@ def _bools(outcomes: frozenset[_Outcome]) -> Iterator[_Outcome]:
 
 
 def _negated(outcome: _Outcome) -> _Outcome:
-    if isinstance(outcome, _Known) and isinstance(outcome.value, bool):
-        return _Known(not outcome.value)
+    if isinstance(outcome, _KnownValue) and isinstance(outcome.value, bool):
+        return _KnownValue(not outcome.value)
     return _error_or_unknown(outcome)
 
 

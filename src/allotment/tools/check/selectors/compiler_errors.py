@@ -34,7 +34,7 @@ def readable_message(message: str) -> str:
 
 
 def type_name(name: str) -> str:
-    """A CEL type in plain words.
+    """The plain name of a CEL type.
 
     >>> type_name("map(string, any)"), type_name("list(string)"), type_name("kubernetes.Quantity")
     ('a whole map', 'a list', 'a quantity')
@@ -101,19 +101,20 @@ _SENTENCES: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], 
     (re.compile(r"Syntax error: mismatched input '(.*?)' expecting", re.DOTALL), _syntax),
     (
         re.compile(r"expected type 'bool' but found '(.+)'"),
-        lambda m: f"&& and || only combine true and false, and this is {type_name(m[1])}",
+        lambda m: f"&& and || combine only bool values, but this is {type_name(m[1])}",
     ),
     (
         re.compile(r"expected type '(.+)' but found '(.+)'"),
         lambda m: (
-            f"all items of a list must have the same type: the first is {type_name(m[1])}, this is {type_name(m[2])}"
+            f"all items of a list must have the same type: the first is {type_name(m[1])}, but this is "
+            f"{type_name(m[2])}"
         ),
     ),
     (
         re.compile(r"must evaluate to bool or the unknown type, not (.+)", re.DOTALL),
-        lambda m: f"a selector must be true or false, and this is {type_name(m[1])}",
+        lambda m: f"a selector must evaluate to true or false, but this is {type_name(m[1])}",
     ),
     (re.compile(r"type '(.+)' does not support field selection"), lambda m: f"{type_name(m[1])} has no fields"),
     (re.compile(r"reserved identifier: (.+)"), lambda m: f"{m[1]} is a reserved word of CEL"),
-    (re.compile(r"invalid matches argument"), lambda _: "this is not a valid regular expression (RE2)"),
+    (re.compile(r"invalid matches argument"), lambda _: "this is not a valid RE2 regular expression"),
 )

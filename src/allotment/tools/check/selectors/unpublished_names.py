@@ -23,8 +23,8 @@ from allotment.tools.check.selectors.reachability import categories_reaching
 from allotment.tools.views import SelectorView
 from allotment.vocabulary import Vocabulary
 
-#: The minimum likeness of suggestions: unrelated names often share an ending (targetGfxVersion, driverVersion).
-_MIN_LIKENESS: Final = 0.7
+#: The minimum similarity of suggestions: unrelated names often share an ending (targetGfxVersion, driverVersion).
+_MIN_SIMILARITY: Final = 0.7
 _SINGULAR: Final[dict[AccessKind, str]] = {"attributes": "attribute", "capacity": "capacity"}
 
 
@@ -56,7 +56,7 @@ def _check_access(bundle: Bundle, view: SelectorView, expr: Expression, access: 
 
 
 def _published_names(bundle: Bundle, access: DeviceAccess) -> frozenset[str] | None:
-    """The names of the domain in the given slices; None if the slices say nothing about it."""
+    """The names of the domain in the given slices; None if no slice has its driver."""
     if bundle.published is None:
         return None
     domains = bundle.published.attributes if access.kind == "attributes" else bundle.published.capacities
@@ -75,7 +75,7 @@ def _report_absent(
     if vocab is not None and vocab.renaming(full_name, _SINGULAR[access.kind]) is not None:
         return None
     is_known = vocab is not None and full_name in _vocabulary_names(vocab, access.kind)
-    message = f'no device of the cluster has {_SINGULAR[access.kind]} "{access.name}" in {access.domain}'
+    message = f'no device in the cluster has {_SINGULAR[access.kind]} "{access.name}" in {access.domain}'
     level: Level = "error" if is_necessary(expr, access) else "warning"
     if vocab is not None and is_known and _has_no_device_of_type(bundle, view, access):
         return _report_other_type(bundle, view, access, vocab)
@@ -133,7 +133,7 @@ def _report_unknown(
     similar = [
         names_by_bare_name[bare_name]
         for bare_name in similar_names(access.name, names_by_bare_name)
-        if similarity(access.name, bare_name) >= _MIN_LIKENESS
+        if similarity(access.name, bare_name) >= _MIN_SIMILARITY
     ]
     return _report(view, expr, access, message, [guess] if guess else similar, vocab, "warning")
 

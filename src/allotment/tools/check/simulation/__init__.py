@@ -1,1 +1,1 @@
-"""Shared by rules: simulated allocation of the files' objects in the given cluster."""
+"""Simulated allocation of the files' objects in the given cluster, for the rules that report it."""

@@ -13,7 +13,7 @@ LABEL = "resource.kubernetes.io/admin-access"
 
 def check_admin_access(facts: Facts) -> Iterator[Check]:
     """Check the label of each namespace that needs it."""
-    names = dict.fromkeys(name for one in facts.moving for name in one.decision.needs.admin_namespaces)
+    names = dict.fromkeys(name for workload in facts.moving for name in workload.decision.needs.admin_namespaces)
     labelled = {
         value.metadata.name
         for value in facts.migration.target.objects

@@ -13,7 +13,7 @@ from allotment.tools.views import at, mapping
 
 def check_charts(facts: Facts) -> Iterator[Check]:
     """Report the charts and applications that changed workloads come from."""
-    changed = {(one.file, one.kind, one.name) for one in facts.moving if one.decision.changes}
+    changed = {(workload.file, workload.kind, workload.name) for workload in facts.moving if workload.decision.changes}
     helm: dict[str, None] = {}
     argo: dict[str, None] = {}
     for document in facts.migration.before:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+from msgspec import field
+
 from allotment.model.meta import Value
 
-#: ``ok``: passed. ``to do``: failed. ``cannot tell``: the input does not contain the answer.
-State: TypeAlias = Literal["ok", "to do", "cannot tell"]
+#: ``ok``: passed. ``to do``: failed. ``to check``: the input does not contain the answer.
+State: TypeAlias = Literal["ok", "to do", "to check"]
 
 
 class Check(Value, frozen=True, omit_defaults=False):
     """A check: ``title`` names its subject, ``text`` is the result in one or two sentences.
 
     ``look``: a command that finds the answer if the input does not contain it. ``commands``: the fix; a backslash
-    continues a line. ``danger``: the cluster is already at risk, with or without the migration. ``usual``: the check is
-    part of every migration, so the text output only lists its title.
+    continues a line. ``danger``: the cluster is already at risk, with or without the migration. ``routine``: the check
+    is part of every migration, so the text output only lists its title.
     """
 
     state: State
@@ -24,4 +26,4 @@ class Check(Value, frozen=True, omit_defaults=False):
     look: str = ""
     commands: tuple[str, ...] = ()
     danger: bool = False
-    usual: bool = False
+    routine: bool = field(name="usual", default=False)

@@ -10,7 +10,7 @@ from allotment.tools.migrate.preflight.facts import Facts
 from allotment.tools.views import mapping, text
 
 _SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
-#: Labels by which autoscalers of nodes choose machines.
+#: Labels by which node autoscalers choose machines.
 _CLOUD_LABELS = ("cloud.google.com/", "karpenter.k8s.aws/", "k8s.amazonaws.com/", "kubernetes.azure.com/")
 
 
@@ -22,36 +22,36 @@ def check_dependents(facts: Facts) -> Iterator[Check]:
         scaled = tuple(_scaled(facts))
         scaled_note = f" {first_few(scaled, 4)} may scale on them." if scaled else ""
         yield Check(
-            state="cannot tell",
+            state="to check",
             title="metrics by pod",
             text=(
                 "DCGM exporter labels metrics with pods of claims only if KUBERNETES_ENABLE_DRA=true (4.4 or later)."
                 f"{scaled_note}"
             ),
             look="kubectl get daemonset -A -o yaml | grep KUBERNETES_ENABLE_DRA",
-            usual=not scaled,
+            routine=not scaled,
         )
     labels = tuple(
         dict.fromkeys(
-            label.term for one in facts.moving for label in one.labels if label.term.startswith(_CLOUD_LABELS)
+            label.term for workload in facts.moving for label in workload.labels if label.term.startswith(_CLOUD_LABELS)
         )
     )
     chosen = f" {first_few(labels, 4)} no longer selects the machine to add." if labels else ""
     yield Check(
-        state="cannot tell",
+        state="to check",
         title="node autoscaling",
         text=(
             "Cluster Autoscaler supports claims with --enable-dynamic-resource-allocation (always on since 1.35), for "
             f"existing nodes; Karpenter ignores pods with claims unless --ignore-dra-requests=false.{chosen}"
         ),
         look="kubectl get deployment -A -o yaml | grep -E 'dynamic-resource|ignore-dra'",
-        usual=not labels,
+        routine=not labels,
     )
 
 
 def _scaled(facts: Facts) -> Iterator[str]:
     """The pod autoscalers in the files that target migrated workloads."""
-    names = {(one.kind, one.name) for one in facts.moving}
+    names = {(workload.kind, workload.name) for workload in facts.moving}
     for document in facts.migration.before:
         target = mapping(mapping(document.tree.get("spec")).get("scaleTargetRef"))
         if document.kind in _SCALERS and (text(target.get("kind")) or "Deployment", text(target.get("name"))) in names:

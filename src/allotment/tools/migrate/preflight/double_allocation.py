@@ -16,7 +16,7 @@ from allotment.tools.migrate.preflight.commands import plugin_off, to_driver
 from allotment.tools.migrate.preflight.facts import VENDORS, Facts
 from allotment.tools.migrate.simulation.comparison import Comparison
 
-TITLE = "the same GPU twice"
+TITLE = "double allocation"
 _RESOURCES: dict[Vendor, str] = {"nvidia": "nvidia.com/", "amd": "amd.com/", "intel": "gpu.intel.com/"}
 
 
@@ -30,7 +30,7 @@ def check_double_allocation(facts: Facts) -> Iterator[Check]:
                 "A node must run either the device plugin or the driver: with both, two pods can get the same GPU. "
                 "Label each node for one of them."
             )
-            yield Check(state="cannot tell", title=TITLE, text=text, look=look, commands=to_driver(vendor, "NODE"))
+            yield Check(state="to check", title=TITLE, text=text, look=look, commands=to_driver(vendor, "NODE"))
             continue
         plugged, published = facts.plugged_by(vendor), facts.published(name)
         both = tuple(node for node in plugged if node in published)

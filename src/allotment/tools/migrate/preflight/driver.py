@@ -20,12 +20,12 @@ def check_driver(facts: Facts) -> Iterator[Check]:
         if not facts.cluster:
             text = "It is unknown whether the driver is installed."
             yield Check(
-                state="cannot tell",
+                state="to check",
                 title=title,
                 text=text,
                 look="kubectl get resourceslices",
                 commands=commands,
-                usual=True,
+                routine=True,
             )
         elif not nodes:
             text = "It publishes no ResourceSlices. Install it; it starts on nodes with its label."
@@ -43,9 +43,11 @@ def _classes(facts: Facts) -> Iterator[Check]:
     target = facts.migration.target
     if not facts.cluster:
         return
-    there = {one.metadata.name for one in target.classes} | {one.name for one in facts.migration.classes}
-    named = dict.fromkeys(name for one in facts.moving for name in one.decision.needs.classes)
-    missing = tuple(name for name in named if name not in there)
+    available = {device_class.metadata.name for device_class in target.classes} | {
+        device_class.name for device_class in facts.migration.classes
+    }
+    named = dict.fromkeys(name for workload in facts.moving for name in workload.decision.needs.classes)
+    missing = tuple(name for name in named if name not in available)
     if missing:
         text = (
             f"DeviceClass {first_few(missing, 4)} not found. The driver's chart installs it, or an administrator "

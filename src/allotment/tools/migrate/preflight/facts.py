@@ -33,17 +33,23 @@ class Facts:
     @cached_property
     def moving(self) -> tuple[MigratedWorkload, ...]:
         """The workloads that DRA serves after the migration."""
-        return tuple(one for one in self.migration.workloads if one.decision.outcome in ("template", "claim", "class"))
+        return tuple(
+            workload
+            for workload in self.migration.workloads
+            if workload.decision.outcome in ("template", "claim", "class")
+        )
 
     @cached_property
     def requests(self) -> tuple[PluginRequest, ...]:
         """The plugin requests of the moving workloads."""
-        return tuple(request for one in self.moving for container in one.containers for request in container.requests)
+        return tuple(
+            request for workload in self.moving for container in workload.containers for request in container.requests
+        )
 
     @cached_property
     def drivers(self) -> tuple[str, ...]:
         """The drivers that serve the moving workloads."""
-        hami = any(HAMI in one.decision.needs.classes for one in self.moving)
+        hami = any(HAMI in workload.decision.needs.classes for workload in self.moving)
         vendors = dict.fromkeys(
             request.vendor for request in self.requests if not (hami and request.usage == "fraction")
         )
@@ -52,7 +58,7 @@ class Facts:
     @cached_property
     def driver_gates(self) -> tuple[str, ...]:
         """The gates of NVIDIA's driver that the new manifests need."""
-        gates = [gate.name for one in self.moving for gate in one.decision.needs.driver_gates]
+        gates = [gate.name for workload in self.moving for gate in workload.decision.needs.driver_gates]
         if any("dynamic-mig" in words for words in self.migration.target.fleet):
             gates.append("DynamicMIG")
         return tuple(dict.fromkeys(gates))
@@ -60,14 +66,14 @@ class Facts:
     @cached_property
     def shares(self) -> bool:
         """Whether the driver must publish GPUs that several claims can share."""
-        return any(one.decision.needs.mode == "shared" for one in self.moving)
+        return any(workload.decision.needs.mode == "shared" for workload in self.moving)
 
     def published(self, driver: str) -> tuple[str, ...]:
         """The nodes for which a driver publishes slices now."""
         target = self.migration.target
         if not self.cluster:
             return ()
-        names = (one.spec.node_name or "" for one in target.slices if one.spec.driver == driver)
+        names = (slice_.spec.node_name or "" for slice_ in target.slices if slice_.spec.driver == driver)
         return tuple(dict.fromkeys(name for name in names if name and name not in target.expected))
 
     @cached_property
@@ -80,7 +86,9 @@ class Facts:
 
     def plugged_by(self, vendor: Vendor) -> tuple[str, ...]:
         """The nodes with a device plugin of a vendor."""
-        return tuple(name for name, has in self.plugged.items() if any(vendor_of(one) == vendor for one in has))
+        return tuple(
+            name for name, has in self.plugged.items() if any(vendor_of(resource) == vendor for resource in has)
+        )
 
     @cached_property
     def nodes(self) -> tuple[str, ...]:

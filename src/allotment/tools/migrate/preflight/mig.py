@@ -21,13 +21,13 @@ def check_mig(facts: Facts) -> Iterator[Check]:
     target = facts.migration.target
     expected = set(target.expected)
     cut = {profile for resources in facts.plugged.values() for name in resources if (profile := mig_profile(name))}
-    there = {
-        kind_of_device(device, one.spec.driver, False).profile
-        for one in target.slices
-        if one.spec.node_name not in expected
-        for device in one.spec.devices or ()
+    published = {
+        kind_of_device(device, slice_.spec.driver, False).profile
+        for slice_ in target.slices
+        if slice_.spec.node_name not in expected
+        for device in slice_.spec.devices or ()
     }
-    missing = tuple(profile for profile in wanted if profile not in there)
+    missing = tuple(profile for profile in wanted if profile not in published)
     if facts.cluster and missing and all(profile in cut for profile in missing):
         text = "Nodes are partitioned this way already; the driver publishes the existing devices when it starts."
         yield Check(state="ok", title=f"MIG {first_few(wanted, 4)}", text=text)
@@ -43,4 +43,4 @@ def check_mig(facts: Facts) -> Iterator[Check]:
         "DynamicMIG; on Ampere, MIG mode must be on already)."
     )
     commands = ("kubectl label node NODE --overwrite nvidia.com/mig.config=CONFIG   # MIG manager",)
-    yield Check(state="to do" if facts.cluster else "cannot tell", title=title, text=text, look=look, commands=commands)
+    yield Check(state="to do" if facts.cluster else "to check", title=title, text=text, look=look, commands=commands)

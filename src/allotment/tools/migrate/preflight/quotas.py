@@ -1,6 +1,6 @@
 """Checks quotas of extended resources, which do not count every claim.
 
-A claim is charged to its class, and to the old name only where the class carries that name (KEP-5004).
+A claim counts against its class, and against the old name only if the class has that name (KEP-5004).
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ _SUFFIX = ".deviceclass.resource.k8s.io/devices"
 def check_quotas(facts: Facts) -> Iterator[Check]:
     """Report the quotas in the files that miss claims, and the keys to add."""
     classes = tuple(
-        dict.fromkeys(name for one in facts.moving if one.decision.changes for name in one.decision.needs.classes)
+        dict.fromkeys(
+            name for workload in facts.moving if workload.decision.changes for name in workload.decision.needs.classes
+        )
     )
     if not classes:
         return
     served = {
-        one.metadata.name
-        for one in facts.migration.target.classes
-        if one.spec.extended_resource_name and facts.migration.target.on("DRAExtendedResource")
+        device_class.metadata.name
+        for device_class in facts.migration.target.classes
+        if device_class.spec.extended_resource_name and facts.migration.target.on("DRAExtendedResource")
     } | {"gpu.nvidia.com"}
     keys = ", ".join(f"{name}{_SUFFIX}" for name in classes)
     found = False
@@ -48,9 +50,9 @@ def check_quotas(facts: Facts) -> Iterator[Check]:
             yield Check(state="to do", title="quotas", text=text)
     if not found:
         yield Check(
-            state="cannot tell",
+            state="to check",
             title="quotas",
             text=f"A ResourceQuota for requests.nvidia.com/gpu or similar counts claims under other keys: {keys}.",
             look="kubectl get resourcequota -A -o yaml | grep -E 'nvidia.com|amd.com|intel.com'",
-            usual=True,
+            routine=True,
         )

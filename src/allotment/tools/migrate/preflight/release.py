@@ -27,19 +27,23 @@ def check_release(facts: Facts) -> Iterator[Check]:
         return
     late = " NVIDIA requires 1.34.2 or later (kubernetes/kubernetes#133920)." if target.kube == "1.34" else ""
     yield Check(state="ok", title=title, text=f"It serves resource.k8s.io/v1.{late}", look="kubectl version")
-    gates = dict.fromkeys(gate for one in facts.moving for gate in one.decision.needs.kube_gates)
+    gates = dict.fromkeys(gate for workload in facts.moving for gate in workload.decision.needs.kube_gates)
     for gate in gates:
         stage, default = GATES[gate].get(target.kube, ("", False))
         if default:
             yield Check(state="ok", title=gate, text=f"{stage} and on by default in {target.kube}.")
         else:
             yield Check(
-                state="cannot tell",
+                state="to check",
                 title=gate,
                 text=f"{stage} and off by default in {target.kube}: turn it on in {_EVERYWHERE}.",
                 look="kubectl get --raw /metrics | grep kubernetes_feature_enabled",
             )
-    behind = [one.subject for one in facts.migration.workloads if "DRAExtendedResource is off" in one.decision.reason]
+    behind = [
+        workload.subject
+        for workload in facts.migration.workloads
+        if "DRAExtendedResource is off" in workload.decision.reason
+    ]
     if behind:
         yield Check(
             state="ok",

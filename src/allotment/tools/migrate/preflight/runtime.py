@@ -19,9 +19,9 @@ def check_runtime(facts: Facts) -> Iterator[Check]:
     if "gpu.nvidia.com" in facts.drivers:
         text += " NVIDIA requires kernel driver 580 or later."
     yield Check(
-        state="cannot tell",
+        state="to check",
         title="CDI in the container runtime",
         text=text,
         look="kubectl get nodes -o wide",
-        usual=True,
+        routine=True,
     )

@@ -15,7 +15,9 @@ def check_sharing(facts: Facts) -> Iterator[Check]:
     """Report the driver's gates and check for shared devices."""
     for gate in facts.driver_gates:
         users = [
-            one.subject for one in facts.moving if any(own.name == gate for own in one.decision.needs.driver_gates)
+            workload.subject
+            for workload in facts.moving
+            if any(own.name == gate for own in workload.decision.needs.driver_gates)
         ]
         whose = f" for {', '.join(users[:3])}" if users else ""
         text = (
@@ -25,7 +27,7 @@ def check_sharing(facts: Facts) -> Iterator[Check]:
         if gate == "MPSSupport" and "DynamicMIG" in facts.driver_gates:
             text += " The driver does not allow both MPSSupport and DynamicMIG."
         yield Check(
-            state="cannot tell",
+            state="to check",
             title=f"driver gate {gate}",
             text=text,
             look="helm get values dra-driver-nvidia-gpu -n dra-driver-nvidia-gpu",
@@ -39,8 +41,8 @@ def _shared(facts: Facts) -> Check:
     title = "shared GPUs"
     published = [
         device
-        for one in facts.migration.target.slices
-        for device in one.spec.devices or ()
+        for slice_ in facts.migration.target.slices
+        for device in slice_.spec.devices or ()
         if device.allow_multiple_allocations
     ]
     if facts.cluster and published:
@@ -48,6 +50,4 @@ def _shared(facts: Facts) -> Check:
     text = "The driver must publish GPUs that several claims can share (driver gate ConsumableShares)."
     look = "kubectl get resourceslices -o yaml | grep allowMultipleAllocations"
     commands = install(NVIDIA, facts.driver_gates, shares=True)
-    return Check(
-        state="to do" if facts.cluster else "cannot tell", title=title, text=text, look=look, commands=commands
-    )
+    return Check(state="to do" if facts.cluster else "to check", title=title, text=text, look=look, commands=commands)

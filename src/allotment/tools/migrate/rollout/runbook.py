@@ -29,7 +29,7 @@ _RESOURCES: dict[Vendor, str] = {
     "amd": "amd\\.com/gpu",
     "intel": "gpu\\.intel\\.com/i915",
 }
-_STATES: tuple[tuple[State, str], ...] = (("to do", "[ ]"), ("cannot tell", "[ ] check:"), ("ok", "[x]"))
+_STATES: tuple[tuple[State, str], ...] = (("to do", "[ ]"), ("to check", "[ ] check:"), ("ok", "[x]"))
 
 
 def runbook(migration: Migration, trial: Comparison | None, paths: FilePaths) -> str:
@@ -37,8 +37,8 @@ def runbook(migration: Migration, trial: Comparison | None, paths: FilePaths) ->
     facts = Facts(migration, trial)
     lines = ["# Migration from the device plugin to claims", ""]
     lines += _paragraph(
-        "Written by `allot migrate`. Follow the steps in order and run every command in this folder. Replace names in "
-        "capitals (NODE, VERSION)."
+        "Written by `allot migrate`. Follow the steps in order and run every command in this directory. Replace names "
+        "in capitals (NODE, VERSION)."
     )
     lines += ["## Decision for each workload", "", *_decisions(migration)]
     lines += ["## 1. Pre-flight", "", *_checks(checks_of(migration, trial))]
@@ -65,10 +65,12 @@ def _item(text: str) -> list[str]:
 
 
 def _decisions(migration: Migration) -> Iterator[str]:
-    for one in migration.workloads:
-        claim = f" ({one.claim_kind} {one.claim_name})" if one.claim_name else ""
-        yield from _item(f"**{one.subject}**: {_OUTCOMES[one.decision.outcome]}{claim}. {one.decision.reason}")
-        for note in one.notes:
+    for workload in migration.workloads:
+        claim = f" ({workload.claim_kind} {workload.claim_name})" if workload.claim_name else ""
+        yield from _item(
+            f"**{workload.subject}**: {_OUTCOMES[workload.decision.outcome]}{claim}. {workload.decision.reason}"
+        )
+        for note in workload.notes:
             yield from (f"  {line}" for line in _item(note))
     yield ""
 
@@ -107,7 +109,7 @@ def _files(migration: Migration, paths: FilePaths) -> list[str]:
 def _dry_run(migration: Migration, paths: FilePaths) -> Iterator[str]:
     flag = namespace_flag(migration)
     yield from code_block(f"kubectl{flag} apply --dry-run=server -f {name}" for name in _files(migration, paths))
-    if any(is_recreated(one) and one.decision.changes for one in migration.workloads):
+    if any(is_recreated(workload) and workload.decision.changes for workload in migration.workloads):
         yield from _paragraph("An existing Job or Pod rejects the change (immutable); step 4 recreates it.")
 
 
@@ -146,28 +148,30 @@ def _workloads(migration: Migration, paths: FilePaths) -> Iterator[str]:
     if migration.classes:
         yield from _paragraph("The new DeviceClasses first:")
         yield from code_block(f"kubectl apply -f {name}" for name in _files(migration, paths)[:1])
-    served = [one.subject for one in migration.workloads if one.decision.outcome == "class"]
+    served = [workload.subject for workload in migration.workloads if workload.decision.outcome == "class"]
     if served:
         yield from _paragraph(
             f"Nothing to apply for {', '.join(served)}: pods get their GPUs through the class when they restart on a "
             "node that has moved."
         )
     for file, workloads in changed_workloads(migration).items():
-        yield from _paragraph(f"{', '.join(one.subject for one in workloads)}:")
+        yield from _paragraph(f"{', '.join(workload.subject for workload in workloads)}:")
         yield from code_block(apply_commands(migration, paths.new[file], workloads))
 
 
 def _verification(facts: Facts) -> Iterator[str]:
-    namespaces = dict.fromkeys(one.namespace for one in facts.moving)
+    namespaces = dict.fromkeys(workload.namespace for workload in facts.moving)
     commands = [f"kubectl -n {name} get pods,resourceclaims -o wide" for name in namespaces]
     commands.append("allot explain --context CONTEXT   # pending pods and the reasons")
     commands.append("allot free --context CONTEXT      # devices of each node and their claims")
     yield from _paragraph("Every claim must be allocated,reserved and every pod running.")
     yield from code_block(commands)
-    one = next((one for one in facts.moving if one.name), None)
-    if one is not None and "nvidia" in {VENDORS[name] for name in facts.drivers}:
+    workload = next((workload for workload in facts.moving if workload.name), None)
+    if workload is not None and "nvidia" in {VENDORS[name] for name in facts.drivers}:
         yield from _paragraph("A container must see its own GPUs and no others:")
-        yield from code_block([f"kubectl -n {one.namespace} exec POD -c {one.containers[0].name} -- nvidia-smi -L"])
+        yield from code_block(
+            [f"kubectl -n {workload.namespace} exec POD -c {workload.containers[0].name} -- nvidia-smi -L"]
+        )
 
 
 def _roll_back(facts: Facts, paths: FilePaths) -> Iterator[str]:
@@ -193,7 +197,7 @@ def _roll_back(facts: Facts, paths: FilePaths) -> Iterator[str]:
         yield from _paragraph("If the device plugin was disabled for the whole cluster, do this before the first node:")
         yield from code_block(plugin_on(vendor))
     for file, workloads in reversed(changed_workloads(migration).items()):
-        yield from _paragraph(f"{', '.join(one.subject for one in workloads)}:")
+        yield from _paragraph(f"{', '.join(workload.subject for workload in workloads)}:")
         yield from code_block(apply_commands(migration, paths.old[file], workloads))
     gone = list(cleanup_commands(migration))
     if gone:

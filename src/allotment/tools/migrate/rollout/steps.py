@@ -17,22 +17,23 @@ _KEEP_PODS: Final = ("ReplicaSet", "ReplicationController")
 def apply_commands(migration: Migration, file: str, workloads: Iterable[MigratedWorkload]) -> Iterator[str]:
     """The commands that apply a file in which these workloads differ."""
     listed = tuple(workloads)
-    for one in listed:
-        if is_recreated(one) and not one.generated:
-            yield f"kubectl -n {one.namespace} delete {one.kind.lower()}/{one.name} --ignore-not-found"
+    for workload in listed:
+        if is_recreated(workload) and not workload.generated:
+            yield f"kubectl -n {workload.namespace} delete {workload.kind.lower()}/{workload.name} --ignore-not-found"
     # An object with generateName cannot be applied, only created.
-    verb = "create" if any(one.generated for one in listed) else "apply"
+    verb = "create" if any(workload.generated for workload in listed) else "apply"
     yield f"kubectl{namespace_flag(migration)} {verb} -f {file}"
-    for one in listed:
-        if one.kind in _ROLLING and not one.custom:
-            yield f"kubectl -n {one.namespace} rollout status {one.kind.lower()}/{one.name} --timeout=10m"
-        if one.kind in _KEEP_PODS:
-            yield f"# then delete the pods of {one.kind.lower()}/{one.name} one by one"
+    for workload in listed:
+        name = f"{workload.kind.lower()}/{workload.name}"
+        if workload.kind in _ROLLING and not workload.custom:
+            yield f"kubectl -n {workload.namespace} rollout status {name} --timeout=10m"
+        if workload.kind in _KEEP_PODS:
+            yield f"# then delete the pods of {name} one by one"
 
 
-def is_recreated(one: MigratedWorkload) -> bool:
+def is_recreated(workload: MigratedWorkload) -> bool:
     """Whether a change requires deleting it. Custom kinds, such as Volcano's Job, do not count."""
-    return one.kind in _RECREATED and not one.custom
+    return workload.kind in _RECREATED and not workload.custom
 
 
 def namespace_flag(migration: Migration) -> str:
@@ -42,18 +43,18 @@ def namespace_flag(migration: Migration) -> str:
 
 def cleanup_commands(migration: Migration) -> Iterator[str]:
     """The commands that delete the objects that the migration created."""
-    for one in migration.new_objects:
-        yield f"kubectl -n {one.namespace} delete {one.kind.lower()} {one.name}"
-    for one in migration.classes:
-        yield f"kubectl delete deviceclass {one.name}"
+    for created in migration.new_objects:
+        yield f"kubectl -n {created.namespace} delete {created.kind.lower()} {created.name}"
+    for created in migration.classes:
+        yield f"kubectl delete deviceclass {created.name}"
 
 
 def changed_workloads(migration: Migration) -> dict[str, tuple[MigratedWorkload, ...]]:
     """The workloads whose manifests change, by file; files with recreated workloads come last."""
     found: dict[str, tuple[MigratedWorkload, ...]] = {}
-    for one in migration.workloads:
-        if one.decision.changes and one.name:
-            found[one.file] = (*found.get(one.file, ()), one)
+    for workload in migration.workloads:
+        if workload.decision.changes and workload.name:
+            found[workload.file] = (*found.get(workload.file, ()), workload)
     return dict(sorted(found.items(), key=lambda item: any(map(is_recreated, item[1]))))
 
 

@@ -1,4 +1,4 @@
-"""The roll-back section of the output."""
+"""The roll-back section of the text output."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def roll_back(migration: Migration, trial: Comparison | None) -> Section | None:
     if not workloads:
         return None
     made = len(migration.new_objects) + len(migration.classes)
-    things = f"the {made} new objects" if made > 1 else "the new object"
+    objects = f"the {made} new objects" if made > 1 else "the new object"
     text = (
-        f"Return the nodes to the device plugin, apply the original files, and delete {things} after the new pods are "
+        f"Return the nodes to the device plugin, apply the original files, and delete {objects} after the new pods are "
         "gone. -d DIR keeps the original files in DIR/rollback and writes the steps of the migration and the roll-back "
         "to DIR/README.md."
     )
     steps: list[object] = [
-        {"workloads": [one.subject for one in each], "commands": list(apply_commands(migration, file, each))}
+        {"workloads": [workload.subject for workload in each], "commands": list(apply_commands(migration, file, each))}
         for file, each in reversed(workloads.items())
     ]
     steps.append({"workloads": [], "commands": list(cleanup_commands(migration))})

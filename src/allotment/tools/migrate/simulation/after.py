@@ -55,11 +55,11 @@ def simulate_after(environment: SimulationEnvironment) -> AfterResult:
         for pod in subject.after:
             answer = answers[name_of(pod)]
             if subject.daemon and answer.reasons is not None and answer.reasons.headline.code == "node-not-eligible":
-                continue  # the DaemonSet makes no pod there
-            one = _pod_result(name_of(pod), answer, subject, devices)
-            if not one.fits and subject.migrated.decision.outcome == "class" and not subject.daemon:
-                one = _placed_by_plugin(one, pod, subject.wants, left)
-            found[one.pod] = one if one.fits else _blocked_by_plugin(one, pod, kept, len(plugin_nodes))
+                continue  # the DaemonSet creates no pod there
+            result = _pod_result(name_of(pod), answer, subject, devices)
+            if not result.fits and subject.migrated.decision.outcome == "class" and not subject.daemon:
+                result = _placed_by_plugin(result, pod, subject.wants, left)
+            found[result.pod] = result if result.fits else _blocked_by_plugin(result, pod, kept, len(plugin_nodes))
     return AfterResult(found, kept)
 
 
@@ -79,27 +79,27 @@ def _place_staying(
         if not subject.daemon:
             placed = place_all([subject], plugin_nodes)
             found |= placed
-            for one in placed.values():
-                if one.fits:
-                    users.setdefault(one.node, []).append(subject.migrated.subject)
+            for result in placed.values():
+                if result.fits:
+                    users.setdefault(result.node, []).append(subject.migrated.subject)
     daemons = [subject for subject in stays if subject.daemon]
     if len(stays) == len(environment.subjects):
         for node in plugin_nodes:
             users.setdefault(node.name, [])
-    for name, one in place_all(daemons, plugin_nodes).items():
-        if one.node and one.node not in users:
-            why = f"{one.node} moves to the driver, and this DaemonSet stays with the device plugin"
-            one = PodResult(pod=name, reason=why)
-        found[name] = one
+    for name, result in place_all(daemons, plugin_nodes).items():
+        if result.node and result.node not in users:
+            why = f"{result.node} moves to the driver, and this DaemonSet stays with the device plugin"
+            result = PodResult(pod=name, reason=why)
+        found[name] = result
     return found, {node: tuple(dict.fromkeys(names)) for node, names in users.items()}
 
 
 def _served(pod: Pod, environment: SimulationEnvironment) -> bool:
     """Whether classes serve all of a pod's device plugin resources, so that it can restart without the plugin."""
     target = environment.migration.target
-    made = {one.name for one in environment.migration.classes}
+    made = {device_class.name for device_class in environment.migration.classes}
     classes = [v for v in _manifests(environment) if isinstance(v, DeviceClass) and v.metadata.name in made]
-    names = {one.spec.extended_resource_name for one in (*target.classes, *classes)}
+    names = {device_class.spec.extended_resource_name for device_class in (*target.classes, *classes)}
     return target.on("DRAExtendedResource") and all(resource in names for resource in extended_of(pod))
 
 
@@ -112,7 +112,7 @@ def _explain(
     target = environment.migration.target
     assert target.features is not None
     plugin_nodes = frozenset(kept)
-    slices = [one for one in target.slices if not _on(one, plugin_nodes)]
+    slices = [slice_ for slice_ in target.slices if not _on(slice_, plugin_nodes)]
     state = [
         value
         for value in target.objects
@@ -128,27 +128,27 @@ def _manifests(environment: SimulationEnvironment) -> list[Object]:
     """The claims, templates and classes after the migration."""
     migration = environment.migration
     found: list[Object] = []
-    for one in decode_all(migration.after, strict=False).manifests:
-        if isinstance(one.value, _MANIFESTS):
-            written = mapping(one.document.tree.get("metadata")).get("namespace")
-            home = one.key.namespace if written or not one.key.namespace else migration.namespace
-            found.append(replace(one.value, metadata=replace(one.value.metadata, namespace=home)))
+    for manifest in decode_all(migration.after, strict=False).manifests:
+        if isinstance(manifest.value, _MANIFESTS):
+            written = mapping(manifest.document.tree.get("metadata")).get("namespace")
+            home = manifest.key.namespace if written or not manifest.key.namespace else migration.namespace
+            found.append(replace(manifest.value, metadata=replace(manifest.value.metadata, namespace=home)))
     return found
 
 
 def _admin_namespaces(environment: SimulationEnvironment, state: Iterable[Object]) -> list[Object]:
     """The namespaces that need admin access, with the label set."""
-    there = {value.metadata.name: value for value in state if isinstance(value, Namespace)}
-    names = {name for one in environment.migration.workloads for name in one.decision.needs.admin_namespaces}
+    existing = {value.metadata.name: value for value in state if isinstance(value, Namespace)}
+    names = {name for workload in environment.migration.workloads for name in workload.decision.needs.admin_namespaces}
     found: list[Object] = []
     for name in sorted(names):
-        meta = there[name].metadata if name in there else ObjectMeta(name=name)
+        meta = existing[name].metadata if name in existing else ObjectMeta(name=name)
         found.append(Namespace(metadata=replace(meta, labels={**meta.labels, ADMIN: "true"})))
     return found
 
 
-def _on(one: ResourceSlice, nodes: frozenset[str]) -> bool:
-    return one.spec.node_name in nodes or any(device.node_name in nodes for device in one.spec.devices or ())
+def _on(slice_: ResourceSlice, nodes: frozenset[str]) -> bool:
+    return slice_.spec.node_name in nodes or any(device.node_name in nodes for device in slice_.spec.devices or ())
 
 
 def _unbound(pod: Pod) -> Pod:
@@ -158,9 +158,9 @@ def _unbound(pod: Pod) -> Pod:
 
 def _devices(environment: SimulationEnvironment) -> dict[DeviceID, Device]:
     return {
-        DeviceID(one.spec.driver, one.spec.pool.name, device.name): device
-        for one in environment.migration.target.slices
-        for device in one.spec.devices or ()
+        DeviceID(slice_.spec.driver, slice_.spec.pool.name, device.name): device
+        for slice_ in environment.migration.target.slices
+        for device in slice_.spec.devices or ()
     }
 
 
@@ -171,16 +171,16 @@ def _pod_result(name: str, answer: Answer, subject: SimulatedWorkload, devices: 
         return PodResult(
             pod=name, reason=headline.summary, change="; ".join(change.text for change in headline.changes)
         )
-    one = subject.migrated
+    workload = subject.migrated
     kinds: list[DeviceKind] = []
     for claim in answer.claims:
-        own = str(ObjectKey(one.namespace, one.claim_name)) == claim.name
-        if not (own or claim.template == one.claim_name or (not one.claim_name and not claim.template)):
+        own = str(ObjectKey(workload.namespace, workload.claim_name)) == claim.name
+        if not (own or claim.template == workload.claim_name or (not workload.claim_name and not claim.template)):
             continue  # a claim that the pod had before
         for given in claim.devices:
             device = devices.get(DeviceID(given.driver, given.pool, given.device))
             if device is not None:
-                shared = bool(given.share) or one.decision.outcome == "claim"
+                shared = bool(given.share) or workload.decision.outcome == "claim"
                 kinds.append(kind_of_device(device, given.driver, shared))
     return PodResult(pod=name, node=answer.node, devices=summed(kinds))
 
@@ -189,8 +189,8 @@ def _placed_by_plugin(
     refused: PodResult, pod: Pod, wants: tuple[PluginRequest, ...], left: list[PluginNode]
 ) -> PodResult:
     """Place a pod with an unchanged manifest on a node that keeps its device plugin (KEP-5004), if possible."""
-    one, _ = place(pod, wants, left)
-    return one if one.fits else refused
+    result, _ = place(pod, wants, left)
+    return result if result.fits else refused
 
 
 def _blocked_by_plugin(refused: PodResult, pod: Pod, kept: dict[str, tuple[str, ...]], nodes: int) -> PodResult:

@@ -62,7 +62,7 @@ def assumptions_of(
     whether a claim's devices are known.
     """
     terms = unknown_terms(workload, labels) if labels is not None else ()
-    names = (name for one in workload.view.containers for name in (*one.limits, *one.requests))
+    names = (name for container in workload.view.containers for name in (*container.limits, *container.requests))
     claims = tuple(entry for entry in workload.view.entries if not is_known(entry))
     others = tuple(dict.fromkeys(name for name in names if _is_others(name)))
     return Assumptions(terms, others, claims, tolerations_from_admission(workload, target))
@@ -122,8 +122,8 @@ def _relaxed_spec(spec: PodSpec, assumed: Assumptions) -> PodSpec:
         affinity=affinity,
         tolerations=(*spec.tolerations, *(to_value(toleration(key), Toleration) for key in assumed.tolerations)),
         resource_claims=tuple(entry for entry in spec.resource_claims if entry.name not in claims),
-        containers=tuple(_container(one, assumed.resources, claims) for one in spec.containers),
-        init_containers=tuple(_container(one, assumed.resources, claims) for one in spec.init_containers),
+        containers=tuple(_container(container, assumed.resources, claims) for container in spec.containers),
+        init_containers=tuple(_container(container, assumed.resources, claims) for container in spec.init_containers),
     )
 
 
@@ -140,7 +140,7 @@ def _terms(required: NodeSelector, keys: frozenset[str]) -> tuple[NodeSelectorTe
     """The terms without these labels; empty if one of them would then match every node."""
     found = []
     for term in required.node_selector_terms:
-        left = tuple(one for one in term.match_expressions if one.key not in keys)
+        left = tuple(requirement for requirement in term.match_expressions if requirement.key not in keys)
         if not left and term.match_expressions and not term.match_fields:
             return ()
         found.append(replace(term, match_expressions=left))

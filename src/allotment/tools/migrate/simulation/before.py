@@ -16,25 +16,25 @@ def place_all(subjects: Iterable[SimulatedWorkload], nodes: Sequence[PluginNode]
     """Place all pods; results by pod name. A DaemonSet has results only for its eligible nodes."""
     found: dict[str, PodResult] = {}
     for subject in subjects:
-        passed, refused = 0, ""  # equal pods: what was too full for one is too full for the next
+        passed, refused = 0, ""  # equal pods: a node that is too full for one is too full for the next
         for pod in subject.before:
             if subject.daemon:
-                one = _daemon(pod, subject.wants, nodes)
-                if one is not None:
-                    found[one.pod] = one
+                result = _daemon(pod, subject.wants, nodes)
+                if result is not None:
+                    found[result.pod] = result
                 continue
-            one = PodResult(pod=name_of(pod), reason=refused)
+            result = PodResult(pod=name_of(pod), reason=refused)
             if not refused:
-                one, passed = place(pod, subject.wants, nodes, passed)
-                refused = one.reason
-            found[one.pod] = one
+                result, passed = place(pod, subject.wants, nodes, passed)
+                refused = result.reason
+            found[result.pod] = result
     return found
 
 
 def place(
     pod: Pod, wants: Sequence[PluginRequest], nodes: Sequence[PluginNode], first: int = 0
 ) -> tuple[PodResult, int]:
-    """Place a pod on the nodes from index ``first`` on; returns the result and the index of its node."""
+    """Place a pod on the first node that fits, starting at index ``first``; the result and the node's index."""
     reasons: dict[str, int] = {}
     for number in range(first, len(nodes)):
         got = nodes[number].place(pod, wants)
@@ -48,7 +48,7 @@ def place(
 
 def _daemon(pod: Pod, wants: Sequence[PluginRequest], nodes: Sequence[PluginNode]) -> PodResult | None:
     """Place a daemon pod on its node; None if the DaemonSet creates no pod there."""
-    node = next((one for one in nodes if one.name == daemon_node(pod)), None)
+    node = next((node for node in nodes if node.name == daemon_node(pod)), None)
     if node is None or not node.admits(pod, form_of(wants)):
         return None
     return place(pod, wants, [node])[0]

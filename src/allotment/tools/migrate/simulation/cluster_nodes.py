@@ -1,6 +1,6 @@
 """The nodes of a cluster with the resources of their device plugins, minus the use of running pods.
 
-Resource names and labels say what a count stands for: a product, a profile, one of several turns at a GPU.
+Resource names and labels specify what is counted: GPUs of a product, partitions of a profile, or shares of a GPU.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _AMD_PRODUCTS: Final = ("amd.com/gpu.product-name", "beta.amd.com/gpu.product-na
 
 
 def cluster_nodes(nodes: Iterable[Node], slices: Iterable[ResourceSlice], users: Iterable[Pod]) -> list[PluginNode]:
-    """The nodes with what is left after ``users``, the running pods that stay."""
+    """The nodes with the resources that ``users``, the running pods that stay, leave."""
     products = _products(slices)
     pods: dict[str, list[Pod]] = {}
     for pod in users:
@@ -83,9 +83,9 @@ def _kind(resource: str, labels: Mapping[str, str], product: str) -> DeviceKind:
 def _products(slices: Iterable[ResourceSlice]) -> dict[str, str]:
     """The product of each node's devices, if it is the same for all."""
     found: dict[str, set[str]] = {}
-    for one in slices:
-        for device in one.spec.devices or ():
-            name = kind_of_device(device, one.spec.driver, False).product
+    for slice_ in slices:
+        for device in slice_.spec.devices or ():
+            name = kind_of_device(device, slice_.spec.driver, False).product
             if name:
-                found.setdefault(one.spec.node_name or device.node_name or "", set()).add(name)
+                found.setdefault(slice_.spec.node_name or device.node_name or "", set()).add(name)
     return {node: next(iter(names)) for node, names in found.items() if len(names) == 1}

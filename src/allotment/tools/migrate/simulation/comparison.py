@@ -37,11 +37,11 @@ class PodPair(NamedTuple):
 
 
 class WorkloadComparison(Value, frozen=True, omit_defaults=False):
-    """A workload. ``pods`` in all, and how many of them ``fitted`` before and ``fit`` after.
+    """A workload: the number of its ``pods``, and how many of them ``fitted`` before and ``fit`` after.
 
-    ``lost``: pods that fitted and do not fit; ``changed``: those on other kinds of device. ``before`` and ``after``:
-    what one pod gets, by the different answers there are. ``reason`` and ``change``: of those that do not fit after,
-    ``reason_before`` of those that did not before; ``untried``: why nothing was tried.
+    ``lost``: pods that fit before but not after; ``changed``: those on other kinds of device. ``before`` and ``after``:
+    the distinct sets of devices that a pod gets. ``reason`` and ``change``: for pods that do not fit after;
+    ``reason_before``: for those that do not fit before; ``untried``: why the workload was not simulated.
     """
 
     subject: str
@@ -60,12 +60,11 @@ class WorkloadComparison(Value, frozen=True, omit_defaults=False):
 
 
 class Comparison(Value, frozen=True, omit_defaults=False):
-    """All of it. ``kept``: nodes that must keep their device plugin, with the workloads that need them.
+    """The comparison of all workloads. ``kept``: nodes that must keep the device plugin, with the workloads using them.
 
-    ``moved``: the nodes that go to the driver. ``assumed``: what was taken as met, with the workloads that demand
-    it; ``expected``: nodes whose slices nobody publishes yet; ``dark``: nodes with a device
-    plugin of which it is not known what a driver would publish. ``others``: pods with GPUs that are in none of the
-    files.
+    ``moved``: nodes that change to the driver. ``assumed``: requirements assumed to be met, with their workloads;
+    ``expected``: nodes whose slices are derived, because no driver publishes them yet; ``dark``: nodes with a device
+    plugin whose slices cannot be derived. ``others``: pods with GPUs that are not in the files.
     """
 
     workloads: tuple[WorkloadComparison, ...]
@@ -79,7 +78,7 @@ class Comparison(Value, frozen=True, omit_defaults=False):
     @property
     def fine(self) -> bool:
         """Whether every pod that fits before also fits after."""
-        return not any(one.lost for one in self.workloads)
+        return not any(workload.lost for workload in self.workloads)
 
 
 def compare(migration: Migration) -> Comparison | None:
@@ -91,7 +90,7 @@ def compare(migration: Migration) -> Comparison | None:
     before = place_all(environment.subjects, environment.plugin_nodes(environment.others))
     after = simulate_after(environment)
     nodes = [node.metadata.name for node in target.nodes]
-    with_slices = {one.spec.node_name for one in target.slices}
+    with_slices = {slice_.spec.node_name for slice_ in target.slices}
     return Comparison(
         workloads=tuple(_compare_workload(subject, before, after.pods) for subject in environment.subjects),
         kept=after.kept,
@@ -106,15 +105,15 @@ def compare(migration: Migration) -> Comparison | None:
 def _compare_workload(
     subject: SimulatedWorkload, before: Mapping[str, PodResult], after: Mapping[str, PodResult]
 ) -> WorkloadComparison:
-    one = subject.migrated
+    workload = subject.migrated
     names = dict.fromkeys(map(name_of, (*subject.before, *subject.after)))
     pairs = [PodPair(before.get(name), after.get(name)) for name in names if name in before or name in after]
     before_results = [pair.before for pair in pairs if pair.before is not None]
     after_results = [pair.after for pair in pairs if pair.after is not None]
     pending_after, pending_before = _most_common_reason(after_results), _most_common_reason(before_results)
     return WorkloadComparison(
-        subject=one.subject,
-        outcome=one.decision.outcome,
+        subject=workload.subject,
+        outcome=workload.decision.outcome,
         pods=len(pairs),
         fitted=sum(old.fits for old in before_results),
         fit=sum(new.fits for new in after_results),

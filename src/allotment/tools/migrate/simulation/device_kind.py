@@ -28,8 +28,8 @@ class DeviceKind(Value, frozen=True):
 
     def __str__(self) -> str:
         short = self.product.removeprefix("NVIDIA ").replace("_", " ").removeprefix("AMD Instinct ")
-        what = f"{self.profile} of {short}" if self.profile and short else self.profile or short or "GPU"
-        return f"share of {what}" if self.shared else what
+        text = f"{self.profile} of {short}" if self.profile and short else self.profile or short or "GPU"
+        return f"share of {text}" if self.shared else text
 
 
 class DeviceCount(Value, frozen=True):
@@ -39,23 +39,23 @@ class DeviceCount(Value, frozen=True):
     count: int
 
     def __str__(self) -> str:
-        told = str(self.kind)
-        return f"{self.count} {told.replace('share of', 'shares of', 1) if self.count > 1 else told}"
+        kind = str(self.kind)
+        return f"{self.count} {kind.replace('share of', 'shares of', 1) if self.count > 1 else kind}"
 
 
 def kind_of_device(device: Device, driver: str, shared: bool) -> DeviceKind:
     """The kind of a published device; ``shared`` depends on the claim."""
 
-    def told(name: str) -> str:
+    def attribute(name: str) -> str:
         found = find_attribute(device, driver, f"{driver}/{name}")
         return (found.string or "") if found is not None else ""
 
-    profile = told("profile")
-    if told("type") in _PIECES:
-        profile = profile or told("partitionProfile")
-    elif told("computePartition") not in ("", "spx"):  # a GPU that is put into the mode when it is given
-        profile = f"{told('computePartition')}_{told('memoryPartition')}"
-    return DeviceKind(product=told("productName") or told("model"), profile=profile, shared=shared)
+    profile = attribute("profile")
+    if attribute("type") in _PIECES:
+        profile = profile or attribute("partitionProfile")
+    elif attribute("computePartition") not in ("", "spx"):  # a GPU that the driver partitions when it is allocated
+        profile = f"{attribute('computePartition')}_{attribute('memoryPartition')}"
+    return DeviceKind(product=attribute("productName") or attribute("model"), profile=profile, shared=shared)
 
 
 def summed(devices: Iterable[DeviceKind]) -> tuple[DeviceCount, ...]:
@@ -74,13 +74,13 @@ def same_devices(before: Iterable[DeviceCount], after: Iterable[DeviceCount]) ->
     True
     """
 
-    def form(given: Iterable[DeviceCount], blind: bool) -> dict[tuple[str, str, bool], int]:
+    def by_kind(devices: Iterable[DeviceCount], with_product: bool) -> dict[tuple[str, str, bool], int]:
         counts: dict[tuple[str, str, bool], int] = {}
-        for got in given:
-            key = ("" if blind else got.kind.product, got.kind.profile, got.kind.shared)
-            counts[key] = 1 if got.kind.shared else counts.get(key, 0) + got.count
+        for each in devices:
+            key = (each.kind.product if with_product else "", each.kind.profile, each.kind.shared)
+            counts[key] = 1 if each.kind.shared else counts.get(key, 0) + each.count
         return counts
 
     old, new = tuple(before), tuple(after)
-    blind = not all(got.kind.product for got in (*old, *new))
-    return form(old, blind) == form(new, blind)
+    with_product = all(each.kind.product for each in (*old, *new))
+    return by_kind(old, with_product) == by_kind(new, with_product)

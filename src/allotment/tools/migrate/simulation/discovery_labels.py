@@ -1,7 +1,7 @@
-"""The labels that vendors' discovery programs set on a node, and those of clouds for the same hardware.
+"""The node labels that vendors' feature discovery and cloud providers set for a machine's GPUs.
 
-NVIDIA's feature discovery and AMD's node labeller tell of the device plugin's settings, too: how GPUs are cut and how
-many pods share one.
+The labels of NVIDIA's feature discovery and AMD's node labeller include settings of the device plugin: how GPUs are
+partitioned and how many pods share one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PARTITION: Final = "cloud.google.com/gke-gpu-partition-size"
 
 
 def nvidia_labels(model: Accelerator, gpus: int) -> dict[str, str]:
-    """Those of a node with whole GPUs, handed out once."""
+    """The labels of a node with whole GPUs that are not shared."""
     versions = zip(("major", "minor", "rev"), model.driver_version.split("."), strict=False)
     runtime = zip(("major", "minor"), model.cuda_driver_version.split("."), strict=False)
     return {
@@ -43,7 +43,7 @@ def nvidia_labels(model: Accelerator, gpus: int) -> dict[str, str]:
 
 
 def shared(labels: Mapping[str, str], strategy: str, replicas: int, *, renamed: bool) -> dict[str, str]:
-    """The same where GPUs are handed out several times; ``renamed``: under a name of its own, so that it is told."""
+    """The labels if pods share GPUs. ``renamed``: the shared resource has a separate name instead of a label suffix."""
     suffix = "" if renamed else "-SHARED"
     return {
         **labels,
@@ -55,7 +55,7 @@ def shared(labels: Mapping[str, str], strategy: str, replicas: int, *, renamed: 
 
 
 def mixed(labels: Mapping[str, str], model: Accelerator, pieces: Mapping[str, int]) -> dict[str, str]:
-    """The same where GPUs are cut and every profile has a resource of its own."""
+    """The labels if GPUs are partitioned and every profile has its own resource (MIG strategy ``mixed``)."""
     memory = {profile.name: profile.memory_mib for profile in model.mig.profiles} if model.mig else {}
     found = {**labels, "nvidia.com/mig.strategy": "mixed", **_config(pieces)}
     for profile, count in pieces.items():
@@ -69,7 +69,7 @@ def mixed(labels: Mapping[str, str], model: Accelerator, pieces: Mapping[str, in
 
 
 def single(labels: Mapping[str, str], model: Accelerator, profile: str, count: int) -> dict[str, str]:
-    """The same where every GPU is cut into pieces of one profile, which go by the name of GPUs."""
+    """The labels if all partitions have one profile and the resource name of GPUs (MIG strategy ``single``)."""
     memory = next((p.memory_mib for p in model.mig.profiles if p.name == profile), 0) if model.mig else 0
     return {
         **labels,
@@ -82,14 +82,14 @@ def single(labels: Mapping[str, str], model: Accelerator, profile: str, count: i
 
 
 def _config(pieces: Mapping[str, int]) -> dict[str, str]:
-    """What MIG manager was told."""
+    """The labels that configure MIG manager."""
     only = next(iter(pieces)) if len(pieces) == 1 else ""
     config = f"all-{only.replace('+', '.')}" if only else "custom"
     return {"nvidia.com/mig.config": config, "nvidia.com/mig.config.state": "success"}
 
 
 def amd_labels(model: Accelerator, gpus: int, partition: str) -> dict[str, str]:
-    """Those of a node with AMD's GPUs, in a partition mode (``spx_nps1``) or without any."""
+    """The labels of a node with AMD GPUs; ``partition``: their mode (``spx_nps1``), or empty."""
     own = labels_of_gpus(model, gpus)
     more = {"amd.com/gpu.cu-count": str(model.compute_units), "amd.com/gpu.simd-count": str(model.simd_units)}
     found = {"feature.node.kubernetes.io/amd-gpu": "true", **own, **more}
@@ -101,9 +101,9 @@ def amd_labels(model: Accelerator, gpus: int, partition: str) -> dict[str, str]:
 
 
 def cloud_labels(terms: Iterable[Term], model: Accelerator, gpus: int) -> dict[str, str]:
-    """What clouds would label a node of this hardware with, of all that workloads ask for.
+    """The labels that a cloud provider would set for this hardware, of those that workloads require.
 
-    A fleet is in no cloud, so only labels that somebody asks for are taken, where their value means this hardware.
+    A fleet has no cloud provider, so a label is set only if a workload requires it with a value for this hardware.
     """
     found: dict[str, str] = {}
     for term in terms:
@@ -125,9 +125,9 @@ def cloud_labels(terms: Iterable[Term], model: Accelerator, gpus: int) -> dict[s
 
 
 def cloud_sharing(terms: Iterable[Term], replicas: int) -> dict[str, str]:
-    """GKE's labels of nodes whose GPUs are shared, of those that workloads ask for, with the values that they ask for.
+    """GKE's labels of nodes with shared GPUs, of those that workloads require.
 
-    The strategy has a name of its own there.
+    The strategy label has the required value, because GKE has its own names for strategies.
     """
     found: dict[str, str] = {}
     for term in terms:
@@ -139,5 +139,5 @@ def cloud_sharing(terms: Iterable[Term], replicas: int) -> dict[str, str]:
 
 
 def cloud_partition(terms: Iterable[Term], profile: str) -> dict[str, str]:
-    """GKE's label of nodes whose GPUs are cut."""
+    """GKE's label of nodes with partitioned GPUs, if a workload requires it."""
     return {_PARTITION: profile} if any(term.key == _PARTITION for term in terms) else {}

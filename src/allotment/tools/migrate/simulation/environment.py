@@ -26,8 +26,10 @@ from allotment.tools.views import claim_view
 
 @dataclass(frozen=True, slots=True)
 class SimulationEnvironment:
-    """The simulated environment. ``machines``: of a fleet, empty for a cluster. ``others``: running pods with GPUs
-    that are not in the files. ``assumed``: pairs of a workload and a requirement that is assumed to be met.
+    """The simulated environment.
+
+    ``machines``: of a fleet, empty for a cluster. ``others``: running pods with GPUs that are not in the files.
+    ``assumed``: pairs of a workload and a requirement that is assumed to be met.
     """
 
     migration: Migration
@@ -61,17 +63,17 @@ def environment_of(migration: Migration) -> SimulationEnvironment:
     target = migration.target
     machines = parse_fleet(target.fleet)
     workloads = workloads_of(migration.before, target, migration.namespace)
-    terms = tuple(term for one in workloads for term in _required(one) if describes_gpus(term))
+    terms = tuple(term for workload in workloads for term in _required(workload) if describes_gpus(term))
     labels = _known_labels(machines, workloads, terms) if machines else None
     claims = _known_claims(migration, bool(machines))
     assumed: list[tuple[str, str]] = []
 
     def adapted(request: WorkloadRequests, value: Object) -> Object:
-        one = assumptions_of(
+        assumptions = assumptions_of(
             request, target, labels, lambda entry: (entry.kind, request.view.key.namespace, entry.refers_to) in claims
         )
-        assumed.extend((request.subject, descriptions) for descriptions in one.descriptions())
-        return relaxed(value, one)
+        assumed.extend((request.subject, descriptions) for descriptions in assumptions.descriptions())
+        return relaxed(value, assumptions)
 
     subjects = subjects_of(migration, [node.metadata.name for node in target.nodes], adapted)
     return SimulationEnvironment(
@@ -79,7 +81,7 @@ def environment_of(migration: Migration) -> SimulationEnvironment:
         machines=machines,
         subjects=subjects,
         others=tuple(_others(target.objects, migration.workloads)),
-        requests=tuple(request for one in workloads for request in wants_of(one)),
+        requests=tuple(request for workload in workloads for request in wants_of(workload)),
         terms=terms,
         assumed=tuple(dict.fromkeys(assumed)),
     )
@@ -89,7 +91,7 @@ def _known_claims(migration: Migration, fleet: bool) -> frozenset[tuple[str, str
     """The claims and templates whose devices are known; none for a fleet, which only describes GPUs."""
     if fleet:
         return frozenset()
-    views = [view for one in migration.before if (view := claim_view(one, migration.namespace)) is not None]
+    views = [view for document in migration.before if (view := claim_view(document, migration.namespace)) is not None]
     found: set[tuple[str, str, str]] = {(view.kind, view.key.namespace, view.key.name) for view in views}
     for value in migration.target.objects:
         if isinstance(value, ResourceClaim | ResourceClaimTemplate):
@@ -107,7 +109,7 @@ def _known_labels(
     machines: tuple[FleetMachine, ...], workloads: Iterable[WorkloadRequests], terms: tuple[Term, ...]
 ) -> frozenset[str]:
     """All labels of the machines in any plugin setup, except the kubelet's."""
-    requests = tuple(request for one in workloads for request in wants_of(one))
+    requests = tuple(request for workload in workloads for request in wants_of(workload))
     nodes = fleet_nodes(machines, requests, terms)
     found = {key for node in nodes for offer in node.offers for key in offer.labels}
     return frozenset(found - {HOSTNAME_LABEL, "node.kubernetes.io/instance-type"})
@@ -123,14 +125,14 @@ def _others(objects: Iterable[Object], workloads: Iterable[MigratedWorkload]) ->
     named = tuple(workloads)
     for value in objects:
         if isinstance(value, Pod) and value.spec.node_name and value.status.phase not in ("Succeeded", "Failed"):
-            if extended_of(value) and not any(_belongs(value, one) for one in named):
+            if extended_of(value) and not any(_belongs(value, workload) for workload in named):
                 yield value
 
 
 def _belongs(pod: Pod, workload: MigratedWorkload) -> bool:
     if pod.metadata.namespace != workload.namespace:
         return False
-    owner = next((one for one in pod.metadata.owner_references if one.controller), None)
+    owner = next((reference for reference in pod.metadata.owner_references if reference.controller), None)
     if owner is None:
         return workload.kind == "Pod" and pod.metadata.name == workload.name
     if (owner.kind, owner.name) == (workload.kind, workload.name):

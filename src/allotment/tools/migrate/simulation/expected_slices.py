@@ -1,7 +1,7 @@
 """The slices that DRA drivers would publish on a cluster's nodes that have a device plugin and no driver yet.
 
-Before a migration no driver is there, so there is nothing to try claims on. What feature discovery and the plugin say
-of a node's GPUs (model, number, pieces) is enough to tell what the driver would publish, for models that are known.
+Before a migration there are no slices to simulate claims with. The labels of feature discovery and the plugin's
+resources (model, count, partitions) suffice to derive what the driver would publish, for known models.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _SINGLE = re.compile(r".+-MIG-([1-9][0-9]*g\.[0-9]+gb(?:\.me)?)(?:-SHARED)?")
 
 
 def with_expected(target: Target) -> Target:
-    """The target with the slices and classes that drivers would bring, where there are none of them yet.
+    """The target with the slices and classes that drivers would add to nodes without a driver.
 
     ``expected`` names the nodes of these slices.
     """
     if not target.known or target.fleet or target.features is None:
         return target
-    has = {(one.spec.driver, one.spec.node_name) for one in target.slices}
+    has = {(slice_.spec.driver, slice_.spec.node_name) for slice_ in target.slices}
     found: dict[str, tuple[ResourceSlice, ...]] = {}
     vendors: list[Vendor] = []
     for node in target.nodes:
@@ -45,18 +45,18 @@ def with_expected(target: Target) -> Target:
         if machine is not None:
             found[name] = published(*machine, name, target.features.kube)
             vendors.append(vendor)
-    slices = (*target.slices, *(one for each in found.values() for one in each))
+    slices = (*target.slices, *(slice_ for each in found.values() for slice_ in each))
     classes = (*target.classes, *_classes(vendors, target.classes))
     return replace(target, slices=slices, classes=classes, expected=tuple(found))
 
 
 def vendor_of_node(node: Node) -> Vendor | None:
-    """Whose GPUs a node's device plugin publishes; None where there is none."""
+    """The vendor of the GPUs that a node's device plugin publishes, or None if it publishes none."""
     return next((vendor for name in plugged_resources(node) if (vendor := vendor_of(name))), None)
 
 
 def machine_of(node: Node) -> tuple[Hardware, Mode] | None:
-    """The hardware of a node with a device plugin, and how it is cut; None where labels do not tell it."""
+    """The hardware and partition mode of a node with a device plugin, or None if its labels do not identify them."""
     labels, resources = node.metadata.labels, plugged_resources(node)
     match vendor_of_node(node):
         case "nvidia":
@@ -69,7 +69,7 @@ def machine_of(node: Node) -> tuple[Hardware, Mode] | None:
 def _nvidia(labels: Mapping[str, str], resources: Mapping[str, int]) -> tuple[Hardware, Mode] | None:
     label = labels.get(PRODUCT, "")
     product, certain = product_of_label(label)
-    model = next((one for one in accelerators().values() if one.product == product), None)
+    model = next((model for model in accelerators().values() if model.product == product), None)
     if not certain or model is None:
         return None
     single = _SINGLE.fullmatch(label)
@@ -90,7 +90,10 @@ def _nvidia(labels: Mapping[str, str], resources: Mapping[str, int]) -> tuple[Ha
 
 
 def _cut(model: Accelerator, gpus: int, pieces: Mapping[str, int]) -> tuple[str, ...] | None:
-    """Layouts of GPUs that have these pieces together, as even as they go; as many GPUs as it takes for 0."""
+    """MIG layouts that have these pieces in total, equal for all GPUs if possible, or None if they need more GPUs.
+
+    ``gpus``: their number; 0 if unknown, then as many as the pieces need.
+    """
     if gpus and all(count % gpus == 0 for count in pieces.values()):
         even = "+".join(f"{profile}:{count // gpus}" for profile, count in pieces.items())
         if _holds(even, model):
@@ -128,9 +131,9 @@ def _amd(labels: Mapping[str, str], resources: Mapping[str, int]) -> tuple[Hardw
     }
     model = next(
         (
-            one
-            for one in accelerators().values()
-            if one.vendor == "amd" and {one.product, one.pci_device.removeprefix("0x")} & label_values
+            model
+            for model in accelerators().values()
+            if model.vendor == "amd" and {model.product, model.pci_device.removeprefix("0x")} & label_values
         ),
         None,
     )
@@ -156,7 +159,7 @@ def _number(text: str) -> int:
 
 
 def _classes(vendors: Iterable[Vendor], existing: Iterable[DeviceClass]) -> Iterable[DeviceClass]:
-    """The classes of the charts that are not there yet."""
-    names = {one.metadata.name for one in existing}
+    """The classes of the vendors' charts that do not exist yet."""
+    names = {device_class.metadata.name for device_class in existing}
     for vendor in dict.fromkeys(vendors):
-        yield from (one for one in CLASSES.get(vendor, ()) if one.metadata.name not in names)
+        yield from (device_class for device_class in CLASSES.get(vendor, ()) if device_class.metadata.name not in names)

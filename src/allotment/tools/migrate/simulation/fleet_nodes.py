@@ -1,4 +1,4 @@
-"""The machines of a fleet as nodes with a device plugin: what that vendor's plugin would publish on such hardware."""
+"""Nodes with a device plugin for the machines of a fleet: the resources that the vendor's plugin would publish."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GPU = "nvidia.com/gpu"
 def fleet_nodes(
     machines: Iterable[FleetMachine], requests: Sequence[PluginRequest], terms: Sequence[Term]
 ) -> list[PluginNode]:
-    """The nodes; ``requests`` and ``terms`` are those of all workloads, which say how plugins may be set up."""
+    """The nodes. ``requests`` and ``terms`` of all workloads determine the possible plugin configurations."""
     shares = tuple(
         dict.fromkeys((request.resource, form_of([request])) for request in requests if request.usage == "share")
     )
@@ -33,7 +33,7 @@ def fleet_nodes(
 
 
 def labels_without_plugin(machine: FleetMachine, terms: Sequence[Term]) -> dict[str, str]:
-    """The labels of a machine's node when its device plugin is gone; discovery goes on without it."""
+    """The labels of a machine's node without its device plugin; feature discovery continues to run."""
     model, gpus = machine.hardware.accelerator, len(machine.hardware.slots)
     base = node_of(machine).metadata.labels
     if model.vendor == "amd":
@@ -73,7 +73,7 @@ def _nvidia(machine: FleetMachine, shares: Sequence[tuple[str, Form]], terms: Se
                         offer_labels | discovery_labels.cloud_sharing(terms, replicas), supply, (strategy, replicas)
                     )
             yield Offer(labels, FractionSupply(gpus, model.memory_mib, model.product), FRACTIONS)
-        case _:  # for virtual machines: another plugin, and nothing for containers
+        case _:  # vGPUs for virtual machines: another plugin publishes them, and containers get none
             return
 
 
@@ -122,7 +122,7 @@ def _resource(profile: str) -> str:
 
 
 def _amd(machine: FleetMachine, shares: Sequence[tuple[str, Form]], terms: Sequence[Term]) -> Iterator[Offer]:
-    """AMD's plugin calls everything ``amd.com/gpu``, or by the mode (``resource_naming_strategy``)."""
+    """AMD's plugin names all devices ``amd.com/gpu``, or by partition mode (``resource_naming_strategy``)."""
     model, gpus = machine.hardware.accelerator, len(machine.hardware.slots)
     if not isinstance(machine.mode, Partitioned | AutoPartition):
         return
@@ -137,7 +137,7 @@ def _amd(machine: FleetMachine, shares: Sequence[tuple[str, Form]], terms: Seque
 
 
 def _partition(machine: FleetMachine) -> str:
-    """The mode that GPUs are in; those that are partitioned on demand begin whole."""
+    """The partition mode of the GPUs; those partitioned on demand are whole at first."""
     mode, partitions = machine.mode, machine.hardware.accelerator.partitions
     if isinstance(mode, AutoPartition):
         return partitions[0].profile if partitions else ""

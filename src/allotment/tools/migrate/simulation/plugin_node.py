@@ -1,7 +1,8 @@
 """A node with a device plugin: the pods it admits, and the devices they get.
 
-A fleet says what hardware there is, not how its device plugin is set up: whether GPUs are handed out several times,
-under which names pieces go. Such a node has several offers, and its first pod decides which of them it makes.
+A fleet describes hardware, but not the configuration of its device plugin: whether pods share GPUs, and the resource
+names of partitions. A fleet's node therefore has an offer for each possible configuration, and its first pod selects
+one.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from allotment.tools.migrate.plugin_requests import PluginRequest
 from allotment.tools.migrate.simulation.device_kind import DeviceCount
 from allotment.tools.migrate.simulation.plugin_supply import Supply
 
-#: How GPUs are handed out: by which means several times, and how many.
+#: The sharing of GPUs: strategy, and pods per GPU.
 Form: TypeAlias = tuple[str, int]
 PLAIN: Final[Form] = ("", 0)
 FRACTIONS: Final[Form] = ("fractions", 0)
 
 
 def form_of(wants: Iterable[PluginRequest]) -> Form:
-    """How GPUs must be handed out for a pod."""
+    """The sharing of GPUs that a pod's requests need."""
     for want in wants:
         if want.usage == "fraction":
             return FRACTIONS
@@ -33,19 +34,19 @@ def form_of(wants: Iterable[PluginRequest]) -> Form:
 
 
 class Offer(NamedTuple):
-    """One possible plugin setup of a node. ``form`` None: as in the cluster, for requests by resource name."""
+    """A possible plugin configuration of a node. ``form`` None: as in the cluster, for requests by resource name."""
 
     labels: Mapping[str, str]
     supply: Supply
     form: Form | None = PLAIN
 
     def suits(self, form: Form) -> bool:
-        """Whether pods that need GPUs handed out in a form may come."""
+        """Whether it serves pods that need this sharing of GPUs."""
         return self.form == form or (self.form is None and form != FRACTIONS)
 
 
 class PluginNode:
-    """A node and what it can still give. ``given``: it is a cluster's own, as it was read."""
+    """A node with its remaining resources. ``given``: it was read from a cluster, not derived from a fleet."""
 
     def __init__(
         self, name: str, offers: Sequence[Offer], taints: Sequence[Taint] = (), *, given: bool = False
@@ -56,19 +57,19 @@ class PluginNode:
 
     @property
     def offers(self) -> tuple[Offer, ...]:
-        """The ways in which it may still be set up: one, as soon as it has a pod."""
+        """The possible plugin configurations; a single one after the node has a pod."""
         return self._offers
 
     def labels(self) -> Mapping[str, str]:
-        """The labels that it has as it stands."""
+        """The labels of the first possible configuration."""
         return self._offers[0].labels if self._offers else {}
 
     def admits(self, pod: Pod, form: Form) -> bool:
-        """Whether the pod's own demands on nodes let it come here, in one of the node's forms."""
+        """Whether the pod's node requirements and tolerations allow this node, in a configuration for ``form``."""
         return any(not self._excluded(pod, offer) for offer in self._offers if offer.suits(form))
 
     def place(self, pod: Pod, wants: Sequence[PluginRequest]) -> tuple[DeviceCount, ...] | str:
-        """What the pod gets here, or why nothing."""
+        """Take the requested resources for a pod; the devices, or the reason why it does not fit."""
         form = form_of(wants)
         reason = ""
         for offer in self._offers:

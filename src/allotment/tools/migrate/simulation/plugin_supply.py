@@ -1,7 +1,7 @@
-"""The remaining supply of a node's device plugin, by the way plugins allocate GPUs.
+"""The remaining resources of a node's device plugin, by the way plugins allocate GPUs.
 
-Each supply gives all that a pod wants, or nothing. Kubernetes only counts; which GPU it is matters where a GPU is cut
-as pods come, and where amounts of its memory are handed out.
+A supply serves all requests of a pod, or none. Kubernetes only counts resources; individual GPUs matter if they are
+partitioned on demand, or if pods get amounts of their memory.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from allotment.fleet.mig import parse_layout
 from allotment.tools.migrate.plugin_requests import PluginRequest
 from allotment.tools.migrate.simulation.device_kind import DeviceCount, DeviceKind
 
-#: How many pods HAMi lets onto a GPU unless it is told otherwise (deviceSplitCount).
+#: HAMi's default for the maximum number of pods per GPU (deviceSplitCount).
 _MOST_ON_A_GPU = 10
 
 
 class Supply(Protocol):
-    """What is left on a node."""
+    """The remaining resources of a node."""
 
     def take(self, wants: Sequence[PluginRequest]) -> tuple[DeviceCount, ...] | None:
-        """Take all of it and say what it is, or None and nothing is taken."""
+        """Take all that is requested and return the devices; None, with nothing taken, if it does not fit."""
         ...
 
     def lacks(self, wants: Sequence[PluginRequest]) -> str:
@@ -31,9 +31,9 @@ class Supply(Protocol):
 
 
 class CountedSupply:
-    """Numbers by resource name, as ``status.allocatable`` has them.
+    """Counts by resource name, as in ``status.allocatable``.
 
-    ``exact``: a resource that stands for pieces serves only who wants these; on a cluster's own nodes the name decides.
+    ``exact``: a resource serves only requests for its own profile; on nodes of a cluster only the name decides.
     """
 
     def __init__(self, amounts: Mapping[str, tuple[int, DeviceKind]], *, exact: bool = False) -> None:
@@ -41,7 +41,6 @@ class CountedSupply:
         self._exact = exact
 
     def take(self, wants: Sequence[PluginRequest]) -> tuple[DeviceCount, ...] | None:
-        """Take all of it, or nothing."""
         if self.lacks(wants):
             return None
         found = []
@@ -53,17 +52,16 @@ class CountedSupply:
 
     @property
     def left(self) -> dict[str, int]:
-        """What is left, by resource name."""
+        """The remaining counts by resource name."""
         return {name: count for name, (count, _) in self._left.items()}
 
     def use(self, resource: str, count: int) -> None:
-        """What pods that run here already have."""
+        """Subtract the use of a running pod."""
         if resource in self._left:
             left, kind = self._left[resource]
             self._left[resource] = (left - count, kind)
 
     def lacks(self, wants: Sequence[PluginRequest]) -> str:
-        """What of it is not there."""
         for want in wants:
             left, kind = self._left.get(want.resource, (0, DeviceKind()))
             if self._exact and kind.profile != want.profile:
@@ -74,15 +72,14 @@ class CountedSupply:
 
 
 class DynamicMigSupply:
-    """GPUs that are cut into MIG devices as pods come, as somebody with MIG manager would have done for them."""
+    """GPUs that are partitioned into MIG devices for each pod, as an administrator would do with MIG manager."""
 
     def __init__(self, model: Accelerator, gpus: int, whole: DeviceKind) -> None:
         self._model, self._whole = model, whole
-        #: By GPU the profiles that it is cut into; None for one that is given whole.
+        #: The profiles of each GPU; None if a pod has the whole GPU.
         self._gpus: list[tuple[str, ...] | None] = [()] * gpus
 
     def take(self, wants: Sequence[PluginRequest]) -> tuple[DeviceCount, ...] | None:
-        """Take all of it, or nothing."""
         after = self._after(wants)
         if after is None:
             return None
@@ -93,7 +90,6 @@ class DynamicMigSupply:
         )
 
     def lacks(self, wants: Sequence[PluginRequest]) -> str:
-        """What of it is not there."""
         if self._after(wants) is not None:
             return ""
         return " and ".join(f"{want.resource} ({want.count} requested)" for want in wants)
@@ -127,7 +123,7 @@ class DynamicMigSupply:
 
 
 class FractionSupply:
-    """Memory and cores of each GPU, as HAMi and Volcano hand them out."""
+    """The remaining memory (MiB), cores (percent) and pod slots of each GPU, as HAMi and Volcano count them."""
 
     def __init__(self, gpus: int, memory_mib: int, product: str) -> None:
         self._memory = memory_mib
@@ -135,7 +131,6 @@ class FractionSupply:
         self._gpus = [(memory_mib, 100, _MOST_ON_A_GPU)] * gpus
 
     def take(self, wants: Sequence[PluginRequest]) -> tuple[DeviceCount, ...] | None:
-        """Take all of it, or nothing."""
         after = self._after(wants)
         if after is None:
             return None
@@ -143,7 +138,6 @@ class FractionSupply:
         return tuple(DeviceCount(kind=self._kind, count=want.count) for want in wants)
 
     def lacks(self, wants: Sequence[PluginRequest]) -> str:
-        """What of it is not there."""
         return "" if self._after(wants) is not None else "a GPU with enough memory and cores left"
 
     def _after(self, wants: Sequence[PluginRequest]) -> list[tuple[int, int, int]] | None:

@@ -56,9 +56,9 @@ MOST_PODS = 20_000
 
 
 class SimulatedWorkload(NamedTuple):
-    """One workload. ``wants``: what each of its pods wants of device plugins. ``daemon``: one pod on each node.
+    """One workload. ``wants``: the device plugin requests of each pod. ``daemon``: one pod on each node.
 
-    ``untried``: why it cannot be tried; then there are no pods.
+    ``untried``: why it is not simulated; it then has no pods.
     """
 
     migrated: MigratedWorkload
@@ -77,22 +77,26 @@ class SimulatedWorkload(NamedTuple):
 def subjects_of(
     migration: Migration, nodes: Iterable[str], adapted: Callable[[WorkloadRequests, Object], Object]
 ) -> tuple[SimulatedWorkload, ...]:
-    """The workloads in the order of the files; ``adapted`` takes out of one what cannot be tried on the nodes."""
+    """The workloads in the order of the files; ``adapted`` removes requirements that cannot be simulated."""
     sides = _Sides(migration, tuple(nodes), adapted)
     requests = workloads_of(migration.before, migration.target, migration.namespace)
     taken: set[str] = set()
     found = []
-    for one, request in zip(migration.workloads, requests, strict=True):
-        old, new, untried = sides.of(one, request)
+    for workload, request in zip(migration.workloads, requests, strict=True):
+        old, new, untried = sides.of(workload, request)
         if len(taken) + len(old) > MOST_PODS:
             untried = f"at most {MOST_PODS} pods are simulated"
         if untried:
-            found.append(SimulatedWorkload(one, (), untried=untried))
+            found.append(SimulatedWorkload(workload, (), untried=untried))
             continue
-        suffix = "" if taken.isdisjoint(map(name_of, (*old, *new))) else f"-{one.kind.lower()}"
+        suffix = "" if taken.isdisjoint(map(name_of, (*old, *new))) else f"-{workload.kind.lower()}"
         old, new = (tuple(_called(pod, pod.metadata.name + suffix) for pod in pods) for pods in (old, new))
         taken.update(map(name_of, (*old, *new)))
-        found.append(SimulatedWorkload(one, wants_of(request), old, new, one.kind == "DaemonSet" and not one.custom))
+        found.append(
+            SimulatedWorkload(
+                workload, wants_of(request), old, new, workload.kind == "DaemonSet" and not workload.custom
+            )
+        )
     return tuple(found)
 
 
@@ -103,29 +107,31 @@ class _Sides:
         self, migration: Migration, nodes: tuple[str, ...], adapted: Callable[[WorkloadRequests, Object], Object]
     ) -> None:
         self._nodes, self._adapted = nodes, adapted
-        self._before = {id(one.document): one for one in decode_all(migration.before, strict=False).manifests}
+        self._before = {
+            id(manifest.document): manifest for manifest in decode_all(migration.before, strict=False).manifests
+        }
         self._after = _by_identity(migration.after, migration.namespace)
         views = [view for document in migration.after for view in pod_views(document, migration.namespace)]
         self._parts = {_part_of(view): view for view in views if view.custom}
 
-    def of(self, one: MigratedWorkload, request: WorkloadRequests) -> tuple[tuple[Pod, ...], tuple[Pod, ...], str]:
-        """Before, after, and the reason; for a part of another's kind, what is written as its pods."""
+    def of(self, workload: MigratedWorkload, request: WorkloadRequests) -> tuple[tuple[Pod, ...], tuple[Pod, ...], str]:
+        """The pods before and after, and the reason if there are none; for custom kinds, the pods of the part."""
         if not request.requests:
             return (), (), "its device requests are unknown"
         if request.bare:
             return (), (), "it has no pod template"
-        if one.custom:
+        if workload.custom:
             after = self._parts.get(_part_of(request.view), request.view)
             old, new = (self._of_part(view, request) for view in (request.view, after))
             return old, new, "" if old and new else "it has no pods, or they are invalid"
         manifest = self._before.get(id(request.view.document))
-        if manifest is None or not isinstance(manifest.value, Object) or not one.name:
+        if manifest is None or not isinstance(manifest.value, Object) or not workload.name:
             return (), (), "it is an invalid manifest, or its kind creates no pods"
-        other = self._after.get((one.kind, one.namespace, one.name.rstrip(GENERATED)), manifest)
-        if not isinstance(other.value, Object):
-            other = manifest
-        both = (value for value in (manifest.value, other.value) if isinstance(value, Object))
-        values = (_started(_in(value, one.namespace)) for value in both)
+        migrated = self._after.get((workload.kind, workload.namespace, workload.name.rstrip(GENERATED)), manifest)
+        if not isinstance(migrated.value, Object):
+            migrated = manifest
+        both = (value for value in (manifest.value, migrated.value) if isinstance(value, Object))
+        values = (_started(_in(value, workload.namespace)) for value in both)
         old, new = (pods_of(self._adapted(request, value), nodes=self._nodes, limit=MOST_PODS) for value in values)
         return old, new, ""
 
@@ -139,12 +145,12 @@ def _part_of(view: PodView) -> tuple[str, str, str, Path]:
 
 
 def _called(pod: Pod, name: str) -> Pod:
-    """A pod by another name: those of two workloads of one name (a Deployment, a StatefulSet) would be one."""
+    """The pod renamed: the pods of two workloads with the same name (Deployment, StatefulSet) would collide."""
     return replace(pod, metadata=replace(pod.metadata, name=name))
 
 
 def _started(value: Object) -> Object:
-    """A Job as it is when its queue lets it start; until then it has no pods."""
+    """A suspended Job as it is after it is resumed; a suspended Job has no pods."""
     if isinstance(value, Job) and value.spec.suspend:
         return replace(value, spec=replace(value.spec, suspend=False))
     return value
@@ -152,10 +158,12 @@ def _started(value: Object) -> Object:
 
 def _by_identity(documents: Iterable[Document], namespace: str) -> Mapping[tuple[str, str, str], Manifest]:
     found: dict[tuple[str, str, str], Manifest] = {}
-    for one in decode_all(documents, strict=False).manifests:
-        if isinstance(one.value, Object):
-            written = mapping(one.document.tree.get("metadata")).get("namespace")
-            found.setdefault((one.kind, one.key.namespace if written else namespace, one.key.name), one)
+    for manifest in decode_all(documents, strict=False).manifests:
+        if isinstance(manifest.value, Object):
+            written = mapping(manifest.document.tree.get("metadata")).get("namespace")
+            found.setdefault(
+                (manifest.kind, manifest.key.namespace if written else namespace, manifest.key.name), manifest
+            )
     return found
 
 
@@ -170,11 +178,11 @@ def wants_of(workload: WorkloadRequests) -> tuple[PluginRequest, ...]:
     before: dict[PluginRequest, int] = {}
     for container in workload.containers:
         for request in container.requests:
-            one = replace(request, count=0)
+            unit = replace(request, count=0)
             if container.role == "init":
-                before[one] = max(before.get(one, 0), request.count)
+                before[unit] = max(before.get(unit, 0), request.count)
             else:
-                staying[one] = staying.get(one, 0) + request.count
+                staying[unit] = staying.get(unit, 0) + request.count
     return tuple(
         replace(request, count=max(staying.get(request, 0), before.get(request, 0)))
         for request in dict.fromkeys((*staying, *before))

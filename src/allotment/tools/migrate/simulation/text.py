@@ -25,10 +25,14 @@ def before_and_after(migration: Migration, trial: Comparison | None) -> Section 
             title=TITLE,
             lines=("Not simulated: pass --fleet HARDWARE or --cluster FILE to place every pod before and after.",),
         )
-    rows = tuple(_row(one) for one in trial.workloads)
+    rows = tuple(_row(workload) for workload in trial.workloads)
     return Section(
         title=TITLE,
-        lines=(_verdict(trial), *(line for one in trial.workloads for line in _workload_lines(one)), *_notes(trial)),
+        lines=(
+            _verdict(trial),
+            *(line for workload in trial.workloads for line in _workload_lines(workload)),
+            *_notes(trial),
+        ),
         table=(("WORKLOAD", "PODS", "BEFORE", "AFTER"), *rows),
         fine=trial.fine,
         data=msgspec.to_builtins(trial),
@@ -36,10 +40,10 @@ def before_and_after(migration: Migration, trial: Comparison | None) -> Section 
 
 
 def _verdict(trial: Comparison) -> str:
-    fitted = sum(one.fitted for one in trial.workloads)
-    lost = sum(len(one.lost) for one in trial.workloads)
-    changed = sum(len(one.changed) for one in trial.workloads)
-    if all(one.untried for one in trial.workloads):
+    fitted = sum(workload.fitted for workload in trial.workloads)
+    lost = sum(len(workload.lost) for workload in trial.workloads)
+    changed = sum(len(workload.changed) for workload in trial.workloads)
+    if all(workload.untried for workload in trial.workloads):
         return "No workload could be simulated."
     if not fitted:
         return "No pod fits on these nodes before the migration, so there is nothing to compare."
@@ -57,11 +61,19 @@ def _pending(number: int) -> str:
     return f"{number} {'is' if number == 1 else 'are'} pending"
 
 
-def _row(one: WorkloadComparison) -> tuple[str, str, str, str]:
-    if one.untried:
-        return one.subject, "-", "not simulated", "not simulated"
-    before, after = _cell(one.before, one.fitted, one.pods), _cell(one.after, one.fit, one.pods)
-    return one.subject, str(one.pods), before, "the same" if before == after and one.fit and not one.changed else after
+def _row(workload: WorkloadComparison) -> tuple[str, str, str, str]:
+    if workload.untried:
+        return workload.subject, "-", "not simulated", "not simulated"
+    before, after = (
+        _cell(workload.before, workload.fitted, workload.pods),
+        _cell(workload.after, workload.fit, workload.pods),
+    )
+    return (
+        workload.subject,
+        str(workload.pods),
+        before,
+        "the same" if before == after and workload.fit and not workload.changed else after,
+    )
 
 
 def _cell(answers: Iterable[tuple[DeviceCount, ...]], fit: int, pods: int) -> str:
@@ -73,29 +85,35 @@ def _cell(answers: Iterable[tuple[DeviceCount, ...]], fit: int, pods: int) -> st
     return kinds if fit == pods else f"{fit} of {pods}: {kinds}"
 
 
-def _workload_lines(one: WorkloadComparison) -> Iterator[str]:
-    waiting = one.pods - one.fit
-    if one.untried:
-        yield f"{one.subject} is not simulated: {one.untried}."
-    if one.lost:
-        change = f" To make {'it' if len(one.lost) == 1 else 'them'} fit: {_ended(one.change)}" if one.change else ""
-        number = f"{len(one.lost)} of its pods" if one.pods > 1 else "its pod"
-        does = "does" if len(one.lost) == 1 else "do"
-        yield f"{one.subject}: {number} fitted before and no longer {does}: {_ended(one.reason)}{change}"
-    elif waiting and one.reason:
-        known = "before and after" if one.fitted < one.pods else "after"
-        yield f"{one.subject}: {_pending(waiting)} {known}: {_ended(one.reason)}"
-    if one.fit > one.fitted and one.reason_before:
-        yield f"{one.subject}: {_pending(one.pods - one.fitted)} with the device plugin: {_ended(one.reason_before)}"
-    if one.changed:
-        both = " become ".join(
-            " or ".join(" + ".join(map(str, devices)) for devices in answers) for answers in (one.before, one.after)
+def _workload_lines(workload: WorkloadComparison) -> Iterator[str]:
+    waiting = workload.pods - workload.fit
+    if workload.untried:
+        yield f"{workload.subject} is not simulated: {workload.untried}."
+    if workload.lost:
+        change = (
+            f" To make {'it' if len(workload.lost) == 1 else 'them'} fit: {_ended(workload.change)}"
+            if workload.change
+            else ""
         )
-        yield f"{one.subject}: its devices differ: {both}."
+        number = f"{len(workload.lost)} of its pods" if workload.pods > 1 else "its pod"
+        does = "does" if len(workload.lost) == 1 else "do"
+        yield f"{workload.subject}: {number} fitted before and no longer {does}: {_ended(workload.reason)}{change}"
+    elif waiting and workload.reason:
+        known = "before and after" if workload.fitted < workload.pods else "after"
+        yield f"{workload.subject}: {_pending(waiting)} {known}: {_ended(workload.reason)}"
+    if workload.fit > workload.fitted and workload.reason_before:
+        pending = _pending(workload.pods - workload.fitted)
+        yield f"{workload.subject}: {pending} with the device plugin: {_ended(workload.reason_before)}"
+    if workload.changed:
+        both = " become ".join(
+            " or ".join(" + ".join(map(str, devices)) for devices in answers)
+            for answers in (workload.before, workload.after)
+        )
+        yield f"{workload.subject}: its devices differ: {both}."
 
 
 def _ended(text: str) -> str:
-    """A sentence with its end, unless it has one."""
+    """The text with a full stop, unless it already ends with a full stop or question mark."""
     return text if text.endswith((".", "?")) else f"{text}."
 
 
@@ -114,7 +132,7 @@ def _notes(trial: Comparison) -> Iterator[str]:
             "discovery are missing or name an unknown model. No pod was placed there after the migration."
         )
     kept = {node: users for node, users in trial.kept.items() if users}
-    if kept and any(one.outcome not in ("leave", "cannot") for one in trial.workloads):
+    if kept and any(workload.outcome not in ("leave", "cannot") for workload in trial.workloads):
         yield (
             f"A node runs either the device plugin or the driver, never both. Kept for the device plugin: "
             f"{_with_users(kept)}."
@@ -122,4 +140,4 @@ def _notes(trial: Comparison) -> Iterator[str]:
 
 
 def _with_users(listed: Mapping[str, tuple[str, ...]]) -> str:
-    return first_few([f"{what} ({first_few(users, 4)})" for what, users in listed.items()], 4)
+    return first_few([f"{name} ({first_few(users, 4)})" for name, users in listed.items()], 4)

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Final, Literal, TypeAlias
 
+from allotment.model.core import LabelSelector
 from allotment.model.meta import ObjectKey, Value
 from allotment.model.trees import Tree, read_value
 from allotment.node_fit.label_selectors import matcher
-from allotment.node_fit.podspec import LabelSelector
 from allotment.tools.plan.consolidation.movable_pods import MovablePod
 from allotment.tools.plan.consolidation.rescheduling import SimulatedCluster
 
@@ -191,7 +191,7 @@ class EvictionBudgets:
             needed, used = len(counted & gone.keys()), len(counted & earlier)
             if needed and (not limit or (used and used + needed > limit)):
                 left = max(limit - used, 0)
-                return f"PodDisruptionBudget {name} allows {left} more evictions, {needed} are needed"
+                return f"PodDisruptionBudget {name} allows {left} more evictions, but {needed} are required"
         return ""
 
 

@@ -301,7 +301,7 @@ class SimulatedCluster:
                 elif isinstance(verdict, Undecided):
                     rejections[index] = undecided_refusal(verdict)
                 elif not isinstance(verdict, NoFit):  # an error ends the attempt for all nodes
-                    return Unschedulable("its claims end the scheduling attempt with an error")
+                    return Unschedulable("its claims cause an error in the scheduling attempt")
         if not feasible:
             return Unschedulable(self._failure_text(table, node_mask, rejections))
         machine = self._machine_at(self._best_node(pod, table, feasible))
@@ -310,7 +310,7 @@ class SimulatedCluster:
             return machine.name, []
         outcome = self.allocator.allocate(machine.name, tuple(claim for claim, _, _ in claims))
         if not isinstance(outcome, Allocated):
-            return Unschedulable("its claims end the scheduling attempt with an error")
+            return Unschedulable("its claims cause an error in the scheduling attempt")
         return machine.name, [
             (claim, key, template, result)
             for (claim, key, template), result in zip(claims, outcome.results, strict=True)
@@ -379,7 +379,7 @@ class SimulatedCluster:
             for text in refusal.texts:
                 counts[text] = counts.get(text, 0) + 1
         if not nodes:
-            return "there is no other node"
+            return "there are no other nodes"
         return f"0/{nodes} other nodes are available: " + ", ".join(f"{n} {text}" for text, n in sorted(counts.items()))
 
 

@@ -165,7 +165,7 @@ class _Search:
             elif (result := blocker(self._cluster, node, policy)) is not None:
                 self._kept[node] = result
             elif node in self._awaited:
-                text = f"pending pod {self._awaited[node]} is expected on it"
+                text = f"pending pod {self._awaited[node]} is planned for it"
                 self._kept[node] = KeptNode(node=node, code="pod-coming", text=text)
 
     def _place_pending(self) -> dict[str, ObjectKey]:
@@ -214,7 +214,11 @@ class _Search:
         ordered = sorted(nodes, key=lambda node: (-self._price(node), node))
         for node in ordered[limit:]:
             self._kept[node] = KeptNode(
-                node=node, code="budget", text=f"disruption budgets allow {limit} more nodes with reason {reason} now"
+                node=node,
+                code="budget",
+                text=(
+                    f"disruption budgets currently allow the disruption of only {limit} more nodes for reason {reason}"
+                ),
             )
         return ordered[:limit]
 
@@ -268,7 +272,7 @@ class _Search:
         return sorted(nodes, key=lambda node: (-self._price(node) / (1 + len(pods_to_move(self._cluster, node))), node))
 
     def _over_budget(self, node: str, limit: int) -> KeptNode:
-        text = f"disruption budgets allow {limit} more nodes with reason Underutilized now"
+        text = f"disruption budgets currently allow the disruption of only {limit} more nodes for reason Underutilized"
         return KeptNode(node=node, code="budget", text=text)
 
     def _replacement_sets(self, empty: list[str], in_use: list[str]) -> list[tuple[str, ...]]:
@@ -312,7 +316,7 @@ class _Search:
             self._keep_single(single, f"no other machine fits pod {first.pod}: {first.text}")
             return None
         if plan.total > before * (1 - self._policy.min_share):
-            text = f"other machines for its pods cost {plan.total} USD/h, this node costs {before} USD/h"
+            text = f"other machines for its pods cost {plan.total} USD/h, but this node costs {before} USD/h"
             self._keep_single(single, text)
             return None
         build = replacing.template or catalog_templates(replacing.catalog, self._features.kube)
@@ -408,10 +412,10 @@ class _Search:
             self._kept.pop(node, None)
         for node in in_use:
             if node not in best.remove:
-                text = "another consolidation saves more now"
+                text = "another consolidation currently saves more"
                 self._kept.setdefault(node, KeptNode(node=node, code="later", text=text))
         unknown = [pod.node for pod in removals if pod.usd_per_hour is None]
-        notes = (f"prices unknown and counted as 0: {', '.join(unknown)}",) if unknown else ()
+        notes = (f"unknown prices are counted as 0: {', '.join(unknown)}",) if unknown else ()
         return Consolidation(
             remove=tuple(removals),
             add=tuple(_with_moved_pods(machine, best.moves) for machine in best.add),
@@ -445,4 +449,4 @@ def catalog_templates(catalog: Sequence[InstanceType], kube: str) -> TemplateFun
 def _with_moved_pods(machine: PlannedMachine, moves: Sequence[Move]) -> PlannedMachine:
     """A planned machine with only the pods that the simulation placed on it."""
     moved = {move.pod for move in moves if move.target == machine.node}
-    return replace(machine, seats=tuple(placement for placement in machine.seats if placement.pod in moved))
+    return replace(machine, placements=tuple(placement for placement in machine.placements if placement.pod in moved))

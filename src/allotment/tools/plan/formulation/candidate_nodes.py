@@ -19,9 +19,8 @@ from allotment.node_fit.nodes import CachedNode
 from allotment.node_fit.pod_requirements import selector_matches
 from allotment.tools.plan.offerings.hypothetical_nodes import NodeDevices
 from allotment.tools.plan.offerings.offers import InstanceOffer
-from allotment.tools.plan.pending_pods.demand import PendingPod, selected_labels
+from allotment.tools.plan.pending_pods.demand import PendingPod, selected_labels, untolerated
 from allotment.tools.plan.pending_pods.grouping import Item
-from allotment.tools.plan.pending_pods.tolerations import untolerated
 
 _ARCH: Final = "kubernetes.io/arch"
 #: The architecture of images, unless their pods select another one.
@@ -81,7 +80,9 @@ def run_time_dependency(devices: NodeDevices, template: Template | None, shape: 
         for request in claim.requests:
             result = [_run_time_attribute(subrequest, template.runtime_only) for subrequest in request.subrequests]
             if result and all(result):
-                return f"request {request.name} selects by {result[0]}, which is known only when the machine runs"
+                return (
+                    f"request {request.name} selects by {result[0]}, which is known only after the machine has started"
+                )
         for number in sorted(
             {
                 number
@@ -94,7 +95,7 @@ def run_time_dependency(devices: NodeDevices, template: Template | None, shape: 
             unknown = constraint.distinct and _is_among(constraint.attribute, template.unmeasured)
             # A single device is always distinct.
             if unknown and sum(_max_devices(request, number) for request in claim.requests) > 1:
-                return f"distinctAttribute {constraint.attribute} is known only when the machine runs"
+                return f"distinctAttribute {constraint.attribute} is known only after the machine has started"
     return ""
 
 
@@ -161,7 +162,7 @@ def check_devices(candidate: CandidateNode, shapes: tuple[int, ...]) -> ItemFit:
             if unknown and isinstance(verdict, NoFit):
                 return ItemFit(
                     "run-time-only",
-                    f"the values of matchAttribute {unknown} are known only when the machine runs",
+                    f"the values of matchAttribute {unknown} are known only after the machine has started",
                     shape,
                 )
             return ItemFit("devices", "its devices do not satisfy the claims", shape)

@@ -1,4 +1,4 @@
-"""Hypothetical nodes: the engine's verdicts on device allocations that are not stored in any inventory.
+"""Hypothetical nodes, which are in no inventory, and the engine's verdicts on device allocations on them.
 
 A load is a sequence of claim sets, one per item, allocated in order as the scheduler does. The node's state after each
 sequence is cached, so that one more item costs one allocation, and a repeated check costs a look-up. Machines with

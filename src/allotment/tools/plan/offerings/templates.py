@@ -1,7 +1,7 @@
 """Node templates in each mode that a plan can choose, including static MIG with an undecided layout.
 
-``static-mig`` without a layout stands for GPUs whose layout the plan decides (`fleet.nvidia.undecided`). All other
-templates are those of the catalog.
+``static-mig`` without a layout stands for GPUs whose layout the plan decides (`fleet.nvidia.undecided_layout`). All
+other templates are those of the catalog.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from allotment.fleet.errors import FleetError
 from allotment.fleet.hardware import Hardware, hardware
 from allotment.fleet.modes import Full, parse_mode
 from allotment.fleet.nvidia.gpu import DRIVER
-from allotment.fleet.nvidia.undecided import undecided_layout_devices
+from allotment.fleet.nvidia.undecided_layout import undecided_layout_devices
 from allotment.fleet.profiles import Accelerator
 from allotment.fleet.slices import slices_of
 from allotment.fleet.splitting import split

@@ -12,7 +12,7 @@ from typing import Final
 
 from allotment.engine.refusal import Diagnosis
 from allotment.fleet.device_classes import CLASSES
-from allotment.model.core import Namespace, Pod, PodSpec
+from allotment.model.core import Namespace, Pod, PodSpec, Taint
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import DeviceClass, ResourceClaim
@@ -21,6 +21,7 @@ from allotment.model.workload_pods import pods_of
 from allotment.model.workloads import DaemonSet
 from allotment.node_fit.assigned_pod import AssignedPod
 from allotment.node_fit.filters.inter_pod_affinity import Namespaces
+from allotment.node_fit.filters.node_eligibility import tolerates
 from allotment.node_fit.pod_requirements import PodRequirements, PodRequirementsCache
 from allotment.tools.explain.extended_resources import extended_claim, served_by_classes
 from allotment.tools.explain.input import ExplainInput, sort_objects
@@ -153,7 +154,7 @@ class _PodReader:
         owner = owner_of(pod)
         gates = [gate.name for gate in pod.spec.scheduling_gates]
         if gates:
-            self._add_unserved(pod, owner, "not-ready", f"scheduling gate {gates[0]} is not removed")
+            self._add_unserved(pod, owner, "not-ready", f"scheduling gate {gates[0]} has not been removed")
             return None
         claims = claims_of(pod, owner, self.objects, self.objects.claims, self.classes)
         if isinstance(claims, Diagnosis):
@@ -269,7 +270,7 @@ def _notes(objects: ExplainInput) -> Iterable[str]:
             yield f"ResourceSlice {key} is ignored because it is invalid: {errors[0]}"
     for value in objects.workloads:
         if isinstance(value, DaemonSet) and value.spec.template.spec.resource_claims:
-            yield f"DaemonSet {value.key} claims devices; its devices on new machines are not counted"
+            yield f"DaemonSet {value.key} claims devices; the devices of its pods on new machines are not counted"
 
 
 def selected_labels(pod: PendingPod) -> set[str]:
@@ -290,3 +291,11 @@ def required_labels(pod: PendingPod) -> set[str]:
         for term in terms
     ]
     return {key for key, _ in requirements.node_selector}.union(set.intersection(*keys_by_term) if keys_by_term else ())
+
+
+def untolerated(pod: PendingPod, taints: Iterable[Taint]) -> str:
+    """The first taint that excludes a pod, as text; empty if there is none."""
+    for taint in taints:
+        if taint.effect != "PreferNoSchedule" and not tolerates(pod.requirements.tolerations, taint):
+            return f"taint {taint.key}{f'={taint.value}' if taint.value else ''} is not tolerated"
+    return ""

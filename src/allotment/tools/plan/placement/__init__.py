@@ -1,1 +1,1 @@
-"""From a packing to machines with a placement for every pod, verified in the scheduler's order."""
+"""Turns a packing into machines with a placement for every pod, verified in the scheduler's order."""

@@ -229,7 +229,7 @@ class SchedulingRun:
     def rejections(self) -> dict[int, PlacementRejection]:
         """The rejection of every item that is not placed completely."""
         return {
-            id(item): self._rejections.get(id(item), PlacementRejection("there is no node"))
+            id(item): self._rejections.get(id(item), PlacementRejection("there are no nodes"))
             for _, item in self._kinds
             if any(pod.order not in self.placements for pod in item.pods)
         }

@@ -184,7 +184,7 @@ class PlacementTrial:
             return outcome.results
         if isinstance(outcome, Aborted):
             return PlacementRejection(outcome.text, cause="devices")
-        return PlacementRejection("its claims find no devices on the node", cause="devices")
+        return PlacementRejection("the node has no devices for its claims", cause="devices")
 
     def _store_allocations(
         self, pod: PendingPod, claims: tuple[ResourceClaim, ...], results: tuple[AllocationResult, ...]

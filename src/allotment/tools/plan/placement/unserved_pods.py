@@ -51,7 +51,9 @@ def unserved_reason(formulation: Formulation, kind: int) -> UnservedReason:
         excluded = "; ".join(
             _with_exclusion(formulation, candidate) for candidate in _one_per_type(fitting_unlimited)[:_MAX_NAMED]
         )
-        return UnservedReason("limits", f"limits exclude the types that fit: {excluded}", _type_keys(fitting_unlimited))
+        return UnservedReason(
+            "limits", f"the limits exclude the types that fit: {excluded}", _type_keys(fitting_unlimited)
+        )
     checked = [
         (formulation.item_fit(kind, candidate), candidate) for candidate in (*formulation.candidates, *unlimited)
     ]
@@ -64,10 +66,15 @@ def unserved_reason(formulation: Formulation, kind: int) -> UnservedReason:
         (_decisive_fit(formulation, kind, candidate, fit), candidate) for fit, candidate in checked if not fit.fits
     ]
     checked.sort(
-        key=lambda one: (_RANK.get(one[0].code, len(_RANK)), _resource_rank(*one), _unpriced(one[1]), _price(one[1]))
+        key=lambda pair: (
+            _RANK.get(pair[0].code, len(_RANK)),
+            _resource_rank(*pair),
+            _unpriced(pair[1]),
+            _price(pair[1]),
+        )
     )
     if not checked:
-        return UnservedReason("never", "the catalog has no usable type")
+        return UnservedReason("never", "the catalog has no usable machine type")
     nearest = _type_keys(candidate for fit, candidate in checked if fit.code == checked[0][0].code and candidate.offer)
     return _never_reason(checked[0][0], checked[0][1], nearest)
 

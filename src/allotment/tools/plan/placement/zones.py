@@ -14,9 +14,9 @@ from decimal import Decimal
 from itertools import cycle, islice
 from typing import Final
 
+from allotment.model.core import TopologySpreadConstraint
 from allotment.node_fit.filters.inter_pod_affinity import term_matcher
 from allotment.node_fit.label_selectors import matcher, with_pod_keys
-from allotment.node_fit.podspec import TopologySpreadConstraint
 from allotment.tools.plan.formulation.candidate_nodes import CandidateNode
 from allotment.tools.plan.formulation.problem import ZONE, Formulation
 from allotment.tools.plan.pending_pods.demand import PendingPod

@@ -126,9 +126,9 @@ def _is_system_label(label: str) -> bool:
 
 def _requests(machine: PlannedMachine) -> Tree:
     """The requests of its pods. Claims are not needed here, as the type is fixed."""
-    cpu = sum(placement.cpu_milli for placement in machine.seats)
-    memory = sum(placement.memory for placement in machine.seats)
+    cpu = sum(placement.cpu_milli for placement in machine.placements)
+    memory = sum(placement.memory for placement in machine.placements)
     requests: Tree = {"cpu": f"{cpu}m"} if cpu else {}
     if memory:
         requests["memory"] = str(memory)
-    return requests | {"pods": str(max(len(machine.seats), 1))}
+    return requests | {"pods": str(max(len(machine.placements), 1))}

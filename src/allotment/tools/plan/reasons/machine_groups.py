@@ -53,7 +53,7 @@ def _key(machine: PlannedMachine, layout: MachineLayout) -> Hashable:
     gpus = Counter(
         tuple((part.size, part.kind, part.owner, len(part.pods)) for part in gpu.parts) for gpu in layout.gpus
     )
-    workloads = Counter((placement.owner, placement.cpu_milli, placement.memory) for placement in machine.seats)
+    workloads = Counter((placement.owner, placement.cpu_milli, placement.memory) for placement in machine.placements)
     return (
         machine.instance, machine.form, machine.zone, machine.capacity_type, machine.usd_per_hour, machine.cpu_milli,
         machine.memory, frozenset(gpus.items()), frozenset(workloads.items()),

@@ -99,7 +99,7 @@ def layout_of(machine: PlannedMachine) -> MachineLayout:
     parsed = _parsed(machine.form)
     if parsed is None:
         return MachineLayout()
-    users_by_device = _users_by_device(machine.seats)
+    users_by_device = _users_by_device(machine.placements)
     gpus: list[GpuLayout] = []
     sizes = _capacities(machine.form)
     for number in range(len(parsed.hardware.slots)):
@@ -250,6 +250,6 @@ def _capacities(form: str) -> dict[str, dict[str, Quantity]]:
         return {}
     return {
         device.name: {name.rpartition("/")[2]: capacity.value for name, capacity in device.capacity.items()}
-        for one in slices_of(parsed.hardware, parsed.mode, "n")
-        for device in one.spec.devices or ()
+        for slice_ in slices_of(parsed.hardware, parsed.mode, "n")
+        for device in slice_.spec.devices or ()
     }

@@ -8,9 +8,8 @@ from allotment.engine.cluster.node_selection import NodeFacts
 from allotment.model.core import Taint
 from allotment.model.node_selectors import NodeSelectorRequirement
 from allotment.node_fit.pod_requirements import selector_matches
-from allotment.tools.plan.pending_pods.demand import PendingPod
+from allotment.tools.plan.pending_pods.demand import PendingPod, untolerated
 from allotment.tools.plan.pending_pods.grouping import Item
-from allotment.tools.plan.pending_pods.tolerations import untolerated
 from allotment.tools.plan.reasons.refusal_text import KIND, OTHER, Shortfall
 
 

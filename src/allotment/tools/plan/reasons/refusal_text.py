@@ -59,7 +59,7 @@ def shortfall_of(refused: AllocationRefusal, instance: InstanceType, runtime_onl
     if refused.code == "too-few-devices":
         return _count_shortfall(refused, instance)
     if miss is not None and _is_run_time_only(miss.what, runtime_only):
-        return Shortfall("run-time-only", f"{miss.what} is known only when the machine runs", OTHER)
+        return Shortfall("run-time-only", f"{miss.what} is known only after the machine has started", OTHER)
     if refused.code == "driver-missing":
         return _driver_shortfall(refused, instance)
     if miss is not None and refused.code in _VALUE_CODES:
@@ -70,8 +70,8 @@ def shortfall_of(refused: AllocationRefusal, instance: InstanceType, runtime_onl
     return Shortfall(refused.code, refused.summary, rank)
 
 
-def _is_run_time_only(what: str, runtime_only: Collection[str]) -> bool:
-    return what in {name.rpartition("/")[2] for name in runtime_only}
+def _is_run_time_only(attribute: str, runtime_only: Collection[str]) -> bool:
+    return attribute in {name.rpartition("/")[2] for name in runtime_only}
 
 
 def _count_shortfall(refused: AllocationRefusal, instance: InstanceType) -> Shortfall:
@@ -99,28 +99,28 @@ def _value_shortfall(refused: AllocationRefusal, miss: NearestMiss, instance: In
     """The shortfall of a value: the nearest one and the requested one."""
     model = _model(miss, instance)
     actual, requested = _short_value(miss.actual), _short_value(miss.wanted)
-    code, what = refused.code, miss.what.rpartition("/")[2]
+    code, name = refused.code, miss.what.rpartition("/")[2]
     mig = instance.accelerator is not None and instance.accelerator.mig
-    if what == "type" and requested == "mig":
+    if name == "type" and requested == "mig":
         return Shortfall(code, f"{model} does not support MIG" if not mig else f"{model} is not in MIG mode", CLASS)
-    if what == "profile":
+    if name == "profile":
         return Shortfall(code, f"no MIG profile {requested}; has {actual}", KIND, 0.5)
-    if what in ("productName", "model"):
+    if name in ("productName", "model"):
         return Shortfall(code, f"has {actual}; {requested} requested", KIND, 1.0)
-    if what in ("architecture", "brand", "type"):
+    if name in ("architecture", "brand", "type"):
         return Shortfall(
             code,
             f"{model} is {actual}; {requested} requested",
-            CLASS if what == "type" else KIND,
+            CLASS if name == "type" else KIND,
             _generation_distance(actual, requested),
         )
     distance = _relative_distance(miss.actual, miss.wanted)
     if code != "not-enough-capacity" and _number(miss.wanted):
         requested = f"exactly {requested}"  # the selector compares with ==
-    if what == "memory":
+    if name == "memory":
         return Shortfall(code, f"{model} has {actual}; {requested} requested", AMOUNT, distance)
     rank = AMOUNT if code == "not-enough-capacity" else KIND
-    return Shortfall(code, f"{model} has {what} {actual}; {requested} requested", rank, distance)
+    return Shortfall(code, f"{model} has {name} {actual}; {requested} requested", rank, distance)
 
 
 def _model(miss: NearestMiss, instance: InstanceType) -> str:

@@ -61,7 +61,9 @@ def with_nearest_types(
     return replace(
         plan,
         unserved=tuple(
-            replace(each, text=f"{each.text}; nearest is {result.instance}: {result.text}", nearest=(result.instance,))
+            replace(
+                each, text=f"{each.text}; the nearest is {result.instance}: {result.text}", nearest=(result.instance,)
+            )
             if (result := nearest.get(each.pod)) is not None
             else each
             for each in plan.unserved
@@ -329,8 +331,10 @@ def _limit_shortfall(instance: InstanceType, limits: PlanLimits, price: Decimal 
     if instance.unusable and instance.prices:
         return Shortfall("unusable", instance.unusable, NOTHING)
     if price is None:
-        which = f"its {limits.capacity} price" if limits.capacity != "cheapest" and instance.prices else "its price"
-        return Shortfall("price-unknown", f"{which} is unknown", LIMIT)
+        price_name = (
+            f"its {limits.capacity} price" if limits.capacity != "cheapest" and instance.prices else "its price"
+        )
+        return Shortfall("price-unknown", f"{price_name} is unknown", LIMIT)
     if instance.unusable:
         return Shortfall("unusable", instance.unusable, NOTHING)
     if not offers_of(instance, limits, each_zone=True, each_capacity=True):
@@ -406,7 +410,9 @@ def _check_hardware(instance: InstanceType, most: int, templates: TemplateNodes,
         if unmatched:
             result.append(
                 Shortfall(
-                    "run-time-only", f"the GPUs with a common {unmatched} are known only when the machine runs", OTHER
+                    "run-time-only",
+                    (f"which GPUs have the same {unmatched} is known only after the machine has started"),
+                    OTHER,
                 )
             )
         else:

@@ -122,14 +122,14 @@ def test_all_channels_of_a_node() -> None:
 
 def test_a_claim_of_another_namespace_never_gets_a_channel() -> None:
     n = Node()
-    with pytest.raises(ClaimError, match="namespace other, its ComputeDomain training in team") as caught:
+    with pytest.raises(ClaimError, match="namespace other, but its ComputeDomain training is in team") as caught:
         n.driver.plan(n.claim("channel-0", channel(n), namespace="other"))
     assert caught.value.permanent
 
 
 def test_a_missing_domain_may_still_be_created() -> None:
     n = Node()
-    with pytest.raises(ClaimError, match="no ComputeDomain with uid cd-9") as caught:
+    with pytest.raises(ClaimError, match="ComputeDomain with UID cd-9 not found") as caught:
         n.driver.plan(n.claim("channel-0", channel(n, "cd-9")))
     assert not caught.value.permanent
 

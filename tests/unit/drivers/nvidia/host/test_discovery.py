@@ -120,7 +120,7 @@ def test_a_lost_gpu_is_listed_until_the_kernel_removes_it(host: Machine) -> None
 
     async def lose(hardware: Hardware) -> None:
         before = await hardware.gpus()
-        host.nvml.lose(0)
+        host.nvml.fall_off_bus(0)
         assert await hardware.gpus() == before
         with pytest.raises(GpuLost, match=r"0000:03:00\.0"):
             await hardware.set_compute_mode("0000:03:00.0", "DEFAULT")
@@ -143,7 +143,7 @@ def test_without_a_driver_there_are_no_gpus(host: Machine, caplog: pytest.LogCap
         assert len(await hardware.gpus()) == 1
 
     run_on_host(host, twice)
-    assert [record.message for record in caplog.records] == ["no GPUs: NVML does not start: Driver Not Loaded"]
+    assert [record.message for record in caplog.records] == ["no GPUs: NVML cannot be initialized: Driver Not Loaded"]
     shutil.rmtree(host.root / "usr/lib")
     assert gpus(host) == ()
 

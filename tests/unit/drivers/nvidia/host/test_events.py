@@ -60,7 +60,7 @@ def test_critical_events_have_their_number(host: Machine, caplog: pytest.LogCapt
         Xid("0000:0f:00.0", 79),
         Xid("0000:07:00.0", 13),
     ]
-    assert "no critical events of GPU 0000:1e:00.0" in caplog.text
+    assert "critical events of GPU 0000:1e:00.0 are not watched" in caplog.text
 
 
 def test_a_lost_gpu_is_reported_once(host: Machine) -> None:
@@ -68,7 +68,7 @@ def test_a_lost_gpu_is_reported_once(host: Machine) -> None:
     host.gpu(A100, 0xF, "GPU-b")
 
     def trigger() -> None:
-        host.nvml.lose(1)
+        host.nvml.fall_off_bus(1)
         host.nvml.xid(0, 31)
 
     assert events_after(host, trigger, 2) in (

@@ -55,7 +55,8 @@ def test_a_compute_instance_that_fails_leaves_nothing(host: Machine) -> None:
 
     async def fail_then_make(hardware: Hardware) -> None:
         with pytest.raises(
-            HardwareError, match="MIG device of profile 9 at 0: compute instance: Insufficient Resources"
+            HardwareError,
+            match="MIG device of profile 9 at 0: cannot create its compute instance: Insufficient Resources",
         ):
             await hardware.create_mig(PCI, THREE, 0)
         assert host.nvml.instances(0) == 0
@@ -70,7 +71,7 @@ def test_a_failed_rollback_is_reported_and_cleaned_up_by_the_next_call(host: Mac
     host.nvml.fail_destroy(1)
 
     async def fail_then_make(hardware: Hardware) -> None:
-        with pytest.raises(HardwareError, match=r"undoing it failed, too: .*In use by another client"):
+        with pytest.raises(HardwareError, match=r"the device cannot be destroyed either: .*In use by another client"):
             await hardware.create_mig(PCI, THREE, 0)
         assert host.nvml.instances(0) == 1
         assert await hardware.mig_devices(PCI) == ()
@@ -97,7 +98,7 @@ def test_an_incomplete_mig_device_of_a_killed_process_is_destroyed(host: Machine
 def test_mig_is_enabled_on_hopper_with_the_first_and_disabled_with_the_last(host: Machine) -> None:
     host.gpu(H100, 7, "GPU-a")
 
-    async def come_and_go(hardware: Hardware) -> None:
+    async def create_and_destroy(hardware: Hardware) -> None:
         await hardware.create_mig(PCI, THREE, 0)
         await hardware.create_mig(PCI, ONE, 4)
         assert (await hardware.gpus())[0].mig_enabled
@@ -106,7 +107,7 @@ def test_mig_is_enabled_on_hopper_with_the_first_and_disabled_with_the_last(host
         await hardware.destroy_mig(PCI, ONE, 4)
         assert not host.nvml.mig_mode(0)
 
-    run_on_host(host, come_and_go)
+    run_on_host(host, create_and_destroy)
 
 
 def test_mig_is_disabled_unless_it_is_in_use(host: Machine) -> None:
@@ -119,7 +120,7 @@ def test_mig_is_disabled_unless_it_is_in_use(host: Machine) -> None:
         with pytest.raises(HardwareError, match="the GPU has MIG devices"):
             await hardware.disable_mig("0000:08:00.0")
         await hardware.destroy_mig("0000:08:00.0", THREE, 0)
-        with pytest.raises(HardwareError, match="takes effect only after a reset"):
+        with pytest.raises(HardwareError, match="the change requires a reset of the GPU"):
             await hardware.disable_mig("0000:08:00.0")
         for pci in (PCI, PCI, "0000:09:00.0"):
             await hardware.disable_mig(pci)
@@ -146,7 +147,7 @@ def test_ampere_with_mig_disabled_explains_the_fix(host: Machine) -> None:
 
     async def fail(hardware: Hardware) -> None:
         with pytest.raises(
-            HardwareError, match=r"MIG is disabled, .* needs a reset of the GPU \(nvidia-smi -i 0000:07:00.0 -mig 1"
+            HardwareError, match=r"MIG is disabled, .* requires a reset of the GPU \(nvidia-smi -i 0000:07:00.0 -mig 1"
         ):
             await hardware.create_mig(PCI, ONE, 0)
         assert await hardware.mig_devices(PCI) == ()
@@ -162,7 +163,7 @@ def test_unknown_profiles_and_starts_are_rejected(host: Machine) -> None:
     async def fail(hardware: Hardware) -> None:
         with pytest.raises(HardwareError, match="the GPU has no such profile"):
             await hardware.create_mig(PCI, 99, 0)
-        with pytest.raises(HardwareError, match="the profile cannot start there"):
+        with pytest.raises(HardwareError, match="the profile cannot be placed there"):
             await hardware.create_mig(PCI, THREE, 2)
         assert await hardware.mig_devices("0000:08:00.0") == ()
         with pytest.raises(GpuLost, match=r"0000:99:00\.0"):

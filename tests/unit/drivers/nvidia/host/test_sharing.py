@@ -40,7 +40,9 @@ def test_the_error_contains_the_output_of_the_program(a100: Machine) -> None:
     (a100.root / "smi-fails").write_text("Failed to set policy\nInsufficient Permissions\n")
 
     async def fail(hardware: Hardware) -> None:
-        with pytest.raises(HardwareError, match=r"GPU GPU-a: nvidia-smi .* ended with 3: Insufficient Permissions"):
+        with pytest.raises(
+            HardwareError, match=r"GPU GPU-a: nvidia-smi .* exited with code 3: Insufficient Permissions"
+        ):
             await hardware.set_compute_mode(PCI, "DEFAULT")
         with pytest.raises(GpuLost, match=r"0000:99:00\.0"):
             await hardware.set_time_slice("0000:99:00.0", 1)

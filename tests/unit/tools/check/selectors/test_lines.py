@@ -18,7 +18,7 @@ spec:
   - cel:
       expression: {}
 """
-ASKS = 'device.driver == "gpu.nvidia.com"'
+DRIVER = 'device.driver == "gpu.nvidia.com"'
 A, B = (
     'device.attributes["gpu.nvidia.com"].architecture == "Ampere"',
     'device.attributes["gpu.nvidia.com"].type == "gpu"',
@@ -29,22 +29,22 @@ A, B = (
     ("written", "becomes"),
     [
         # Literal and folded blocks, with the operator at the end or the start of lines.
-        (f"|\n        {A}", f"|\n        {ASKS} &&\n        {A}"),
-        (f">-\n        {A} &&\n        {B}", f">-\n        {ASKS} &&\n        {A} &&\n        {B}"),
-        (f"|\n        {A}\n        && {B}", f"|\n        {ASKS}\n        && {A}\n        && {B}"),
-        (f">\n        {A}\n        && {B}", f">\n        {ASKS}\n        && {A}\n        && {B}"),
+        (f"|\n        {A}", f"|\n        {DRIVER} &&\n        {A}"),
+        (f">-\n        {A} &&\n        {B}", f">-\n        {DRIVER} &&\n        {A} &&\n        {B}"),
+        (f"|\n        {A}\n        && {B}", f"|\n        {DRIVER}\n        && {A}\n        && {B}"),
+        (f">\n        {A}\n        && {B}", f">\n        {DRIVER}\n        && {A}\n        && {B}"),
         # Parentheses around existing lines.
         (
             f"|\n        {A} ||\n          {B}",
-            f"|\n        {ASKS} &&\n        ({A} ||\n          {B})",
+            f"|\n        {DRIVER} &&\n        ({A} ||\n          {B})",
         ),
-        (f">-\n        {A} ||\n        {B}", f">-\n        {ASKS} &&\n        ({A} ||\n        {B})"),
+        (f">-\n        {A} ||\n        {B}", f">-\n        {DRIVER} &&\n        ({A} ||\n        {B})"),
         # Multi-line strings without a block.
-        (f"{A} &&\n        {B}", f"{ASKS} &&\n        {A} &&\n        {B}"),
-        (f"'{A}\n        && {B}'", f"'{ASKS}\n        && {A}\n        && {B}'"),
+        (f"{A} &&\n        {B}", f"{DRIVER} &&\n        {A} &&\n        {B}"),
+        (f"'{A}\n        && {B}'", f"'{DRIVER}\n        && {A}\n        && {B}'"),
         # Single-line strings stay on one line; short guards need no line of their own.
-        (A, f"{ASKS} && {A}"),
-        (f"|\n        {B}", f"|\n        {ASKS} && {B}"),
+        (A, f"{DRIVER} && {A}"),
+        (f"|\n        {B}", f"|\n        {DRIVER} && {B}"),
     ],
 )  # fmt: skip
 def test_guards_break_long_lines(written: str, becomes: str) -> None:

@@ -1,4 +1,4 @@
-"""The pre-flight: what must hold before the new manifests are applied, as far as what was given tells it."""
+"""The pre-flight checks report unmet requirements of the new manifests, as far as the input shows them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def checks(migration: Migration) -> tuple[Check, ...]:
     return checks_of(migration, compare(migration))
 
 
-def one(migration: Migration, title: str) -> Check:
+def check_of(migration: Migration, title: str) -> Check:
     found = [check for check in checks(migration) if title in check.title]
     assert len(found) == 1, [check.title for check in checks(migration)]
     return found[0]
 
 
 def driven(*names: str) -> list[Object]:
-    """Slices and classes as the driver on these nodes has them."""
+    """Slices and classes of a driver on these nodes."""
     cluster = cluster_of(parse_fleet([",".join(f"{name}=4xt4" for name in names)]))
     return [*cluster.slices, *cluster.classes]
 
@@ -42,104 +42,107 @@ def driven(*names: str) -> list[Object]:
 # --- Kubernetes and drivers ------------------------------------------------------------------------------------------
 
 
-def test_an_old_kubernetes_is_to_be_upgraded() -> None:
+def test_an_old_kubernetes_must_be_upgraded() -> None:
     migration = migrated(workload(limits=GPU), to=target("1.36"))
-    assert one(migration, "Kubernetes 1.36").state == "ok"
+    assert check_of(migration, "Kubernetes 1.36").state == "ok"
     migration = migrated(workload(limits=GPU), to=Target(kube="1.31", features=None))
-    assert one(migration, "Kubernetes 1.31").state == "to do"
+    assert check_of(migration, "Kubernetes 1.31").state == "to do"
 
 
-def test_gates_that_are_on_by_default_are_fine() -> None:
-    assert one(migrated(workload(limits=GPU)), "DRAExtendedResource").state == "ok"
+def test_gates_on_by_default_pass() -> None:
+    assert check_of(migrated(workload(limits=GPU)), "DRAExtendedResource").state == "ok"
     early = migrated(workload(limits=GPU), to=target("1.35", DRAExtendedResource=True))
-    assert one(early, "DRAExtendedResource").state == "cannot tell"
-    assert "kube-scheduler" in one(early, "DRAExtendedResource").text
+    assert check_of(early, "DRAExtendedResource").state == "to check"
+    assert "kube-scheduler" in check_of(early, "DRAExtendedResource").text
 
 
-def test_the_driver_is_installed_where_its_slices_are() -> None:
+def test_a_driver_is_installed_on_nodes_with_its_slices() -> None:
     text = workload(limits=GPU, nodeSelector=PRODUCT)
-    assert one(on_fleet(text, fleet="t4"), "driver gpu.nvidia.com").state == "cannot tell"
-    bare = one(in_cluster(text, objects=[t4s("n1")]), "driver gpu.nvidia.com")
+    assert check_of(on_fleet(text, fleet="t4"), "driver gpu.nvidia.com").state == "to check"
+    bare = check_of(in_cluster(text, objects=[t4s("n1")]), "driver gpu.nvidia.com")
     assert bare.state == "to do"
     assert any("gpuResourcesEnabledOverride=true" in line for line in bare.commands)
-    some = one(in_cluster(text, objects=[t4s("n1"), t4s("n2"), *driven("n1")]), "driver gpu.nvidia.com")
+    some = check_of(in_cluster(text, objects=[t4s("n1"), t4s("n2"), *driven("n1")]), "driver gpu.nvidia.com")
     assert (some.state, "none for n2" in some.text) == ("to do", True)
     both = [*driven("n1"), t4s("n1", gpus=0)]
-    assert one(in_cluster(text, objects=both), "driver gpu.nvidia.com").state == "ok"
+    assert check_of(in_cluster(text, objects=both), "driver gpu.nvidia.com").state == "ok"
 
 
 @pytest.mark.parametrize(
     ("limits", "driver"), [({"amd.com/gpu": 1}, "gpu.amd.com"), ({"gpu.intel.com/xe": 1}, "gpu.intel.com")]
 )
 def test_every_vendor_has_a_driver(limits: dict[str, int], driver: str) -> None:
-    check = one(migrated(workload(limits=limits)), "driver ")
+    check = check_of(migrated(workload(limits=limits)), "driver ")
     assert check.title == f"driver {driver}"
     assert any("helm" in line for line in check.commands)
 
 
-# --- the greatest danger ---------------------------------------------------------------------------------------------
+# --- double allocation -----------------------------------------------------------------------------------------------
 
 
-def test_a_node_with_both_systems_is_a_danger_now() -> None:
-    check = one(in_cluster(workload(limits=GPU), objects=[t4s("n1"), *driven("n1")]), "the same GPU twice")
+def test_a_node_with_plugin_and_driver_is_an_immediate_danger() -> None:
+    check = check_of(in_cluster(workload(limits=GPU), objects=[t4s("n1"), *driven("n1")]), "double allocation")
     assert (check.state, check.danger) == ("to do", True)
     assert "n1" in check.text
     assert any("nvidia.com/gpu.deploy.device-plugin=false" in line for line in check.commands)
 
 
-def test_nodes_move_one_by_one() -> None:
-    check = one(in_cluster(workload(limits=GPU), objects=[t4s("n1"), t4s("n2")]), "the same GPU twice")
+def test_nodes_are_migrated_one_by_one() -> None:
+    check = check_of(in_cluster(workload(limits=GPU), objects=[t4s("n1"), t4s("n2")]), "double allocation")
     assert (check.state, check.danger) == ("to do", False)
     assert "n1, n2" in check.text
 
 
-def test_where_no_plugin_runs_nothing_is_given_twice() -> None:
-    assert one(in_cluster(workload(limits=GPU), objects=[*driven("n1")]), "the same GPU twice").state == "ok"
+def test_without_a_plugin_no_gpu_is_allocated_twice() -> None:
+    assert check_of(in_cluster(workload(limits=GPU), objects=[*driven("n1")]), "double allocation").state == "ok"
 
 
-def test_a_plugin_of_its_own_is_told_by_name() -> None:
+def test_a_plugin_without_an_operator_is_named() -> None:
     plugin = DaemonSet(metadata=ObjectMeta(name="nvidia-device-plugin-daemonset", namespace="kube-system"))
-    check = one(in_cluster(workload(limits=GPU), objects=[t4s("n1"), plugin]), "the same GPU twice")
+    check = check_of(in_cluster(workload(limits=GPU), objects=[t4s("n1"), plugin]), "double allocation")
     assert any("patch daemonset nvidia-device-plugin-daemonset" in line for line in check.commands)
 
 
-def test_pods_of_others_must_go_before_their_node_moves() -> None:
+def test_pods_outside_the_files_must_leave_a_node_before_it_moves() -> None:
     cluster = [t4s("n1"), running("other", "n1", nvidia_com_gpu=1)]
-    assert "Pod default/other" in one(in_cluster(workload(limits=GPU), objects=cluster), "pods outside the files").text
+    assert (
+        "Pod default/other"
+        in check_of(in_cluster(workload(limits=GPU), objects=cluster), "pods outside the files").text
+    )
 
 
-# --- what the manifests need -----------------------------------------------------------------------------------------
+# --- requirements of the manifests -----------------------------------------------------------------------------------
 
 SHARED = {"nvidia.com/gpu.sharing-strategy": "mps", "nvidia.com/gpu.replicas": "4"}
 
 
-def test_mps_needs_a_gate_of_the_driver() -> None:
-    check = one(migrated(workload(limits={"nvidia.com/gpu.shared": 1}, nodeSelector=SHARED)), "driver gate")
+def test_mps_requires_a_driver_gate() -> None:
+    check = check_of(migrated(workload(limits={"nvidia.com/gpu.shared": 1}, nodeSelector=SHARED)), "driver gate")
     assert (check.title, "Deployment default/web" in check.text) == ("driver gate MPSSupport", True)
     assert any("featureGates.MPSSupport=true" in line for line in check.commands)
 
 
-def test_dynamic_mig_needs_a_gate_of_the_driver() -> None:
+def test_dynamic_mig_requires_a_driver_gate() -> None:
     migration = on_fleet(workload(limits={"nvidia.com/mig-1g.5gb": 1}), fleet="dgx-a100-40gb/dynamic-mig")
-    assert one(migration, "driver gate DynamicMIG").state == "cannot tell"
+    assert check_of(migration, "driver gate DynamicMIG").state == "to check"
 
 
-def test_mig_devices_must_be_cut() -> None:
+def test_gpus_must_be_partitioned_for_mig_requests() -> None:
     text = workload(limits={"nvidia.com/mig-1g.5gb": 1})
-    assert one(migrated(text), "MIG 1g.5gb").state == "cannot tell"
-    assert one(in_cluster(text, objects=[t4s("n1"), *driven("n1")]), "MIG 1g.5gb").state == "to do"
+    assert check_of(migrated(text), "MIG 1g.5gb").state == "to check"
+    assert check_of(in_cluster(text, objects=[t4s("n1"), *driven("n1")]), "MIG 1g.5gb").state == "to do"
     cut = cluster_of(parse_fleet(["dgx-a100-40gb/static-mig=1g.5gb:7"]))
-    assert one(in_cluster(text, objects=[*cut.nodes, *cut.slices, *cut.classes]), "MIG 1g.5gb").state == "ok"
+    assert check_of(in_cluster(text, objects=[*cut.nodes, *cut.slices, *cut.classes]), "MIG 1g.5gb").state == "ok"
 
 
-def test_admin_access_needs_a_label() -> None:
+def test_admin_access_requires_a_label() -> None:
     text = workload("DaemonSet", limits={"gpu.intel.com/xe_monitoring": 1})
-    assert one(migrated(text), "admin access").commands == (
+    assert check_of(migrated(text), "admin access").commands == (
         "kubectl label namespace default resource.kubernetes.io/admin-access=true",
     )
     labels = {"resource.kubernetes.io/admin-access": "true"}
     there = Namespace(metadata=ObjectMeta(name="default", labels=labels))
-    assert one(in_cluster(text, objects=[there]), "admin access").state == "ok"
+    assert check_of(in_cluster(text, objects=[there]), "admin access").state == "ok"
 
 
 def quota(**hard: int) -> str:
@@ -148,24 +151,24 @@ def quota(**hard: int) -> str:
     return to_yaml([tree])
 
 
-def test_quotas_of_the_old_name_are_told() -> None:
+def test_quotas_of_the_old_name_are_reported() -> None:
     text = workload(limits=GPU, nodeSelector=PRODUCT)
-    check = one(migrated(text, quota(requests_nvidia_com__gpu=4)), "quotas")
+    check = check_of(migrated(text, quota(requests_nvidia_com__gpu=4)), "quotas")
     assert (check.state, "gpu.nvidia.com.deviceclass.resource.k8s.io/devices" in check.text) == ("to do", True)
     done = {"requests_nvidia_com__gpu": 4, "gpu_nvidia_com_deviceclass_resource_k8s_io__devices": 4}
-    assert one(migrated(text, quota(**done)), "quotas").state == "cannot tell"
+    assert check_of(migrated(text, quota(**done)), "quotas").state == "to check"
     served = [check for check in checks(migrated(workload(limits=GPU))) if check.title == "quotas"]
     assert served == []  # the pods still request the old name
 
 
-def test_what_a_chart_renders_is_changed_in_the_chart() -> None:
+def test_rendered_manifests_must_be_changed_in_the_chart() -> None:
     text = workload(limits=GPU, nodeSelector=PRODUCT).replace(
         "  name: web\n", "  name: web\n  labels: {helm.sh/chart: app-1.2}\n", 1
     )
-    assert "app-1.2" in one(migrated(text), "Helm").text
+    assert "app-1.2" in check_of(migrated(text), "Helm").text
 
 
-def test_autoscalers_of_the_files_are_told() -> None:
+def test_autoscalers_in_the_files_are_reported() -> None:
     spec = {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "maxReplicas": 3}
     scaler = {
         "apiVersion": "autoscaling/v2",
@@ -173,15 +176,15 @@ def test_autoscalers_of_the_files_are_told() -> None:
         "metadata": {"name": "h"},
         "spec": spec,
     }
-    check = one(migrated(workload(limits=GPU, nodeSelector=PRODUCT), to_yaml([scaler])), "metrics by pod")
-    assert ("HorizontalPodAutoscaler h" in check.text, check.usual) == (True, False)
+    check = check_of(migrated(workload(limits=GPU, nodeSelector=PRODUCT), to_yaml([scaler])), "metrics by pod")
+    assert ("HorizontalPodAutoscaler h" in check.text, check.routine) == (True, False)
 
 
-# --- all of them -----------------------------------------------------------------------------------------------------
+# --- all checks ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fleet", ["", "t4-4x-pcie", "dgx-a100-40gb/dynamic-mig"])
-def test_every_check_says_what_to_do(fleet: str) -> None:
+def test_every_check_has_a_command_or_an_instruction(fleet: str) -> None:
     texts = [
         workload(name="a", limits=GPU, nodeSelector=PRODUCT),
         workload(name="b", limits={"nvidia.com/mig-1g.5gb": 1}),
@@ -192,16 +195,16 @@ def test_every_check_says_what_to_do(fleet: str) -> None:
         assert check.text.endswith((".", "?"))
         if check.state == "to do":
             assert check.commands or check.look or check.title in ("Helm", "Argo CD", "quotas")
-        if check.state == "cannot tell":
+        if check.state == "to check":
             assert check.look
 
 
-def test_nothing_is_checked_where_nothing_is_asked() -> None:
+def test_without_requests_nothing_is_checked() -> None:
     assert checks(migrated(workload(limits={"cpu": 1}))) == ()
 
 
-def test_commands_go_on_only_after_a_backslash() -> None:
-    """A line that is not the beginning of a command follows one that ends with a backslash."""
+def test_only_a_backslash_continues_a_command() -> None:
+    """Every line starts a command, or follows a line that ends with a backslash."""
     migration = migrated(workload(limits=GPU, nodeSelector=PRODUCT), workload(name="b", limits={"amd.com/gpu": 1}))
     for check in checks(migration):
         for before, line in zip(("", *check.commands), check.commands, strict=False):

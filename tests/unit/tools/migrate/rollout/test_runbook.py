@@ -1,4 +1,4 @@
-"""The runbook: everything that is to be done, in order, there and back."""
+"""The runbook: the steps of the migration and of the roll-back, in order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def section(text: str, heading: str) -> str:
     return text.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
 
 
-def test_a_deployment_is_applied_and_waited_for() -> None:
+def test_a_deployment_is_applied_and_its_rollout_awaited() -> None:
     text = page(on_fleet(workload(limits=GPU, nodeSelector=PRODUCT), fleet="t4"))
     there = section(text, "4. Workloads")
     assert "kubectl apply -f app.yaml\nkubectl -n default rollout status deployment/web" in there
@@ -42,7 +42,7 @@ def test_a_job_is_deleted_first() -> None:
     assert "kubectl -n default delete job/web --ignore-not-found\nkubectl apply -f app.yaml\n" in there
 
 
-def test_what_gets_its_name_when_it_is_made_is_created() -> None:
+def test_objects_with_a_generated_name_are_created() -> None:
     text = workload("Job", limits=GPU, nodeSelector=PRODUCT).replace("name: web", "generateName: train-", 1)
     there = section(page(migrated(text)), "4. Workloads")
     assert "kubectl create -f app.yaml\n" in there
@@ -65,7 +65,7 @@ def test_new_classes_come_first() -> None:
     assert "Nothing to apply for Deployment default/web" in there
 
 
-def test_nodes_are_named_where_they_are_known() -> None:
+def test_known_nodes_are_named() -> None:
     nodes = section(page(in_cluster(workload(limits=GPU), objects=[t4s("n1"), t4s("n2")])), "3. Nodes, one at a time")
     assert "Repeat for each NODE of: n1, n2." in nodes
     steps = ("kubectl cordon", "kubectl drain", "kubectl label node", "get resourceslices", "kubectl uncordon")
@@ -73,7 +73,7 @@ def test_nodes_are_named_where_they_are_known() -> None:
     assert positions == sorted(positions)
 
 
-def test_what_stays_has_no_steps() -> None:
+def test_unchanged_workloads_have_no_steps() -> None:
     text = page(migrated(workload(limits={"nvidia.com/gpu.shared": 1})))
     assert "## Roll-back" not in text
     assert "**Deployment default/web**: cannot be migrated." in text
@@ -86,7 +86,7 @@ def test_lines_are_short_and_blocks_are_closed() -> None:
     assert max(map(len, fenced.splitlines())) <= 100
 
 
-def test_the_way_back_is_data_too() -> None:
+def test_the_roll_back_is_in_the_data() -> None:
     migration = migrated(workload(limits=GPU, nodeSelector=PRODUCT))
     section = roll_back(migration, None)
     assert section is not None

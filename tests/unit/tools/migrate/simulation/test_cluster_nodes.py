@@ -1,4 +1,4 @@
-"""What is left of the nodes of a cluster beside the pods that run there."""
+"""The remaining resources of a cluster's nodes, minus those of running pods."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def container(name: str, gpus: int, **more: str) -> Tree:
     return {"name": name, "resources": {"limits": {GPU: str(gpus), "cpu": "1"}}, **more}
 
 
-def test_an_init_container_has_its_gpus_beside_those_of_sidecars_before_it() -> None:
+def test_gpus_of_an_init_container_add_to_those_of_earlier_sidecars() -> None:
     sidecar = container("sidecar", 1, restartPolicy="Always")
     before = {"initContainers": [sidecar, container("init", 4)], "containers": [container("main", 2)]}
     after = {"initContainers": [container("init", 4), sidecar], "containers": [container("main", 2)]}

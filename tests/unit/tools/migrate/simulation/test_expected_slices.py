@@ -1,4 +1,4 @@
-"""What a driver would publish, from what feature discovery and the device plugin say of a node."""
+"""The slices that a driver would publish, derived from a node's labels and device plugin resources."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.unit.tools.migrate.trials import node, t4s
 A100 = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB", "nvidia.com/gpu.count": "2"}
 
 
-def kinds(one: Node) -> Counter[str]:
-    machine = machine_of(one)
+def kinds(node_: Node) -> Counter[str]:
+    machine = machine_of(node_)
     assert machine is not None
     devices = [device for slice_ in slices_of(*machine, "n", "1.36") for device in slice_.spec.devices or ()]
     return Counter(str(kind_of_device(device, "gpu.nvidia.com", False)) for device in devices)
@@ -61,36 +61,36 @@ def resources(**amounts: int) -> NodeStatus:
     ],
 )
 def test_hardware_from_labels(labels: dict[str, str], amounts: dict[str, int], published: dict[str, int]) -> None:
-    one = Node(metadata=ObjectMeta(name="n", labels=labels), status=resources(**amounts))
-    assert kinds(one) == Counter(published)
+    node_ = Node(metadata=ObjectMeta(name="n", labels=labels), status=resources(**amounts))
+    assert kinds(node_) == Counter(published)
 
 
 @pytest.mark.parametrize(
-    "one",
+    "node_",
     [
         node("cpu-only"),
         node("no-labels", nvidia_com_gpu=2),
         node("unknown", {"nvidia.com/gpu.product": "NVIDIA-Nope"}, nvidia_com_gpu=2),
         node("intel", gpu_intel_com_i915=1),
     ],
-    ids=lambda one: one.metadata.name,
+    ids=lambda node_: node_.metadata.name,
 )
-def test_what_is_not_known_is_not_made_up(one: Node) -> None:
-    assert machine_of(one) is None
+def test_unknown_hardware_has_no_expected_slices(node_: Node) -> None:
+    assert machine_of(node_) is None
 
 
 @pytest.mark.parametrize(
     "words", ["t4-4x-pcie", "dgx-a100-40gb/static-mig=1g.5gb:7", "mi300x-8x-oam", "mi300x-8x-oam/cpx"]
 )
-def test_there_and_back(words: str) -> None:
-    """A node as the device plugin of a machine shows it leads to the devices of that machine."""
+def test_labels_of_a_machine_identify_its_devices(words: str) -> None:
+    """From the labels and resources of a machine's node, the devices of that machine are derived."""
     cluster = cluster_of(parse_fleet([words]))
     for offer in fleet_nodes(parse_fleet([words]), (), ())[0].offers:
         if not isinstance(offer.supply, CountedSupply):
             continue
         amounts = {name: Quantity.of_int(left) for name, left in offer.supply.left.items() if left}
-        one = Node(metadata=ObjectMeta(name="n", labels=dict(offer.labels)), status=NodeStatus(allocatable=amounts))
-        machine = machine_of(one)
+        node_ = Node(metadata=ObjectMeta(name="n", labels=dict(offer.labels)), status=NodeStatus(allocatable=amounts))
+        machine = machine_of(node_)
         assert machine is not None
         published = [slices_of(*machine, "n", "1.36"), cluster.slices]
         found = [
@@ -100,12 +100,12 @@ def test_there_and_back(words: str) -> None:
         assert found[0] == found[1]
 
 
-def test_what_a_driver_publishes_is_left_as_it_is() -> None:
+def test_published_slices_are_not_replaced() -> None:
     cluster = cluster_of(parse_fleet(["n1=t4-4x-pcie"]))
     target = Target(
         kube="1.36", features=Features(kube="1.36"), known=True, nodes=(t4s("n1"), t4s("n2")), slices=cluster.slices
     )
     after = with_expected(target)
     assert after.expected == ("n2",)
-    assert {one.spec.node_name for one in after.slices} == {"n1", "n2"}
-    assert "gpu.nvidia.com" in {one.metadata.name for one in after.classes}
+    assert {slice_.spec.node_name for slice_ in after.slices} == {"n1", "n2"}
+    assert "gpu.nvidia.com" in {device_class.metadata.name for device_class in after.classes}

@@ -20,9 +20,9 @@ PLAIN = instance("plain", "t4", 1, "0.9")
 def test_pods_without_a_toleration_get_another_type() -> None:
     values = [claim_template("any", request()), pod("a", template="any")]
     assert planned_types(make_plan(values, (TAINTED, PLAIN))) == ["cloud/plain"]
-    (one,) = make_plan(values, (TAINTED,)).unserved
-    assert one.code == "never"
-    assert "nvidia.com/gpu" in one.text
+    (unserved,) = make_plan(values, (TAINTED,)).unserved
+    assert unserved.code == "never"
+    assert "nvidia.com/gpu" in unserved.text
     (group,) = group_verdicts(read_demand(values, FEATURES), (TAINTED, PLAIN), PlanLimits(), FEATURES)
     assert {verdict.instance: verdict.text for verdict in group.verdicts} == {
         "cloud/plain": "", "cloud/tainted": "taint nvidia.com/gpu=present is not tolerated",
@@ -38,11 +38,11 @@ def test_pods_with_a_toleration_get_the_tainted_type() -> None:
 
 def test_taints_are_read_from_a_catalog() -> None:
     text = "provider,instance_type,taints\ngcp,g2-standard-4,nvidia.com/gpu=present:NoSchedule example.com/x:NoExecute"
-    (one,), problems = read_catalog(text, "own.csv")
+    (instance,), problems = read_catalog(text, "own.csv")
     assert not problems
-    assert one.taints == (GKE, Taint(key="example.com/x", effect="NoExecute"))
-    assert read_catalog(to_csv((one,)), "own.csv")[0][0].taints == one.taints
-    (over,) = merged((replace(one, taints=()),), (one,))
-    assert over.taints == one.taints
+    assert instance.taints == (GKE, Taint(key="example.com/x", effect="NoExecute"))
+    assert read_catalog(to_csv((instance,)), "own.csv")[0][0].taints == instance.taints
+    (over,) = merged((replace(instance, taints=()),), (instance,))
+    assert over.taints == instance.taints
     (problem,) = read_catalog(text.replace(":NoExecute", ":Never"), "own.csv")[1]
     assert "taints: expected key=value:Effect" in problem.message

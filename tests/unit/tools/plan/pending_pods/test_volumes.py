@@ -72,7 +72,7 @@ def test_a_node_in_another_zone_does_not_fit() -> None:
 def test_zone_labels_of_volumes_are_respected() -> None:
     old = volume("pv", "", labels={"failure-domain.beta.kubernetes.io/zone": "z2__z3"})
     values = [old, claim("data", to="pv"), pod("a", **using("data"), nodeSelector={ZONE: "z1"})]
-    assert [one.code for one in make_plan(values, (T4,)).unserved] == ["never"]
+    assert [unserved.code for unserved in make_plan(values, (T4,)).unserved] == ["never"]
     assert zones(make_plan([*values[:-1], pod("a", **using("data"), nodeSelector={ZONE: "z3"})], (T4,))) == ["z3"]
 
 

@@ -38,7 +38,7 @@ def test_a_nominated_pod_keeps_its_node_and_device() -> None:
     assert [device.device for device in kept.placements[0].claims[0].devices] == ["gpu-0"]
     plan = make_plan(kept.objects, CATALOG)
     assert [machine.instance for machine in plan.machines] == ["cloud/t4"]
-    assert [placement.pod.name for machine in plan.machines for placement in machine.seats] == ["newcomer"]
+    assert [placement.pod.name for machine in plan.machines for placement in machine.placements] == ["newcomer"]
     assert plan.existing == ()
 
 

@@ -54,7 +54,9 @@ def test_a_pod_that_fits_after_others_in_both_orders_is_planned_with_a_note() ->
     found = make_plan(values, CATALOG)
     assert scheduling_differences(values, found, CATALOG, FEATURES) == []
     assert found.unserved == ()
-    assert any(note.startswith("1 pod fits only after other pods are placed; verified for") for note in found.notes)
+    assert any(
+        note.startswith("1 pod fits only after other pods are placed; this was verified for") for note in found.notes
+    )
 
 
 def test_the_placement_of_one_claims_users_is_independent_of_another_claims_users() -> None:

@@ -58,7 +58,7 @@ def test_unschedulable_pods_are_reported_and_the_rest_is_planned() -> None:
     }  # fmt: skip
     texts = {unserved.pod.name: unserved.text for unserved in found.unserved}
     assert 'Did you mean "any"' in texts["no-template"]
-    assert texts["gated"] == "scheduling gate example.com/wait is not removed"
+    assert texts["gated"] == "scheduling gate example.com/wait has not been removed"
 
 
 def test_pods_that_no_type_fits_are_never_served() -> None:
@@ -91,7 +91,7 @@ def test_types_excluded_by_limits_are_reported_as_such() -> None:
 )
 def test_limits_leave_the_last_pods_unserved(limits: PlanLimits, served: int) -> None:
     found = make_plan([claim_template("any", request()), *pods(5, template="any")], CATALOG, limits)
-    assert sum(len(machine.seats) for machine in found.machines) == served
+    assert sum(len(machine.placements) for machine in found.machines) == served
     assert set(codes(found).values()) <= {"limits"}
     assert len(found.unserved) == 5 - served
     assert limits.budget is None or found.total <= limits.budget
@@ -233,7 +233,7 @@ def test_as_many_pods_with_mutual_affinity_as_fit_one_machine_are_planned() -> N
     together: dict[str, Any] = {"labels": {"app": "a"}, "affinity": affinity_to("a")}
     values = [claim_template("any", request()), *pods(6, template="any", **together)]
     found = make_plan(values, (T4, T4X4))
-    assert [placement.pod.name for machine in found.machines for placement in machine.seats] == [
+    assert [placement.pod.name for machine in found.machines for placement in machine.placements] == [
         f"pod-{n}" for n in range(4)
     ]
     assert codes(found) == {"pod-4": "neighbours", "pod-5": "neighbours"}
@@ -249,7 +249,7 @@ def test_as_many_users_of_one_claim_as_fit_one_machine_are_planned() -> None:
         pod("b", claim="shared", cpu="5"),
     ]
     found = make_plan([shared, *users, pod("c", claim="shared", cpu="5")], (T4, T4X4))
-    assert [placement.pod.name for machine in found.machines for placement in machine.seats] == ["a", "b"]
+    assert [placement.pod.name for machine in found.machines for placement in machine.placements] == ["a", "b"]
     assert codes(found) == {"huge": "never", "c": "neighbours"}
 
 

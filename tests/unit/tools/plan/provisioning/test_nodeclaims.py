@@ -49,7 +49,7 @@ def test_one_machine_is_one_node_claim_with_a_fixed_type() -> None:
     placements = tuple(
         PodPlacement(pod=ObjectKey("default", f"p{n}"), node="new-1", cpu_milli=1500, memory=2 << 30) for n in range(2)
     )
-    (tree,) = node_claims([machine(seats=placements)])
+    (tree,) = node_claims([machine(placements=placements)])
     assert tree["metadata"] == {
         "name": "new-1",
         "labels": {"allotment.dev/autoscaler": "allotment"},

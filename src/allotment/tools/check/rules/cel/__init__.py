@@ -1,6 +1,4 @@
-"""Rules for selectors, as the API server compiles them and the scheduler evaluates them: does the expression compile,
-and can it be true?
-"""
+"""Rules for CEL selectors that do not compile, fail at evaluation, or cannot be true."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from allotment.cel.syntax.ast import Call, Ident, Node, Select
 from allotment.engine.diagnosis.published_names import similar_names, similarity
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known_names import TYPO_LIKENESS, vocabulary_of
+from allotment.tools.check.names.known_names import TYPO_SIMILARITY, vocabulary_of
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.check.rules.cel import (
     capacity_in_attributes,
@@ -54,7 +54,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     """Compiler errors that no other rule explains."""
     for view, expr in parsed_selectors(bundle):
         if not expr.source:
-            yield RuleMatch(view.document, view.path, "the expression is empty, expected one of type bool")
+            yield RuleMatch(view.document, view.path, "the expression is empty; expected an expression of type bool")
         # The API server does not compile a longer one; S109 reports it.
         elif expr.error is not None and len(expr.source.encode("utf-8", "surrogatepass")) <= _MAX_BYTES:
             yield from _of_selector(bundle, view, expr, expr.error)
@@ -227,7 +227,7 @@ def _fix_field(bundle: Bundle, view: SelectorView, expr: Expression, node: Node)
     if f"{guess.domain}/{node.field}" not in names:
         return None
     text = f'{guess.kind}["{guess.domain}"].{node.field}'
-    return replacement_fix(view, f"look it up in {guess.domain}: {guess.reason}", (start, stop), text, safe=False)
+    return replacement_fix(view, f"read it from domain {guess.domain}: {guess.reason}", (start, stop), text, safe=False)
 
 
 def _fix_negation(bundle: Bundle, view: SelectorView, expr: Expression, node: Node) -> Fix | None:
@@ -274,7 +274,7 @@ def _fix_function(bundle: Bundle, view: SelectorView, expr: Expression, node: No
     suggestions = (
         [translated]
         if translated in available
-        else [n for n in similar_names(node.function, available, 1) if similarity(node.function, n) >= TYPO_LIKENESS]
+        else [n for n in similar_names(node.function, available, 1) if similarity(node.function, n) >= TYPO_SIMILARITY]
     )
     if not suggestions:
         return None

@@ -1,4 +1,4 @@
-"""C205: names read without their domain, which is the first key of both maps of a device."""
+"""C205: attributes or capacities read without their domain, which is the first key of both maps of a device."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def _domain_and_name_in_one_key(view: SelectorView, access: DeviceAccess) -> Rul
         text, extent = f'"{name}" in device.{access.kind}["{domain}"]', access.extent
     else:
         text, extent = f'["{domain}"]{_name_access(name)}', step.extent
-    message = f"domain and name are two keys: {access.domain} is read as a domain that no device has"
-    fix = replacement_fix(view, "look up the domain, then the name", extent, text, safe=True)
+    message = f"the domain and the name are separate keys: {access.domain} is read as a domain, which no device has"
+    fix = replacement_fix(view, "use the domain as the first key and the name as the second", extent, text, safe=True)
     return RuleMatch(view.document, view.path, message, fix=fix, span=step.key_extent)
 
 
@@ -62,7 +62,7 @@ def _domain_as_fields(view: SelectorView, access: DeviceAccess) -> RuleMatch | N
             domain in drivers() or (keys[number - 1] in _TOP_LEVEL_DOMAINS and "." not in access.domain)
         ):
             extent = (access.steps[0].extent[0], access.steps[number - 1].extent[1])
-            message = f"a domain with dots needs brackets and quotes: .{access.domain} is read as the whole domain"
+            message = f"a domain with dots needs brackets and quotes: .{access.domain} is read as the complete domain"
             fix = replacement_fix(view, f'write ["{domain}"]', extent, f'["{domain}"]', safe=True)
             return RuleMatch(view.document, view.path, message, fix=fix, span=extent)
     return None
@@ -77,7 +77,7 @@ def _domain_missing(bundle: Bundle, view: SelectorView, expr: Expression, access
     name = first.key if is_name else access.name
     guess = guess_domain(bundle, view, expr, name, access.kind)
     noun = "an attribute" if access.kind == "attributes" else "a capacity"
-    message = f'"{first.key}" is read as a domain: the name of {noun} must follow its domain'
+    message = f'"{first.key}" is read as a domain: the domain must come before the name of {noun}'
     fix: Fix | None = None
     if guess is not None:
         start = access.kind_extent[0]
@@ -87,7 +87,9 @@ def _domain_missing(bundle: Bundle, view: SelectorView, expr: Expression, access
         else:
             stop = first.extent[1]
             text = f'{guess.kind}["{guess.domain}"]' + (_name_access(name) if is_name else "")
-        fix = replacement_fix(view, f"look it up in {guess.domain}: {guess.reason}", (start, stop), text, safe=False)
+        fix = replacement_fix(
+            view, f"read it from domain {guess.domain}: {guess.reason}", (start, stop), text, safe=False
+        )
     help_text = "" if fix else f'write device.{access.kind}["<driver>"].{name}, with the name of the driver'
     # A domain without dots is possible, but comparing a whole map with a value is always a mistake.
     level: Level | None = None if is_name else "warning"
@@ -108,9 +110,9 @@ RULE = Rule(
     why=(
         "device.attributes and device.capacity are maps of maps: the first key is a domain, usually the driver's "
         "name, the second a name. A domain that a device does not have yields an empty map, not an error, so "
-        'device.attributes["model"] silently finds nothing. Reading from the result, or comparing it, is an '
-        "error: at compile time if the types cannot match, otherwise during scheduling of the pod, which is then "
-        "retried indefinitely."
+        'device.attributes["model"] is silently empty. Reading a name from such a map, or comparing the map, is an '
+        "error: at compile time if the types cannot match, otherwise while the pod is scheduled. Scheduling of the "
+        "pod is then retried indefinitely."
     ),
     bad=examples.claim("ampere", selector='device.attributes["architecture"] == "Ampere"'),
     good=examples.claim("ampere", selector='device.attributes["gpu.nvidia.com"].architecture == "Ampere"'),

@@ -58,8 +58,7 @@ RULE = Rule(
     why=(
         "A semantic version has three numbers and no leading v. The compiler does not check the string; semver() "
         "fails at evaluation. Such an error aborts scheduling of the pod, which is then retried indefinitely. "
-        "Drivers publish CUDA 8.0 as 8.0.0. Since Kubernetes 1.34, semver(string, true) normalizes such "
-        "versions."
+        "Drivers publish CUDA 8.0 as 8.0.0. From Kubernetes 1.34 on, semver(string, true) normalizes such versions."
     ),
     bad=examples.claim(
         "gpu", selector='device.attributes["gpu.nvidia.com"].driverVersion.isGreaterThan(semver("580.0"))'

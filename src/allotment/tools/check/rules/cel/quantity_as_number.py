@@ -87,7 +87,7 @@ def _guess(expr: Expression, literal: Const, name: str) -> QuantityGuess | None:
 
 
 def _fix(view: SelectorView, expr: Expression, quantity: QuantityGuess, extent: tuple[int, int], text: str) -> Fix:
-    assumption = "" if quantity.is_certain else ", the probable amount"
+    assumption = "" if quantity.is_certain else ", which is probably the intended amount"
     return replacement_fix(
         view, f'compare with quantity("{quantity.text}"){assumption}', extent, text, safe=quantity.is_certain
     )

@@ -22,13 +22,15 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             continue
         total = expr.selector.estimated_cost
         message = (
-            f"the API server rejects the expression as too complex: its estimated cost is {_format_cost(total)}, "
-            f"the limit {_format_cost(COST_LIMIT)}"
+            f"the API server rejects the expression as too complex: its estimated cost is {_format_cost(total)}, and "
+            f"the limit is {_format_cost(COST_LIMIT)}"
         )
         part, part_cost = _most_expensive(expr)
-        help_text = "types, joined lists and loops over whole maps cost most: compare a single attribute instead"
+        help_text = (
+            "type(), joined lists and loops over whole maps have the highest cost: compare a single attribute instead"
+        )
         if part is not None and part_cost < total:
-            help_text = f"the estimate for this part alone is {_format_cost(part_cost)}; {help_text}"
+            help_text = f"this part alone has an estimated cost of {_format_cost(part_cost)}; {help_text}"
         yield RuleMatch(view.document, view.path, message, help=help_text, span=part)
 
 

@@ -1,4 +1,4 @@
-"""C207: names read on devices that may not have them."""
+"""C207: attributes or capacities read on devices that may not have them."""
 
 from __future__ import annotations
 
@@ -110,10 +110,10 @@ def _subject(missing: MissingAccess) -> str:
     name = access.name if category.driver in ("", access.domain) else f"{access.domain}/{access.name}"
     noun = f"{'capacity' if access.kind == 'capacity' else 'attribute'} {name}"
     if not category.driver:
-        return f"a device of another driver can reach this and has no {noun}"
+        return f"a device of another driver may be evaluated here and has no {noun}"
     if missing.is_sometimes:
         return f"not every {str(category).removeprefix('a ')} has {noun}"
-    return f"{category} can reach this and has no {noun}"
+    return f"{category} may be evaluated here and has no {noun}"
 
 
 def _is_on_some_device(bundle: Bundle, view: SelectorView, access: DeviceAccess) -> bool:
@@ -138,7 +138,7 @@ def _example_device(bundle: Bundle, view: SelectorView) -> str:
             cel_input = DeviceInput(resource_slice.spec.driver, device)
             if _all_match(earlier, cel_input) and _is_missing_key_error(expr.selector, cel_input):
                 pool = f"{resource_slice.spec.driver}/{resource_slice.spec.pool.name}"
-                return f"device {pool}/{device.name} of the cluster is an example"
+                return f"an example in the cluster is device {pool}/{device.name}"
     return ""
 
 
@@ -178,7 +178,7 @@ def _guard(view: SelectorView, expr: Expression, access: DeviceAccess, is_foreig
         return _prepend(view, "first test the driver", test, start, stop if needs_parentheses else None)
     domain = expr.source[access.extent[0] : access.steps[0].extent[1]]
     start = expr.extent(operand)[0]
-    return _prepend(view, f"first test that the device has {access.name}", f'"{access.name}" in {domain} && ', start)
+    return _prepend(view, f"first test whether the device has {access.name}", f'"{access.name}" in {domain} && ', start)
 
 
 def _prepend(view: SelectorView, description: str, condition: str, start: int, stop: int | None = None) -> Fix:
@@ -224,9 +224,9 @@ RULE = Rule(
     summary="an attribute or capacity is read on devices that may not have it",
     why=(
         "Reading a name that a device does not have is an error, not false: the scheduler gives up on the pod "
-        "and retries it indefinitely, although other devices would fit. One device of another driver or another "
-        "type, on any node that is examined, is enough. A guard excludes such devices: device.driver == ..., or "
-        "a test whether the name is in its domain. false && error is false, on either side of &&."
+        "and retries it indefinitely, although other devices would fit. A single device of another driver or type, on "
+        "any node that the scheduler examines, is enough. A guard excludes such devices: device.driver == ..., or a "
+        "test of whether the name is in its domain. false && error is false, on either side of &&."
     ),
     bad=examples.device_class("ampere", 'device.attributes["gpu.nvidia.com"].architecture == "Ampere"'),
     good=examples.device_class(

@@ -108,8 +108,8 @@ RULE = Rule(
     level="error",
     summary="a version is compared with a string or a number",
     why=(
-        "An attribute of type version is a semantic version in CEL, not a string. Comparing it with a string by "
-        '== or >=, or passing one to isGreaterThan, fails with "no such overload" at evaluation. Such an error '
+        "An attribute of type version is a semantic version in CEL, not a string. Comparing it to a string with "
+        '== or >=, or passing a string to isGreaterThan, fails with "no such overload" at evaluation. Such an error '
         "aborts scheduling of the pod, which is then retried indefinitely. As strings, versions would also be "
         'ordered incorrectly: "10.0" is less than "9.0".'
     ),

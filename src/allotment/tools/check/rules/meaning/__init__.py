@@ -12,7 +12,6 @@ from allotment.tools.check.rules.meaning import (
     claim_not_given,
     claim_unused,
     class_selects_nothing,
-    constraint_nobody_publishes,
     device_plugin_too,
     match_and_distinct,
     more_than_any_server,
@@ -24,12 +23,13 @@ from allotment.tools.check.rules.meaning import (
     template_edited,
     toleration_evicted,
     too_many_pods,
+    unsatisfiable_constraint,
 )
 
 MEANING_RULES: Final[tuple[Rule, ...]] = (
     all_devices.RULE,
     capacity_equality.RULE,
-    constraint_nobody_publishes.RULE,
+    unsatisfiable_constraint.RULE,
     no_such_request.RULE,
     claim_not_given.RULE,
     other_namespace.RULE,

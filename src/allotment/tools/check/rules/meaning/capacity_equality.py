@@ -1,4 +1,4 @@
-"""M402: a capacity that a device must have exactly."""
+"""M402: a capacity compared with ``==``, which requires an exact match."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ RULE = Rule(
         'Quantities compare exactly: memory == quantity("64Gi") holds for a device that publishes 64Gi and for '
         "no other, neither smaller nor larger. Drivers publish what the hardware reports, often less than its "
         "name says (an 80 GB H100 has 81559Mi), so such a selector rarely matches anything, and the pod stays "
-        "pending. Use compareTo(...) >= 0 for at least; isGreaterThan is strict. This is a note if some known "
+        "pending. Use compareTo(...) >= 0 to require a minimum; isGreaterThan is strict. This is a note if some known "
         "device reports that amount."
     ),
     bad=examples.template("large-gpu", selector='device.capacity["gpu.nvidia.com"].memory == quantity("64Gi")'),

@@ -1,4 +1,4 @@
-"""M405: a pod references a claim or template that does not exist."""
+"""M405: a pod references a claim or template that is neither in the files nor in the cluster."""
 
 from __future__ import annotations
 

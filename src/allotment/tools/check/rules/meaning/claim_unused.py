@@ -1,4 +1,4 @@
-"""M411: devices that are allocated but not available to any container."""
+"""M411: a claim of a pod that no container uses, so that its devices are allocated but unused."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _has_invalid_claims(pod: PodView, container: ContainerView) -> bool:
 
 
 def _is_for_containers(bundle: Bundle, pod: PodView, entry: EntryView) -> bool:
-    """Whether only containers can use the devices; network drivers make theirs available to the whole pod."""
+    """Whether only containers can use the devices; network drivers make devices available to the whole pod."""
     view = bundle.claims_by_key.get((entry.kind, ObjectKey(pod.key.namespace, entry.refers_to)))
     if view is None:
         return has_exclusive_name(entry.name) or has_exclusive_name(entry.refers_to)

@@ -1,4 +1,4 @@
-"""M418: a class that selects none of the given devices."""
+"""M418: a DeviceClass that selects none of the devices of the given cluster."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ RULE = Rule(
     level="warning",
     summary="a DeviceClass selects none of the devices of the given cluster",
     why=(
-        "A DeviceClass is accepted whether or not any device matches; claims that request it wait. With "
-        "--cluster or --fleet its selectors are evaluated on the published devices. A class that a claim of the "
+        "A DeviceClass is accepted whether or not any device matches; claims that request the class stay pending. "
+        "With --cluster or --fleet its selectors are evaluated on the published devices. A class that a claim of the "
         "files requests is covered by the simulation instead (P501)."
     ),
     bad=examples.device_class("large-gpu", _EXPRESSION.format("80Gi")),

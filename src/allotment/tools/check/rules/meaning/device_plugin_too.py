@@ -68,9 +68,9 @@ RULE = Rule(
     summary="a pod has claims for GPUs and also requests GPUs of the same vendor from the device plugin",
     why=(
         "A limit such as nvidia.com/gpu and a claim are two separate requests: the pod gets a GPU for each. A "
-        "device plugin and a DRA driver allocate the same cards without coordination, so vendors require one of "
-        "them per node; then no node can run such a pod. This is typical of an incomplete migration. If a class "
-        "defines the resource (extendedResourceName, KEP-5004), the limit alone is a claim."
+        "device plugin and a DRA driver allocate the same cards without coordination, so vendors require that a node "
+        "has only one of them; in that case no node can run such a pod. This is typical of an incomplete migration. "
+        "If a class defines the resource (extendedResourceName, KEP-5004), the limit alone is a claim."
     ),
     bad=examples.join_documents(
         examples.template("single-gpu"),

@@ -31,7 +31,9 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
                 claim.document,
                 (*where, number, "distinctAttribute"),
                 "distinctAttribute is silently ignored because matchAttribute is set, too",
-                help="devices cannot be equal and different in one attribute" if match == distinct else "",
+                help="devices cannot have both equal and different values of one attribute"
+                if match == distinct
+                else "",
                 fix=fix,
                 at_key=True,
             )

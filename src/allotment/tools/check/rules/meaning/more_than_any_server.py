@@ -1,4 +1,4 @@
-"""M412: more devices of one kind than any machine has."""
+"""M412: a claim or pod requests more devices of one kind than any known machine has."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ RULE = Rule(
     why=(
         "The devices of a claim are on one node, unless they are reached over a network, and a pod runs on one "
         "node. A node has eight GPUs in most servers, sixteen in the largest. A request for more is valid, but "
-        "its pod waits indefinitely; more than 32 devices cannot be allocated to any claim. Workloads that need "
+        "its pod stays pending; more than 32 devices cannot be allocated to any claim. Workloads that need "
         "more use several pods, each with its own claim."
     ),
     bad=examples.template("training", request="gpus", request_extra="count: 32"),

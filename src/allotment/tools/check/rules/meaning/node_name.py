@@ -1,4 +1,4 @@
-"""M410: a pod that bypasses the scheduler and so never gets its devices."""
+"""M410: a pod with claims and nodeName, which bypasses the scheduler, so that its claims are never allocated."""
 
 from __future__ import annotations
 
@@ -67,8 +67,9 @@ RULE = Rule(
     level="error",
     summary="a pod with claims has nodeName, which bypasses the scheduler: its claims are never allocated",
     why=(
-        "A pod with nodeName is on its node immediately and bypasses the scheduler, which is the component that "
-        'allocates claims. The kubelet then refuses to start the pod, again and again ("pod … is not allowed to '
+        "A pod with nodeName is assigned to its node immediately and bypasses the scheduler, which is the component "
+        "that "
+        'allocates claims. The kubelet then repeatedly refuses to start the pod ("pod … is not allowed to '
         'use ResourceClaim …"). Only a claim that is already allocated for another pod can be used in this way. '
         "A nodeSelector for the label kubernetes.io/hostname selects the node and leaves allocation to the "
         "scheduler."

@@ -33,8 +33,8 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
         yield RuleMatch(
             reference.pod.document,
             reference.entry.name_path,
-            f"{reference.description} is in namespace {namespaces[0]}, the pod in {reference.key.namespace}: a pod can "
-            "only reference objects in its own namespace",
+            f"{reference.description} is in namespace {namespaces[0]}, but the pod is in {reference.key.namespace}; a "
+            "pod can only reference objects in its own namespace",
             help=""
             if is_certain
             else "an object without metadata.namespace is created in the namespace of kubectl -n, or in default",

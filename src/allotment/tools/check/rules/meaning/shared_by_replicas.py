@@ -1,4 +1,4 @@
-"""M407: all replicas share one device although each needs its own."""
+"""M407: several replicas reference one claim without sharing parameters, so all get the same device."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
         if not any(is_exclusive(request) for request in claim.requests):
             continue
         if is_daemon_set:
-            message = f"{qualified_name(pod)} has a pod on every node, but claim {claim.key.name} is allocated on one"
+            message = (
+                f"{qualified_name(pod)} has a pod on every node, but claim {claim.key.name} is allocated on "
+                "only one node"
+            )
         else:
             message = (
                 f"all {pod.replicas} pods of {qualified_name(pod)} get the same devices from claim {claim.key.name}"
@@ -35,7 +38,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
         yield RuleMatch(
             pod.document,
             reference.entry.name_path,
-            f"{message}; a template gives each pod its own",
+            f"{message}; a ResourceClaimTemplate gives each pod its own claim",
             help="use a ResourceClaimTemplate, or configure sharing in the claim's config",
         )
 
@@ -63,10 +66,10 @@ RULE = Rule(
     level="warning",
     summary="several replicas reference one claim without sharing parameters: all get the same device",
     why=(
-        "A ResourceClaim is allocated once. Every pod that references it gets the same devices, must run on "
-        "their node, and no driver isolates the programs unless the claim's parameters configure it "
-        "(time-slicing, MPS). A ResourceClaimTemplate creates a claim for each pod. The rule does not report "
-        "names that mention sharing."
+        "A ResourceClaim is allocated once. Every pod that references it gets the same devices and must run on the "
+        "node of these devices. No driver isolates the programs unless the claim's parameters configure it "
+        "(time-slicing, MPS). A ResourceClaimTemplate creates a claim for each pod. The rule does not report names "
+        "that mention sharing."
     ),
     bad=examples.join_documents(
         _EXAMPLE.format(kind="ResourceClaim", spec=_DEVICES),

@@ -1,4 +1,4 @@
-"""M408: sharing parameters on a claim with only one user."""
+"""M408: sharing parameters in a template whose claims have only one user each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             if any(_count_containers(reference, config) > 1 for reference in users):
                 continue
             pods = sum(reference.pod.replicas if reference.pod.kind != "DaemonSet" else 2 for reference in users)
-            what = sharing_strategy(config) or "sharing"
+            strategy = sharing_strategy(config) or "sharing"
             if pods > 1:
                 reason = f"each pod gets its own claim and device from template {claim.key.name}"
             else:
@@ -31,7 +31,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             yield RuleMatch(
                 claim.document,
                 (*config.path, "opaque", "parameters", "sharing"),
-                f"{what} has no effect: {reason}",
+                f"{strategy} has no effect: {reason}",
                 help="pods share a device if they reference the same ResourceClaim",
                 level=None if pods > 1 else "note",
                 at_key=True,
@@ -90,9 +90,9 @@ RULE = Rule(
     summary="a template has sharing parameters, but each claim created from it has one user",
     why=(
         "Parameters such as time-slicing and MPS tell the driver how the users of one claim share its device. "
-        "From a template, every pod gets its own claim with its own device, so nothing is shared between pods, "
-        "and the cluster runs out of devices as if there were no sharing. To share a device between pods, let "
-        "all of them reference one ResourceClaim; a template only shares between the containers of a pod."
+        "With a template, every pod gets its own claim with its own device, so nothing is shared between pods, and "
+        "the cluster runs out of devices as if there were no sharing. To share a device between pods, let all of them "
+        "reference one ResourceClaim; a template shares a device only between the containers of one pod."
     ),
     bad=examples.join_documents(
         _SHARED.format(claim=_TEMPLATE), examples.deployment("server", "resourceClaimTemplateName: server-gpu", 3)

@@ -1,4 +1,4 @@
-"""M415: a toleration that allows scheduling but does not prevent eviction."""
+"""M415: a device toleration without effect, which does not prevent eviction."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
                 yield RuleMatch(
                     claim.document,
                     (*where, number),
-                    "without effect, the toleration allows scheduling onto a device tainted NoExecute but does not "
-                    "prevent eviction from it",
+                    "a toleration that does not set effect allows scheduling onto a device with a NoExecute taint, "
+                    "but does not prevent eviction from it",
                     fix=Fix(
-                        "write it once for each effect", tuple((claim.document, edit) for edit in edits), safe=True
+                        "write one toleration per effect", tuple((claim.document, edit) for edit in edits), safe=True
                     ),
                 )
 
@@ -50,13 +50,13 @@ RULE = Rule(
     name="toleration-evicted",
     family="meaning",
     level="warning",
-    summary="a device toleration without effect does not prevent eviction",
+    summary="a device toleration that does not set effect does not prevent eviction",
     why=(
-        "A toleration without effect matches taints of every effect, and the scheduler treats it so (KEP-5055). "
-        "The controller that evicts pods from devices with NoExecute taints only considers tolerations with "
-        "effect NoExecute, at least up to Kubernetes 1.37. So the pod gets the tainted device, is evicted, and "
-        "returns to the same device. Two tolerations, one for each effect, have the same meaning for both "
-        "components."
+        "A toleration that does not set effect matches taints of every effect, and the scheduler evaluates it this "
+        "way (KEP-5055). The controller that evicts pods from devices with NoExecute taints only considers "
+        "tolerations with effect NoExecute, at least up to Kubernetes 1.37. So the pod gets the tainted device, is "
+        "evicted, and returns to the same device. Two tolerations, one for each effect, have the same meaning for "
+        "both components."
     ),
     bad=examples.template("any-health", request_extra=f"tolerations:\n{_TOLERATION}"),
     good=examples.template(

@@ -1,4 +1,4 @@
-"""M417: more pods reference a claim than may use it."""
+"""M417: more than 256 pods reference one claim at the same time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules that report the simulation: does the object get its devices in a simulation of the cluster?"""
+"""Rules for objects that do not get their devices in a simulation of the cluster."""
 
 from __future__ import annotations
 

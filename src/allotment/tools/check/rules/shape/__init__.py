@@ -1,4 +1,4 @@
-"""Rules for shape and version: does a cluster of this release accept the object?"""
+"""Rules for shape and version, for objects that a cluster of the given release rejects."""
 
 from __future__ import annotations
 

@@ -49,9 +49,9 @@ def _description(document: Document) -> str:
     keys = document.tree.keys()
     if _POD & mapping(document.tree.get("spec")).keys():
         return "part of a pod or of a pod's template"
-    for names, what in _FRAGMENTS:
+    for names, description in _FRAGMENTS:
         if names & keys:
-            return what
+            return description
     if {"limits", "requests", "claims"} & mapping(document.tree.get("resources")).keys():
         return "part of a container"
     for driver in drivers():
@@ -104,8 +104,8 @@ RULE = Rule(
     level="note",
     summary="the document is not a Kubernetes object",
     why=(
-        "Every object starts with apiVersion and kind; kubectl rejects a document without them. Articles print "
-        "fragments of objects, and folders contain Helm values and other configuration next to manifests. The "
+        "Every object starts with apiVersion and kind; kubectl rejects a document without them. Articles often show "
+        "fragments of objects, and directories contain Helm values and other configuration next to manifests. The "
         "fields of a fragment are checked: selectors, resources, attributes, Helm values. Missing fields are not "
         "reported."
     ),

@@ -47,7 +47,7 @@ def _report(bundle: Bundle, document: Document, required: RequiredGate, level: L
 
 
 def _how_to_enable(document: Document, gate: str, is_kind: bool) -> str:
-    """How to enable the gate."""
+    """The advice to enable the gate."""
     gates = f"{gate}=true"
     if document.kind == "PodGroup":
         gates = f"GenericWorkload=true,{gates}"
@@ -66,8 +66,8 @@ RULE = Rule(
     why=(
         "The API server drops fields of a disabled feature on creation without an error or a warning; only "
         "existing objects keep them. The remaining object is stored and means something else, or is rejected "
-        "because required content is missing. Each DRA feature has its own gate and its own path from alpha "
-        "(off) over beta to stable; a release that does not know the field yet rejects it as unknown."
+        "because required content is missing. Each DRA feature has its own gate and its own path from alpha (off) "
+        "through beta to stable; a release that does not know the field yet rejects it as unknown."
     ),
     bad=examples.device_class("gpu.example.com", 'device.driver == "gpu.example.com"')
     + "  extendedResourceName: example.com/gpu\n",

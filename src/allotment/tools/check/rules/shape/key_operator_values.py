@@ -52,7 +52,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
         yield RuleMatch(
             document,
             (*path, "key"),
-            "a selector is a CEL expression; DRA never had key, operator and values",
+            "a device selector is a CEL expression; key, operator and values are not supported",
             help="" if conversion else 'write cel: {expression: device.attributes["<driver>"].<name> == "<value>"}',
             fix=Fix(
                 f"select with CEL ({conversion.assumptions})",
@@ -82,10 +82,10 @@ RULE = Rule(
     level="error",
     summary="a selector has key, operator and values instead of a CEL expression",
     why=(
-        "Label selectors and affinities use key, operator and values; device selectors never did. Since "
-        "structured parameters (KEP-4381), the only kind of selector is cel with an expression over device. The "
-        "API server rejects the unknown fields, or drops them and requires cel. Sizes are capacities in a "
-        "driver's vocabulary: the expression needs the driver's domain and a quantity with a unit."
+        "Label selectors and affinities use key, operator and values; device selectors never did. With structured "
+        "parameters (KEP-4381), the only kind of selector is cel with an expression over device. The API server "
+        "rejects the unknown fields, or drops them and requires cel. Sizes are published as capacities: the "
+        "expression needs the driver's domain and a quantity with a unit."
     ),
     bad=examples.claim("training", request_extra='selectors:\n- key: memory\n  operator: Gt\n  values: ["24000"]'),
     good=examples.claim(

@@ -103,11 +103,11 @@ RULE = Rule(
     level="error",
     summary="Kubernetes does not have this kind, or no longer has it",
     why=(
-        "kubectl asks the cluster for the kind and finds no match: the kind is misspelled, belongs to another "
-        "group or version, or is part of classic DRA (KEP-3063). In classic DRA drivers allocated devices, with "
+        "kubectl looks up the kind in the cluster and finds no match: the kind is misspelled, belongs to another "
+        "group or version, or is part of classic DRA (KEP-3063). In classic DRA, drivers allocated devices, using "
         "ResourceClass, PodSchedulingContext and vendor-specific parameter kinds; it was withdrawn in favor of "
-        "structured parameters (KEP-4381), and its kinds were removed in 1.32. Kinds of groups that Kubernetes "
-        "does not define are assumed to be custom resources."
+        "structured parameters (KEP-4381), and its kinds were removed in 1.32. Kinds of groups that Kubernetes does "
+        "not define are assumed to be custom resources."
     ),
     bad=examples.claim("inference").replace("resource.k8s.io/v1", "v1"),
     good=examples.claim("inference"),

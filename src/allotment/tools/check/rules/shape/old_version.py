@@ -144,11 +144,11 @@ RULE = Rule(
     level="warning",
     summary="the API version is not the one that the cluster serves",
     why=(
-        "Kubernetes serves resource.k8s.io/v1 since 1.34. Alpha and beta versions are off unless "
-        "--runtime-config enables them, and they are removed over time: v1alpha3 lost claims, templates, classes "
-        "and slices in 1.34, v1beta1 is removed in 1.38 and v1beta2 in 1.39. kubectl then reports 'no matches "
-        "for kind'. v1beta1 and v1alpha3 also have another shape of requests and devices: without exactly, and "
-        "with a device's fields under basic (KEP-4381)."
+        "Kubernetes has served resource.k8s.io/v1 since 1.34. Alpha and beta versions are off unless --runtime-config "
+        "enables them, and they are removed over time: v1alpha3 lost claims, templates, classes and slices in 1.34, "
+        "v1beta1 is removed in 1.38 and v1beta2 in 1.39. kubectl then reports 'no matches for kind'. v1beta1 and "
+        "v1alpha3 also structure requests and devices differently: without exactly, and with a device's fields under "
+        "basic (KEP-4381)."
     ),
     bad=_BAD,
     good=_GOOD,

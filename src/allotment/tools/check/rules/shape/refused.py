@@ -91,7 +91,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
 def _report(document: Document, path: Path, error: FieldError) -> RuleMatch:
     value = at(document.tree, path)
     if is_placeholder(value):
-        message = f'"{value}" is a placeholder: as written, the API server rejects the {document.kind}'
+        message = f'"{value}" is a placeholder: the API server rejects the {document.kind} unless it is replaced'
         return RuleMatch(document, path, message, level="note")
     return RuleMatch(document, path, str(error).rstrip("."), fix=suggest_fix(document, path, error))
 
@@ -127,7 +127,7 @@ RULE = Rule(
     name="refused",
     family="shape",
     level="error",
-    summary="the API server rejects the object; the message is the server's",
+    summary="the API server rejects the object; the message is that of the API server",
     why=(
         "Beyond types and field names, the API server validates the content of an object: numbers of items, "
         "mutually exclusive fields, formats of names. It answers 422 Unprocessable Entity with the field path "

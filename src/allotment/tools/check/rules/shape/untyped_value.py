@@ -16,7 +16,7 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known_names import vocabulary_of
 from allotment.tools.check.objects.decoding_errors import decoding_errors_for
 from allotment.tools.check.rule import Fix, Level, Rule, RuleMatch
-from allotment.tools.check.rules.shape.wrong_type import quantity_meant
+from allotment.tools.check.rules.shape.wrong_type import parse_memory_size
 from allotment.tools.views import at, mapping, text
 from allotment.vocabulary import drivers
 
@@ -42,7 +42,9 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
 def _report(bundle: Bundle, document: Document, path: Path, is_attribute: bool, driver: str, level: Level) -> RuleMatch:
     name, value = str(path[-1]), at(document.tree, path)
     if not is_attribute:
-        quantity = (value, True) if _is_quantity(value) else quantity_meant(value) if isinstance(value, str) else None
+        quantity = (
+            (value, True) if _is_quantity(value) else parse_memory_size(value) if isinstance(value, str) else None
+        )
         value_text = value if quantity is None else quantity[0]
         message = f"{name} is a bare quantity, expected {{value: {value_text}}}"
         fix = None
@@ -123,7 +125,7 @@ RULE = Rule(
     name="untyped-value",
     family="shape",
     level="error",
-    summary="an attribute has no type, or a capacity no value",
+    summary="an attribute has no type, or a capacity has no value",
     why=(
         "Attributes in a ResourceSlice are typed: each holds exactly one of string, version, int and bool, so "
         "that CEL knows the type to compare (KEP-4381). Capacities and counters hold their quantity under value, "

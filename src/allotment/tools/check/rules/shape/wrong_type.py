@@ -106,7 +106,7 @@ def _convert(expected: TypeShape, value: Any) -> tuple[Any, bool] | None:
     if form == "string" and isinstance(value, float):
         return repr(value), False  # 1.10 is parsed as 1.1
     if form == "Quantity" and isinstance(value, str):
-        return quantity_meant(value)
+        return parse_memory_size(value)
     if form == "slice" and expected.element is not None and isinstance(value, str | int | bool):
         inner = expected.element
         if inner.form == "string" and isinstance(value, str):
@@ -120,10 +120,10 @@ def _convert(expected: TypeShape, value: Any) -> tuple[Any, bool] | None:
     return None
 
 
-def quantity_meant(text: str) -> tuple[str, bool] | None:
+def parse_memory_size(text: str) -> tuple[str, bool] | None:
     """The quantity for an amount of memory in a common notation, and whether it is certain.
 
-    >>> quantity_meant("16 GiB"), quantity_meant("40GB"), quantity_meant("much")
+    >>> parse_memory_size("16 GiB"), parse_memory_size("40GB"), parse_memory_size("much")
     (('16Gi', True), ('40G', False), None)
     """
     match = _MEMORY_SIZE.fullmatch(text)
@@ -156,7 +156,7 @@ RULE = Rule(
     name="wrong-type",
     family="shape",
     level="error",
-    summary="a value has another type than its field",
+    summary="a value does not have the type of its field",
     why=(
         "The API server decodes objects into typed fields and stops at the first value that does not fit: a "
         "number in quotes is a string, and an unquoted true is a boolean. A quantity is a number with one of "

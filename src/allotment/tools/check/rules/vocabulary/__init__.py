@@ -1,5 +1,6 @@
-"""Rules for names: does a driver publish, install or understand the name? They compare the files with the drivers'
-vocabularies (``allotment.vocabulary``) and with the given cluster, if any.
+"""Rules for names that no driver publishes, installs or understands.
+
+They compare the files with the drivers' vocabularies (``allotment.vocabulary``) and with the given cluster, if any.
 """
 
 from __future__ import annotations

@@ -53,8 +53,8 @@ RULE = Rule(
     summary="the parameters need a driver feature gate that is disabled",
     why=(
         "Parameters are opaque to Kubernetes: the scheduler allocates the device, and the driver reads the "
-        "parameters when the kubelet asks it to prepare the claim (KEP-4381). NVIDIA's driver has time-slicing "
-        "settings and MPS behind feature gates of its own that are off by default: it rejects such a claim, and "
+        "parameters when the kubelet calls it to prepare the claim (KEP-4381). In NVIDIA's driver, time-slicing "
+        "settings and MPS require feature gates of the driver that are off by default: it rejects such a claim, and "
         "the kubelet retries indefinitely. The driver's gates are not visible in the cluster's objects; set them "
         "with --driver-gates."
     ),

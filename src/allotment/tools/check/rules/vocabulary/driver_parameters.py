@@ -10,10 +10,10 @@ from allotment.phrases import either, listed
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.parameters import DriverParameters, driver_parameters
-from allotment.tools.check.names.known_names import TYPO_LIKENESS
+from allotment.tools.check.names.known_names import TYPO_SIMILARITY
 from allotment.tools.check.rule import Fix, Level, Rule, RuleMatch
 from allotment.tools.views import at, mapping
-from allotment.vocabulary.parameters import Problem, parameters_of
+from allotment.vocabulary.parameters import ParameterProblem, parameters_of
 
 
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
@@ -30,7 +30,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
 # --- validation --------------------------------------------------------------------------------------------------
 
 
-def _report_problem(parameters: DriverParameters, problem: Problem) -> RuleMatch:
+def _report_problem(parameters: DriverParameters, problem: ParameterProblem) -> RuleMatch:
     path = (*parameters.path, *problem.path)
     written = str(problem.path[-1]) if problem.key else str(at(parameters.values, problem.path))
     fix = None
@@ -42,7 +42,7 @@ def _report_problem(parameters: DriverParameters, problem: Problem) -> RuleMatch
     return RuleMatch(
         parameters.document,
         path,
-        f"{parameters.config.driver} rejects these parameters: {problem.place}: {problem.text}",
+        f"{parameters.config.driver} rejects these parameters: {problem.location}: {problem.text}",
         help="the claim is allocated, but its pods stay in ContainerCreating",
         fix=fix,
         level=_level(problem, written),
@@ -50,10 +50,10 @@ def _report_problem(parameters: DriverParameters, problem: Problem) -> RuleMatch
     )
 
 
-def _level(problem: Problem, written: str) -> Level:
+def _level(problem: ParameterProblem, written: str) -> Level:
     """An error, but a warning for kinds and fields that a later release may know."""
     if problem.key or problem.path in ((), ("apiVersion",), ("kind",)):
-        return "error" if problem.near and similarity(written, problem.near) >= TYPO_LIKENESS else "warning"
+        return "error" if problem.near and similarity(written, problem.near) >= TYPO_SIMILARITY else "warning"
     return "error"
 
 

@@ -39,7 +39,7 @@ def _chart_of(bundle: Bundle, document: Document) -> Vocabulary | None:
 
 
 def _chart_score(tree: Mapping[str, Any], vocab: Vocabulary) -> int:
-    """How specific a document's keys are to this chart; one unspecific key is not enough."""
+    """A score for how specific a document's keys are to this chart; one unspecific key is not enough."""
     score = 0
     for top_key in {key.partition(".")[0] for key in vocab.helm} & set(tree):
         if top_key == "resources":  # common, but `resources.computeDomains` is not
@@ -160,7 +160,7 @@ def _check_override(document: Document, vocab: Vocabulary) -> Iterator[RuleMatch
         yield RuleMatch(
             document,
             (_OVERRIDE,) if _OVERRIDE in document.tree else (),
-            f"resources.gpus.enabled is true (the default), and the chart requires {_OVERRIDE}: true for it",
+            f"resources.gpus.enabled is true (the default), and the chart then also requires {_OVERRIDE}: true",
             help="set it if no device plugin allocates the same GPUs; otherwise set resources.gpus.enabled: false",
             fix=Fix(f"set {_OVERRIDE}: true", ((document, edit),), safe=False),
             level="note",

@@ -1,4 +1,4 @@
-"""V308: a memory bound that a product satisfies by its label, but not by the capacity that the driver publishes."""
+"""V308: a memory bound that a product meets by its label, but not by the capacity that its driver publishes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _check_bound(
     names = listed([f"{sample.title} ({sample.memory})" for sample in excluded[:4]])
     names += f" and {len(excluded) - 4} more" if len(excluded) > 4 else ""
     verb = "has" if len(excluded) == 1 else "have"
-    reason = "exactly that" if exactly else f"less than {'its' if len(excluded) == 1 else 'their'} label says"
+    reason = "exactly this amount" if exactly else f"less than {'its' if len(excluded) == 1 else 'their'} label says"
     bound_text = f"more than {bound}" if strict else f"{bound} or more"
     fix = None
     lower = _lower_bound(min(sample.memory.value() for sample in excluded), bound, strict=strict)
@@ -83,7 +83,7 @@ def _check_bound(
     yield RuleMatch(
         view.document,
         view.path,
-        f"{bound_text} excludes {names}, which {verb} {reason}",
+        f"requiring {bound_text} excludes {names}, which {verb} {reason}",
         help=f"lower the bound to {lower} to include {'it' if len(excluded) == 1 else 'them'}" if lower else "",
         fix=fix,
         level=level,
@@ -144,7 +144,7 @@ RULE = Rule(
     name="memory-threshold",
     family="vocabulary",
     level="warning",
-    summary="a memory bound excludes a product whose label says it is large enough",
+    summary="a memory bound excludes a product that is large enough by its label",
     why=(
         "Drivers publish the bytes that can be allocated, which is less than the label says: an H100 with 80 GB "
         "has 81559Mi, not 80Gi (81920Mi), while an A100 with 80 GB has exactly 80Gi. A bound at the label's "

@@ -195,7 +195,7 @@ RULE = Rule(
     name="no-such-mig-profile",
     family="vocabulary",
     level="warning",
-    summary="no GPU, or not the selected one, has this MIG profile",
+    summary="the MIG profile does not exist on the selected GPU or on any known GPU",
     why=(
         "A profile's name states its number of slices and its memory, so the same share of another GPU has "
         "another name: half an A100 with 40 GB is 3g.20gb, half of one with 80 GB is 3g.40gb (NVIDIA's MIG "

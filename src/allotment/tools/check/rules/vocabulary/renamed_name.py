@@ -1,4 +1,4 @@
-"""V303: a name from another release of the driver."""
+"""V303: an attribute or capacity that the driver renamed, or whose meaning it changed."""
 
 from __future__ import annotations
 
@@ -105,11 +105,11 @@ def _message(name: str, vocab: Vocabulary, renaming: Renamed) -> str:
     domain = renaming.name.rpartition("/")[0] or vocab.domain
     since = f"since release {renaming.release}"
     if renaming.redefined:
-        return f"{quoted(name)} of {domain} has another meaning {since}: it was {renaming.meaning}"
+        return f"{quoted(name)} of {domain} has had a different meaning {since}: it was {renaming.meaning}"
     replacement = renaming.becomes.removeprefix(f"{domain}/")
     now = f"it is now {replacement}" if _has_same_type(vocab, renaming) else f"{replacement} is the closest replacement"
     consequence = now if renaming.becomes else "it has no replacement"
-    return f"{domain} publishes no {quoted(name)} {since}: {consequence}"
+    return f"{domain} has not published {quoted(name)} {since}: {consequence}"
 
 
 def _help(renaming: Renamed, guard: str) -> str:
@@ -201,8 +201,8 @@ RULE = Rule(
     why=(
         "Drivers renamed attributes when Kubernetes defined standard names (resource.kubernetes.io) and before "
         "they became stable. A selector with an old name fails on every device, and a constraint matches none. "
-        "AMD's deviceID was a unique number of each GPU until 1.0 and is the PCI ID of the model since, so that "
-        "'of one GPU' silently became 'of one model'."
+        "AMD's deviceID was a unique number of each GPU until 1.0 and has been the PCI ID of the model since then, so "
+        "a selector for one GPU silently became a selector for one model."
     ),
     bad=examples.claim(
         "two-parts-of-one-gpu",

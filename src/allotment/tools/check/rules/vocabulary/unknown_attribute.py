@@ -23,9 +23,9 @@ RULE = Rule(
     why=(
         "Attribute names are not validated: the API server accepts any name, and reading one that a device does "
         "not have is an evaluation error. One such device aborts the attempt to schedule the pod ('no such "
-        "key'), which is then retried again and again (KEP-4381). Drivers may publish more names than are known "
-        "here, so this is a warning; against the slices of a cluster it is an error. Names that are only read if "
-        "present are not reported."
+        "key'), which is then retried indefinitely (KEP-4381). Drivers may publish more names than are known here, so "
+        "this is a warning; if the slices of a cluster are given, it is an error. Names that are only read if present "
+        "are not reported."
     ),
     bad=examples.template("hopper", selector='device.attributes["gpu.nvidia.com"].arch == "Hopper"'),
     good=examples.template("hopper", selector='device.attributes["gpu.nvidia.com"].architecture == "Hopper"'),

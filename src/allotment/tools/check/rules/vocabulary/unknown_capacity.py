@@ -59,9 +59,9 @@ RULE = Rule(
     summary="a selector or request names a capacity that the driver does not publish",
     why=(
         "As with attributes, the API server accepts any capacity name, and reading one that a device does not "
-        "have is an evaluation error: the pod is not scheduled and the attempt is repeated (KEP-4381). This is a "
-        "warning, because a driver may publish more names than are known here; against the slices of a cluster "
-        "it is an error."
+        "have is an evaluation error: the pod is not scheduled, and the attempt is retried indefinitely (KEP-4381). "
+        "This is a warning, because a driver may publish more names than are known here; if the slices of a cluster "
+        "are given, it is an error."
     ),
     bad=examples.template(
         "large-gpu", selector='device.capacity["gpu.nvidia.com"].vram.isGreaterThan(quantity("30Gi"))\n'

@@ -53,7 +53,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
         if renaming is not None:
             chart, renamed = renaming
             message = (
-                f'class "{reference.name}" was removed: {chart.driver} does not install it since {renamed.release}'
+                f'class "{reference.name}" was removed: {chart.driver} has not installed it since {renamed.release}'
             )
         suggestion = _suggest(reference, renaming, charts_by_class, existing, charts, is_complete)
         yield RuleMatch(
@@ -181,8 +181,8 @@ RULE = Rule(
     why=(
         "A DeviceClass must be created, by the driver's chart or by an administrator. The API server accepts a "
         "claim that names a missing class, and the scheduler then keeps the pod pending with 'device class … "
-        "does not exist' until the class exists (KEP-4381). Names in articles are often invented. Against a "
-        "given cluster a missing class is an error; if nothing indicates which class was intended, it is a note."
+        "does not exist' until the class exists (KEP-4381). Names in articles are often invented. If a cluster is "
+        "given, a missing class is an error; if nothing indicates which class was intended, it is a note."
     ),
     bad=examples.template("small-gpu", class_name="nvidia-mig"),
     good=examples.template("small-gpu", class_name="mig.nvidia.com"),

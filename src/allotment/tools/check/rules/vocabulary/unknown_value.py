@@ -10,7 +10,7 @@ from allotment.engine.diagnosis.published_names import qualified, similar_names,
 from allotment.phrases import listed, quoted
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known_names import TYPO_LIKENESS, vocabulary_of
+from allotment.tools.check.names.known_names import TYPO_SIMILARITY, vocabulary_of
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.check.selectors.edits import replace_extent
 from allotment.tools.check.selectors.expressions import Expression, LiteralComparison, LiteralValue, parsed_selectors
@@ -65,7 +65,7 @@ def _check_value(
     if len(suggestions) == 1 and not suggestions[0].part:
         message += f': did you mean "{suggestions[0].value}"?'
     elif suggestions:
-        message += ": the names that contain it are longer" if suggestions[0].part else ""
+        message += ": the published names that contain it are longer" if suggestions[0].part else ""
     values = (
         sorted(candidate for candidate in known if value.lower() in candidate.lower())
         if suggestions and suggestions[0].part
@@ -131,7 +131,7 @@ def _similar_values(value: str, known: set[str], *, closed: bool) -> list[str]:
     return [
         candidate
         for candidate in similar_names(value, known)
-        if similarity(value, candidate) >= TYPO_LIKENESS or set(_name_parts(value)) < set(_name_parts(candidate))
+        if similarity(value, candidate) >= TYPO_SIMILARITY or set(_name_parts(value)) < set(_name_parts(candidate))
     ]
 
 

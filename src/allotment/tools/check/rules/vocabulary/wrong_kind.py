@@ -100,10 +100,10 @@ RULE = Rule(
     name="wrong-kind",
     family="vocabulary",
     level="warning",
-    summary="an attribute is compared with a literal of another type than its values",
+    summary="an attribute is compared with a literal of a different type",
     why=(
         "An attribute has a type (string, version, int, bool), which the API server does not know when it checks "
-        "an expression. In CEL, values of different types are never equal, without an error, and ordering them "
+        "an expression. In CEL, == between values of different types is false without an error, and ordering them "
         "fails at evaluation."
     ),
     bad=examples.template(

@@ -63,8 +63,9 @@ CHECK = ClusterCheck(
     code="D511",
     severity="warning",
     summary="a claim waits for a binding condition of its device, or the condition failed",
-    why="Devices with binding conditions must be ready before the pod is bound (KEP-5007). An external controller"
-    " reports that in the claim's status; otherwise the scheduler waits 600 s and starts again.",
+    why="Devices with binding conditions must be ready before the pod is bound (KEP-5007). An external controller "
+    "reports this in the claim's status. If it does not, the scheduler gives up after 600 seconds and selects a "
+    "node again.",
     find=find,
     needs=("resourceclaims",),
 )

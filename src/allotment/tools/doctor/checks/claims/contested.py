@@ -38,13 +38,11 @@ def _left(idle: list[ResourceClaim]) -> Symptom:
     names = sorted(map(name_of, idle))
     devices = unique(f"{result.pool}/{result.device}" for claim in idle for result in results_of(claim))
     verb, still = ("was", "still exists") if len(names) == 1 else ("were", "still exist")
-    text = (
-        f"{named('claim', names)} {verb} set aside and {still}, with {first_few(devices)}, which no other claim holds"
-    )
+    text = f"{named('claim', names)} {verb} set aside and {still}, although no other claim holds {first_few(devices)}"
     namespace, _, name = names[0].partition("/")
     help_ = remedy(
-        "Allotment's scheduler deletes claims that it set aside: make sure that it runs. Otherwise delete the claim; no"
-        " pod uses it.",
+        "Allotment's scheduler deletes claims that it set aside: check whether it runs. If it was uninstalled, delete "
+        "the claim; no pod uses it.",
         "kubectl get pods -A -l app.kubernetes.io/name=allotment",
         f"kubectl delete resourceclaim -n {namespace} {name}",
     )
@@ -68,8 +66,8 @@ CHECK = ClusterCheck(
     why="If two schedulers allocate one device to two claims, Allotment's scheduler yields: its pod gets another claim,"
     " and the first one keeps its allocation with the label allotment.dev/contested, because kube-scheduler would"
     " consider the device free as soon as one of the two claims is deallocated. No pod uses the claim, and it is"
-    " deleted ten seconds after the other one; until then this is a note. If it remains, the scheduler does not run,"
-    " and its devices count as in use.",
+    " deleted ten seconds after the other one; until then this is a note. If the claim remains, the scheduler does "
+    "not run, and the claim's devices count as in use.",
     find=find,
     needs=("resourceclaims",),
     transient=True,

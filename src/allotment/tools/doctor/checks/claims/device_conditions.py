@@ -24,10 +24,10 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     for (driver, reason), found in groups.items():
         names = unique(name_of(claim) for claim, _, _ in found)
         devices = unique(f"{status.pool}/{status.device}" for _, status, _ in found)
-        text = f"{named('claim', names)} with {first_few(devices)}: {driver} reports not Ready: {reason}"
+        text = f"{driver} reports {first_few(devices)} of {named('claim', names)} as not Ready: {reason}"
         message = found[0][2]
         text += f" ({message})" if message and message != reason else ""
-        words = "Check the driver's log on that node and the hardware. To move the workload, delete the pod."
+        words = "Check the driver's log on the node, and the hardware. To move the workload, delete the pod."
         yield Symptom.of(
             "claim", names, text, remedy(words, f"kubectl describe resourceclaim {kubectl_args(names[0])}")
         )

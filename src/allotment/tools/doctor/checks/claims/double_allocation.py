@@ -22,15 +22,16 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
             groups.setdefault(holders, []).append(id)
     for holders, devices in groups.items():
         names = [str(id.device) for id in devices]
-        where = f"{devices[0].driver}, pool {devices[0].pool}"
-        text = f"{first_few(names)} of {where}: allocated to claims {first_few(holders)} at the same time"
-        what = "device" if len(names) == 1 else f"{len(names)} devices"
+        where = f"{devices[0].driver} (pool {devices[0].pool})"
+        are = "is" if len(names) == 1 else "are"
+        text = f"{first_few(names)} of {where} {are} allocated to claims {first_few(holders)} at the same time"
+        subject = "device" if len(names) == 1 else f"{len(names)} devices"
         help_ = remedy(
-            "Two schedulers, or a user, wrote these allocations. Delete the pods of one of the claims (their work is"
-            " lost); its devices are released, and new pods of the workload get other devices.",
+            "Two schedulers or a user wrote these allocations. Delete the pods of one of the claims (their work is "
+            "lost); its devices are released, and new pods of the workload get other devices.",
             f"kubectl describe resourceclaim {kubectl_args(holders[-1])}",
         )
-        yield Symptom(f"{what} {names[0]}" if len(names) == 1 else what, text, help_, objects=tuple(holders))
+        yield Symptom(f"{subject} {names[0]}" if len(names) == 1 else subject, text, help_, objects=tuple(holders))
 
 
 CHECK = ClusterCheck(
@@ -38,7 +39,8 @@ CHECK = ClusterCheck(
     severity="error",
     summary="one device is allocated to two claims",
     why="A device that is not shared belongs to one claim. It is allocated twice if two schedulers do not see each"
-    " other's allocations, or if a status was edited. Admin access and shares do not count.",
+    " other's allocations, or if a status was edited. Allocations with admin access and shares of a device are not "
+    "reported.",
     find=find,
     needs=("resourceclaims",),
 )

@@ -19,7 +19,7 @@ class _Excess(NamedTuple):
     """A counter or capacity with an allocated amount above its total."""
 
     where: str
-    what: str
+    resource: str
     taken: Quantity
     total: Quantity
     claims: tuple[str, ...]
@@ -28,7 +28,7 @@ class _Excess(NamedTuple):
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     """Exceeded counters by pool, exceeded capacities by device."""
     for excess in (*_counters(cluster), *_capacities(cluster)):
-        text = f"{excess.what}: {excess.taken} allocated of {excess.total}, to claims {first_few(excess.claims)}"
+        text = f"{excess.resource}: {excess.taken} of {excess.total} allocated, to claims {first_few(excess.claims)}"
         help_ = remedy(
             "Two schedulers did not see each other's allocations, or the driver changed the devices while claims used"
             " them. Delete the pods of one of the claims (their work is lost); it is then allocated again.",
@@ -86,8 +86,9 @@ CHECK = ClusterCheck(
     code="D502",
     severity="error",
     summary="more of a GPU's counters or capacity is allocated than exists",
-    why="Partitions of one GPU consume common counters (KEP-4815), shares of one device its capacity (KEP-5075). They"
-    " can be exceeded only by two schedulers, or if a driver publishes less than before.",
+    why="Partitions of one GPU consume shared counters (KEP-4815), and shares of one device consume its capacity "
+    "(KEP-5075). They are exceeded only if two schedulers allocate them, or if a driver publishes less than "
+    "before.",
     find=find,
     needs=("resourceclaims", "resourceslices"),
 )

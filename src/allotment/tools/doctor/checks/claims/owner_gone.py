@@ -25,7 +25,9 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     names = [name_of(claim) for claim, _ in orphans]
     held = sum(1 for claim, _ in orphans for _ in results_of(claim))
     pods = f"deleted pod {orphans[0][1].name}" if len(names) == 1 else "deleted pods"
-    text = f"{named('claim', names)} generated for {pods}: {counted(held, 'device')} held"
+    were, hold, exist = ("was", "holds", "exists") if len(names) == 1 else ("were", "hold", "exist")
+    kept = f"{hold} {counted(held, 'device')}" if held else exist
+    text = f"{named('claim', names)} {were} generated for {pods} and still {kept}"
     help_ = remedy(
         "The garbage collector of kube-controller-manager deletes them: check whether it runs. To delete them manually,"
         " which is safe because no pod can use them:",

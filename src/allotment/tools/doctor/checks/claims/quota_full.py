@@ -19,12 +19,15 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     blocked = {pod.metadata.namespace for pod in pods_without_claims(cluster)}
     for quota in cluster.quotas:
         full = [
-            f"{name} {quota.status.used[name]} of {hard}"
+            f"{name} ({quota.status.used[name]} of {hard})"
             for name, hard in quota.status.hard.items()
             if limits_devices(name) and hard.sign() > 0 and quota.status.used.get(name, Quantity.ZERO) >= hard
         ]
         if full:
-            text = f"used up: {', '.join(full)}. Further claims are rejected; for templates only an event reports that"
+            text = (
+                f"the quota is used up for {', '.join(full)}. Further claims are rejected; for claims from templates, "
+                "only an event reports it"
+            )
             words = "Delete unused claims, or raise the quota."
             look = f"kubectl describe resourcequota {kubectl_args(name_of(quota))}"
             severity: Severity = "warning" if quota.metadata.namespace in blocked else "note"

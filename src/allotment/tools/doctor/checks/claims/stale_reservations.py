@@ -33,8 +33,8 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     pods = first_few([pod for consumers in stale.values() for pod in consumers])
     text = f"{named('claim', names)} {is_} reserved for {pods} and {hold} {counted(held, 'device')}"
     help_ = remedy(
-        "The claim controller removes such entries: check whether kube-controller-manager runs, and its log messages"
-        " about resourceclaims.",
+        "The claim controller removes such entries: check whether kube-controller-manager runs, and look for messages "
+        "about resourceclaims in its log.",
         "kubectl get lease -n kube-system kube-controller-manager",
     )
     yield Symptom.of("claim", names, text, help_)
@@ -56,9 +56,9 @@ CHECK = ClusterCheck(
     code="D505",
     severity="error",
     summary="a claim is reserved for deleted or finished pods",
-    why="When a pod is deleted, Succeeded or Failed, the claim controller of kube-controller-manager removes it from"
-    " reservedFor and releases the devices after the last one. If that does not happen within a minute, the controller"
-    " does not run or cannot write.",
+    why="When a pod is deleted, Succeeded or Failed, the claim controller of kube-controller-manager removes the pod "
+    "from reservedFor, and releases the devices after the last pod. If that does not happen within a minute, the "
+    "controller does not run or cannot write.",
     find=find,
     needs=("resourceclaims", "pods"),
     transient=True,

@@ -9,7 +9,7 @@ from allotment.phrases import first_few
 from allotment.tools.doctor.check import ClusterCheck, Symptom
 from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.object_state import is_finished, name_of
-from allotment.tools.doctor.wording import kubectl_args, named, remedy
+from allotment.tools.doctor.wording import is_or_are, kubectl_args, named, remedy
 
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
@@ -31,8 +31,8 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         names = [name_of(claim) for claim in used]
         pods = [f"{pod.name} ({_state(cluster, pod.uid)})" for claim in used for pod in claim.status.reserved_for]
         text = (
-            f"{named('claim', names)} being deleted, but used by {first_few(pods)}: removed when the last pod has"
-            " ended; new pods cannot use it"
+            f"{named('claim', names)} {is_or_are(names)} being deleted, but used by {first_few(pods)}; deletion "
+            "completes when the last pod has ended, and new pods cannot use the claim"
         )
         namespace = used[0].metadata.namespace
         words = "Wait for the pods, or delete them (their work is lost)."
@@ -41,16 +41,17 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     if left:
         names = [name_of(claim) for claim in left]
         text = (
-            f"{named('claim', names)} being deleted and not used by any pod, but finalizer {FINALIZER} is not removed"
+            f"{named('claim', names)} {is_or_are(names)} being deleted and not used by any pod, but finalizer "
+            f"{FINALIZER} is not removed"
         )
         words = "The claim controller of kube-controller-manager removes it: check whether it runs."
         look = "kubectl get lease -n kube-system kube-controller-manager"
         yield Symptom.of("claim", names, text, remedy(words, look), "error")
     for finalizer, claims in foreign.items():
         names = [name_of(claim) for claim in claims]
-        text = f"{named('claim', names)} being deleted, but blocked by finalizer {finalizer}"
+        text = f"{named('claim', names)} {is_or_are(names)} being deleted, but blocked by finalizer {finalizer}"
         words = f"The controller of {finalizer.partition('/')[0]} removes it: check whether it runs. If it was"
-        words += " uninstalled, remove the finalizer; then nothing is cleaned up."
+        words += " uninstalled, remove the finalizer; its cleanup is then skipped."
         look = f"kubectl edit resourceclaim {kubectl_args(names[0])}"
         yield Symptom.of("claim", names, text, remedy(words, look))
 
@@ -68,9 +69,9 @@ CHECK = ClusterCheck(
     code="D507",
     severity="warning",
     summary="a claim is being deleted but still exists",
-    why="An allocated claim has a finalizer, so that its devices are released before it is removed. It is removed when"
-    " the last pod that uses it has ended and the claim controller has processed that; other finalizers are removed by"
-    " their own controllers.",
+    why="An allocated claim has a finalizer, so that its devices are released before it is removed. The claim "
+    "controller removes it when the last pod that uses the claim has ended; other finalizers are removed by their "
+    "own controllers.",
     find=find,
     needs=("resourceclaims", "pods"),
 )

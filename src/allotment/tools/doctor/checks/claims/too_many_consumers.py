@@ -25,9 +25,9 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
             for pod in cluster.pending_pods
             if pod.metadata.namespace == claim.metadata.namespace
         )
-        text = f"reserved for {len(claim.status.reserved_for)} consumers, the maximum"
+        text = f"the claim is reserved for {len(claim.status.reserved_for)} consumers, which is the maximum"
         text += f"; {counted(waiting, 'more pod')} {'names' if waiting == 1 else 'name'} it" if waiting else ""
-        words = "Use a ResourceClaimTemplate, or a second claim, for further pods."
+        words = "Use a ResourceClaimTemplate or a second claim for further pods."
         look = f"kubectl describe resourceclaim {kubectl_args(name)}"
         yield Symptom(f"claim {name}", text, remedy(words, look), "error" if waiting else "warning")
 

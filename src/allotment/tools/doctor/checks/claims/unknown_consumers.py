@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from allotment.tools.doctor.check import ClusterCheck, Symptom
 from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.object_state import name_of
-from allotment.tools.doctor.wording import kubectl_args, named, remedy
+from allotment.tools.doctor.wording import is_or_are, kubectl_args, named, remedy
 
 _KNOWN = frozenset({("", "pods"), ("scheduling.k8s.io", "podgroups")})
 
@@ -22,7 +22,10 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
                 by_kind.setdefault(kind, []).append(name_of(claim))
     for kind, claims in by_kind.items():
         names = list(dict.fromkeys(claims))
-        text = f"{named('claim', names)} reserved for {kind}, which Kubernetes' own claim controller does not know"
+        text = (
+            f"{named('claim', names)} {is_or_are(names)} reserved for {kind}, which Kubernetes' claim controller "
+            "does not know"
+        )
         words = f"The controller that created the entry must remove it: check the controller of {kind}."
         look = f"kubectl get resourceclaim {kubectl_args(names[0])} -o jsonpath='{{.status.reservedFor}}'"
         yield Symptom.of("claim", names, text, remedy(words, look))

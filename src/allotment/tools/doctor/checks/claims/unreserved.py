@@ -32,14 +32,17 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     names = [name_of(claim) for claim in idle]
     held = sum(not result.admin_access for claim in idle for result in results_of(claim))
     oldest = cluster.age(allocated_at(idle[0]))
-    since = f", {'for' if len(idle) == 1 else 'the oldest for'} {duration_text(oldest)}" if oldest is not None else ""
-    verb = "is" if len(idle) == 1 else "are"
+    since = ""
+    if oldest is not None:
+        since = f" for {duration_text(oldest)}" if len(idle) == 1 else f" (the oldest for {duration_text(oldest)})"
+    verb, hold = ("has", "it holds") if len(idle) == 1 else ("have", "they hold")
     text = (
-        f"{named('claim', names)} {verb} allocated but not reserved for any pod{since}: {counted(held, 'device')} held"
+        f"{named('claim', names)} {verb} been allocated but not reserved for any pod{since}; {hold} "
+        f"{counted(held, 'device')}"
     )
     namespace, _, name = names[0].partition("/")
     help_ = remedy(
-        "A pod that uses the claim takes it over. If none will, delete the claim; pods that name it then stay Pending.",
+        "If no pod will use the claim, delete it. Pods that name a deleted claim stay Pending.",
         f"kubectl delete resourceclaim -n {namespace} {name}",
     )
     yield Symptom.of("claim", names, text, help_)
@@ -49,10 +52,10 @@ CHECK = ClusterCheck(
     code="D504",
     severity="warning",
     summary="a claim is allocated but not reserved for any pod",
-    why="Allocation and the first reservation are one write, and a claim is deallocated after its last consumer. Only"
-    " if a pod was deleted in between (its scheduling failed at the last step), or if the claim controller does not"
-    " run, the devices stay with the claim until a pod uses it. The duration is counted from the allocation, or from"
-    " the claim's creation if the time of the allocation is not recorded.",
+    why="The scheduler writes the allocation and the first reservation together, and a claim is deallocated after its "
+    "last consumer has ended. A claim keeps its devices without a reservation only if its pod was deleted while "
+    "it was being scheduled, or if the claim controller does not run. The duration is counted from the "
+    "allocation, or from the claim's creation if the time of the allocation is not recorded.",
     find=find,
     needs=("resourceclaims",),
 )

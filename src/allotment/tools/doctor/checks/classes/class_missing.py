@@ -28,8 +28,8 @@ CHECK = ClusterCheck(
     code="D405",
     severity="error",
     summary="a requested class does not exist",
-    why="The API server accepts a claim with any class. Only the scheduler reports `device class … does not exist`, and"
-    " the pod stays Pending until it exists. If only templates request the class, this is a warning.",
+    why="The API server accepts a claim with any class. Only the scheduler reports `device class … does not exist`, "
+    "and the pod stays Pending until the class exists. If only templates request the class, this is a warning.",
     find=find,
     needs=("deviceclasses", "resourceclaims", "resourceclaimtemplates"),
 )

@@ -22,8 +22,12 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     for driver in cluster.drivers:
         devices = sum(id.driver == driver and PoolID(id.driver, id.pool) in cluster.usable for id in cluster.devices)
         if devices and driver not in offered:
-            text = f"{counted(devices, 'device')} published, but none of {counted(len(cluster.classes), 'DeviceClass')}"
-            text += " selects one, so no claim can request them"
+            are, them = ("is", "it") if devices == 1 else ("are", "them")
+            text = (
+                f"{counted(devices, 'device')} {are} published, but no DeviceClass selects {them}, so no claim can "
+                "request"
+            )
+            text += f" {them}"
             words = "Install the classes of the driver's chart, or create one with this selector:"
             words += f' device.driver == "{driver}".'
             yield Symptom(f"driver {driver}", text, remedy(words, "kubectl get deviceclasses"))

@@ -29,8 +29,8 @@ CHECK = ClusterCheck(
     code="D404",
     severity="warning",
     summary="two DeviceClasses have the same extendedResourceName",
-    why="The newest class is used, or the first by name if they are equally old (KEP-5004). Pods may get other devices"
-    " than before, without any notice.",
+    why="The newest class is used, or the first by name if they are equally old (KEP-5004). Pods may then get other "
+    "devices than before, without notice.",
     find=find,
     needs=("deviceclasses",),
 )

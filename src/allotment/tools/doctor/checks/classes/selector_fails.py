@@ -18,10 +18,10 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         if not failing:
             continue
         error = " ".join(failing[0].error.split())
-        text = f"on {counted(len(failing), 'node')}: {error}"
+        text = f"the selector fails on {counted(len(failing), 'node')}: {error}"
         users = cluster.class_users.get(name, ())
         if users:
-            text += f". It is requested by {named('claim or template', unique(user.name for user in users))}"
+            text += f". The class is requested by {named('claim or template', unique(user.name for user in users))}"
         words = "Test the driver first, then attributes of its devices:"
         words += ' device.driver == "…" && …. Changing a class does not affect allocated claims.'
         severity: Severity = "error" if any(user.is_pending for user in users) else "warning"
@@ -32,8 +32,9 @@ CHECK = ClusterCheck(
     code="D403",
     severity="error",
     summary="the selector of a DeviceClass fails on existing devices",
-    why="A selector that reads a missing attribute fails with an error instead of not matching (KEP-4381): the"
-    " scheduler ends the attempt on all nodes. Often it works until a second driver is installed in the cluster.",
+    why="A selector that reads a missing attribute fails with an error instead of not matching (KEP-4381): the "
+    "scheduler then rejects all nodes. Such a selector often works until a second driver is installed in the "
+    "cluster.",
     find=find,
     needs=("resourceslices", "deviceclasses", "resourceclaims"),
 )

@@ -30,7 +30,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         if not names:
             continue
         verb = "selects" if len(names) == 1 else "select"
-        text = f"{named('class', names)} {verb} none of {counted(len(cluster.devices), 'device')}"
+        text = f"{named('class', names)} {verb} none of the cluster's {counted(len(cluster.devices), 'device')}"
         if names is not unused:
             users = unique(user.name for user in cluster.class_users[names[0]])
             text += f"; {named('claim or template', users)} {'requests' if len(users) == 1 else 'request'} {names[0]}"
@@ -44,8 +44,8 @@ CHECK = ClusterCheck(
     severity="warning",
     summary="a DeviceClass selects no device",
     why="Claims of the class stay pending. The charts of drivers install classes for all kinds of devices, and hardware"
-    " may be provisioned only on demand, so a class without pending claims, or that is one of several alternatives, is"
-    " only a note.",
+    " may be provisioned only on demand, so this is only a note if no claim waits for the class or if the class is "
+    "one of several alternatives.",
     find=find,
     needs=("resourceslices", "deviceclasses", "resourceclaims"),
 )

@@ -29,11 +29,14 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         ]  # fmt: skip
         verb = "has" if len(names) == 1 else "have"
         text = (
-            f"{named('node', names)} {verb} allocatable {resource} from a device plugin and ResourceSlices of"
+            f"{named('node', names)} {verb} both allocatable {resource} from a device plugin and ResourceSlices of"
             f" {vendor.driver}: two pods may get the same GPU"
         )
         if classes:
-            text += f" (not caused by extendedResourceName of DeviceClass {classes[0]}, which is never allocatable)"
+            text += (
+                f" (extendedResourceName of DeviceClass {classes[0]} is not the cause, because it does not add "
+                "allocatable resources)"
+            )
         label = "nvidia.com/gpu.deploy.device-plugin=false" if vendor.name == "NVIDIA" else ""
         help_ = remedy(
             "Let only one of the two manage the GPUs of a node: exclude the device plugin from nodes with the DRA"
@@ -50,7 +53,7 @@ CHECK = ClusterCheck(
     summary="a device plugin and a DRA driver allocate the same GPUs",
     why="Neither knows the allocations of the other: two pods may get one GPU, and the second one fails or slows down"
     " the first. A DeviceClass with extendedResourceName is different: pods request `nvidia.com/gpu` and get a claim,"
-    " and the node's allocatable does not contain it (KEP-5004).",
+    " and status.allocatable of the node does not contain it (KEP-5004).",
     find=find,
     needs=("nodes", "resourceslices"),
 )

@@ -33,12 +33,16 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         states = unique(filter(None, (_state(pod) for pod in pods)))
         states_text = first_few(states) or pods[0].status.phase or "no status"
         publishing = sum(node in cluster.drivers_on for node in nodes)
-        text = f"{named('pod', [name_of(pod) for pod in pods])} of DaemonSet {set_} not ready: {states_text}."
+        are = "is" if len(pods) == 1 else "are"
+        text = f"{named('pod', [name_of(pod) for pod in pods])} of DaemonSet {set_} {are} not ready: {states_text}."
         if publishing:
-            text += f" Devices of {publishing} of {counted(len(nodes), 'node')} are still published: claims are"
-            text += " allocated there, but their pods cannot start"
+            text += (
+                f" Devices on {counted(publishing, 'node')} are still published and allocated, but pods that use them"
+            )
+            text += " cannot start"
         else:
-            text += f" {counted(len(nodes), 'node')} without devices of this driver"
+            have = "has" if len(nodes) == 1 else "have"
+            text += f" {counted(len(nodes), 'node')} {have} no devices of this driver"
         namespace, name = pods[0].metadata.namespace, pods[0].metadata.name
         help_ = remedy(
             "Find out why it fails:", f"kubectl logs -n {namespace} {name} --all-containers --tail=50",
@@ -59,8 +63,8 @@ def _state(pod: Pod) -> str:
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         if status.state.waiting is not None and status.state.waiting.reason:
             restarts = f", {counted(status.restart_count, 'restart')}" if status.restart_count else ""
-            return f"container {status.name} {status.state.waiting.reason}{restarts}"
-    return next((f"container {s.name} not ready" for s in pod.status.container_statuses if not s.ready), "")
+            return f"container {status.name} is in {status.state.waiting.reason}{restarts}"
+    return next((f"container {s.name} is not ready" for s in pod.status.container_statuses if not s.ready), "")
 
 
 CHECK = ClusterCheck(

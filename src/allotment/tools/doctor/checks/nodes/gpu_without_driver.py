@@ -34,7 +34,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
                 f"Check the driver's pod on the node and its log; to install the driver, see {vendor.install}.",
                 f"kubectl get pods -A -o wide --field-selector spec.nodeName={names[0]}",
             )
-            text = f"{seen}, but no ResourceSlice of {vendor.driver}: claims cannot use them"
+            text = f"{seen}, but {vendor.driver} publishes no ResourceSlices: claims cannot use the GPUs"
             yield Symptom.of("node", names, text, help_)
 
 

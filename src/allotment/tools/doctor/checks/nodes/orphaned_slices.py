@@ -36,8 +36,8 @@ CHECK = ClusterCheck(
     code="D203",
     severity="warning",
     summary="ResourceSlices of a node that does not exist",
-    why="A slice belongs to its Node and is garbage-collected with it. A remaining slice has no owner reference, or the"
-    " garbage collector does not run. Autoscalers and reports may count its devices.",
+    why="A slice belongs to its Node and is garbage-collected with it. If a slice remains, it has no owner reference "
+    "or the garbage collector does not run. Autoscalers and reports may count its devices.",
     find=find,
     needs=("nodes", "resourceslices"),
     transient=True,

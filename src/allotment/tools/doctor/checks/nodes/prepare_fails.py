@@ -38,7 +38,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         message = group[0][1]
         names = [name_of(pod) for pod in pods]
         nodes = unique(pod.spec.node_name for pod in pods)
-        reason = message or "the message of the kubelet is unknown"
+        reason = message or "the kubelet's message is not available"
         text = f"{pods_text(cluster, names)} cannot start on {named('node', nodes)}: {reason}"
         driver = _UNREGISTERED.search(message)
         words = (
@@ -73,9 +73,9 @@ def _without_names(cluster: ClusterIndex, pod: Pod, message: str) -> str:
 CHECK = ClusterCheck(
     code="D205",
     severity="error",
-    summary="claims cannot be prepared: pods have a node but do not start",
-    why="The pod is scheduled, but the drivers repeatedly fail to prepare the claim's devices for the kubelet. Detected"
-    " by the event FailedPrepareDynamicResources, which the API server keeps for an hour.",
+    summary="claims cannot be prepared: pods are scheduled but do not start",
+    why="The pod is scheduled, but the drivers repeatedly fail to prepare the claim's devices for the kubelet. This "
+    "is detected by the event FailedPrepareDynamicResources, which the API server keeps for an hour.",
     find=find,
     needs=("pods", "events"),
 )

@@ -25,8 +25,8 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     for id, found in cluster.devices.items():
         node = found.slice.spec.node_name or found.device.node_name
         if node:
-            for what, value in _identities(found.device):
-                holders.setdefault((node, what, value), []).append(id)
+            for identity, value in _identities(found.device):
+                holders.setdefault((node, identity, value), []).append(id)
     groups: dict[tuple[str, ...], list[tuple[str, str, str]]] = {}
     first: dict[tuple[str, ...], list[DeviceID]] = {}
     for key, ids in holders.items():
@@ -37,16 +37,20 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
             first.setdefault(drivers, ids)
     for drivers, keys in groups.items():
         nodes = unique(node for node, _, _ in keys)
-        node, what, value = keys[0]
+        node, identity, value = keys[0]
         devices = first_few([f"{id.device} of {id.driver} (pool {id.pool})" for id in first[drivers]])
-        hardware = counted(len(unique(f"{n} {v}" for n, w, v in keys if w == what)), "piece")
-        text = f"{hardware} of hardware on {counted(len(nodes), 'node')} published more than once: on {node} {what}"
-        text += f" {value} is {devices}"
+        pieces = len(unique(f"{n} {v}" for n, w, v in keys if w == identity))
+        text = (
+            f"{counted(pieces, 'piece')} of hardware on {counted(len(nodes), 'node')} {'is' if pieces == 1 else 'are'}"
+        )
+        text += f" published more than once: on {node}, {identity} {value} is {devices}"
         words = "These devices are allocated independently, so two claims may get the same hardware. "
         words += (
             f"Let only one of the drivers publish it: {' or '.join(drivers)}."
             if len(drivers) > 1
-            else "Delete the slices of the pool that the driver no longer uses; it publishes again what it needs."
+            else (
+                "Delete the slices of the pool that the driver no longer uses; it republishes the slices that it needs."
+            )
         )
         look = f"kubectl get resourceslices --field-selector spec.nodeName={node}"
         yield Symptom.of("node", nodes, text, remedy(words, look))
@@ -54,19 +58,20 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
 
 def _identities(device: Device) -> Iterator[tuple[str, str]]:
     for name, attribute in device.attributes.items():
-        what = _IDENTITIES.get(name) or _IDENTITIES.get(name.rpartition("/")[2])
-        if what is not None and attribute.string:
+        identity = _IDENTITIES.get(name) or _IDENTITIES.get(name.rpartition("/")[2])
+        if identity is not None and attribute.string:
             # Drivers write a PCI domain with four or eight digits.
             value = attribute.string.lower()
-            yield what, value[-len("0000:00:00.0") :] if what == _PCI else value
+            yield identity, value[-len("0000:00:00.0") :] if identity == _PCI else value
 
 
 CHECK = ClusterCheck(
     code="D207",
     severity="error",
     summary="two drivers, or two pools, publish the same GPU",
-    why="Schedulers identify devices by driver, pool and name and do not know their hardware. Detected by the PCI"
-    " address and the UUID that drivers publish; partitions of one GPU in one pool may share these.",
+    why="Schedulers identify devices by driver, pool and name, and do not know their hardware. Such devices are "
+    "detected by the PCI address and the UUID that drivers publish; partitions of one GPU in one pool may share "
+    "these.",
     find=find,
     needs=("resourceslices",),
 )

@@ -30,7 +30,8 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
             " them start without a real device"
         )
         look = remedy(
-            "If this is not intended, uninstall the simulated driver:", f"kubectl get resourceslices -l {_LABEL}"
+            "If this is not intended, uninstall the simulated driver. To list its slices:",
+            f"kubectl get resourceslices -l {_LABEL}",
         )
         yield Symptom.of("node", names, text, look)
 
@@ -39,8 +40,9 @@ CHECK = ClusterCheck(
     code="D209",
     severity="note",
     summary="devices are simulated",
-    why="Schedulers cannot distinguish them, because they have the vendor's attributes: a pod that needs a GPU may run"
-    " without one. Detected by the label `allotment.dev/simulated` of slices.",
+    why="Schedulers cannot distinguish them from real devices, because they have the vendor's attributes: a pod that "
+    "needs a GPU may run without one. Simulated devices are detected by the label `allotment.dev/simulated` of "
+    "slices.",
     find=find,
     needs=("resourceslices",),
 )

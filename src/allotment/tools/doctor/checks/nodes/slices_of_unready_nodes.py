@@ -20,9 +20,10 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     unready = set(down)
     devices = [id for id, found in cluster.devices.items() if found.slice.spec.node_name in unready]
     held = sum(id in cluster.results for id in devices)
-    verb = "is" if len(down) == 1 else "are"
-    text = f"{named('node', down)} {verb} not Ready, with {counted(len(devices), 'device')}, {held} of them in use"
-    yield Symptom.of("node", down, text, remedy("", f"kubectl describe node {down[0]}"))
+    verb, have = ("is", "has") if len(down) == 1 else ("are", "have")
+    text = f"{named('node', down)} {verb} not Ready and {have} {counted(len(devices), 'device')}, {held} of them in use"
+    words = "Find out why the kubelet does not report the node as Ready:"
+    yield Symptom.of("node", down, text, remedy(words, f"kubectl describe node {down[0]}"))
 
 
 def _stays_down(cluster: ClusterIndex, node: Node) -> bool:
@@ -35,8 +36,9 @@ CHECK = ClusterCheck(
     code="D204",
     severity="warning",
     summary="a node with devices is not Ready",
-    why="Its devices stay published and its claims allocated until the node or its pods are deleted: other pods cannot"
-    " use them, and pods on the node may stay Terminating because their claims are not unprepared.",
+    why="The node's devices stay published and its claims stay allocated until the node or its pods are deleted: "
+    "other pods cannot use them, and pods on the node may stay Terminating because their claims are not "
+    "unprepared.",
     find=find,
     needs=("nodes", "resourceslices"),
 )

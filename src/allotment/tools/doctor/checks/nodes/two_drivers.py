@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from allotment.phrases import first_few
 from allotment.tools.doctor.check import ClusterCheck, Symptom
 from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.object_state import is_finished, name_of
 from allotment.tools.doctor.objects import Pod
 from allotment.tools.doctor.vendors import allotment_driver
 from allotment.tools.doctor.wording import named, remedy, unique
-from allotment.vocabulary.driver_detection import vendors_driver
+from allotment.vocabulary.driver_detection import vendor_driver
 
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
@@ -27,14 +26,14 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
             allotment[pod.spec.node_name, driver] = pod
             continue
         for word in (owner.name, *(container.image for container in pod.spec.containers)):
-            others[pod.spec.node_name, vendors_driver(word)] = pod
+            others[pod.spec.node_name, vendor_driver(word)] = pod
     for driver in unique(name for _, name in allotment):
         nodes = unique(node for node, name in allotment if name == driver and (node, name) in others)
         if not nodes:
             continue
         both = [name_of(kind[nodes[0], driver]) for kind in (others, allotment)]
-        text = f"{named('node', nodes)}: {driver} runs twice, as pods {first_few(both)}: each deletes the slices of the"
-        text += " other, and only the last registered one is known to the kubelet"
+        text = f"{driver} runs twice on {named('node', nodes)}, as pods {' and '.join(both)}. Each of them deletes the"
+        text += " slices of the other, and the kubelet knows only the one that registered last"
         namespace = allotment[nodes[0], driver].metadata.namespace
         help_ = remedy(
             "Run only one of them on the node: exclude the node from the other DaemonSet by nodeSelector or affinity,"
@@ -48,9 +47,9 @@ CHECK = ClusterCheck(
     code="D208",
     severity="error",
     summary="two drivers with the same name run on a node",
-    why="Only one program on a node can use a driver name, with its sockets, pool and checkpoint. Claims that one has"
-    " prepared are unknown to the other. Vendors' drivers are recognized by the name of the DaemonSet or image,"
-    " Allotment's by labels; two pods of the same DaemonSet during an update are not reported.",
+    why="Only one program on a node can use a driver name and its sockets, pool and checkpoint. Claims that one has "
+    "prepared are unknown to the other. Vendors' drivers are recognized by the name of the DaemonSet or image, "
+    "Allotment's by labels; two pods of the same DaemonSet during an update are not reported.",
     find=find,
     needs=("pods",),
 )

@@ -41,7 +41,8 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     verb = "has" if len(names) == 1 else "have"
     text = (
         f"{pods_text(cluster, names)} {verb} claim {unused[names[0]]} in spec.resourceClaims, but no container lists it"
-        f" under resources.claims: {counted(held, 'device')} held but not used"
+        " under resources.claims"
+        f"; {counted(held, 'device')} {'is' if held == 1 else 'are'} allocated but not used"
     )
     words = f"Add resources: {{claims: [{{name: {unused[names[0]]}}}]}} to the container in the pod's workload."
     look = "allot check FILE finds this in manifests"
@@ -52,8 +53,8 @@ CHECK = ClusterCheck(
     code="D608",
     severity="warning",
     summary="a pod has a GPU that none of its containers uses",
-    why="A claim belongs to the pod; a container gets only the devices of claims that it lists. Otherwise the GPU is"
-    " allocated, but the program does not find it.",
+    why="A claim belongs to the pod; a container gets only the devices of claims that it lists. If no container lists "
+    "the claim, the GPU is allocated, but no program can use it.",
     find=find,
     needs=("pods", "resourceclaims"),
 )

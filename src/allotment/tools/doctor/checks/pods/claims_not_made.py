@@ -30,7 +30,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         text = f"{pods_text(cluster, names)} {verb} no claim yet although the template exists: "
         text += message or "the claim controller has not reported a reason"
         words = (
-            "Remove the obstacle; the claim controller retries automatically."
+            "Fix the cause; the claim controller retries automatically."
             if message
             else "The claim controller of kube-controller-manager creates the claims: check whether it runs."
         )
@@ -64,7 +64,8 @@ CHECK = ClusterCheck(
     severity="error",
     summary="no claim is generated for pods although their template exists",
     why="The claim controller creates a claim per pod and writes its name to the pod's status; until then no scheduler"
-    " considers the pod. A full quota or an admission policy may reject the claim, or the controller does not run.",
+    " considers the pod. A full quota or an admission policy may reject the claim, or the controller may not be "
+    "running.",
     find=find,
     needs=("pods", "resourceclaimtemplates"),
 )

@@ -29,7 +29,10 @@ CHECK = ClusterCheck(
     code="D604",
     severity="note",
     summary="pods that request devices are blocked by a scheduling gate",
-    why="Schedulers ignore a pod with scheduling gates until their owner removes them; it does not wait for devices.",
+    why=(
+        "Schedulers ignore a pod until all its scheduling gates are removed by their owners. Such a pod does not wait "
+        "for devices."
+    ),
     find=find,
     needs=("pods",),
 )

@@ -56,19 +56,19 @@ def _lease(cluster: ClusterIndex, scheduler: str) -> Lease | None:
 
 def _lease_text(cluster: ClusterIndex, scheduler: str, lease: Lease | None) -> str:
     if lease is None:
-        return f"no Lease {_LEASES.get(scheduler, scheduler)}, no event, no condition"
+        return f"there is no Lease {_LEASES.get(scheduler, scheduler)}, no event and no condition"
     age = cluster.age(lease.spec.renew_time)
     if age is not None and age > timedelta(seconds=3 * (lease.spec.lease_duration_seconds or 15)):
-        return f"its Lease was renewed {duration_text(age)} ago, so it does not run"
-    return "its Lease is held, so it runs but has not reached the pod yet"
+        return f"its Lease was last renewed {duration_text(age)} ago, so it does not run"
+    return "its Lease is held, so it runs but has not processed the pod yet"
 
 
 CHECK = ClusterCheck(
     code="D605",
     severity="error",
     summary="pods name a scheduler that does not process them",
-    why="Only the scheduler that a pod names processes it, and sets its condition PodScheduled at the latest when no"
-    " node fits. A pod that has all its claims but no such condition was not processed.",
+    why="Only the scheduler that a pod names processes the pod, and it sets the condition PodScheduled if no node "
+    "fits. A pod that has all its claims but no such condition was not processed.",
     find=find,
     needs=("pods", "resourceclaims", "leases"),
 )

@@ -20,12 +20,12 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         if name_of(pod) in fitting and cluster.requests_devices(pod) and (message := _message(cluster, pod)):
             groups.setdefault(message, []).append(name_of(pod))
     for message, names in groups.items():
-        verb = "waits" if len(names) == 1 else "wait"
+        verb = "is pending" if len(names) == 1 else "are pending"
         them = "it" if len(names) == 1 else "them"
         one_line = "; ".join(message.splitlines())
         text = f"{pods_text(cluster, names)} {verb} although devices are available for {them}. The scheduler reports: "
         text += one_line
-        words = "The cause is not devices but, for example, CPU, memory, volumes, affinity or pods of higher priority."
+        words = "Devices are not the cause. Check CPU, memory, volumes, affinity and pods of higher priority."
         yield Symptom.of("pod", names, text, remedy(words, f"kubectl describe pod {kubectl_args(names[0])}"))
 
 
@@ -40,9 +40,9 @@ def _message(cluster: ClusterIndex, pod: Pod) -> str:
 CHECK = ClusterCheck(
     code="D610",
     severity="warning",
-    summary="pods are pending for another reason than their devices",
-    why="Matching devices are free on a node that the pod's own rules allow; the last message of the scheduler has"
-    " another reason, or is outdated.",
+    summary="pods are pending for a reason other than devices",
+    why="Matching devices are free on a node that the pod's own constraints allow; the last message of the scheduler "
+    "gives another reason or is outdated.",
     find=find,
     needs=("nodes", "pods", "resourceclaims", "resourceslices", "deviceclasses", "resourceclaimtemplates"),
 )

@@ -26,10 +26,10 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     if not stuck:
         return
     names = [name_of(pod) for pod in stuck]
-    verb = "has" if len(names) == 1 else "have"
+    verb, have = ("is", "has") if len(names) == 1 else ("are", "have")
     text = (
-        f"{pods_text(cluster, names)} {verb} a node ({stuck[0].spec.node_name}) but a claim that is not allocated: no"
-        " scheduler allocates it now, so the kubelet never starts the pod"
+        f"{pods_text(cluster, names)} {verb} assigned to a node ({stuck[0].spec.node_name}), but {have} a claim that "
+        "is not allocated: no scheduler will allocate the claim, so the kubelet never starts the pod"
     )
     help_ = remedy(
         "Remove nodeName from the pod; to select that node, use nodeSelector kubernetes.io/hostname instead. Then"
@@ -42,7 +42,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
 CHECK = ClusterCheck(
     code="D601",
     severity="error",
-    summary="a pod has a node but its claim is not allocated: the scheduler was bypassed",
+    summary="a pod is on a node, but its claim is not allocated: the scheduler was bypassed",
     why="The scheduler allocates claims when it selects a node. A pod that is created with nodeName bypasses it. For"
     " such a pod the claim controller reserves allocated claims, but does not allocate any; the kubelet then repeatedly"
     " reports `pod … is not allowed to use ResourceClaim …`.",

@@ -33,12 +33,14 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     nodes = unique(pod.spec.node_name for pod in stuck)
     claims = {name_of(claim): claim for pod in stuck for _, claim in cluster.claims_of(pod)}
     held = sum(1 for claim in claims.values() for _ in results_of(claim))
-    verb = "is" if len(names) == 1 else "are"
-    text = f"{pods_text(cluster, names)} {verb} Terminating on {named('node', nodes)} beyond the grace period, with"
+    verb, hold = ("is", "holds") if len(names) == 1 else ("are", "hold")
+    text = (
+        f"{pods_text(cluster, names)} {verb} Terminating on {named('node', nodes)} beyond the grace period, and {hold}"
+    )
     text += f" {counted(held, 'device')}"
     help_ = remedy(
-        "The kubelet does not respond, or a driver does not unprepare the claim: check both. If the node will not"
-        " return, force-delete the pod; if it still runs, another pod may get the same device.",
+        "The kubelet does not respond, or a driver does not unprepare the claim: check both. If the node will not "
+        "return, force-delete the pod; if the pod is still running, another pod may get the same device.",
         f"kubectl describe pod {kubectl_args(names[0])}",
         f"kubectl get node {nodes[0]}",
     )

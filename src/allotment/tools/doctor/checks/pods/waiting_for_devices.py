@@ -54,7 +54,7 @@ def _symptom(cluster: ClusterIndex, code: str, answers: Sequence[Answer]) -> Sym
     reasons = answers[0].reasons
     assert reasons is not None
     headline = reasons.headline
-    verb = "waits" if len(names) == 1 else "wait"
+    verb = "is pending" if len(names) == 1 else "are pending"
     first = "" if len(names) == 1 else f"; {names[0]}"
     text = f"{pods_text(cluster, names)} {verb}: {code}{first}: {headline.summary or CODES[code].summary}"
     namespace, _, name = names[0].partition("/")
@@ -69,8 +69,8 @@ CHECK = ClusterCheck(
     severity="error",
     summary="pods are pending because they do not get devices",
     why="The cause is determined as by `allot explain`, and pods with the same cause are reported together. If matching"
-    " devices are in use, this is a warning, because waiting helps. All other causes need a change. Kubernetes reports"
-    " `cannot allocate all claims` for nearly all of them, or nothing.",
+    " devices are in use, this is a warning, because waiting helps; all other causes require a change. For nearly all "
+    "causes, Kubernetes reports only `cannot allocate all claims`, or nothing.",
     find=find,
     needs=("nodes", "pods", "resourceclaims", "resourceslices", "deviceclasses", "resourceclaimtemplates"),
 )

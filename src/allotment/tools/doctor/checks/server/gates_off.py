@@ -22,8 +22,8 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         if known.get(gate, cluster.features.enabled(gate)):
             continue
         used = " and ".join(named(noun, unique(names)) for noun, names in nouns.items())
-        text = f"feature gate {gate} is off in the API server, but {used} use it"
-        words = f"Turn it on with --feature-gates={gate}=true in kube-apiserver, kube-scheduler,"
+        text = f"feature gate {gate} is disabled in the API server, but used by {used}"
+        words = f"Enable it with --feature-gates={gate}=true in kube-apiserver, kube-scheduler,"
         words += " kube-controller-manager and the kubelets, or stop using the feature."
         yield Symptom(
             f"gate {gate}", text, remedy(words, "kubectl get --raw /metrics | grep kubernetes_feature_enabled")
@@ -72,11 +72,11 @@ def _of_device(device: Device) -> Iterator[str]:
 CHECK = ClusterCheck(
     code="D102",
     severity="error",
-    summary="objects use a feature whose gate is off",
-    why="If a gate is off, the API server drops its fields from later writes, and schedulers ignore stored ones:"
-    " partitions without counters are allocated twice, taints have no effect. The state of gates is read from the API"
-    " server's metrics (kubernetes_feature_enabled), otherwise the default of the release is assumed. The gates of"
-    " scheduler, controllers and kubelets cannot be read.",
+    summary="objects use a feature whose gate is disabled",
+    why="If a gate is disabled, the API server drops its fields from later writes, and schedulers ignore stored ones: "
+    "partitions without counters are allocated twice, and taints have no effect. The state of gates is read from "
+    "the API server's metrics (kubernetes_feature_enabled); if it is not available, the default of the release is "
+    "assumed. The gates of the scheduler, controllers and kubelets cannot be read.",
     find=find,
     needs=("gates",),
 )

@@ -11,7 +11,7 @@ from allotment.tools.doctor.wording import minor_of, remedy
 
 #: The first minor release in which resource.k8s.io/v1 is on by default.
 _STABLE: Final = 34
-_TURN_ON: Final = "It has been turned off: check resource.k8s.io/v1 in --runtime-config of kube-apiserver."
+_TURN_ON: Final = "The API has been disabled: check resource.k8s.io/v1 in --runtime-config of kube-apiserver."
 _COMMAND = "kubectl api-resources --api-group=resource.k8s.io"
 
 
@@ -28,7 +28,8 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
             yield Symptom("server", text, remedy(_TURN_ON, _COMMAND))
             return
         words = (
-            "Upgrade to 1.34 or newer, where it is on. In 1.32 and 1.33, set --runtime-config of kube-apiserver, and"
+            "Upgrade to 1.34 or newer, where it is enabled by default. In 1.32 and 1.33, set --runtime-config of "
+            "kube-apiserver, and"
         )
         words += " --feature-gates=DynamicResourceAllocation=true of every component."
         yield Symptom("server", text, remedy(words, _COMMAND))
@@ -45,8 +46,9 @@ CHECK = ClusterCheck(
     code="D101",
     severity="error",
     summary="the API server has no resource.k8s.io, or only beta versions of it",
-    why="Dynamic resource allocation is stable and on since Kubernetes 1.34 (KEP-4381). Before, it is beta and off by"
-    " default, and must be turned on in the API server, the scheduler, the controller manager and every kubelet.",
+    why="Dynamic resource allocation has been stable and enabled by default since Kubernetes 1.34 (KEP-4381). In "
+    "earlier releases it is disabled by default and must be enabled in the API server, the scheduler, the "
+    "controller manager and every kubelet.",
     find=find,
     needs=("served",),
 )

@@ -36,7 +36,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     for names, problem, words in (
         (newer, f"newer than the API server ({version}), which is not supported", "Upgrade the API server."),
         (older, f"more than {_SKEW} minor releases older than the API server ({version})", "Upgrade them."),
-        (early, "in which claims are not stable, and off by default, on nodes that publish devices",
+        (early, "in which dynamic resource allocation is disabled by default, but publish devices",
          "Upgrade them to 1.34 or newer."),
     ):  # fmt: skip
         if names:
@@ -52,8 +52,8 @@ CHECK = ClusterCheck(
     severity="error",
     summary="kubelets with a release that is not supported by the API server or for claims",
     why="A kubelet may be up to three minor releases older than the API server, but not newer (Kubernetes' version skew"
-    " policy). A kubelet before 1.34 prepares claims only if its gate DynamicResourceAllocation is on, and uses an"
-    " older protocol with drivers.",
+    " policy). A kubelet before 1.34 prepares claims only if its gate DynamicResourceAllocation is enabled, and uses "
+    "an older protocol with drivers.",
     find=find,
     needs=("nodes",),
 )

@@ -30,9 +30,15 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     for resource, verbs in by_resource.items():
         by_verbs.setdefault(" or ".join(verbs), []).append(resource)
     names = unique(f"{'/'.join(verbs)} {resource}" for resource, verbs in by_resource.items())
-    text = f"you may not {'; '.join(f'{verbs} {first_few(resources)}' for verbs, resources in by_verbs.items())}."
+    text = (
+        "you are not allowed to "
+        f"{'; '.join(f'{verbs} {first_few(resources)}' for verbs, resources in by_verbs.items())}."
+    )
     text += " These objects are not checked, and checks that need them are skipped"
-    words = f"{counted(len(denied), 'permission')} missing. An administrator can grant exactly these permissions with:"
+    words = (
+        f"{counted(len(denied), 'permission')} {'is' if len(denied) == 1 else 'are'} missing. An administrator "
+        "can grant exactly these permissions with:"
+    )
     unreadable = {"nodes", "pods", "resourceslices", "resourceclaims"} & cluster.snapshot.unread.keys()
     severity: Severity = "error" if unreadable else "warning"
     yield Symptom("you", text, remedy(words, *_COMMANDS), severity, names)
@@ -42,9 +48,9 @@ CHECK = ClusterCheck(
     code="D104",
     severity="warning",
     summary="permissions that the read-only tools need are missing",
-    why="Determined by the API server (SelfSubjectAccessReview), so all authorizers, such as roles and webhooks, are"
-    " considered. `allot rbac reader` prints the minimal permissions. Without nodes, pods, slices or claims this is an"
-    " error, because hardly anything can be checked.",
+    why="The API server evaluates the permissions (SelfSubjectAccessReview), so all authorizers, such as RBAC and "
+    "webhooks, are considered. `allot rbac reader` prints the minimal permissions. If nodes, pods, slices or "
+    "claims cannot be read, this is an error, because hardly anything can be checked.",
     find=find,
     needs=("permissions",),
 )

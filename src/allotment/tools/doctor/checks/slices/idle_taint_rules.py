@@ -22,19 +22,21 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         if rule.spec.device_selector is None:
             # k8s.io/dynamic-resource-allocation up to 0.36, resourceslice/tracker: no selector restricts nothing.
             text = (
-                "it has no deviceSelector: up to Kubernetes 1.36, kube-scheduler treats all devices as tainted,"
-                " although no pod is evicted; since 1.37 the rule taints no device"
+                "the rule has no deviceSelector: up to Kubernetes 1.36, kube-scheduler treats all devices as tainted, "
+                "although no pod is evicted; from 1.37 on, the rule taints no device"
             )
             words = "Add a deviceSelector (names as in ResourceSlices), or delete the rule."
         else:
-            text = f"{_selected(rule.spec.device_selector)}: no published or allocated device matches"
+            text = f"{_selected(rule.spec.device_selector)}, but no published or allocated device matches"
             words = "Correct its deviceSelector (names as in ResourceSlices), or delete the rule."
         yield Symptom(f"devicetaintrule/{name}", text, remedy(words, f"kubectl describe devicetaintrule {name}"))
 
 
 def _selected(selector: DeviceTaintSelector) -> str:
     parts = (("driver", selector.driver), ("pool", selector.pool), ("device", selector.device))
-    return "it selects " + (", ".join(f"{name} {value}" for name, value in parts if value is not None) or "everything")
+    return "the rule selects " + (
+        ", ".join(f"{name} {value}" for name, value in parts if value is not None) or "everything"
+    )
 
 
 CHECK = ClusterCheck(

@@ -42,11 +42,14 @@ def _symptom(cluster: ClusterIndex, driver: str, pools: list[Pool], surplus: boo
         if slice_.spec.pool.generation == pool.generation
     )
     text = (
-        f"{named('pool', names)} of {driver}: {counted(first.found, 'slice')} of generation {first.generation},"
-        f" {first.announced} announced. Kubernetes ignores such pools, here with {counted(devices, 'device')}"
+        f"{named('pool', names)} of {driver}: {counted(first.found, 'slice')} of generation {first.generation} "
+        f"published, but {first.announced} announced. Kubernetes ignores such pools; {counted(devices, 'device')} "
+        "cannot be allocated"
     )
     listing = f"kubectl get resourceslices --field-selector spec.driver={driver}"
-    words = "Check the log of the driver's pod on the node; restart the pod, so that it publishes the missing slices."
+    words = (
+        "Check the log of the driver's pod on the node, and restart the pod so that it publishes the missing slices."
+    )
     if surplus:
         words = (
             "An earlier driver instance or a user left an additional slice. Restart the driver on the node, or delete"

@@ -33,8 +33,8 @@ CHECK = ClusterCheck(
     code="D304",
     severity="error",
     summary="a driver publishes no device on a node that has GPUs",
-    why="The driver's pod runs but does not find the hardware: the kernel driver is not loaded, its library is missing,"
-    " or the devices are bound to another driver (vfio-pci).",
+    why="The driver's pod runs but does not find the hardware, for example because the kernel driver is not loaded, "
+    "its library is missing, or the devices are bound to another driver (vfio-pci).",
     find=find,
     needs=("nodes", "resourceslices"),
 )

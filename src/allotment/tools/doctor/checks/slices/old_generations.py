@@ -22,9 +22,10 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         names = unique(slice_.metadata.name for slice_ in old)
         pools = unique(slice_.spec.pool.name for slice_ in old)
         nodes = {pool: {s.spec.node_name for s in old if s.spec.pool.name == pool} for pool in pools}
+        are = "is" if len(old) == 1 else "are"
         text = (
-            f"{counted(len(old), 'slice')} of {driver} in {named('pool', pools)} of an older generation than other"
-            " slices of the pool: their devices are ignored"
+            f"{counted(len(old), 'slice')} of {driver} in {named('pool', pools)} {are} of an older generation than "
+            "other slices of the pool; their devices are ignored"
         )
         shared = any(
             len(nodes[slice_.spec.pool.name] | {slice_.spec.node_name}) > 1
@@ -34,9 +35,9 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         words = "Delete them; a driver that still needs them publishes them again."
         if shared:
             words = (
-                "They belong to another node than the newer ones: the driver uses one pool name for several nodes."
-                " Drivers must use a pool per node; report that to the author. To restore the devices now, delete the"
-                " older slices; the driver publishes them again."
+                "They belong to a different node than the newer slices: the driver uses one pool name for several "
+                "nodes, which you should report to its author. To restore the devices now, delete the older slices; "
+                "the driver publishes them again."
             )
         yield Symptom.of("slice", names, text, remedy(words, f"kubectl delete resourceslice {' '.join(names[:3])}"))
 
@@ -45,9 +46,9 @@ CHECK = ClusterCheck(
     code="D302",
     severity="warning",
     summary="slices of an old generation still exist",
-    why="Only the slices of the highest generation of a pool count (KEP-4381). A driver deletes the others when it"
-    " publishes; if it was killed before, they remain. If two nodes share the name of a pool, the devices of one of"
-    " them are ignored for this reason.",
+    why="Schedulers use only the slices with the highest generation of a pool (KEP-4381). A driver deletes the others "
+    "when it publishes; if it is killed before that, they remain. If two nodes share the name of a pool, the "
+    "devices of one of them are ignored for this reason.",
     find=find,
     needs=("resourceslices",),
     transient=True,

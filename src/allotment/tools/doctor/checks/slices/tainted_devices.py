@@ -34,13 +34,14 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         nodes = unique(str(cluster.devices[id].slice.spec.node_name or id.pool) for id in distinct)
         used = sum(id in cluster.results for id in distinct)
         where = f"{counted(len(nodes), 'node')} ({first_few(nodes)})"
-        text = f"{counted(len(distinct), 'device')} on {where} tainted {tainted}"
+        have = "has" if len(distinct) == 1 else "have"
+        text = f"{counted(len(distinct), 'device')} on {where} {have} taint {tainted}"
         text += f", {used} of them in use" if used else ""
         text += f": {first_few([id.device for id in distinct])} of {distinct[0].driver}"
         if name := by_rule.get(tainted):
             words = (
-                f"DeviceTaintRule {name} adds the taint. When the reason no longer applies, delete the rule; pods can"
-                " then use the devices again."
+                f"DeviceTaintRule {name} adds the taint. Delete the rule when its reason no longer applies; pods can "
+                "then use the devices again."
             )
             help_ = remedy(words, f"kubectl describe devicetaintrule {kubectl_args(name)}")
         else:
@@ -57,8 +58,8 @@ CHECK = ClusterCheck(
     code="D305",
     severity="warning",
     summary="devices are tainted, so they are not allocated",
-    why="Drivers taint unhealthy devices, administrators those that they reserve (KEP-5055). Pods without a toleration"
-    " do not get them; NoExecute also evicts pods that use them.",
+    why="Drivers taint unhealthy devices, and administrators taint devices that they reserve (KEP-5055). Pods without "
+    "a toleration do not get them; NoExecute also evicts pods that use them.",
     find=find,
     needs=("resourceslices",),
 )

@@ -29,12 +29,12 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     if not staying:
         return
     names = list(staying)
-    verb = "runs" if len(names) == 1 else "run"
-    text = f"{pods_text(cluster, names)} {verb} on devices with a NoExecute taint that is not tolerated"
+    verb, they = ("uses", "it does") if len(names) == 1 else ("use", "they do")
+    text = f"{pods_text(cluster, names)} {verb} devices with a NoExecute taint that {they} not tolerate"
     text += f" ({staying[names[0]]})"
     help_ = remedy(
-        "device-taint-eviction-controller of kube-controller-manager should have deleted them: check whether it runs."
-        " To delete one now (its work is lost):",
+        "The device taint eviction controller of kube-controller-manager evicts such pods: check whether it runs."
+        " To delete a pod now (its work is lost):",
         f"kubectl delete pod {kubectl_args(names[0])}",
     )
     yield Symptom.of("pod", names, text, help_)
@@ -67,9 +67,9 @@ def _running(cluster: ClusterIndex, claim: ResourceClaim) -> Iterator[str]:
 CHECK = ClusterCheck(
     code="D307",
     severity="error",
-    summary="pods run on devices whose NoExecute taint they do not tolerate",
-    why="The taint eviction controller deletes such pods immediately, or when their toleration ends. If they remain, it"
-    " does not run, and the pods continue on hardware that is known to be faulty.",
+    summary="pods use devices whose NoExecute taint they do not tolerate",
+    why="The taint eviction controller deletes such pods immediately, or when their tolerationSeconds have passed. If "
+    "they remain, it does not run, and the pods continue to run on hardware that is known to be faulty.",
     find=find,
     needs=("resourceslices", "resourceclaims", "pods"),
 )

@@ -136,8 +136,8 @@ def test_messages() -> None:
         "C201": "and is not valid in CEL: write &&",
         "C202": "quantities cannot be compared with >: the API server rejects the expression",
         "C203": "driverVersion is a version: comparing it with a string fails for every device that has it",
-        "C204": "the attribute is the value itself: reading .string is an error",
-        "C205": '"model" is read as a domain: the name of an attribute must follow its domain',
+        "C204": "the attribute already is its value: reading .string is an error",
+        "C205": '"model" is read as a domain: the domain must come before the name of an attribute',
         "C207": (
             "not every device of gpu.nvidia.com of type gpu has attribute addressingMode:"
             " one such device aborts scheduling of the pod"
@@ -191,7 +191,7 @@ def test_a_device_of_the_cluster_makes_it_an_error() -> None:
     assert (before.level, before.help) == (None, "")
     (after,) = unguarded_name.RULE.find(bundle_of(text, fleet="a100-40gb,mi300x-8x-oam"))
     assert after.level == "error"
-    assert after.help.startswith("device gpu.amd.com/")
+    assert after.help.startswith("an example in the cluster is device gpu.amd.com/")
 
 
 def test_empty_expression() -> None:

@@ -19,13 +19,11 @@ SHARING = {
 
 
 def claim(*requests: Any, name: str = "gpu", namespace: str = "", **devices: Any) -> str:
-    """A ResourceClaim."""
     spec = {"devices": {"requests": list(requests or (GPU,)), **devices}}
     return _manifest("resource.k8s.io/v1", "ResourceClaim", name, namespace, spec)
 
 
 def template(*requests: Any, name: str = "gpu", namespace: str = "", **devices: Any) -> str:
-    """A ResourceClaimTemplate."""
     spec = {"spec": {"devices": {"requests": list(requests or (GPU,)), **devices}}}
     return _manifest("resource.k8s.io/v1", "ResourceClaimTemplate", name, namespace, spec)
 

@@ -14,7 +14,7 @@ from tests.unit.tools.check.rules.meaning.manifests import (
     pod,
     template,
 )
-from tests.unit.tools.check.rules.meaning.manifests import levels_and_paths as told_by
+from tests.unit.tools.check.rules.meaning.manifests import levels_and_paths as findings_of
 
 RULE, OTHER = claim_not_given.RULE, other_namespace.RULE
 
@@ -24,7 +24,7 @@ NODE = "apiVersion: v1\nkind: Pod\nmetadata: {name: other, namespace: default}\n
 
 def levels_and_paths_of_both(*texts: str, **settings: str) -> list[tuple[str, str]]:
     """Level and location of the matches of both rules."""
-    return [*told_by(RULE, *texts, **settings), *told_by(OTHER, *texts, **settings)]
+    return [*findings_of(RULE, *texts, **settings), *findings_of(OTHER, *texts, **settings)]
 
 
 def test_note_without_a_cluster() -> None:

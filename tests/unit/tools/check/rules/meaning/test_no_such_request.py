@@ -35,7 +35,7 @@ def test_container_names_an_unknown_request() -> None:
     assert levels_and_paths(RULE, *texts) == [("error", USE)]
     (match,) = matches_of(RULE, *texts)
     assert match.message == (
-        "container app refers to request ts-gpu, which template gpu does not have (it has mps-gpu): "
+        "container app refers to request ts-gpu, which template gpu does not have (its requests: mps-gpu); "
         "Kubernetes starts the container without a device"
     )
     assert fixed_documents(RULE, *texts)[1]["spec"]["containers"][0]["resources"]["claims"] == [

@@ -34,7 +34,7 @@ metadata: {{name: gpu}}
 spec: {{spec: {{devices: {{requests: [{{name: gpu, deviceClassName: gpu.nvidia.com, count: {count}}}]}}}}}}
 """
 PROFILE = 'device.attributes["gpu.nvidia.com"].profile == "1g.5gb"'
-CLASS_OF_NOBODY = """\
+CLASS_OF_UNKNOWN_DRIVER = """\
 apiVersion: resource.k8s.io/v1
 kind: DeviceClass
 metadata: {name: mine}
@@ -97,7 +97,7 @@ def test_pods_of_a_workload_are_grouped() -> None:
     assert match.message.startswith(
         "2 of 6 pods of Deployment default/app stay pending: every matching device is in use"
     )
-    assert "free claim" not in match.help
+    assert "release claim" not in match.help
     (all_,) = matches_of(PENDING, template(gpu_request(count=5)), workload(replicas=2), fleet="t4-4x-pcie")
     assert all_.message.startswith("all 2 pods of Deployment default/app stay pending")
     (single,) = matches_of(PENDING, template(gpu_request(count=5)), workload("Job"), fleet="t4-4x-pcie")
@@ -214,7 +214,7 @@ def test_selector_without_matches_is_simulated(fleet: str) -> None:
                 pod(),
             ],
         ),
-        ("t4", [CLASS_OF_NOBODY, template(gpu_request(deviceClassName="mine")), pod()]),
+        ("t4", [CLASS_OF_UNKNOWN_DRIVER, template(gpu_request(deviceClassName="mine")), pod()]),
         ("t4", [EXTENDED]),
     ],
     ids=["name", "amount", "driver", "class"],
@@ -232,17 +232,18 @@ def test_missing_devices_are_reported_once() -> None:
 
 
 def test_undecided_search_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("tools.explain.run", "engine.diagnosis.trial_cache"):
+    for module in ("tools.explain.placement", "engine.diagnosis.trial_cache"):
         monkeypatch.setattr(f"allotment.{module}.Allocator", partial(Allocator, step_limit=1))
     (finding,) = matches_of(PENDING, template(gpu_request(count=2)), workload(replicas=3), fleet="t4-4x-pcie")
     assert finding.level == "warning"
     assert finding.message == (
-        "all 3 pods of Deployment default/app may stay pending: the search for devices was given up after 1 steps"
+        "all 3 pods of Deployment default/app may stay pending: the search for devices stopped after 1 steps "
+        "without a result"
     )
 
 
 def test_template_of_an_invalid_class_is_skipped() -> None:
-    device_class = CLASS_OF_NOBODY.replace("==", "=")
+    device_class = CLASS_OF_UNKNOWN_DRIVER.replace("==", "=")
     assert (
         levels_and_paths(PENDING, device_class, template(gpu_request(deviceClassName="mine")), pod(), fleet="t4") == []
     )

@@ -84,10 +84,10 @@ spec:
     assert match.message == "\"myGPU.0\" is not a valid request name: use lower-case letters, digits and '-'"
     assert match.fix is not None
     assert not match.fix.safe
-    mended_claim, mended_pod = fixed_documents(RULE, text + pod)
-    assert [request["name"] for request in devices_of(mended_claim)["requests"]] == ["my-gpu-0", "ok"]
-    assert devices_of(mended_claim)["constraints"][0]["requests"] == ["my-gpu-0", "ok"]
-    assert mended_pod["spec"]["containers"][0]["resources"]["claims"] == [{"name": "a", "request": "my-gpu-0"}]
+    fixed_claim, fixed_pod = fixed_documents(RULE, text + pod)
+    assert [request["name"] for request in devices_of(fixed_claim)["requests"]] == ["my-gpu-0", "ok"]
+    assert devices_of(fixed_claim)["constraints"][0]["requests"] == ["my-gpu-0", "ok"]
+    assert fixed_pod["spec"]["containers"][0]["resources"]["claims"] == [{"name": "a", "request": "my-gpu-0"}]
 
 
 def test_server_error_is_not_repeated() -> None:

@@ -34,10 +34,10 @@ spec:
         ("{architecture: Ampere}", {"architecture": {"string": "Ampere"}}, True),
         ("{cudaComputeCapability: 8.0.0}", {"cudaComputeCapability": {"version": "8.0.0"}}, True),
         ("{cudaComputeCapability: '8.0'}", {"cudaComputeCapability": {"version": "8.0.0"}}, True),
-        ("{mine: 1.2.3}", {"mine": {"version": "1.2.3"}}, True),
-        ("{mine: 5}", {"mine": {"int": 5}}, True),
-        ("{mine: true}", {"mine": {"bool": True}}, True),
-        ("{mine: 1.5}", {"mine": {"string": "1.5"}}, False),
+        ("{custom: 1.2.3}", {"custom": {"version": "1.2.3"}}, True),
+        ("{custom: 5}", {"custom": {"int": 5}}, True),
+        ("{custom: true}", {"custom": {"bool": True}}, True),
+        ("{custom: 1.5}", {"custom": {"string": "1.5"}}, False),
     ],
 )
 def test_type_from_the_driver_or_the_value(written: str, typed: Any, safe: bool) -> None:

@@ -9,7 +9,7 @@ from allotment.tools.check.rules.vocabulary import helm_value
 from tests.unit.tools.check.rules.vocabulary.rule_results import bundle, fixed_document, levels_and_messages, matches_of
 
 RULE = helm_value.RULE
-OURS = "gpuResourcesEnabledOverride: true\nnvidiaDriverRoot: /\n"
+CHART_VALUES = "gpuResourcesEnabledOverride: true\nnvidiaDriverRoot: /\n"
 
 
 def test_key_with_other_separators() -> None:
@@ -24,7 +24,7 @@ def test_key_with_other_separators() -> None:
 
 
 def test_key_moves_into_an_existing_value() -> None:
-    text = f"{OURS}resources: {{gpus: {{enabled: true}}}}\nresources-computeDomains: {{enabled: false}}\n"
+    text = f"{CHART_VALUES}resources: {{gpus: {{enabled: true}}}}\nresources-computeDomains: {{enabled: false}}\n"
     (match,) = matches_of(RULE, text)
     assert match.fix is not None
     (document,) = bundle(text).documents
@@ -35,26 +35,32 @@ def test_key_moves_into_an_existing_value() -> None:
 
 
 def test_misspelled_key() -> None:
-    assert fixed_document(RULE, f"{OURS}featureGate:\n  MPSSupport: true\n")["featureGates"] == {"MPSSupport": True}
-    assert fixed_document(RULE, f"{OURS}featureGates:\n  MpsSupport: true\n")["featureGates"] == {"MPSSupport": True}
-    assert fixed_document(RULE, f"{OURS}resources:\n  gpu:\n    enabled: false\n")["resources"] == {
+    assert fixed_document(RULE, f"{CHART_VALUES}featureGate:\n  MPSSupport: true\n")["featureGates"] == {
+        "MPSSupport": True
+    }
+    assert fixed_document(RULE, f"{CHART_VALUES}featureGates:\n  MpsSupport: true\n")["featureGates"] == {
+        "MPSSupport": True
+    }
+    assert fixed_document(RULE, f"{CHART_VALUES}resources:\n  gpu:\n    enabled: false\n")["resources"] == {
         "gpus": {"enabled": False}
     }
 
 
 def test_keys_below_a_value_are_arbitrary() -> None:
     assert (
-        levels_and_messages(RULE, f"{OURS}kubeletPlugin:\n  tolerations:\n  - whatever: 1\n  nodeSelector:\n    a: b\n")
+        levels_and_messages(
+            RULE, f"{CHART_VALUES}kubeletPlugin:\n  tolerations:\n  - whatever: 1\n  nodeSelector:\n    a: b\n"
+        )
         == []
     )
 
 
 def test_unknown_key_is_a_note() -> None:
-    assert levels_and_messages(RULE, f"{OURS}zebra: 1\nglobal: {{a: 1}}\n") == [
+    assert levels_and_messages(RULE, f"{CHART_VALUES}zebra: 1\nglobal: {{a: 1}}\n") == [
         ("note", 'the chart of gpu.nvidia.com has no known value "zebra"')
     ]
     # It is similar to nvidiaDriverRoot, but it is a value of the GPU operator.
-    assert [level for level, _ in levels_and_messages(RULE, f"{OURS}driver:\n  enabled: true\n")] == ["note"]
+    assert [level for level, _ in levels_and_messages(RULE, f"{CHART_VALUES}driver:\n  enabled: true\n")] == ["note"]
 
 
 def test_gpu_resources_override() -> None:

@@ -24,7 +24,10 @@ def test_fix_uses_the_new_name_and_domain() -> None:
     assert selector_messages(RULE, f'{NVIDIA}.pcieBusID == "0000:07:00.0"') == [
         (
             "warning",
-            'gpu.nvidia.com publishes no "pcieBusID" since release 25.12: it is now resource.kubernetes.io/pciBusID',
+            (
+                'gpu.nvidia.com has not published "pcieBusID" since release 25.12: '
+                "it is now resource.kubernetes.io/pciBusID"
+            ),
         )
     ]
     assert fixed_expressions(RULE, f'{NVIDIA}.pcieBusID == "0000:07:00.0"') == [
@@ -51,7 +54,7 @@ def test_constraint_on_a_redefined_name() -> None:
     text = TWO_PARTS.format(name="deviceID")
     (level, message), *others = levels_and_messages(RULE, text)
     assert (level, others) == ("warning", [])
-    assert message.startswith('"deviceID" of gpu.amd.com has another meaning since release 1.0')
+    assert message.startswith('"deviceID" of gpu.amd.com has had a different meaning since release 1.0')
     constraint = fixed_document(RULE, text)["spec"]["devices"]["constraints"][0]
     assert constraint == {"matchAttribute": "resource.kubernetes.io/pciBusID"}
 
@@ -90,7 +93,7 @@ def test_only_devices_of_the_requests_count() -> None:
 
 def test_name_missing_in_the_cluster_is_an_error() -> None:
     assert selector_messages(RULE, f"{NVIDIA}.index == 0", fleet="t4") == [
-        ("error", 'gpu.nvidia.com publishes no "index" since release 25.8: uuid is the closest replacement')
+        ("error", 'gpu.nvidia.com has not published "index" since release 25.8: uuid is the closest replacement')
     ]
     assert [
         level for level, _ in selector_messages(RULE, f"{NVIDIA}.index == 0 || {NVIDIA}.type == 'gpu'", fleet="t4")

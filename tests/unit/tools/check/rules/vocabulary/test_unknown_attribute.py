@@ -96,7 +96,7 @@ def test_name_of_other_device_types() -> None:
 
 def test_slices_are_the_complete_set_of_names() -> None:
     assert selector_messages(RULE, f"{NVIDIA}.nvlink == true", fleet="8xh100") == [
-        ("error", 'no device of the cluster has attribute "nvlink" in gpu.nvidia.com')
+        ("error", 'no device in the cluster has attribute "nvlink" in gpu.nvidia.com')
     ]
     assert fixed_expressions(RULE, f'{NVIDIA}.model == "Tesla T4"', fleet="t4-4x-pcie") == [
         f'{NVIDIA}.productName == "Tesla T4"'
@@ -111,7 +111,7 @@ def test_known_name_without_such_devices_in_the_cluster() -> None:
     expression = f'{NVIDIA}.profile == "1g.5gb"'
     # The simulation reports that there are no MIG devices.
     assert selector_messages(RULE, expression, class_name="mig.nvidia.com", fleet="a100-40gb") == []
-    message = 'no device of the cluster has attribute "profile" in gpu.nvidia.com'
+    message = 'no device in the cluster has attribute "profile" in gpu.nvidia.com'
     assert selector_messages(RULE, expression, fleet="a100-40gb") == [
         ("error", f"{message}: only devices of type mig have it")
     ]

@@ -36,7 +36,7 @@ def test_published_capacities_are_not_reported() -> None:
 
 def test_slices_are_the_complete_set_of_names() -> None:
     assert selector_messages(RULE, f'{NVIDIA}.bandwidth.isGreaterThan(quantity("1"))', fleet="t4-4x-pcie") == [
-        ("error", 'no device of the cluster has capacity "bandwidth" in gpu.nvidia.com')
+        ("error", 'no device in the cluster has capacity "bandwidth" in gpu.nvidia.com')
     ]
 
 

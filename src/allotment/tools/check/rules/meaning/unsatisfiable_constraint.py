@@ -1,0 +1,193 @@
+"""M403: a constraint on an attribute that the devices lack, or that is unique to each device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.engine.claims.constraints import find_attribute
+from allotment.engine.diagnosis.published_names import did_you_mean
+from allotment.model.editing.edits import SetValue
+from allotment.phrases import either
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.claims.requested_devices import RequestedTypes, requested_types
+from allotment.tools.check.hardware.cluster_devices import ClusterDevices, cluster_devices
+from allotment.tools.check.names.known_names import STANDARD_DOMAIN
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
+from allotment.tools.views import ClaimView, ConstraintView, RequestView
+from allotment.vocabulary import Attribute
+
+#: Attributes that are unique to each device of these types; without types, of all types.
+_UNIQUE_ATTRIBUTES: dict[str, frozenset[str]] = {"uuid": frozenset(), "pciBusID": frozenset(("gpu", "amdgpu", "vfio"))}
+
+
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
+    devices = cluster_devices(bundle)
+    for claim in bundle.claims:
+        for constraint in claim.constraints:
+            requests = _constrained_requests(claim, constraint)
+            types = [types for request in requests if (types := requested_types(bundle, request)) is not None]
+            if "/" not in constraint.attribute:
+                yield _without_domain(claim, constraint, types)
+                continue
+            if any(_is_renamed(request_types, constraint.attribute) for request_types in types):
+                continue  # V303
+            match = None
+            if devices is not None:
+                match = _check_slices(devices, claim, constraint, requests)
+            if match is None and len(types) == len(requests):
+                match = _check_vocabulary(claim, constraint, requests, types)
+            if match is not None:
+                yield match
+
+
+def _constrained_requests(claim: ClaimView, constraint: ConstraintView) -> list[RequestView]:
+    """The requests that a constraint applies to; a request's name includes all of its alternatives."""
+    names = constraint.requests
+    return [r for r in claim.requests if not names or r.name in names or r.name.partition("/")[0] in names]
+
+
+def _is_renamed(types: RequestedTypes, attribute: str) -> bool:
+    domain, _, name = attribute.partition("/")
+    is_own_domain = domain == types.vocabulary.domain
+    return any(
+        renaming.kind == "attribute" and (renaming.name == attribute or (is_own_domain and renaming.name == name))
+        for renaming in types.vocabulary.renamed
+    )
+
+
+def _without_domain(claim: ClaimView, constraint: ConstraintView, types: list[RequestedTypes]) -> RuleMatch:
+    path = (*constraint.path, constraint.field)
+    name = constraint.attribute
+    candidates = {
+        f"{request_types.vocabulary.domain}/{name}"
+        for request_types in types
+        if request_types.vocabulary.attribute(request_types.vocabulary.domain, name)
+    }
+    candidates |= {
+        f"{STANDARD_DOMAIN}/{name}"
+        for request_types in types
+        if request_types.vocabulary.attribute(STANDARD_DOMAIN, name)
+    }
+    fix = None
+    if len(candidates) == 1:
+        full_name = candidates.pop()
+        fix = Fix(f"write {full_name}", ((claim.document, SetValue(path, full_name)),), safe=True)
+    message = f"{constraint.field} {name} has no domain: write DOMAIN/NAME, even for the driver's own attributes"
+    return RuleMatch(claim.document, path, message, fix=fix)
+
+
+def _check_slices(
+    devices: ClusterDevices, claim: ClaimView, constraint: ConstraintView, requests: list[RequestView]
+) -> RuleMatch | None:
+    """Checks the attribute against the given slices, for each request that has matching devices."""
+    for request in requests:
+        selected = devices.selected_by_request(request)
+        if not selected or any(
+            find_attribute(devices.by_id[device_id], device_id.driver, constraint.attribute) for device_id in selected
+        ):
+            continue
+        drivers = either(sorted({device_id.driver for device_id in selected}))
+        names = {
+            name if "/" in name else f"{device_id.driver}/{name}"
+            for device_id in selected
+            for name in devices.by_id[device_id].attributes
+        }
+        return RuleMatch(
+            claim.document,
+            (*constraint.path, constraint.field),
+            f"none of the {len(selected)} devices of {drivers} for request {request.name} has attribute "
+            f"{constraint.attribute}: devices without it are never allocated",
+            help=did_you_mean(constraint.attribute, names).strip(),
+        )
+    return None
+
+
+def _check_vocabulary(
+    claim: ClaimView, constraint: ConstraintView, requests: list[RequestView], types: list[RequestedTypes]
+) -> RuleMatch | None:
+    """Checks the attribute against the drivers' vocabularies."""
+    document, path = claim.document, (*constraint.path, constraint.field)
+    domain, _, name = constraint.attribute.partition("/")
+    terms: list[tuple[RequestedTypes, Attribute | None]] = [
+        (request_types, request_types.vocabulary.attribute(domain, name)) for request_types in types
+    ]
+    for request, (request_types, term) in zip(requests, terms, strict=True):
+        publishing = request_types.types & set(term.on) if term is not None else set[str]()
+        if not publishing:
+            if domain not in (STANDARD_DOMAIN, request_types.vocabulary.domain):
+                continue  # an administrator may add such attributes
+            problem = f"{request_types.vocabulary.driver} is not known to publish {constraint.attribute}"
+            problem += (
+                f" on devices of type {either(sorted(request_types.types))}"
+                if term is not None and any(request_types.types)
+                else ""
+            )
+            names = [t.name for t in request_types.vocabulary.attributes if request_types.types & set(t.on)]
+            return RuleMatch(
+                document,
+                path,
+                f"{problem}: devices without it are never allocated, so request {request.name} cannot be satisfied",
+                help=did_you_mean(constraint.attribute, names).strip(),
+                level="warning",
+            )
+    if constraint.field == "matchAttribute" and sum(request.count for request in requests) > 1:
+        unique_on = _UNIQUE_ATTRIBUTES.get(name)
+        if unique_on is not None and all(not unique_on or request_types.types <= unique_on for request_types in types):
+            message = f"no two devices have the same {constraint.attribute}: the constraint cannot be satisfied"
+            return RuleMatch(document, path, message, level="warning")
+    unsure = [
+        request_types
+        for request_types, term in terms
+        if term is not None and not _is_always_published(request_types, term)
+    ]
+    if unsure:
+        message = (
+            f"{unsure[0].vocabulary.driver} publishes {constraint.attribute} only on some machines or in some modes"
+        )
+        return RuleMatch(document, path, message, help="devices without it are never allocated", level="note")
+    return None
+
+
+def _is_always_published(types: RequestedTypes, term: Attribute) -> bool:
+    """Whether a device that can satisfy the request certainly has the attribute."""
+    return any(term.on.get(device_type) == "always" for device_type in types.types)
+
+
+_EXAMPLE = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata:
+  name: two-slices
+spec:
+  spec:
+    devices:
+      requests:
+      - name: large
+        exactly:
+          deviceClassName: mig.nvidia.com
+      - name: small
+        exactly:
+          deviceClassName: mig.nvidia.com
+      constraints:
+      - matchAttribute: {attribute}
+"""
+
+RULE = Rule(
+    code="M403",
+    name="constraint-nobody-publishes",
+    family="meaning",
+    level="error",
+    summary="a constraint names an attribute that the devices lack, or that is unique to each device",
+    why=(
+        "A constraint first looks up its attribute on each device. A device without it is never allocated, so an "
+        "attribute that no driver publishes makes the claim wait indefinitely; so does matchAttribute on an "
+        "attribute that identifies a device, such as a UUID. The name needs its domain, even where a selector "
+        "does not; otherwise the API server rejects it. If ResourceSlices are given, a missing attribute is an error. "
+        "Otherwise it is a warning, based on known drivers, or a note if it depends on the machine."
+    ),
+    bad=_EXAMPLE.format(attribute="parentUUID"),
+    good=_EXAMPLE.format(attribute="gpu.nvidia.com/parentUUID"),
+    find=_find,
+    fixable="safe",
+    see="https://kep.k8s.io/4381",
+)

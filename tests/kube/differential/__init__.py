@@ -1,0 +1,1 @@
+"""Random scenarios, decided by kube-scheduler and by Allotment: a difference is a defect of one of them."""

@@ -1,0 +1,1 @@
+"""Random scenarios of small clusters and pods, by theme."""

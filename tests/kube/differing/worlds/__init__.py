@@ -1,1 +1,0 @@
-"""Small clusters and pods at random: what is played here, by theme."""

@@ -1,1 +1,0 @@
-"""What is needed to prove that permissions suffice, and that none is too many: a cluster, accounts, what was asked."""
