@@ -179,6 +179,17 @@ def test_a_gpu_that_fails_before_the_start_is_tainted_at_the_start() -> None:
     run_scenario(scenario)
 
 
+def test_a_node_whose_hardware_has_a_count_of_one_runs_pods() -> None:
+    async def scenario() -> None:
+        async with lab_harness(ALL_GATES) as lab:
+            annotations = {SIMULATED: "true", HARDWARE: "t4-4x-pcie:1"}
+            await lab.client.create(NODES, {"metadata": {"name": "a", "annotations": annotations}})
+            await create_accepted(lab, [TEMPLATE])
+            await pod_on_a_gpu(lab, "user")
+
+    run_scenario(scenario)
+
+
 def test_a_rule_for_a_device_evicts_its_pods_and_their_claims_are_unprepared(manifests: Manifests) -> None:
     async def scenario() -> None:
         async with lab_harness(ALL_GATES, fleet=("a=1xa100-40gb",)) as lab:

@@ -49,7 +49,9 @@ def compute_domains(environment: DriverEnvironment) -> Program:
                 return None
             fabric = SimulatedFabric(node.labels.get(CLIQUE, ""))
             driver = ComputeDomainDriver(node.name, fabric, client, domains)
-            return DriverSet((environment.node_driver(driver, node.name, client, context),))
+            return DriverSet(
+                frozenset({driver.name}), lambda: (environment.node_driver(driver, node.name, client, context),)
+            )
 
         async with asyncio.TaskGroup() as group:
             group.create_task(controller.compute_domains(context), name="compute domains")

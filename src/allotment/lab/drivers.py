@@ -12,11 +12,13 @@ devices that it no longer lists. Annotation ``allotment.dev/driver-gates`` disab
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Final
 
 from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.program import Program, ProgramContext
 from allotment.drivers.nvidia.simulated.compute_server import ComputeServer
+from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.drivers.vendors import simulated_drivers
 from allotment.fleet import FleetError
 from allotment.lab.fleet import HARDWARE
@@ -45,13 +47,12 @@ def vendor_drivers(nodes: NodeDrivers) -> Program:
                 warn(node, "UnknownHardware", text)
                 return None
             simulated = simulated_drivers(machine, compute)
-            # Separate field managers: drivers that share a claim would otherwise remove each other's statuses.
-            drivers = tuple(
-                nodes.environment.node_driver(
-                    driver, machine.node, context.client_for("dra-driver", driver.name), context
-                )
-                for driver in simulated.drivers
-            )
+
+            def node_drivers() -> Iterator[NodeDriver]:
+                # Separate field managers: drivers that share a claim would otherwise remove each other's statuses.
+                for driver in simulated.drivers:
+                    client = context.client_for("dra-driver", driver.name)
+                    yield nodes.environment.node_driver(driver, node.name, client, context)
 
             def configure(changed: CachedItem[Node]) -> None:
                 annotations = changed.metadata.get("annotations") or {}
@@ -65,10 +66,11 @@ def vendor_drivers(nodes: NodeDrivers) -> Program:
                         warn(changed, reason, f"annotation {annotation}: {error}")
 
             def close() -> None:
-                nodes.environment.machines.pop(machine.node, None)
+                nodes.environment.machines.pop(node.name, None)
                 simulated.close()
 
-            return DriverSet(drivers, simulated.programs, configure, close)
+            names = frozenset(driver.name for driver in simulated.drivers)
+            return DriverSet(names, node_drivers, simulated.programs, configure, close)
 
         try:
             async with asyncio.TaskGroup() as group:

@@ -28,21 +28,18 @@ from allotment.model.resource import ResourceSlice
 
 
 class DriverSet(NamedTuple):
-    """The drivers for the hardware of a node.
+    """The drivers for the hardware of a node, by their names.
 
-    ``programs`` run with them. ``configure``: called with the node at the start and after each of its changes.
-    ``close``: called when the drivers are stopped.
+    ``create``: called once, in the node's task: by then every program has handled the change of the node, and the
+    folders of earlier hardware are gone. ``programs`` run with the drivers. ``configure``: called with the node at the
+    start and after each of its changes. ``close``: called when the drivers are stopped.
     """
 
-    drivers: tuple[NodeDriver, ...]
+    names: frozenset[str]
+    create: Callable[[], Iterable[NodeDriver]]
     programs: tuple[Program, ...] = ()
     configure: Callable[[CachedItem[Node]], None] | None = None
     close: Callable[[], None] | None = None
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The names of the drivers."""
-        return frozenset(driver.name for driver in self.drivers)
 
 
 #: Creates the drivers for a node and its hardware, in the syntax of ``--fleet``; None if there are none.
@@ -54,6 +51,7 @@ class _RunningDrivers(NamedTuple):
 
     identity: tuple[str, str]
     set: DriverSet
+    drivers: list[NodeDriver]
     registered: asyncio.Event
     task: asyncio.Task[None]
 
@@ -76,7 +74,7 @@ class NodeDrivers:
     def of(self, node: str) -> tuple[NodeDriver, ...]:
         """The drivers on a node, for inspection of their hardware."""
         running = self._running.get(node)
-        return running.set.drivers if running is not None else ()
+        return tuple(running.drivers) if running is not None else ()
 
     async def published(self, nodes: Iterable[str]) -> None:
         """Wait until the devices of these nodes are published."""
@@ -142,31 +140,36 @@ class _Work(NamedTuple):
         if created is None:
             self.published[node.name].set()
             return None
+        drivers: list[NodeDriver] = []
         registered = asyncio.Event()
 
         async def serve(context: ProgramContext) -> None:
             try:
-                await self._serve(node.name, created, registered)
+                if not drivers:  # kept after a failure, with what they have prepared
+                    drivers.extend(created.create())
+                await self._serve(node.name, drivers, created.programs, registered)
             finally:  # release waiters if the drivers of the node fail
                 registered.set()
                 self.published[node.name].set()
 
         name = f"{self.nodes.name} of {node.name}"
         task = self.group.create_task(keep_alive(name, self.context, serve), name=name)
-        running = self.running[node.name] = _RunningDrivers(identity, created, registered, task)
+        running = self.running[node.name] = _RunningDrivers(identity, created, drivers, registered, task)
         return running
 
-    async def _serve(self, node: str, created: DriverSet, registered: asyncio.Event) -> None:
+    async def _serve(
+        self, node: str, drivers: Iterable[NodeDriver], programs: Iterable[Program], registered: asyncio.Event
+    ) -> None:
         async with asyncio.TaskGroup() as group:
-            for program in created.programs:
+            for program in programs:
                 group.create_task(_run(program, self.context), name=f"driver programs of {node}")
-            for driver in created.drivers:
+            for driver in drivers:
                 await driver.recover()
                 self.nodes.environment.kubelets.plugins.add(node, driver)
                 self.publisher.set_pools(driver.name, node, await driver.discover_pools())
                 group.create_task(driver.run(self.publisher), name=f"{driver.name} on {node}")
             registered.set()
-            for driver in created.drivers:
+            for driver in drivers:
                 await self.publisher.wait_published(driver.name, node)
             self.published[node].set()
 
@@ -184,10 +187,10 @@ class _Work(NamedTuple):
         running = self.running.pop(name)
         running.task.cancel()
         running.registered.set()  # release waiters
-        for driver in running.set.drivers:
-            self.publisher.remove(driver.name, name)
+        for driver in running.set.names:
+            self.publisher.remove(driver, name)
             # Preparation is lost with the machine: its pods must not wait for a driver to undo it.
-            (plugins.forget if with_node else plugins.remove)(name, driver.name)
+            (plugins.forget if with_node else plugins.remove)(name, driver)
         if running.set.close is not None:
             running.set.close()
 
