@@ -91,9 +91,9 @@ class ApiServer:
 
         return restart
 
-    def hanging(self) -> AbstractContextManager[None]:
-        """Pause kube-apiserver in this context: it accepts connections and does not answer."""
-        return self._running.pause("kube-apiserver")
+    def paused(self, name: str) -> AbstractContextManager[None]:
+        """Pause a program in this context: it does nothing, but connections to it are accepted."""
+        return self._running.pause(name)
 
     def compact(self) -> None:
         """Compact etcd's history up to now, as an administrator may do by hand."""

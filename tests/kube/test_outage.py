@@ -111,7 +111,7 @@ def test_a_hanging_server_ends_the_leader_and_no_standby_copy(kube: ApiServer) -
     with running(*arguments(kube, "claims")) as claims, running(*arguments(kube, "annotator"), *LEASE_FLAGS) as leader:
         leader.wait_for_log(' is the leader"')
         wait_until(lambda: claims.health("/readyz") == (200, "ok"))
-        with kube.hanging():
+        with kube.paused("kube-apiserver"):
             # Another server may be reachable for other copies.
             assert leader.wait_exit() == 1
             assert "is no longer the leader" in leader.lines[-1]

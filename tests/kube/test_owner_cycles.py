@@ -1,4 +1,4 @@
-"""Ownership cycles on Kubernetes' own garbage collector: the reference for Allotment's (tests/unit/control)."""
+"""Ownership cycles on Kubernetes' own garbage collector: the reference for Allotment's (tests/unit/controllers)."""
 
 from __future__ import annotations
 
@@ -26,6 +26,21 @@ async def create_cycle(client: Client, *names: str) -> None:
         await client.patch(CONFIG_MAPS, tree["metadata"]["name"], patch, "default")
 
 
+async def until_owners_are_known(client: Client) -> None:
+    """Wait until the garbage collector has seen the owners of all ConfigMaps: it sees changes in their order."""
+    owner = await client.create(CONFIG_MAPS, {"metadata": {"name": "last-owner"}}, "default")
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "last-owner", "uid": owner["metadata"]["uid"]}
+    dependent = {"metadata": {"name": "last-dependent", "ownerReferences": [reference]}}
+    await client.create(CONFIG_MAPS, dependent, "default")
+    await client.delete(CONFIG_MAPS, "last-owner", "default", propagation="Background")
+
+    async def is_collected() -> bool:
+        items = (await client.list(CONFIG_MAPS, "default")).items
+        return "last-dependent" not in {tree["metadata"]["name"] for tree in items}
+
+    await until(is_collected)
+
+
 async def delete(client: Client, names: Sequence[str]) -> None:
     for name in names:
         await client.delete(CONFIG_MAPS, name, "default", propagation="Foreground")
@@ -46,10 +61,12 @@ def test_a_cycle_is_broken_at_a_member_that_no_client_has_deleted(kube: ApiServe
             await create_cycle(client, "x", "y")
             await create_cycle(client, "a", "b", "c")
             await create_cycle(client, "d", "e", "f", "g")
-            await asyncio.sleep(2)  # until the garbage collector knows the owners
-            await delete(client, ["self", "x", "y"])
-            await delete(client, ["a"])
-            await delete(client, ["d", "f"])
+            await until_owners_are_known(client)
+            # It breaks a cycle as soon as it sees one deletion in it, even if a client is about to delete the others.
+            with kube.paused("kube-controller-manager"):
+                await delete(client, ["self", "x", "y"])
+                await delete(client, ["a"])
+                await delete(client, ["d", "f"])
             await until(only_those_stay, names)
 
     asyncio.run(scenario())
