@@ -79,7 +79,7 @@ class Instrumentation:
 class _Unobserved(Instrumentation):
     """Does not keep gauges, which would outlive their programs."""
 
-    def level(self, of: str, label_value: str, read: Level) -> None:
+    def gauge(self, of: str, label_value: str, read: Level) -> None:
         """Ignore the gauge."""
 
 
