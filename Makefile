@@ -1,4 +1,4 @@
-# Needs only Python 3.11+ and make. Everything is installed into .venv next to this file.
+# Requires only Python 3.11 or later and make. Everything is installed into .venv next to this file.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -7,8 +7,8 @@ INSTALL := -m pip install --quiet --disable-pip-version-check --no-input
 PIP    := $(BIN)/python $(INSTALL)
 LATEST := .venv-latest
 
-# The tests of one file run in one process: they share fixtures that are slow to start.
-PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile
+# The tests of one file run in one process: they share fixtures that are slow to start. Four, because many tests wait.
+PARALLEL := --numprocesses 4 --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-latest test-kube lint clients vectors storm bench zipapp lock clean
@@ -16,27 +16,27 @@ PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 13
 
-demo: $(READY)  ## install, then run the articles' manifests in a lab with A100, T4 and MI300X nodes
+demo: $(READY)  ## install Allotment, then run the example manifests in a lab with A100, T4 and MI300X nodes
 	@PATH="$$PATH:$(CURDIR)/$(VENV)/clients" $(BIN)/allot demo
 
-# Else each of the hundreds of programs that tests start compiles the package again.
+# Without this, each of the hundreds of programs that the tests start would compile the package again.
 test test-kube: export PYTHONDONTWRITEBYTECODE :=
-test: lint clients  ## install, lint, check types and layers, run every test
+test: lint clients  ## install, lint, check types and layers, and run all tests
 	$(BIN)/python -m pytest -q $(PARALLEL)
 
-# Tests of what a new release of a dependency can break for users. Its deprecation warnings do not fail them.
+# The tests of what a new release of a dependency can break for users. Deprecation warnings do not fail them.
 TESTS = tests/packaging tests/unit/test_extras.py tests/unit/cli tests/unit/packing tests/unit/kubelet_plugin tests/unit/externalgrpc
-test-latest:  ## test packaging and commands with the newest release of every dependency; TESTS="…" for others
+test-latest:  ## test packaging and commands with the newest release of every dependency; TESTS="…" selects other tests
 	@$(PYTHON) -m venv $(LATEST)
 	@echo "installing the newest releases into $(LATEST)" >&2
 	@$(LATEST)/bin/python $(INSTALL) --upgrade --upgrade-strategy eager --editable '.[all,test]'
 	$(LATEST)/bin/python -m pytest -q $(PARALLEL) -W default::DeprecationWarning -W default::PendingDeprecationWarning $(TESTS)
 
-test-kube: clients  ## test with Kubernetes' own programs, built on first use (Go, ten minutes) or from $$ALLOTMENT_KUBE_BIN
+test-kube: clients  ## test with Kubernetes' own programs, taken from $ALLOTMENT_KUBE_BIN or built on first use (requires Go, takes ten minutes)
 	@$(BIN)/python -m tests.kube.binaries
 	$(BIN)/python -m pytest -q $(PARALLEL) tests/kube
 
-lint: $(READY)  ## ruff, mypy (strict), import-linter
+lint: $(READY)  ## run ruff, mypy (strict) and import-linter
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check --quiet || { $(BIN)/ruff format --check; exit 1; }
 	$(BIN)/mypy
@@ -46,17 +46,17 @@ clients: $(READY)
 	@$(BIN)/python -m tests.clients.tools || echo "kubectl and helm are not available: their tests are skipped" >&2
 	@$(BIN)/python -m tests.monitoring.programs || echo "promtool is not available: its tests are skipped" >&2
 
-vectors: $(READY)  ## replay recordings of the real Kubernetes: SET=allocator|apiserver|cel|validation FILES="a.jsonl.gz …"
+vectors: $(READY)  ## replay recordings of Kubernetes; SET=allocator|apiserver|cel|validation FILES="a.jsonl.gz …"
 	@$(BIN)/python -m tests.vectors $(SET) $(FILES)
 
-storm: $(READY)  ## kill -9 under load, CYCLES=500 times: no lost write, no device allocated twice, no stuck claim
+storm: $(READY)  ## kill -9 under load, CYCLES=500 times; check that no write is lost, no device is allocated twice and no claim is stuck
 	@$(BIN)/python -m tests.storm --cycles $(or $(CYCLES),500)
 	@$(BIN)/python -m tests.storm.drivers --cycles $(or $(CYCLES),200)
 
-bench: $(READY)  ## compare with upstream: allocator (needs Go), CEL, memory, lab ($$ALLOTMENT_KUBE_BIN); writes bench/out/
+bench: $(READY)  ## compare with upstream: allocator (requires Go), CEL, memory, lab ($ALLOTMENT_KUBE_BIN); results are in bench/out/
 	@$(BIN)/python -m bench
 
-zipapp: $(READY)  ## build dist/allot.pyz: Allotment as one file, for Python 3.11 to 3.14 on this platform
+zipapp: $(READY)  ## build dist/allot.pyz, which contains Allotment in one file, for Python 3.11 to 3.14 on this platform
 	@PYTHON=$(BIN)/python scripts/zipapp
 
 lock:  ## update requirements/dev.lock to the newest releases that pyproject.toml allows, with hashes
@@ -66,10 +66,10 @@ clean:  ## remove everything that was built
 	rm -rf $(VENV) $(LATEST) build dist bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Reinstalled when the project's requirements change. Exact releases: a new release must not break the build.
+# Reinstalled when the project's requirements change. Releases are pinned: a new one must not break the build.
 $(READY): pyproject.toml requirements/dev.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	  || { echo "allotment needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>/dev/null || echo 'not found'). Try: make PYTHON=python3.12" >&2; exit 2; }
+	  || { echo "Allotment requires Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>/dev/null || echo 'not found'). Try: make PYTHON=python3.12" >&2; exit 2; }
 	@$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
 	@echo "installing into $(VENV)" >&2
 	@$(PIP) --require-hashes --requirement requirements/dev.lock
