@@ -85,7 +85,7 @@ class _Watch(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         code = self._parser.get_status_code()
         if code != 200:
-            self.ready.set_exception(RuntimeError(f"the watch was answered {code}"))
+            self.ready.set_exception(RuntimeError(f"the watch returned status {code}"))
         else:
             self.ready.set_result(None)
 
@@ -212,7 +212,7 @@ class Bench:
         start = time.perf_counter()
         figures = await measure(self.url, load, connections=CONNECTIONS, seconds=600, most=scale.pods, tls=self.tls)
         if set(figures.codes) != {201}:
-            raise RuntimeError(f"pods were answered {figures.codes}")
+            raise RuntimeError(f"unexpected status codes for created pods: {figures.codes}")
         await asyncio.wait_for(done.wait(), _ENOUGH_SECONDS)
         watching.cancel()
         latencies = sorted((moment - start) * 1000 for moment in when.values())

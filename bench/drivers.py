@@ -106,16 +106,16 @@ async def _preparing() -> None:
                     for options in ("direct", "socket")
                 }
                 prepared, undone = await _rounds(node_driver, names["direct"])
-                _line(f"prepare a claim ({ROUNDS} times): all of it", _latencies(prepared))
-                _line("  of which in the hardware", f"mean {driver.seconds / ROUNDS * 1e3:5.2f} ms")
-                _line("unprepare it", _latencies(undone))
+                _line(f"prepare a claim ({ROUNDS} times): total", _latencies(prepared))
+                _line("  of which simulated hardware", f"mean {driver.seconds / ROUNDS * 1e3:5.2f} ms")
+                _line("unprepare the claim", _latencies(undone))
                 endpoint, registration = place / "dra.sock", place / "reg.sock"
                 async with serve_plugin(node_driver, endpoint, registration, on_registered=lambda well, error: None):
                     known: list[PluginInfo] = []
                     await register(registration, known.append, known.clear)
                     async with PluginClient(known[0]) as plugin:
                         prepared, undone = await _rounds(plugin, names["socket"])
-                _line("prepare it over the kubelet's socket", _latencies(prepared))
+                _line("prepare a claim over the kubelet's socket", _latencies(prepared))
 
 
 async def _publishing() -> None:
@@ -123,7 +123,7 @@ async def _publishing() -> None:
     async with running(Settings(fleet=(f"dgx-a100-40gb:{NODES}",), tls=False)) as plane:
         seconds = perf_counter() - begin
         devices = sum(len(slice_["spec"]["devices"]) for slice_ in (await plane.client().list(SLICES)).items)
-        _line(f"a lab of {NODES:,} nodes, from nothing to {devices:,} devices published", f"{seconds:.1f} s")
+        _line(f"start a lab of {NODES:,} nodes and publish {devices:,} devices", f"{seconds:.1f} s")
 
 
 def main() -> None:

@@ -154,8 +154,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("url")
     parser.add_argument("--method", default="GET")
-    parser.add_argument("--body", default="", help="a file; {n} in it becomes the request's number")
-    parser.add_argument("--header", action="append", default=[], help="NAME: VALUE")
+    parser.add_argument(
+        "--body", default="", help="file with the request body; {n} is replaced with the request's number"
+    )
+    parser.add_argument("--header", action="append", default=[], help="request header, as NAME: VALUE")
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--requests", type=int, default=sys.maxsize)

@@ -135,8 +135,8 @@ def main() -> int:
     real: Starting | None = partial(real_kube.control_plane, paths) if paths else None
     print(_line("", "lab", "real", None) if real else _line("", "lab"))
     ready, share, memory = _idle()
-    print(_line("allot up --ephemeral: ready (s)", f"{ready:.2f}"))
-    print(_line("idle: share of a core, memory (MB)", f"{share:.1%} {memory:.0f}"))
+    print(_line("allot up --ephemeral: startup time (s)", f"{ready:.2f}"))
+    print(_line("idle: CPU (share of a core), memory (MB)", f"{share:.1%} {memory:.0f}"))
     real_starting = _throughput(real) if real else None
     for name, starting in (("TLS", partial(durable_lab)), ("no TLS", partial(durable_lab, "--http"))):
         _throughput_lines(name, _throughput(starting), real_starting)
@@ -148,7 +148,7 @@ def main() -> int:
         print(
             _line(f"{scale} (pods/s)", f"{lab_binding.rate:,.0f}", rate, lab_binding.rate / them.rate if them else None)
         )
-        print(_line("  latency of a pod: p50, p99 (ms)", f"{lab_binding.p50:,.0f} {lab_binding.p99:,.0f}",
+        print(_line("  pod latency: p50, p99 (ms)", f"{lab_binding.p50:,.0f} {lab_binding.p99:,.0f}",
                     f"{them.p50:,.0f} {them.p99:,.0f}" if them else ""))  # fmt: skip
     return 0
 

@@ -114,27 +114,27 @@ def _line(mix: str, pods: int, found: MixResult, early: float, late: float) -> s
     return (
         f"{mix:<12}{pods:>6}{found.kinds:>7}{found.bin_types:>7}{found.packing.cost / 1e6:>10,.2f}"
         f"{first[0]:>7.1f}{_ratio(first[1] / first[2]):>7}{_ratio(history.at(early)):>7}{_ratio(history.at(late)):>7}"
-        f" {baselines}{f'  {remaining} left' if remaining else ''}"
+        f" {baselines}{f'  {remaining} unserved' if remaining else ''}"
     ).rstrip()
 
 
 def main(argv: list[str] | None = None) -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m bench.plan", description=__doc__)
-    parser.add_argument("--mixes", default=",".join(MIXES), help="comma-separated")
-    parser.add_argument("--pods", type=int, default=PODS, help="pods of each mix (default: 2000)")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="seconds for each mix (default: 30)")
-    parser.add_argument("--no-baselines", action="store_true", help="without the baselines")
+    parser.add_argument("--mixes", default=",".join(MIXES), help="comma-separated list of mixes (default: all)")
+    parser.add_argument("--pods", type=int, default=PODS, help="pods per mix (default: 2000)")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="seconds per mix (default: 30)")
+    parser.add_argument("--no-baselines", action="store_true", help="skip the baselines")
     parser.add_argument("--no-all", action="store_true", help="skip the run with all pods of the default list")
     given = parser.parse_args(argv)
     try:
         traces = folder()
     except TracesMissing as reason:
-        print(f"SKIPPED: plans of traces are not measured: {reason}")
+        print(f"SKIPPED: planning for traces is not measured: {reason}")
         return 0
     early, late = min(EARLY, given.seconds), given.seconds
     print(f"{'':<12}{'':>6}{'':>7}{'':>7}{'':>10}{'first answer':>14}{'times the bound':>14}{'baselines':>13}")
-    print(f"{'mix':<12}{'pods':>6}{'kinds':>7}{'sorts':>7}{'USD/h':>10}{'s':>7}{'':>7}"
+    print(f"{'mix':<12}{'pods':>6}{'kinds':>7}{'types':>7}{'USD/h':>10}{'s':>7}{'':>7}"
           f"{f'{early:g} s':>7}{f'{late:g} s':>7}{'Karpenter':>11}{'CA':>12}")  # fmt: skip
     worst: dict[float, float] = {}
     for mix in given.mixes.split(","):
@@ -148,7 +148,7 @@ def main(argv: list[str] | None = None) -> int:
         pods = sample(traces, "default", 10**9)
         found = plan_mix(pods, ALL_SECONDS, with_baselines=not given.no_baselines)
         print(_line("all default", len(pods), found, early, ALL_SECONDS) + f"  ({ALL_SECONDS:g} s)")
-    print("Multiples of the bound that was proven by then; * not all pods served.")
+    print("Ratios are cost divided by the bound proven at that time; * means that some pods are not served.")
     return 0
 
 

@@ -43,10 +43,8 @@ def _shape(axes: Any, shape: str, measurements: Measurements, colour: str, label
     if done:
         xs = [size for size, _ in done]
         middle, high = ([m.quantile(q) or 0 for _, m in done] for q in (0.5, 0.99))
-        axes.plot(
-            xs, middle, color=colour, marker="o", markersize=4, linewidth=1.8, label=f"{label}, half of the pods within"
-        )
-        axes.plot(xs, high, color=colour, linestyle=":", linewidth=1.2, label=f"{label}, 99 % within")
+        axes.plot(xs, middle, color=colour, marker="o", markersize=4, linewidth=1.8, label=f"{label}, median")
+        axes.plot(xs, high, color=colour, linestyle=":", linewidth=1.2, label=f"{label}, 99th percentile")
     late = [(size, m.unfinished) for size, m in points if not m.seconds]
     _unfinished(axes, late, colour)
 

@@ -86,7 +86,10 @@ def default(traces: Path, nodes: tuple[TraceNode, ...]) -> Iterator[str]:
         if policy.name == LOOKAHEAD:
             yield ""
             mean = fmean(values)
-            yield _target(mean <= LIMIT_DEFAULT, f"{LOOKAHEAD} leaves at most {LIMIT_DEFAULT} %: {mean:.2f} %")
+            yield _target(
+                mean <= LIMIT_DEFAULT,
+                f"{LOOKAHEAD} leaves at most {LIMIT_DEFAULT} % of the GPUs unallocated: {mean:.2f} %",
+            )
             yield _target(slowest < LIMIT_SECONDS, f"a run takes less than {LIMIT_SECONDS:.0f} s: {slowest:.1f} s")
 
 

@@ -90,7 +90,7 @@ def scheduling(allotment: Measurements, upstream: Measurements) -> Iterator[str]
 
 def searches(allotment: Measurements, upstream_figures: Measurements) -> Iterator[str]:
     """The searches that double upstream, by number of devices."""
-    rows = [["SEARCH", "N", "OURS", "UPSTREAM"]]
+    rows = [["SEARCH", "N", "ALLOTMENT", "UPSTREAM"]]
     for search in SEARCHES:
         for n in SEARCH_SIZES:
             name = f"{search} @ {n}"
@@ -133,7 +133,7 @@ def targets(allotment: Measurements, upstream: Measurements) -> Iterator[tuple[b
             growth = middle[1] / middle[0]
             # The mean includes the first pod of a shape, which evaluates every node.
             text = f"{shape}: a pod costs at most twice as much at {largest:,} nodes as at {SIZES[0]}"
-            yield growth <= 2, f"{text} (half of the pods {growth:.1f}×, the mean {mean[0] / mean[1]:.1f}×)"
+            yield growth <= 2, f"{text} (median {growth:.1f}×, mean {mean[0] / mean[1]:.1f}×)"
     for search in SEARCHES:
         last = allotment.get(f"{search} @ {SEARCH_SIZES[-1]}")
         cost = last and last.quantile(0.5)
@@ -141,8 +141,8 @@ def targets(allotment: Measurements, upstream: Measurements) -> Iterator[tuple[b
             yield cost <= 5e-3, f"{search}: at most 5 ms at n = {SEARCH_SIZES[-1]} ({_seconds(cost)})"
     for action, limit, text in (
         ("compile", 1e-3, "compiling a selector takes at most 1 ms"),
-        ("evaluate", 3e-6, "evaluating it on a device, with its exact cost, at most 3 µs"),
-        ("spread", 0.05e-6, f"evaluating one of {SPREAD:,} devices at most 0.05 µs"),
+        ("evaluate", 3e-6, "evaluating a selector on a device, with its exact cost, takes at most 3 µs"),
+        ("spread", 0.05e-6, f"evaluating a selector on {SPREAD:,} devices takes at most 0.05 µs per device"),
     ):
         worst = max(
             (m.quantile(0.5) or 0 for name, m in allotment.items() if name.startswith(f"{action} ")), default=None

@@ -83,16 +83,16 @@ def compare(paths: dict[str, str], scale: Scale, rounds: int) -> None:
         p50, p99 = (statistics.median(getattr(run.bound, part) for run in runs) for part in ("p50", "p99"))
         cpu = statistics.median(run.cpu for run in runs) * 1000
         shown[with_allotment] = (f"{p50:,.0f} {p99:,.0f}", f"{cpu:.1f}")
-    print(_line("  latency of a pod: p50, p99 (ms)", shown[True][0], shown[False][0]))
-    print(_line("  processor of the scheduler (ms a pod)", shown[True][1], shown[False][1]), flush=True)
+    print(_line("  pod latency: p50, p99 (ms)", shown[True][0], shown[False][0]))
+    print(_line("  scheduler CPU time (ms per pod)", shown[True][1], shown[False][1]), flush=True)
 
 
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m bench.schedulers", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="runs of each scheduler (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="runs of each scheduler (default: %(default)s)")
     parser.add_argument(
-        "--only", choices=("allotment", "kube-scheduler"), help="only one run of this scheduler, at the first scale"
+        "--only", choices=("allotment", "kube-scheduler"), help="run only this scheduler, once, at the first scale"
     )
     options = parser.parse_args()
     paths = real_kube.programs()
@@ -101,7 +101,9 @@ def main() -> int:
         return 0
     if options.only:
         result = run(paths, SCALES[0], with_allotment=options.only == "allotment")
-        print(f"{result.bound.rate:.0f} pods/s, {result.cpu * 1000:.1f} ms a pod, load {os.getloadavg()[0]:.1f}")
+        print(
+            f"{result.bound.rate:.0f} pods/s, {result.cpu * 1000:.1f} ms of CPU per pod, load {os.getloadavg()[0]:.1f}"
+        )
         return 0
     print(_line("", "allotment", "kube-scheduler"))
     for scale in SCALES:

@@ -85,7 +85,7 @@ def test_every_call_of_a_cloud_provider(caller: Path, keys: Keys, secure: bool) 
         async with serve("127.0.0.1:0", [cloud_provider_service(cloud)], tls) as port:
             answers = await call(caller, port, files, calls)
         by_method = dict(zip((method for method, _ in CALLS), answers, strict=True))
-        assert by_method.pop("PricingPodPrice") == ["Unimplemented", "prices of pods are not supported"]
+        assert by_method.pop("PricingPodPrice") == ["Unimplemented", "pod prices are not supported"]
         assert {status for status, *_ in answers} == {"OK", "Unimplemented"}
         assert {arguments[0] for arguments in cloud.calls} == {
             name for name in dir(FakeCloudProvider) if not name.startswith("_")

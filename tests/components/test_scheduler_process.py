@@ -141,7 +141,7 @@ def test_an_unreachable_cluster_is_a_one_line_error(tmp_path: Path) -> None:
         "\nusers: []\ncontexts: [{name: it, context: {cluster: it}}]\n"
     )
     with running("scheduler", f"--kubeconfig={kubeconfig}") as scheduler:
-        scheduler.wait_for_log("does not answer yet")
+        scheduler.wait_for_log("is not responding yet")
         assert scheduler.health("/livez") == (200, "ok")
         assert scheduler.health("/readyz")[0] == 500
         assert scheduler.stop() == 0

@@ -53,10 +53,10 @@ def test_output_that_differs_only_in_variable_parts_is_unchanged() -> None:
 $ allot up --detach --ephemeral --fleet t4-4x-pcie
 Ready in 7.5 s: https://127.0.0.1:1234
   fleet    t4-4x-pcie
-  data     in memory only: lost when the lab stops
+  data     only in memory: lost when the lab stops
   kubectl  context 'allotment' in ~/.kube/config, now the current context
   log      ~/.local/state/allotment/default.log
-allot down stops it.
+To stop it: allot down
 $ allot status
 NAME      URL                      CONTEXT     AGE    FLEET
 default   https://127.0.0.1:1234   allotment   3d4h   t4-4x-pcie

@@ -336,7 +336,7 @@ def test_once_reports_orders_and_failures() -> None:
         done = run_once(cluster, "--provider", "simulated", "--dry-run")
         assert done.returncode == 1, done.stdout + done.stderr
         assert "would order aws/g4dn.xlarge (on-demand, us-east-1a, 0.526 USD/h) for default/trainer-" in done.stdout
-        assert "; the nearest is aws/" in done.stdout
+        assert "; the nearest type is aws/" in done.stdout
         assert "has 27" in done.stdout  # GiB of the largest device
         done = run_once(cluster, "--provider", "karpenter")
         assert (done.returncode, maps(cluster, "order-")) == (2, [])
@@ -345,4 +345,7 @@ def test_once_reports_orders_and_failures() -> None:
         done = run_once(cluster, "--provider", "simulated", "--cloud-fault", "*=refused")
         assert done.returncode == 1
         assert "\nordered" not in done.stdout
-        assert "no suitable machine was available; see its events" in done.stdout or "out of stock" in done.stdout
+        assert (
+            "no suitable machine was available; see the events of the pod" in done.stdout
+            or "out of stock" in done.stdout
+        )

@@ -88,7 +88,7 @@ def test_a_running_driver_with_defects(lab: Lab, folder: Path, capsys: pytest.Ca
     assert "out of order" in rows["prepare"]["seen"]
     assert rows["prepare"]["remedy"]
     assert rows["cdi"]["result"] == "skipped"
-    assert rows["kill-prepare"]["seen"] == "requires --command: the driver must be started by this command"
+    assert rows["kill-prepare"]["seen"] == "requires --command: this check starts and stops the driver"
     assert report["summary"]["FAIL"] == 1
     assert sum(report["summary"].values()) == len(CHECKS)
 
@@ -100,5 +100,5 @@ def test_an_unusable_driver_is_an_input_error(lab: Lab, folder: Path, capsys: py
     assert "--command '/nowhere/driver'" in capsys.readouterr().err
     assert verify(lab, folder, "--command", "sh -c 'echo no hardware; exit 3'") == 2
     error = capsys.readouterr().err
-    assert "ended with exit code 3" in error
+    assert "exited with code 3" in error
     assert "no hardware" in error

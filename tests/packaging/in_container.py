@@ -1,4 +1,4 @@
-"""Replaces the image's ``allot`` where a lab runs containers as processes of this machine.
+"""Replaces the image's ``allot`` where a lab runs containers as processes on this machine.
 
 Such a process has ports of its own, ``PORT_8081`` for 8081, and must listen there; a real container listens on the
 ports of its command line.

@@ -14,6 +14,6 @@ def test_random_scenarios_have_the_answers_of_1_37(record_score: Callable[[str],
     results = list(score(RANDOM, kube="1.37"))
     failed = [result for result in results if not result.passed]
     record_score(
-        f"allocator  {RANDOM.name:30} passed {len(results) - len(failed)} of {len(results)} as Kubernetes 1.37.2"
+        f"allocator  {RANDOM.name:30} passed {len(results) - len(failed)} of {len(results)} as in Kubernetes 1.37.2"
     )
     assert not failed, f"{len(failed)} failed, the first: {failed[0]}"

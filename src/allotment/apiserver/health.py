@@ -81,7 +81,7 @@ def _metrics(catalog: Catalog, store: Store, features: Features) -> bytes:
 
 def _gates(features: Features) -> Iterable[str]:
     """The kubernetes_feature_enabled metric (KEP-3466); the stage of a stable gate is empty."""
-    yield "# HELP kubernetes_feature_enabled [BETA] Whether a feature gate is on, and its stage."
+    yield "# HELP kubernetes_feature_enabled [BETA] Whether a feature gate is enabled, and its stage."
     yield "# TYPE kubernetes_feature_enabled gauge"
     for name in sorted(GATES):
         if features.kube in GATES[name]:

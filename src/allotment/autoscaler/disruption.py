@@ -235,13 +235,13 @@ class DisruptionController:
             try:
                 await self._orders.place(order)
             except (NoCapacity, OrderRejected) as error:
-                log.info("a replacement is not available: %s", error)
+                log.info("cannot order a replacement machine: %s", error)
                 self._offerings.unavailable(
                     (machine.instance, machine.zone, machine.capacity_type), self._clock.seconds()
                 )
                 return  # machines already ordered are idle and will be released
             added.append(order.name)
-            log.info("ordered %s as %s to replace others", describe_machine(machine), order.name)
+            log.info("ordered %s as %s to replace other machines", describe_machine(machine), order.name)
         nodes = [removal.node for removal in found.remove if removal.node in owned]
         self._current = Disruption(nodes, bool(found.moves), added, self._clock.seconds())
         saves = dollars(found.saves)
@@ -341,7 +341,7 @@ class DisruptionController:
         except StatusError as error:
             if error.code not in (404, 409, 429):  # deleted; recreated; disallowed by its budget
                 raise
-            log.info("evicting %s/%s: %s", pod.namespace, pod.name, error)
+            log.info("cannot evict pod %s/%s: %s", pod.namespace, pod.name, error)
 
     async def _abort(self, course: Disruption, why: str) -> float:
         """Keep the remaining nodes and uncordon them."""
@@ -349,7 +349,7 @@ class DisruptionController:
         for name in course.remove:
             node = self._cluster.nodes.item("", name)
             if node is not None:
-                self._events.blocked(node.tree, f"node is kept: {why}")
+                self._events.blocked(node.tree, f"the node is kept: {why}")
             await self._cordon(name, False)
         self._stable_since.clear()  # retried, but not immediately
         log.info("kept %s: %s", ", ".join(course.remove), why)

@@ -51,8 +51,9 @@ class EventReporter:
     def backed_off(self, pod: CachedItem[Any], plans: int, seconds: float) -> None:
         """No machine is ordered for a pod for a while, because earlier ones did not help."""
         text = (
-            f"machines for equivalent pods failed or did not help {plans} times in a row (see events FailedScaleUp and "
-            f"MachineReady); the next one is ordered at least {format_duration(seconds)} after the last one"
+            f"machines for equivalent pods failed or did not serve them {plans} times in a row (see the events "
+            "FailedScaleUp and MachineReady); the next machine is ordered no earlier than "
+            f"{format_duration(seconds)} after the last one"
         )
         self.unserved(pod, text)
 

@@ -120,7 +120,7 @@ class OrderReconciler:
         try:
             await self._open(complete)
         except (StatusError, Unreachable) as error:
-            log.warning("nodes cannot be uncordoned: %s", error)
+            log.warning("cannot uncordon nodes: %s", error)
         known = {order.name for order in self._orders}
         self._closed &= known
         for times in (self._ordered, self._complete, self._ready, self._not_ready_since):
@@ -276,7 +276,7 @@ class OrderReconciler:
 
     async def _handle_lost(self, order: MachineOrder, machine: MachineStatus | None) -> None:
         """Handle a machine that failed or was deleted by another client."""
-        why = (machine.reason if machine is not None else "") or "the provider no longer has a machine of that name"
+        why = (machine.reason if machine is not None else "") or "the provider no longer has a machine with this name"
         text = f"{describe_machine(order.machine)}: {why}"
         if order.initialised:
             self._nominations.cancel(order.name)

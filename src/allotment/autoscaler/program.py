@@ -152,7 +152,7 @@ class Autoscaler:
         ordered = tuple(
             machine for machine in plan.machines if any(each.pod in assigned for each in machine.placements)
         )
-        text = "no suitable machine was available; see its events"
+        text = "no suitable machine was available; see the events of the pod"
         left = (each for machine in plan.machines if machine not in ordered for each in machine.placements)
         unserved = (UnservedPod(pod=each.pod, owner=each.owner, code="limits", text=text) for each in left)
         return replace(plan, machines=ordered, unserved=(*plan.unserved, *unserved))
@@ -161,7 +161,7 @@ class Autoscaler:
         await all_synced(*self._cluster.caches())
         await self._orders.load()
         if len(self._orders):
-            log.info("continuing with %s of an earlier run", counted(len(self._orders), "machine"))
+            log.info("continuing with %s from an earlier run", counted(len(self._orders), "machine"))
         waiting = {pod.key: pod.uid for pod in self._cluster.unschedulable_pods()}
         for order in self._orders:
             for placement in order.machine.placements if order.is_in_flight else ():
@@ -209,7 +209,7 @@ class Autoscaler:
             await self._reconciler.refresh()
             self._unavailable = ""
         except (StatusError, Unreachable) as error:
-            log.warning("the provider's machines cannot be listed: %s", error)
+            log.warning("cannot list the provider's machines: %s", error)
         except ProviderUnavailable as error:
             if log_unavailable and self._unavailable != str(error):
                 log.warning("%s", error)
@@ -232,7 +232,7 @@ class Autoscaler:
                         await self._plan_and_order()
                         backoff.reset()
                     except (StatusError, Unreachable) as error:
-                        log.warning("will plan again: %s", error)
+                        log.warning("planning will be retried: %s", error)
                         self._add()
                         await self._clock.sleep(_MIN_INTERVAL)
                     except Exception:

@@ -68,7 +68,7 @@ class PlanReporter:
                 tree = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
                 await self._client.create(CONFIG_MAPS, tree, self._namespace)
         except (StatusError, Unreachable) as error:
-            log.warning("the report could not be written: %s", error)
+            log.warning("cannot write the report: %s", error)
         else:
             self._written = text
 

@@ -44,7 +44,7 @@ async def admit(client: Client, cache: Cache[Any], pods: Iterable[CachedItem[Any
             except StatusError as error:
                 # A deleted pod needs no node.
                 if error.code != 404:
-                    log.info("cannot add the toleration of its node to pod %s/%s: %s", pod.namespace, pod.name, error)
+                    log.info("cannot add the toleration for its node to pod %s/%s: %s", pod.namespace, pod.name, error)
                     return False
         return True
 

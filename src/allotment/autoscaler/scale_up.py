@@ -197,7 +197,7 @@ class ScaleUp:
             return False
         except OrderRejected as error:
             self._offerings.refused(offering, self._clock.seconds())
-            log.warning("%s: rejected: %s", describe_machine(order.machine), error)
+            log.warning("%s: the order was rejected: %s", describe_machine(order.machine), error)
             self._lost(order, users, f"{describe_machine(order.machine)} was rejected: {error}")
             return False
         except (StatusError, Unreachable) as error:

@@ -56,7 +56,10 @@ def kind_problem(kind: str) -> str:
         return f"expected vendor/class, found {kind!r}"
     for part, text in (("vendor", vendor), ("class", class_)):
         if not _QUALIFIER.fullmatch(text):
-            syntax = "at least two letters, digits, '_', '-' or '.', with a letter first and a letter or digit last"
+            syntax = (
+                "at least two letters, digits, '_', '-' or '.', starting with a letter and ending with a letter "
+                "or digit"
+            )
             return f"{part} {text!r}: expected {syntax}"
     if len(class_) > MAX_CLASS_LENGTH:
         return f"class {class_!r}: expected at most {MAX_CLASS_LENGTH} characters, found {len(class_)}"
@@ -67,7 +70,7 @@ def device_problem(name: str) -> str:
     """Return why a device name is invalid, or "" if it is valid."""
     if _DEVICE.fullmatch(name):
         return ""
-    return f"{name!r}: expected letters, digits, '_', '-', '.' or ':', with a letter or digit first and last"
+    return f"{name!r}: expected letters, digits, '_', '-', '.' or ':', starting and ending with a letter or digit"
 
 
 def transient_name(kind: str, transient: str) -> str:

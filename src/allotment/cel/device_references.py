@@ -1,4 +1,4 @@
-"""Static analysis of the device data that an expression reads, and of the attributes and capacities it names.
+"""Finds which device data a CEL expression reads, and where it names attributes and capacities.
 
 The engine evaluates a selector once for all devices with equal values at the paths that it reads. A path that ends
 above a value (the number of a domain's attributes, a loop over them) reads everything below it. An expression that uses

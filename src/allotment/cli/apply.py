@@ -61,7 +61,7 @@ class _Apply:
                 advice = (f"  {line}" for line in place.advice)
                 sys.stderr.write("\n".join((refusal(error, f"{place.position}: "), *advice)) + "\n")
                 if error.code == 409 and _conflicts(error):
-                    sys.stderr.write("  --force-conflicts takes these fields over\n")
+                    sys.stderr.write("  --force-conflicts takes over these fields\n")
             except Failure as error:
                 failed = True
                 hint = f"\n  {error.hint}" if error.hint else ""

@@ -153,7 +153,7 @@ def provider_of(
             namespace=arguments.namespace, closed=closed,
         )  # fmt: skip
     if arguments.cloud_fault:
-        raise Mistake("--cloud-fault: requires --provider simulated", "it sets the faults of the simulated cloud")
+        raise Mistake("--cloud-fault: requires --provider simulated", "it injects faults into the simulated cloud")
     from allotment.autoscaler.providers.karpenter import Karpenter
     from allotment.cli.inputs.node_classes import mig_manager, node_classes
     from allotment.tools.plan.provisioning.nodeclaims import NodeClaimSettings
@@ -172,7 +172,7 @@ def _print_start(arguments: Namespace, options: AutoscalerOptions, way: ClusterT
     where = f"context {way.context!r}" if way.context else way.server
     does = "proposing machines for" if arguments.dry_run else "scaling"
     sys.stdout.write(
-        f"{does.capitalize()} {where}: {usable} types, provider {arguments.provider}. Press Ctrl-C to stop.\n"
+        f"{does.capitalize()} {where}: {usable} instance types, provider {arguments.provider}. Press Ctrl-C to stop.\n"
     )
     sys.stdout.flush()
 
@@ -188,5 +188,5 @@ def _print_plan(plan: ProvisioningPlan, *, dry_run: bool) -> None:
     ]
     lines += [f"not placed: {entry.pod}: {entry.text}" for entry in plan.unserved]
     if plan.machines:
-        lines.append(f"in all {plan_summary(plan)}")
+        lines.append(f"in total: {plan_summary(plan)}")
     sys.stdout.write("".join(f"{line}\n" for line in lines or ["no pending pods need machines"]))

@@ -23,6 +23,7 @@ from allotment.cli.output.errors import Mistake
 from allotment.cli.plan.offerings import Offered, offered
 from allotment.extras import require
 from allotment.model.features import Features
+from allotment.phrases import counted
 from allotment.tools.plan.limits import PlanLimits
 
 if TYPE_CHECKING:
@@ -108,8 +109,9 @@ def _ready(served: _Served, groups: tuple[NodeGroup, ...]) -> Callable[[int, int
             cloud=served.cloud and served.cloud._replace(port=cloud),
             expander=served.expander and served.expander._replace(port=expander),
         )
-        lines = [f"Cloud provider at {found.cloud}: {len(groups)} node groups."] if found.cloud else []
-        lines += [f"Expander at {found.expander}."] if found.expander else []
+        count = counted(len(groups), "node group")
+        lines = [f"Cloud provider listening on {found.cloud}, with {count}."] if found.cloud else []
+        lines += [f"Expander listening on {found.expander}."] if found.expander else []
         sys.stdout.write("".join(f"{line}\n" for line in (*lines, *found.config())))
         sys.stdout.flush()
 
@@ -171,7 +173,7 @@ def _served(arguments: Namespace) -> _Served:
         )
     if arguments.plaintext and not cloud.loopback:
         raise Mistake(
-            f"--plaintext: {cloud} is not a loopback address, and clients of the cloud provider can order machines"
+            f"--plaintext: expected a loopback address, found {cloud}: clients of the cloud provider can order machines"
         )
     if bool(arguments.tls_cert_file) != bool(arguments.tls_private_key_file):
         raise Mistake("--tls-cert-file and --tls-private-key-file: specify both or neither")
@@ -195,8 +197,8 @@ def _files(arguments: Namespace, places: list[ListenAddress], remote: bool) -> F
     if arguments.tls_cert_file:
         if remote and client_ca is None:
             raise Mistake(
-                "clients of the cloud provider can order machines: requires --client-ca-file FILE",
-                "or listen only on 127.0.0.1",
+                "--client-ca-file is required, because clients of the cloud provider can order machines",
+                "specify --client-ca-file FILE, or listen only on 127.0.0.1",
             )
         return Files(
             Path(arguments.tls_cert_file),

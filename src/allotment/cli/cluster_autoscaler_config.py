@@ -74,8 +74,8 @@ def config(
     yield f"address: {json.dumps(str(cloud))}"
     if not plain and files is not None:
         # Without a client certificate the autoscaler does not use TLS at all.
-        yield f"cert: {_path(files.client_certificate, 'its client certificate, signed by --client-ca-file')}"
-        yield f"key: {_path(files.client_key, 'and its key')}"
+        yield f"cert: {_path(files.client_certificate, 'client certificate, signed by a CA in --client-ca-file')}"
+        yield f"key: {_path(files.client_key, 'key of the client certificate')}"
         yield f"cacert: {_path(files.authority, '')}"
     yield "grpc_timeout: 30s"
 

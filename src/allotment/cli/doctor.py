@@ -30,7 +30,7 @@ from allotment.tools.doctor.examination import (
     verdict,
 )
 from allotment.tools.doctor.finding import ClusterFinding
-from allotment.tools.doctor.reading import namespaced_name, read_objects
+from allotment.tools.doctor.reading import is_cluster_object, namespaced_name, read_objects
 from allotment.tools.doctor.snapshot import ClusterSnapshot, snapshot_of
 
 EXIT_HEALTHY, EXIT_ERRORS = 0, 1
@@ -40,7 +40,11 @@ _CODES: Final = 10
 #: Time for controllers to react to a pod.
 _SECOND_LOOK_SECONDS: Final = 2.0
 #: Names of inputs that are not resources.
-_TOPICS: Final = {"gates": "feature gates", "served": "what the server serves", "permissions": "your permissions"}
+_TOPICS: Final = {
+    "gates": "feature gates",
+    "served": "the APIs that the server serves",
+    "permissions": "your permissions",
+}
 _COLOURS: Final = {"error": "red", "warning": "yellow", "note": "cyan"}
 
 
@@ -88,11 +92,12 @@ def _found(arguments: Namespace) -> tuple[ClusterSnapshot, tuple[str, ...]]:
         raise BadInput(loaded.problems, lambda file: None)
     if not loaded.documents:
         raise Mistake(f"no Kubernetes objects in {', '.join(paths)}", "allot snapshot -o FILE saves a cluster")
-    if twice := tuple(defined_twice((document, namespaced_name(document.tree)) for document in loaded.documents)):
+    objects = (document for document in loaded.documents if is_cluster_object(document.tree))
+    if twice := tuple(defined_twice((document, namespaced_name(document.tree)) for document in objects)):
         raise BadInput(twice, lambda file: None)
     seen = read_objects(document.tree for document in loaded.documents)
     known = features_among(arguments.kube_version, arguments.feature_gates, seen.values)
-    return snapshot_of(known, seen.values, denied_unknown="not part of a snapshot"), tuple(
+    return snapshot_of(known, seen.values, denied_unknown="not included in a snapshot"), tuple(
         f"ignored: {resource}" for resource in seen.failed
     )
 
@@ -149,7 +154,7 @@ def _block(finding: ClusterFinding, width: int, why: str, wide: bool) -> Iterato
     """Yield evidence and remedy, indented; commands are not folded, so that they can be copied."""
     yield from folded(finding.evidence, width, "  ")
     if wide and len(finding.objects) > 1:
-        yield from folded(f"all: {', '.join(finding.objects)}", width, "  ")
+        yield from folded(f"all objects: {', '.join(finding.objects)}", width, "  ")
     for line in finding.remedy.splitlines():
         if line.startswith("$ "):
             yield f"    {line}"

@@ -24,9 +24,9 @@ def run(arguments: Namespace) -> int:
             except DidNotStop as error:
                 raise Mistake(str(error)) from None
             if stopped is None:
-                screen.line("No lab is running." if name == DEFAULT_NAME else f"No lab {name!r} runs.")
+                screen.line("No lab is running." if name == DEFAULT_NAME else f"Lab {name!r} is not running.")
             else:
-                kept = f"; its data remain in {from_home(stopped.data)}" if stopped.data else ""
+                kept = f"; its data is kept in {from_home(stopped.data)}" if stopped.data else ""
                 screen.line(f"Lab {name!r} has stopped{kept}.")
     if not names:
         screen.line("No lab is running.")

@@ -106,7 +106,7 @@ def _machine(arguments: Namespace, node: str) -> FleetMachine:
     vendor = machine.hardware.accelerator.vendor
     if vendor != arguments.vendor:
         raise Mistake(
-            f"--simulate: expected hardware of {arguments.vendor}, found {requested!r}, which is {vendor}'s",
+            f"--simulate: expected hardware from {arguments.vendor}, found {requested!r} from {vendor}",
             f"allot {_command(arguments)} {vendor} --simulate {requested}" if vendor in ("amd", "nvidia") else _FLEET,
         )
     return replace(machine, node=node)

@@ -134,7 +134,7 @@ async def _verified(
 def _last_words(message: str, wrote: str) -> Mistake:
     """Return the error of a driver that did not start, preceded by its output."""
     if wrote:
-        sys.stderr.write(f"the driver wrote:\n{wrote.strip(chr(10))}\n")
+        sys.stderr.write(f"output of the driver:\n{wrote.strip(chr(10))}\n")
     return Mistake(message, "--command: the command must keep running and create the socket")
 
 
@@ -206,7 +206,7 @@ class _Table:
         for line in folded(f"{trial.driver} on node {trial.node}, at {trial.info.endpoint}", self._screen.width):
             self._screen.line(line)
         self._screen.line()
-        self._screen.line(self._line("CHECK", "RESULT", "SEEN"))
+        self._screen.line(self._line("CHECK", "RESULT", "DETAILS"))
 
     def running(self, check: DriverCheck) -> None:
         """Show the running test on a terminal."""
@@ -242,7 +242,7 @@ class _Table:
                 self._explain(row)
         counts = {result: sum(row.result == result for row in rows) for result in _COLOURS}
         parts = [f"{counts['pass']} passed", f"{counts['FAIL']} failed"]
-        parts += [f"{counts['warn']} warned"] if counts["warn"] else []
+        parts += [f"{counts['warn']} with warnings"] if counts["warn"] else []
         parts += [f"{counts['skipped']} skipped"] if counts["skipped"] else []
         self._screen.line()
         self._screen.line(", ".join(parts))
@@ -253,13 +253,13 @@ class _Table:
         screen.line(screen.paint(f"{row.result} {row.check.name}", _COLOURS[row.result]))
         observed = row.seen.splitlines()
         for word, text in (
-            ("wanted", row.expected),
-            ("seen", observed[0]),
-            ("do", row.remedy),
-            ("says", row.check.source),
+            ("expected", row.expected),
+            ("observed", observed[0]),
+            ("fix", row.remedy),
+            ("source", row.check.source),
         ):
-            for line in folded(f"{word + ':':8}{text}", screen.width, "  "):
+            for line in folded(f"{word + ':':10}{text}", screen.width, "  "):
                 screen.line(line)
-            if word == "seen":
+            if word == "observed":
                 for line in observed[1:]:
                     screen.line(f"  {line}")

@@ -54,7 +54,7 @@ def run(arguments: Namespace) -> int:
     _write(screen, explanation, arguments.output)
     if arguments.output not in ("json", "yaml") and not explanation.fits and not inputs.of(ResourceSlice):
         screen.line()
-        screen.line("No ResourceSlices in the input: add --cluster FILE or --fleet SPEC (allot fleet list).")
+        screen.line("The input contains no ResourceSlices: add --cluster FILE or --fleet SPEC (see allot fleet list).")
     return EXIT_FITS if explanation.fits else EXIT_DOES_NOT_FIT
 
 
@@ -202,5 +202,5 @@ def _nothing_called(subject: str, answers: Iterable[Answer]) -> Mistake:
     hint = suggestion(subject.rpartition("/")[2], known) or (f"known: {listed}" if known else "")
     prefix, slash, _ = subject.partition("/")
     if slash and not any(prefix.lower() in words for words in _KINDS.values()):
-        hint = f"{prefix}: not a kind that has pods; use pod/NAME, claim/NAME, deploy/NAME, job/NAME, sts/NAME …"
+        hint = f"{prefix} is not a kind with pods; use pod/NAME, claim/NAME, deploy/NAME, job/NAME, sts/NAME …"
     return Mistake(f"pod or claim not found: {subject!r}", hint)

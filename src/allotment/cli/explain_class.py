@@ -37,7 +37,7 @@ def show_classes(screen: Screen, inputs: Inputs, classes: Sequence[DeviceClass],
     state = ClusterState.of(inputs)
     if not state.slices:
         raise Mistake(
-            f"no ResourceSlices in the input: cannot evaluate DeviceClass {classes[0].metadata.name}",
+            f"the input contains no ResourceSlices: cannot evaluate DeviceClass {classes[0].metadata.name}",
             "add a snapshot with --cluster FILE or hardware with --fleet SPEC",
         )
     inventory = state.inventory()
@@ -75,9 +75,10 @@ def _nodes(report: ClassMatches, kinds: Mapping[tuple[str, str, str], str], wide
             groups.setdefault((node.devices, devices, node.error), []).append(node)
     for nodes in sorted(groups.values(), key=lambda nodes: not nodes[0].matched):
         first = nodes[0]
-        count = "none" if not first.matched else "all" if len(first.matched) == first.devices else len(first.matched)
-        names = ranges([node.node or "reached by several nodes" for node in nodes])
-        line = f"{names}: {count} of {first.devices}{' each' if len(nodes) > 1 else ''}"
+        every = len(first.matched) == first.devices
+        count = f"all {first.devices}" if every else f"{len(first.matched) or 'none'} of {first.devices}"
+        names = ranges([node.node or "accessible from several nodes" for node in nodes])
+        line = f"{names}: {count}{' on each' if len(nodes) > 1 else ''}"
         if first.matched:
             products = kinds_of(dict.fromkeys(filter(None, (kinds[m.driver, m.pool, m.device] for m in first.matched))))
             line += f" ({products})" if products else ""

@@ -57,11 +57,11 @@ def run_list(arguments: Namespace) -> int:
         cut=["PRODUCT"],
     )
     screen.line()
-    screen.line(f"Syntax of --fleet: {FLEET_SYNTAX}, comma separated.")
+    screen.line(f"Syntax of --fleet: {FLEET_SYNTAX}, comma-separated.")
     screen.line("  dgx-a100-40gb:2             two of these servers")
     screen.line("  4xl4:3                      three generic machines with four L4 each")
-    screen.line("  h100/static-mig=1g.10gb:7   fixed MIG devices; per GPU: A/B/full")
-    screen.line("  2xl40s/shared               claims share a GPU by memory, limited to their amounts")
+    screen.line("  h100/static-mig=1g.10gb:7   fixed MIG devices; A/B/full sets a layout for each GPU")
+    screen.line("  2xl40s/shared               claims share a GPU by memory; each is limited to its amount")
     screen.line("  t4/consumable-shares=4      claims share a GPU, without enforcement; or =memory, =unlimited")
     screen.line("  mi300x-8x-oam/cpx@v0        partitions, with the attributes of AMD's 2025 driver")
     screen.line("  big=dgx-a100-40gb           a node named big")
@@ -110,7 +110,7 @@ def _machines(arguments: Namespace) -> tuple[FleetMachine, ...]:
         # A single machine given by its hardware alone keeps the plain name.
         return (FleetMachine(name, machines[0].hardware, machines[0].mode),) if name in servers() else machines
     if any(sign in name for sign in ":/=,"):
-        raise Mistake(f"{name!r} already contains mode and nodes", "omit --mode, --node-name and --gpus")
+        raise Mistake(f"{name!r} already specifies a mode or nodes", "omit --mode, --node-name and --gpus")
     try:
         machine = hardware(name, arguments.gpus)
         mode = parse_mode(arguments.mode or "", machine)

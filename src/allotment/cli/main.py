@@ -84,7 +84,7 @@ it gets none.
   allot free --cluster snapshot.yaml    list free and used devices
   allot plan app.yaml --catalog aws     plan the cheapest machines
   allot up --fleet dgx-a100-40gb:2      start a lab: a Kubernetes control plane
-                                        with simulated nodes, for kubectl, helm
+                                        with simulated nodes for kubectl, helm
   allot apply -f app.yaml               work without kubectl: apply, get,
                                         describe, logs, wait, delete
 """

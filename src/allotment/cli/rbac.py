@@ -134,7 +134,7 @@ def _check(screen: Screen, arguments: Namespace, parts: Sequence[ComponentPermis
                 if user and error.code == HTTPStatus.FORBIDDEN:
                     raise Mistake(
                         f"you are not allowed to check the permissions of {user!r}",
-                        "an administrator can check them; without --as your own permissions are checked",
+                        "only an administrator can check them; omit --as to check your own permissions",
                     ) from None
                 raise
             found.append(_PermissionReview(part.name, len(needed), lacking))
@@ -153,12 +153,9 @@ def _print_review(screen: Screen, name: str, found: Sequence[_PermissionReview],
     user = name or "you"
     for review in found:
         if not review.missing:
-            _say(screen, f"{review.part}: {user} has all {review.reviewed} permissions that it requires.")
+            _say(screen, f"{review.part}: {user} has all {review.reviewed} required permissions.")
             continue
-        _say(
-            screen,
-            f"{review.part}: {user} lacks {len(review.missing)} of {review.reviewed} permissions that it requires.",
-        )
+        _say(screen, f"{review.part}: {user} lacks {len(review.missing)} of {review.reviewed} required permissions.")
         screen.line()
         screen.table(["MISSING", "RESOURCE"], _rows(review.missing), ("",))
         screen.line()

@@ -42,7 +42,7 @@ def run(arguments: Namespace) -> int:
     """Save a cluster."""
     file = Path(arguments.file) if arguments.file not in (None, "-") else None
     if file is not None and file.is_dir():
-        raise Mistake(f"{file} is a directory", "name a file")
+        raise Mistake(f"{file} is a directory", "specify a file")
     if file is not None and not file.parent.is_dir():
         raise Mistake(f"directory not found: {file.parent}")
     objects, facts, refused = on_cluster(arguments, lambda client, way: _taken(arguments, client, way))
@@ -52,7 +52,7 @@ def run(arguments: Namespace) -> int:
 
         objects = redacted(objects)
         # The reason of a refusal contains the user's name, which is omitted.
-        facts = replace(facts, unread=dict.fromkeys(facts.unread, "may not be read"))
+        facts = replace(facts, unread=dict.fromkeys(facts.unread, "access denied"))
     objects.append(to_tree(facts, API_VERSION, KIND))
     text = _text(objects, facts, arguments.redact, as_json=file is not None and file.suffix == ".json")
     if file is None:
@@ -62,7 +62,7 @@ def run(arguments: Namespace) -> int:
         counts = _counted(objects)
         sys.stderr.write(f"{file}: {counts}\n")
         if not arguments.redact:
-            sys.stderr.write("Names and values are included; --redact replaces them with pseudonyms.\n")
+            sys.stderr.write("The file contains names and values; --redact replaces them with pseudonyms.\n")
     for line in _left_out(refused):
         sys.stderr.write(f"{line}\n")
     return 0
@@ -111,7 +111,7 @@ def _left_out(refused: Mapping[str, str]) -> Iterator[str]:
     for resource, reason in refused.items():
         by_reason.setdefault(reason, []).append(resource)
     for reason, resources in by_reason.items():
-        yield from folded(f"Not saved, because access is not allowed ({reason}): {listed(resources)}.", _WIDTH)
+        yield from folded(f"Not saved, because access was denied ({reason}): {listed(resources)}.", _WIDTH)
     if refused:
         yield "allot rbac reader prints the permissions that a snapshot requires."
 
@@ -121,4 +121,4 @@ def _counted(objects: Sequence[Tree]) -> str:
     kinds = {"Node": "node", "ResourceSlice": "slice", "ResourceClaim": "claim", "Pod": "pod"}
     counts = {word: sum(tree["kind"] == kind for tree in objects) for kind, word in kinds.items()}
     text = ", ".join(counted(count, word) for word, count in counts.items())
-    return f"{text}; {len(objects)} objects"
+    return f"{text}; {len(objects)} objects in total"

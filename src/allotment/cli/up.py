@@ -61,7 +61,7 @@ def run(arguments: Namespace) -> int:
 
         def ready(status: Status) -> None:
             announce(screen, status, settings.fleet is None, time.perf_counter() - start)
-            screen.line("Press Ctrl-C to stop it." if live else "SIGINT or SIGTERM stops it.")
+            screen.line("Press Ctrl-C to stop it." if live else "To stop it, send SIGINT or SIGTERM.")
             screen.out.flush()
 
         def show(overview: object) -> None:
@@ -84,8 +84,8 @@ def announce(screen: Screen, status: Status, as_before: bool, seconds: float) ->
     screen.line(f"{screen.paint('Ready', 'green')} in {seconds:.1f} s: {status.url}")
     machines = ", ".join(status.fleet)
     rows = [
-        ("fleet", ": ".join(filter(None, ("as it was" if as_before else "", machines))) or "none"),
-        ("data", from_home(status.data) if status.data else "in memory only: lost when the lab stops"),
+        ("fleet", ": ".join(filter(None, ("as in the last run" if as_before else "", machines))) or "none"),
+        ("data", from_home(status.data) if status.data else "only in memory: lost when the lab stops"),
         ("kubectl", f"context {status.context!r} in {from_home(status.kubeconfig)}, now the current context"),
         ("log", from_home(status.log) if status.log else ""),
     ]
@@ -150,8 +150,8 @@ def _roots(given: str) -> Path:
     path = Path(given).absolute()
     if (length := len(os.fsencode(path))) > _LONGEST_ROOTS:
         raise Mistake(
-            f"--kubelet-roots: {path} has {length} bytes; socket paths below it are limited to 107 bytes",
-            f"choose a directory of at most {_LONGEST_ROOTS}",
+            f"--kubelet-roots: {path} is {length} bytes long; socket paths below it are limited to 107 bytes",
+            f"choose a path of at most {_LONGEST_ROOTS} bytes",
         )
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -167,7 +167,7 @@ def _images(arguments: Namespace) -> Path | None:
     if arguments.images is None:
         return None
     if arguments.runtime == "simulated":
-        raise Mistake("--images: not allowed with simulated containers", "add --runtime process or oci")
+        raise Mistake("--images: not allowed with simulated containers", "add --runtime process or --runtime oci")
     from allotment.node.runtimes.images import InvalidImages, read_images
 
     path = Path(arguments.images).absolute()
@@ -208,7 +208,7 @@ def _detach(
         raise _not_started(error) from None
     announce(screen, status, settings.fleet is None, time.perf_counter() - start)
     stop = "allot down" if settings.name == DEFAULT_NAME else f"allot down {settings.name}"
-    screen.line(f"{stop} stops it.")
+    screen.line(f"To stop it: {stop}")
     return 0
 
 
@@ -217,7 +217,7 @@ def _not_started(error: DidNotStart) -> Mistake:
     lines = error.why.splitlines()
     begins = [number for number, line in enumerate(lines) if line.startswith("allot: ")]
     first, *more = lines[begins[-1] :] if begins else [error.why]
-    advice = [line.strip() for line in more] + [f"its log: {from_home(error.log)}"]
+    advice = [line.strip() for line in more] + [f"log: {from_home(error.log)}"]
     return Mistake(f"the lab did not start: {first.removeprefix('allot: error: ')}", "; ".join(advice))
 
 
@@ -229,15 +229,15 @@ def mistakes(name: str) -> Iterator[None]:
     except InvalidName as error:
         raise Mistake(str(error)) from None
     except LabRunningError as error:
-        raise Mistake(str(error), "use another --name, or stop it with allot down") from None
+        raise Mistake(str(error), "use a different --name, or stop the lab with allot down") from None
     except kubeconfig.UnusableKubeconfig as error:
-        raise Mistake(str(error), "fix it, or use another file with --kubeconfig") from None
+        raise Mistake(str(error), "fix the file, or use a different one with --kubeconfig") from None
     except DamagedFile as error:
         raise Mistake(error.problem, error.advice) from None
     except NoRuntime as error:
-        raise Mistake(str(error), "apt-get install crun, or use --runtime process") from None
+        raise Mistake(str(error), "install it (apt-get install crun), or use --runtime process") from None
     except OSError as error:
         if error.filename is not None or isinstance(error, BrokenPipeError):
             raise  # reported with the file name; or the reader of standard output has closed it
-        busy = "use another --port, or omit it to use a free one"
+        busy = "use a different --port, or omit it to use a free port"
         raise Mistake(error.strerror or str(error), busy if error.errno == errno.EADDRINUSE else "") from None

@@ -55,8 +55,8 @@ def _matching_drivers(text: str) -> tuple[str, ...]:
     known = (*by_vendor, *drivers())
     likely = similar_names(text, known, 2)
     raise Mistake(
-        f"unknown driver {text!r}: expected one of {', '.join(by_vendor)}, or a driver's full name",
-        f"did you mean {' or '.join(likely)}?" if likely else "`allot vocabulary` lists all",
+        f"unknown driver {text!r}: expected a vendor ({', '.join(by_vendor)}) or a driver's full name",
+        f"did you mean {' or '.join(likely)}?" if likely else "`allot vocabulary` lists all drivers",
     )
 
 
@@ -81,7 +81,7 @@ def _list(screen: Screen, output: str | None) -> None:
     rows_ = [[w.driver, w.vendor, _span(w.releases), w.title] for w in every]
     screen.table(["DRIVER", "VENDOR", "RELEASES", "DEVICES"], rows_, cut=["DEVICES"])
     screen.line()
-    screen.line("`allot vocabulary VENDOR` shows what they publish; releases: --version R.")
+    screen.line("`allot vocabulary VENDOR` shows what its drivers publish; --version R selects a release.")
 
 
 def _span(releases: Sequence[str]) -> str:
@@ -96,7 +96,7 @@ def _show(screen: Screen, words: Vocabulary) -> None:
     screen.line(f"{screen.paint(words.driver, 'bold')}: {words.title}")
     others = [item for item in words.releases if item != words.release]
     text = f"release {words.release}" + (f" ({when})" if when not in ("", words.release) else "")
-    _fold(screen, text + (f"; also known: {', '.join(others)}" if others else ""), "")
+    _fold(screen, text + (f"; other known releases: {', '.join(others)}" if others else ""), "")
     if len(words.types) > 1:
         _heading(screen, "DEVICE TYPES")
         for item in words.types:
@@ -106,18 +106,18 @@ def _show(screen: Screen, words: Vocabulary) -> None:
         ("ATTRIBUTES", "attributes", words.attributes_by_name), ("CAPACITIES", "capacity", words.capacities_by_name)
     ):  # fmt: skip
         if names:
-            _heading(screen, f'{title}, in selectors device.{map_}["{words.driver}"].NAME')
+            _heading(screen, f'{title}, in selectors as device.{map_}["{words.driver}"].NAME')
         for name, members in _numbered(list(names)):
             term = terms[members[0]]
             kind = term.kind if isinstance(term, Attribute) else "quantity"
             _entry(screen, _short(name, words), f"<{kind}>{_on(term.on, words)}", term.meaning, _values(term))
     if words.classes:
-        _heading(screen, "CLASSES that its chart installs")
+        _heading(screen, "CLASSES, installed by the driver's chart")
         for class_ in words.classes:
             extended = f"extended resource {class_.extended_resource}" if class_.extended_resource else ""
             _entry(screen, class_.name, extended, class_.meaning)
     if words.gates:
-        _heading(screen, "FEATURE GATES, in the chart's values featureGates.NAME")
+        _heading(screen, "FEATURE GATES, set in the chart's values as featureGates.NAME")
         for gate in words.gates:
             _entry(screen, gate.name, "on by default" if gate.default else "off by default", gate.meaning)
     _show_parameters(screen, words)
@@ -128,7 +128,7 @@ def _show_parameters(screen: Screen, words: Vocabulary) -> None:
     kinds = kinds_of(words.driver, words.release)
     if not kinds:
         return
-    _heading(screen, "PARAMETERS, in claims and classes config[].opaque.parameters")
+    _heading(screen, "PARAMETERS, in config[].opaque.parameters of claims and classes")
     for (version, kind), type_ in kinds.items():
         suited = words.configs.get(f"{version}/{kind}", ())
         _entry(screen, kind, f"of {version}", f"for devices of type {', '.join(suited)}" if any(suited) else "")
@@ -171,11 +171,13 @@ def _search(screen: Screen, chosen: Sequence[Vocabulary], text: str, output: str
         names = [name.rpartition("/")[2] for words in chosen for _, name in names_of(words)]
         likely = similar_names(text, names, 3)
         raise Mistake(
-            f"no name of {' and '.join(words.driver for words in chosen)} contains {text!r}",
-            f"did you mean {' or '.join(likely)}?" if likely else f"`allot vocabulary {chosen[0].vendor}` lists all",
+            f"no name in the vocabulary of {' and '.join(words.driver for words in chosen)} contains {text!r}",
+            f"did you mean {' or '.join(likely)}?"
+            if likely
+            else f"`allot vocabulary {chosen[0].vendor}` lists all names",
         )
     if output:
-        _write(screen, {"found": [{"driver": words.driver, **_word_data(word)} for words, word in found]}, output)
+        _write(screen, {"found": [{"driver": words.driver, **_data_of(word)} for words, word in found]}, output)
         return
     exact = [pair for pair in found if text.casefold() in (pair[1].name.casefold(), pair[1].short_name.casefold())]
     shown = exact or found
@@ -189,7 +191,7 @@ def _search(screen: Screen, chosen: Sequence[Vocabulary], text: str, output: str
         others = [word.name for _, word in found if word.name not in matching and word.entry_type != "no such name"]
         if others:
             names_ = ", ".join(name for name, _ in _numbered(others))
-            _fold(screen, f"also with {text!r} in their names: {names_}", "")
+            _fold(screen, f"other names that contain {text!r}: {names_}", "")
 
 
 def _details(screen: Screen, words: Vocabulary, word: VocabularyEntry, name: str) -> None:
@@ -201,7 +203,7 @@ def _details(screen: Screen, words: Vocabulary, word: VocabularyEntry, name: str
         releases = releases_with(words.driver, word.name)
         if releases and releases != words.releases:
             _fold(screen, f"releases: {', '.join(releases)}")
-        screen.line("    for example")  # not folded, to be copied
+        screen.line("    example:")  # not folded, to be copied
         screen.line(f"      {word.cel}")
 
 
@@ -268,7 +270,7 @@ def _data(words: Vocabulary) -> dict[str, Any]:
         for (version, kind), type_ in (kinds_of(words.driver, words.release) or {}).items()
     ]
     data["changes"] = [
-        {"release": release, "changes": [{k: v for k, v in change._asdict().items() if v} for change in listed]}
+        {"release": release, "changes": [_data_of(change) for change in listed]}
         for release, listed in changes(words.driver)
     ]
     return data
@@ -278,8 +280,12 @@ def _field_data(field: ParameterField) -> dict[str, Any]:
     return {"name": field.name, "type": field.type} | ({"values": list(field.values)} if field.values else {})
 
 
-def _word_data(word: VocabularyEntry) -> dict[str, Any]:
-    return {key: list(v) if isinstance(v, tuple) else v for key, v in word._asdict().items() if v}
+#: Keys of JSON that differ from the names of fields.
+_KEYS: Final = {"entry_type": "sort", "name_type": "sort", "change_type": "how"}
+
+
+def _data_of(value: VocabularyEntry | VocabularyChange) -> dict[str, Any]:
+    return {_KEYS.get(k, k): list(v) if isinstance(v, tuple) else v for k, v in value._asdict().items() if v}
 
 
 def _write(screen: Screen, data: dict[str, Any], output: str) -> None:

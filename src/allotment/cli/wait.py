@@ -112,7 +112,7 @@ class _Wait:
                 targets.append(argument)
                 continue
             if not (arguments.all or arguments.selector):
-                raise Failure("error: resource(s) were provided, but no name was specified", "or give --all or -l")
+                raise Failure("error: resource(s) were provided, but no name was specified", "or specify --all or -l")
             place = argument.place(self._namespace)
             listing = await self._client.list(argument.served.resource, place, labels=arguments.selector or "")
             targets += (ResourceArgument(argument.served, tree["metadata"]["name"]) for tree in listing.items)

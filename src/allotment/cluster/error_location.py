@@ -1,7 +1,7 @@
 """The position in a manifest that an API error refers to.
 
 A server does not know files: its Status names a field, or only the object. This module adds the file position and, for
-Kubernetes' own kinds, suggestions for misspelt fields.
+Kubernetes' own kinds, suggestions for misspelled fields.
 """
 
 from __future__ import annotations

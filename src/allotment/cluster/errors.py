@@ -9,7 +9,9 @@ class StatusError(Exception):
     """Raised when the API server rejects a request. ``status`` is its ``Status`` object."""
 
     def __init__(self, status: dict[str, Any]) -> None:
-        super().__init__(status.get("message") or status.get("reason") or "the server answered without a message")
+        super().__init__(
+            status.get("message") or status.get("reason") or "the server responded with an error without a message"
+        )
         self.status = status
 
     @property

@@ -57,7 +57,7 @@ class GcState(NamedTuple):
 
 
 async def collect_when_idle() -> None:
-    """Collect while idle until cancelled; then restore Python's default behaviour."""
+    """Collect while idle until cancelled; then restore Python's default behavior."""
     gc.disable()
     try:
         _collect()

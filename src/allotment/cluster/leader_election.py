@@ -138,7 +138,7 @@ class LeaderElection:
             elif self.holder not in (None, self.identity):
                 return f"{self.holder or 'no replica'} holds the Lease"
             elif self._clock.seconds() >= self._until:
-                return f"the Lease could not be renewed for {self._terms.renew:g} s: {self.refused or 'no answer'}"
+                return f"the Lease could not be renewed for {self._terms.renew:g} s: {self.refused or 'no response'}"
         return ""
 
     async def _pause(self) -> None:
@@ -154,7 +154,7 @@ class LeaderElection:
             late.cancel()
             taking.cancel()
         if taking.cancelled():
-            self._record_error("the server did not answer in time")
+            self._record_error("the server did not respond in time")
             return False
         error = taking.exception()
         if error is None:

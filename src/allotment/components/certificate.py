@@ -53,5 +53,5 @@ class Certificate:
             context.load_cert_chain(certificate, key)
         except (ssl.SSLError, OSError) as error:
             why = error.strerror or str(error)
-            raise CertificateError(f"{certificate} and {key}: not a certificate and its private key: {why}") from None
+            raise CertificateError(f"{certificate} and {key}are not a certificate and its private key: {why}") from None
         return context

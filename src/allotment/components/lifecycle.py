@@ -197,7 +197,7 @@ class _Process:
                                      return_when=asyncio.FIRST_COMPLETED)  # fmt: skip
         if not done:
             log.warning(
-                "work in progress did not finish within %.0f s and was cancelled", self._settings.shutdown_seconds
+                "work in progress did not finish within %.0f s and was canceled", self._settings.shutdown_seconds
             )
             await _cancelled((work,))
         await _cleanup("events", self._context.events.flush())
@@ -232,9 +232,9 @@ class _Process:
                     raise ClusterUnavailable(f"{where} denied access: {error}") from None
                 if late:
                     raise ClusterUnavailable(
-                        f"{where} did not answer for {self._settings.connect_seconds:g} s: {error}"
+                        f"{where} did not respond for {self._settings.connect_seconds:g} s: {error}"
                     ) from None
-                log.info("%s does not answer yet: %s", where, error)
+                log.info("%s is not responding yet: %s", where, error)
                 await self._stopping.run_until_shutdown(asyncio.sleep(_RETRY_SECONDS))
             else:
                 self._answered = True
@@ -273,14 +273,14 @@ class _Process:
     # --- readiness -------------------------------------------------------------------------------------------------
 
     def _cluster_check(self) -> str:
-        return "" if self._answered else "the cluster has not answered yet"
+        return "" if self._answered else "the cluster has not responded yet"
 
     def _lease_check(self) -> str:
         """A standby copy is ready, or a rollout of several copies would never complete."""
         election = self._election
         if election is None or election.leading or election.holder is not None:
             return ""
-        return "the Lease could not be read yet"
+        return "the Lease has not been read yet"
 
     def _cache_check(self) -> str:
         waiting = sorted(cache.resource.plural for cache in self._context.caches.known() if not cache.synced.is_set())
@@ -312,6 +312,6 @@ async def _cleanup(description: str, doing: Awaitable[None]) -> None:
         async with asyncio.timeout(_CLEANUP_SECONDS):
             await doing
     except TimeoutError:
-        log.info("%s: not finished within %.0f s", description, _CLEANUP_SECONDS)
+        log.info("%s: did not finish within %.0f s", description, _CLEANUP_SECONDS)
     except (StatusError, Unreachable) as error:
         log.info("%s: %s", description, error)

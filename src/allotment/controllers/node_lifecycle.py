@@ -316,7 +316,8 @@ class RunningTime:
         suspended = (elapsed - self._step) / self._clock.speed
         if suspended >= _NOTICED_SECONDS:
             log.warning(
-                "the process was suspended for %.0f s; timeouts of nodes and pods are extended by this time", suspended
+                "the process was suspended for %.0f s; timeouts of nodes and pods are extended by this duration",
+                suspended,
             )
         return self._running
 

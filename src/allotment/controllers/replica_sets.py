@@ -1,4 +1,4 @@
-"""ReplicaSet and ReplicationController controllers: a number of identical pods, and a status that counts them."""
+"""ReplicaSet and ReplicationController controllers: keep a number of identical pods, and count them in the status."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ The framework publishes the devices that :meth:`Driver.discover` returns, reads 
 parameters, keeps the checkpoint, writes CDI files and answers the kubelet. Calls for the same claim never overlap.
 
 A driver needs no state between calls. The plan that :meth:`Driver.plan` returns is on disk before
-:meth:`Driver.prepare` changes hardware, and is the only input of :meth:`Driver.unprepare`. It must identify things by
+:meth:`Driver.prepare` changes hardware, and is the only input to :meth:`Driver.unprepare`. It must identify things by
 properties that survive a crash and a restart (PCI address, profile and placement), not by handles.
 """
 
@@ -25,7 +25,7 @@ class DevicePool(NamedTuple):
     """A pool of devices to publish.
 
     ``groups``: devices that are published in the same slice if the limits permit it (all of one GPU), in the order in
-    which a scheduler tries them. ``name``: empty for the node's name. ``node_selector``: for a pool that other nodes
+    which a scheduler tries them. ``name``: empty for the node's name. ``node_selector``: for a pool that nodes other
     than the driver's can use.
     """
 
@@ -93,7 +93,7 @@ class DevicesChanged(NamedTuple):
 
 
 class HealthUpdate(NamedTuple):
-    """Event: the health of a device changed. ``taints``: all taints of the device from its health; empty for none."""
+    """Event: the health of a device changed. ``taints``: all taints that result from it; empty if there are none."""
 
     device: str
     health: Health
@@ -157,7 +157,7 @@ class Driver(Protocol):
         ...
 
     def watch(self) -> AsyncIterator[DeviceEvent]:
-        """Yield events until cancelled. Devices without events are healthy, or unknown if the iterator ends."""
+        """Yield events until canceled. Devices without events are healthy, or unknown if the iterator ends."""
         ...
 
 

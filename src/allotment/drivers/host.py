@@ -176,7 +176,7 @@ class FileStorage:
         try:
             await self._acquire(descriptor)
             os.pwrite(
-                descriptor, f"process {os.getpid()} since {stamp(datetime.now(UTC))}".ljust(_OWNER_BYTES).encode(), 0
+                descriptor, f"process {os.getpid()} (since {stamp(datetime.now(UTC))})".ljust(_OWNER_BYTES).encode(), 0
             )
             yield
         finally:
@@ -194,8 +194,8 @@ class FileStorage:
                         os.pread(descriptor, _OWNER_BYTES, 0).decode("utf-8", "replace").strip() or "another process"
                     )
                     raise CheckpointLocked(
-                        f"{owner} holds {self.path}.lock: waited {_WAIT_SECONDS:g} s for the other instance of this "
-                        "driver; the kubelet will retry"
+                        f"{self.path}.lock is held by {owner}: waited {_WAIT_SECONDS:g} s for the other "
+                        "instance of this driver; the kubelet will retry"
                     ) from None
                 await asyncio.sleep(_POLL_SECONDS)
             else:

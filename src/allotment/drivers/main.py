@@ -47,21 +47,27 @@ def parse_arguments(name: str, arguments: Sequence[str]) -> tuple[DriverOptions,
     add = parser.add_argument
     add(
         "--node-name", "--node", dest="node", default=defaults.node, metavar="NAME",
-        help="name of the node [NODE_NAME or the host name, here %(default)s]",
+        help="node name (default: NODE_NAME or the host name; here %(default)s)",
     )  # fmt: skip
     add(
         "--kubelet-root",
         type=Path,
         default=defaults.plugins.parent,
         metavar="DIR",
-        help="kubelet directory [%(default)s]",
+        help="kubelet directory (default: %(default)s)",
     )
-    add("--cdi-root", type=Path, default=defaults.cdi, metavar="DIR", help="directory for CDI specs [%(default)s]")
+    add(
+        "--cdi-root",
+        type=Path,
+        default=defaults.cdi,
+        metavar="DIR",
+        help="directory for CDI specs (default: %(default)s)",
+    )
     add(
         "--pod-uid",
         default=defaults.pod_uid,
         metavar="UID",
-        help="UID of the driver's pod, for rolling updates [POD_UID]",
+        help="UID of the driver's pod, for rolling updates (default: POD_UID)",
     )
     add(
         "--metadata",
@@ -72,9 +78,9 @@ def parse_arguments(name: str, arguments: Sequence[str]) -> tuple[DriverOptions,
         "--kubeconfig",
         type=Path,
         metavar="FILE",
-        help="kubeconfig file [KUBECONFIG, ~/.kube/config, or the service account]",
+        help="kubeconfig file (default: KUBECONFIG, ~/.kube/config, or the service account)",
     )
-    add("--context", default="", metavar="NAME", help="kubeconfig context [the current one]")
+    add("--context", default="", metavar="NAME", help="kubeconfig context (default: the current one)")
     parsed = parser.parse_args(arguments)
     root = parsed.kubelet_root.absolute()  # sent to the kubelet, which has another working directory
     cdi = parsed.cdi_root.absolute()

@@ -123,7 +123,7 @@ async def _serve_in_cluster(
     node_driver = NodeDriver(driver, host, client, clock, metadata=options.metadata, random=random, observing=observing)
     if isinstance(driver, SimulatedDriver):
         log.warning(
-            "%s on node %s: SIMULATED devices (%s): slices have the label %s, containers get environment variables "
+            "%s on node %s: SIMULATED devices (%s): slices have the label %s, and containers get environment variables "
             "instead of devices",
             driver.name, options.node, driver.simulated_hardware, SIMULATED,
         )  # fmt: skip

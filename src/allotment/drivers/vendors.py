@@ -51,7 +51,7 @@ DRIVERS_OF: Final[Mapping[str, tuple[str, ...]]] = {
 def reject_gates(text: str) -> None:
     """Reject feature gates for a driver without any. Raises ValueError."""
     if text:
-        raise ValueError(f"this driver has no feature gates, found {text!r}")
+        raise ValueError(f"this driver has no feature gates; found {text!r}")
 
 
 class MachineDrivers(NamedTuple):

@@ -44,10 +44,10 @@ CODES: Mapping[str, ReasonCode] = {
     ),
     "counters-exhausted": ReasonCode(
         "The device is free, but other partitions of the same hardware consume the counters that it needs.",
-        "Free the named partitions, request a smaller partition, or use another GPU.",
+        "Wait for one of the named claims to be released, request a smaller partition, or use another GPU.",
     ),
     "claim-on-other-node": ReasonCode(
-        "The claim is already allocated, with devices that this node cannot use.",
+        "The claim is already allocated, but its devices cannot be used on this node.",
         "Run the pod on the node where the claim is allocated, or use a ResourceClaimTemplate, which creates a claim "
         "per pod.",
         "resourceclaim not available on the node",
@@ -98,11 +98,11 @@ CODES: Mapping[str, ReasonCode] = {
     ),
     "no-alternative-fits": ReasonCode(
         "No alternative of firstAvailable fits; each alternative has its own reason.",
-        "Fix the alternative that is nearest to fitting, or add one that the cluster can satisfy.",
+        "Fix the alternative that is closest to fitting, or add one that the cluster can satisfy.",
     ),
     # The request names something that does not exist.
     "not-enough-capacity": ReasonCode(
-        "Devices of the right kind exist, but none has the requested amount of a capacity.",
+        "Devices of the right kind exist, but none has enough of a requested capacity.",
         "Request an amount that devices publish (slightly less than the nominal size), or request other devices.",
     ),
     "constraint-attribute-unpublished": ReasonCode(
@@ -110,7 +110,7 @@ CODES: Mapping[str, ReasonCode] = {
         "Use an attribute that the driver publishes, with its full name (domain/name).",
     ),
     "type-mismatch": ReasonCode(
-        "The selector compares an attribute with a literal of another type, which is never true.",
+        "The selector compares an attribute with a literal of a different type, which is never true.",
         'Use a literal of the attribute\'s type: 1 for an int, "x" for a string, semver("1.2.3") for a version.',
         "cannot allocate all claims (a version compared with a string: CEL runtime error: no such overload)",
     ),
@@ -173,7 +173,7 @@ CODES: Mapping[str, ReasonCode] = {
         "failed to perform node selection",
     ),
     "too-many-devices": ReasonCode(
-        "The claim requests more devices than the limit of 32 per claim.",
+        "The claim requests more than 32 devices, which is the limit per claim.",
         "Split the claim into several claims.",
         "number of requested devices 33 exceeds the claim limit of 32",
     ),
@@ -188,12 +188,12 @@ CODES: Mapping[str, ReasonCode] = {
         "resourceclaim in use",
     ),
     "class-missing": ReasonCode(
-        "The request names a DeviceClass that does not exist.",
+        "The request references a DeviceClass that does not exist.",
         "Use an existing class or create this one; a driver's Helm chart installs the driver's classes.",
         "request R: device class C does not exist",
     ),
     "claim-missing": ReasonCode(
-        "The pod names a ResourceClaim that does not exist in its namespace.",
+        "The pod references a ResourceClaim that does not exist in its namespace.",
         "Create the claim, or correct resourceClaimName.",
         'could not find ResourceClaim "ns/name" (the pod stays Pending without an event)',
     ),
@@ -208,7 +208,7 @@ CODES: Mapping[str, ReasonCode] = {
         '0/N nodes are available: podgroup.scheduling.k8s.io "g" not found.',
     ),
     "template-missing": ReasonCode(
-        "The pod names a ResourceClaimTemplate that does not exist in its namespace, so no claim is generated.",
+        "The pod references a ResourceClaimTemplate that does not exist in its namespace, so no claim is generated.",
         "Create the template, or correct resourceClaimTemplateName.",
         "ResourceClaim not created yet (the pod stays Pending without an event)",
     ),
@@ -218,7 +218,7 @@ CODES: Mapping[str, ReasonCode] = {
         "Insufficient nvidia.com/gpu",
     ),
     "wrong-namespace": ReasonCode(
-        "The claim or template exists, but in a different namespace from the pod.",
+        "The claim or template exists, but not in the pod's namespace.",
         "Create both in the same namespace; a claim cannot be used across namespaces.",
         "ResourceClaim not created yet (the pod stays Pending without an event)",
     ),
@@ -273,18 +273,23 @@ class Funnel(Value, frozen=True, omit_defaults=False):
 
 
 class NearestMiss(Value, frozen=True):
-    """The device that is nearest to matching, with the actual and the requested value."""
+    """The device that is nearest to matching, with the actual and the requested value.
+
+    ``qualifier`` follows the actual value in text: ``left in gpu-0-counter-set``.
+    """
 
     device: str
     what: str
     actual: str
     wanted: str
     kind: str = ""
+    qualifier: str = ""
 
     def __str__(self) -> str:
         kind = f" ({self.kind})" if self.kind else ""
         verb = "have" if ", " in self.device else "has"
-        return f"{self.device}{kind} {verb} {self.what} {self.actual}; {self.wanted} requested"
+        actual = f"{self.actual} {self.qualifier}".rstrip()
+        return f"{self.device}{kind} {verb} {self.what} {actual}; {self.wanted} requested"
 
 
 class SuggestedChange(Value, frozen=True):
@@ -346,8 +351,9 @@ def page() -> str:
     """The text of the reference page, ``docs/reasons.md``, wrapped like the other pages."""
     introduction = (
         "This page lists the reasons why a pod or claim does not get its devices. `allot explain` prints the code in "
-        "the first line of its output, and as `code` in JSON. Codes are ordered from the nearest to fitting to the "
-        "farthest; if nodes have different reasons, the first one in this order is reported for the cluster. Codes "
+        "the first line of its output, and as `code` in JSON. Codes are sorted by how close the claims are to "
+        "fitting, closest first; if nodes have different reasons, the first code in this order is reported for the "
+        "cluster. Codes "
         "are stable. This page is generated from `allotment.engine.refusal.CODES`."
     )
     lines = ["# Reasons", "", *_wrap(introduction)]

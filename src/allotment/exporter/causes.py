@@ -26,12 +26,12 @@ NO_POD: Final = "no-pod"
 #: Of pods: a scheduling gate holds it back.
 GATED: Final = "gated"
 
-#: All causes with their meaning: a closed set.
+#: All causes with their meaning: a fixed set.
 CAUSES: Final[Mapping[str, str]] = {
     **{name: code.summary for name, code in CODES.items()},
-    NONE: "A node has the devices: the pod waits for the scheduler, CPU, memory or a volume.",
+    NONE: "A node has matching devices available: the pod is waiting for the scheduler, CPU, memory or a volume.",
     GATED: "The pod has a scheduling gate.",
-    UNEXAMINED: "Not examined yet: the exporter has just started, or too many different pods are pending.",
+    UNEXAMINED: "The pod is not examined yet: the exporter has just started, or too many different pods are pending.",
     NO_POD: "For claims: no pending pod references the claim, so it will not be allocated.",
 }
 

@@ -21,29 +21,29 @@ _PER_PRODUCT = "one per node, driver and product"
 
 DEVICES: Final = Metric(
     "allotment_devices", "gauge",
-    "Published devices by state; each device has exactly one. Partitions that exclude each other are all counted.",
+    "Published devices by state; each device has exactly one state. Overlapping partitions are all counted.",
     ("node", "driver", "product", "state"),
-    f"{_PER_PRODUCT}, for each state that occurs (free and in-use always; at most seven)",
+    f"{_PER_PRODUCT}, for each state that occurs (at most seven; free and in-use always)",
 )  # fmt: skip
 CLASS_DEVICES: Final = Metric(
     "allotment_class_devices", "gauge",
-    "Devices that a DeviceClass selects, by state. A device may belong to several classes.",
+    "Devices that a DeviceClass selects, by state. A device can belong to several classes.",
     ("node", "device_class", "state"),
-    "one per node and class that selects a device there, for each state that occurs",
+    "one per node and class that selects a device on it, for each state that occurs",
 )  # fmt: skip
 TAINTED_DEVICES: Final = Metric(
     "allotment_tainted_devices", "gauge",
-    "Devices that their driver or a DeviceTaintRule taints, whether in use or not.",
+    "Devices that are tainted by their driver or by a DeviceTaintRule, whether or not they are in use.",
     ("node", "driver", "effect"), "one per node, driver and taint effect (three)",
 )  # fmt: skip
 ALLOCATED_TWICE: Final = Metric(
     "allotment_devices_allocated_twice", "gauge",
-    "Devices that several claims hold although they cannot be shared. Expected to be zero.",
+    "Devices that are allocated to several claims although they cannot be shared. Should always be zero.",
     ("driver",), "one per driver",
 )  # fmt: skip
 MISSING_DEVICES: Final = Metric(
     "allotment_devices_missing", "gauge",
-    "Devices that claims hold although no ResourceSlice publishes them.",
+    "Devices that are allocated to claims but not published in any ResourceSlice.",
     ("driver",), "one per driver",
 )  # fmt: skip
 POOLS: Final = Metric(
@@ -54,8 +54,8 @@ POOLS: Final = Metric(
 )  # fmt: skip
 SLICES: Final = Metric(
     "allotment_resource_slices", "gauge",
-    "ResourceSlices of the current and of old generations of their pools.",
-    ("node", "driver", "generation"), "one per node and driver, two if old slices exist",
+    "ResourceSlices by generation: those of the current generation of their pool, and outdated ones.",
+    ("node", "driver", "generation"), "one per node and driver, or two if outdated slices exist",
 )  # fmt: skip
 
 SHARES: Final = Metric(
@@ -65,18 +65,18 @@ SHARES: Final = Metric(
 )  # fmt: skip
 MEMORY: Final = Metric(
     "allotment_device_memory_bytes", "gauge",
-    "Memory of devices. Partitions that consume shared counters are excluded; see allotment_counters.",
+    "Total memory of the devices. Partitions that consume shared counters are excluded; see allotment_counters.",
     ("node", "driver", "product"), f"{_PER_PRODUCT} that has a capacity named memory",
 )  # fmt: skip
 MEMORY_USED: Final = Metric(
     "allotment_device_memory_used_bytes", "gauge",
-    "Memory held by claims: all memory of an unshared device, the consumed part of a shared device.",
+    "Memory held by claims: all memory of an exclusively allocated device, or the consumed part of a shared device.",
     MEMORY.labels, MEMORY.cardinality,
 )  # fmt: skip
 CAPACITY: Final = Metric(
     "allotment_shared_capacity", "gauge",
-    "Capacity of devices that several claims can use at the same time, in the base unit of the capacity.",
-    ("node", "driver", "product", "capacity"), f"{_PER_PRODUCT} that can be shared, and capacity",
+    "Total capacity of the devices that several claims can use at the same time, in base units.",
+    ("node", "driver", "product", "capacity"), "one per node, driver, shareable product and capacity",
 )  # fmt: skip
 CAPACITY_USED: Final = Metric(
     "allotment_shared_capacity_used", "gauge",
@@ -86,8 +86,8 @@ CAPACITY_USED: Final = Metric(
 COUNTERS: Final = Metric(
     "allotment_counters", "gauge",
     "Counters that partitions of the same hardware consume, summed over the node's counter sets, in base units. Names "
-    "that differ only in a trailing number (memory-slice-3) are counted as one counter.",
-    ("node", "driver", "counter"), "one per node, driver and name of a counter",
+    "that differ only in a trailing number (such as memory-slice-3) are counted as one counter.",
+    ("node", "driver", "counter"), "one per node, driver and counter name",
 )  # fmt: skip
 COUNTERS_USED: Final = Metric(
     "allotment_counters_used", "gauge",
@@ -97,68 +97,69 @@ COUNTERS_USED: Final = Metric(
 
 CLAIMS: Final = Metric(
     "allotment_claims", "gauge",
-    "ResourceClaims by state: pending (no devices yet), allocated (devices but no consumer), reserved (in use), "
+    "ResourceClaims by state: pending (no devices yet), allocated (has devices but no consumer), reserved (in use), "
     "contested (detached because another scheduler allocated the same devices) or deleting.",
-    ("namespace", "state"), "one per namespace with claims, times five",
+    ("namespace", "state"), "five per namespace with claims",
 )  # fmt: skip
 PENDING_CLAIMS: Final = Metric(
     "allotment_pending_claims", "gauge",
-    "Claims without devices, by the cause of the pending pod that references them. no-pod: no pending pod references "
-    "the claim, so it will not be allocated.",
-    ("namespace", "cause"), "one per namespace with such claims and cause (a closed set; see Causes)",
+    "Claims without devices, by the reason why the pod that references them is pending. no-pod: no pending pod "
+    "references the claim, so it will not be allocated.",
+    ("namespace", "cause"), "one per namespace with such claims, and cause (a fixed set; see Causes)",
 )  # fmt: skip
 PENDING_PODS: Final = Metric(
     "allotment_pending_pods", "gauge",
-    "Pods that request devices and have no node yet, by cause.",
-    ("namespace", "cause"), "one per namespace with such pods and cause (a closed set; see Causes)",
+    "Pods that request devices and are not yet assigned to a node, by cause.",
+    ("namespace", "cause"), "one per namespace with such pods, and cause (a fixed set; see Causes)",
 )  # fmt: skip
 OLDEST_PENDING: Final = Metric(
     "allotment_oldest_pending_pod_timestamp_seconds", "gauge",
-    "Creation time of the oldest pod that requests devices and has no node yet, by cause.",
-    ("cause",), "one per cause (a closed set; see Causes)",
+    "Creation time of the oldest pod that requests devices and is not yet assigned to a node, by cause.",
+    ("cause",), "one per cause (a fixed set; see Causes)",
 )  # fmt: skip
 LATENCY: Final = Metric(
     "allotment_claim_allocation_seconds", "histogram",
     "Time from a claim's creation to its allocation, for claims observed since the exporter started. origin: template "
     "(generated for a pod) or user (created by a user, possibly before its pod).",
-    ("device_class", "origin"), "one per class of the first request, times two, each with twelve buckets",
+    ("device_class", "origin"), "two per class (that of the claim's first request), each with twelve buckets",
 )  # fmt: skip
 
 NODE_COST: Final = Metric(
     "allotment_node_cost_dollars_per_hour", "gauge",
-    "Catalog price of a node; region is the region of that price. Nodes without a known price are excluded.",
+    "Catalog price of a node. The label region is the region for which the catalog lists the price. Nodes without a "
+    "known price are excluded.",
     ("node", "instance_type", "capacity_type", "region"), "one per node",
 )  # fmt: skip
 NODES_PRICED: Final = Metric(
     "allotment_nodes", "gauge",
-    "Nodes with devices, by the source of their price: region (the node's region), elsewhere (another region) or "
-    "unknown.",
+    "Nodes with devices, by the source of their price: region (price in the node's own region), elsewhere (price in "
+    "another region) or unknown.",
     ("price",), "three",
 )  # fmt: skip
 CLAIMS_COST: Final = Metric(
     "allotment_claims_cost_dollars_per_hour", "gauge",
-    "The part of node prices that claims account for. Claims with an unknown price are excluded.",
-    ("namespace", "device_class"), "one per namespace and class of a request that holds devices",
+    "The share of node prices attributed to claims. Claims with an unknown price are excluded.",
+    ("namespace", "device_class"), "one per namespace and class for which claims hold devices",
 )  # fmt: skip
 CLAIMS_PRICED: Final = Metric(
     "allotment_claims_priced", "gauge",
-    "Claims with devices, by whether the price of their node is known.",
-    ("namespace", "price"), "one per namespace with such claims, times two",
+    "Claims that hold devices, by whether the price of their node is known.",
+    ("namespace", "price"), "two per namespace with such claims",
 )  # fmt: skip
 IDLE_COST: Final = Metric(
     "allotment_idle_cost_dollars_per_hour", "gauge",
-    "Price of the devices of a node that are not held by claims.",
+    "The share of a node's price for devices that no claim holds.",
     ("node",), "one per node with a known price",
 )  # fmt: skip
 CLAIM_COST: Final = Metric(
     "allotment_claim_cost_dollars_per_hour", "gauge",
-    "The part of node prices that one claim accounts for. Exported only with --per-claim.",
-    ("namespace", "claim"), "one per claim that holds devices, the most expensive first, up to --max-series",
+    "The share of node prices attributed to one claim. Exported only with --per-claim.",
+    ("namespace", "claim"), "one per claim that holds devices; at most --max-series, the most expensive claims",
 )  # fmt: skip
 
 LAST_CONTACT: Final = Metric(
     "allotment_exporter_last_contact_timestamp_seconds", "gauge",
-    "Time of the last update from the API server, for the resource that was updated least recently.",
+    "Time of the last update from the API server, for the resource type that was updated least recently.",
     (), "one",
 )  # fmt: skip
 BUILD_SECONDS: Final = Metric(
@@ -178,7 +179,7 @@ DIAGNOSIS_SECONDS: Final = Metric(
 )  # fmt: skip
 DROPPED: Final = Metric(
     "allotment_series_dropped", "gauge",
-    "Series dropped from a metric because it has more series than --max-series.",
+    "Series dropped from a metric because it exceeds --max-series.",
     ("metric",), "one per truncated metric",
 )  # fmt: skip
 
@@ -186,7 +187,7 @@ DROPPED: Final = Metric(
 WORK: Final = Metric(
     "allotment_work_duration_seconds", "histogram",
     "Duration of units of work, by kind and result.",
-    ("work", "result"), "one per kind of work and result (both are small closed sets), each with sixteen buckets",
+    ("work", "result"), "one per kind of work and result (both are small fixed sets), each with sixteen buckets",
 )  # fmt: skip
 RESTARTS: Final = Metric(
     "allotment_program_restarts_total", "counter",
@@ -195,7 +196,7 @@ RESTARTS: Final = Metric(
 )  # fmt: skip
 REQUESTS: Final = Metric(
     "allotment_client_requests_total", "counter",
-    "Requests to the API server, by method and status code (0: no answer).",
+    "Requests to the API server, by method and status code (0: no response).",
     ("method", "code"), "one per method and code",
 )  # fmt: skip
 REQUEST_SECONDS: Final = Metric(
@@ -210,12 +211,12 @@ LEADER: Final = Metric(
 )  # fmt: skip
 QUEUE: Final = Metric(
     "allotment_queue_depth", "gauge",
-    "Items that wait in a queue or are being processed.",
+    "Items that are waiting in a queue or being processed.",
     ("queue",), "one per queue of the component",
 )  # fmt: skip
 BUILD_INFO: Final = Metric(
     "allotment_build_info", "gauge",
-    "Version and component, as labels; the value is always 1.",
+    "Version and component as labels; the value is always 1.",
     ("version", "component"), "one",
 )  # fmt: skip
 

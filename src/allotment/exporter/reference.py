@@ -14,11 +14,11 @@ from allotment.exporter.metric import Metric
 
 #: Path of the page from the project root, and the line after which the reference begins.
 PAGE: Final = RUNBOOKS
-MARK: Final = "<!-- What follows is made from allotment.exporter: definitions, causes, alerts. -->\n"
+MARK: Final = "<!-- Everything below is generated from allotment.exporter: definitions, causes, alerts. -->\n"
 
 _TITLES: Final = {
-    "allotment-cluster": "Alerts of devices, claims and pods",
-    "allotment-components": "Alerts of Allotment's own components",
+    "allotment-cluster": "Alerts about devices, claims and pods",
+    "allotment-components": "Alerts about Allotment's own components",
 }
 
 
@@ -29,8 +29,8 @@ def page(before: str) -> str:
 
 
 def _metrics() -> Iterator[str]:
-    yield "## Every metric"
-    groups = {**GROUPS, "Every component": COMPONENTS}
+    yield "## All metrics"
+    groups = {**GROUPS, "All components": COMPONENTS}
     for title, metrics in groups.items():
         yield from ("", f"### {title}", "", "| metric | labels | meaning | series |", "|---|---|---|---|")
         yield from (_row(metric) for metric in metrics)
@@ -52,13 +52,13 @@ def _causes() -> Iterator[str]:
         "",
         "## Causes",
         "",
-        "`cause` is one of the codes of [reasons.md](reasons.md), that of the pod's first reason, or one of these:",
+        "The label `cause` is the code of the pod's first reason (see [reasons.md](reasons.md)) or one of these:",
         "",
         "| cause | meaning |",
         "|---|---|",
     )
     yield from (f"| `{name}` | {text} |" for name, text in CAUSES.items() if name not in CODES)
-    yield from ("", "The codes:", "", ", ".join(f"`{name}`" for name in CODES) + ".")
+    yield from ("", "The reason codes:", "", ", ".join(f"`{name}`" for name in CODES) + ".")
 
 
 def _alerts() -> Iterator[str]:

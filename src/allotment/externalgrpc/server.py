@@ -49,7 +49,7 @@ async def serve(address: str, services: Sequence[Service], tls: TlsFiles | None 
         port = server.add_insecure_port(address) if tls is None else server.add_secure_port(address, _credentials(tls))
     except RuntimeError as error:
         raise ListenError(
-            f"cannot listen on {address}: the address is in use or not an address of this machine"
+            f"cannot listen on {address}: the address is in use or does not belong to this machine"
         ) from error
     await server.start()
     try:
@@ -70,9 +70,9 @@ def check_tls_files(tls: TlsFiles) -> None:
         context.load_cert_chain(tls.certificate, tls.key, password=_no_password)
     except (ssl.SSLError, ValueError) as error:
         reason = (
-            "the key belongs to another certificate"
+            "the key belongs to a different certificate"
             if "mismatch" in str(error).lower()
-            else "expected both in PEM format"
+            else "expected a certificate and a key in PEM format"
         )
         raise TlsFileError(f"{tls.certificate} and {tls.key} are not a certificate and its key: {reason}") from None
     if tls.client_authority is not None:

@@ -144,7 +144,7 @@ def _method_handler(kind: type[_M], method: Callable[[_M], Awaitable[Message | b
                 STATUS_CODES.get(type(error), grpc.StatusCode.UNKNOWN), grpc_codec.truncate_details(str(error))
             )
         except Exception as error:
-            log.exception("unexpected error in a call of cluster-autoscaler")
+            log.exception("unexpected error in a call from cluster-autoscaler")
             await context.abort(
                 grpc.StatusCode.INTERNAL, grpc_codec.truncate_details(f"{type(error).__name__}: {error}")
             )

@@ -1,4 +1,4 @@
-"""The DeviceClasses that the vendors' charts install, for generated clusters."""
+"""The DeviceClasses of the NVIDIA, AMD and example drivers, as their charts install them."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def parse_layout(text: str, accelerator: Accelerator) -> tuple[MigPlacement, ...
     for profile in by_name.values():
         if wanted.count(profile) > profile.max_instances:
             raise FleetError(
-                f"MIG layout {text!r}: {accelerator.product} fits at most {profile.max_instances} × {profile.name}, "
+                f"MIG layout {text!r}: {accelerator.product} fits at most {profile.max_instances} × {profile.name}; "
                 f"{wanted.count(profile)} requested"
             )
     left = {field: amount - sum(getattr(p, field) for p in wanted) for field, amount in totals(mig).items()}

@@ -196,7 +196,7 @@ def _amd(text: str, accelerator: Accelerator) -> AmdMode:
     if at and version not in ("v0", "v1"):
         raise FleetError(
             f"mode {text!r}: expected v0 or v1 after @, found {version!r}",
-            "v0 is the AMD driver of 2025, v1 that of 2026",
+            "v0 stands for the AMD driver of 2025, v1 for that of 2026",
         )
     vocabulary: Vocabulary = "v0" if version == "v0" else "v1"
     if name.partition("=")[0] == "vfio":
@@ -222,8 +222,8 @@ def _amd(text: str, accelerator: Accelerator) -> AmdMode:
         if memory in ("", partition.memory):
             return Partitioned(partition, vocabulary)
     raise FleetError(
-        f"mode {text!r}: {accelerator.product} in {compute.upper()} has no memory mode {memory!r}",
-        f"it has {', '.join(f'{p.compute}-{p.memory}' for p in same)}",
+        f"mode {text!r}: {accelerator.product} does not support memory mode {memory!r} with {compute.upper()}",
+        f"the supported modes are {', '.join(f'{p.compute}-{p.memory}' for p in same)}",
     )
 
 
@@ -233,7 +233,7 @@ def _virtual_machines(text: str, accelerator: Accelerator) -> VirtualMachines:
     if not equals:
         return VirtualMachines()
     if accelerator.pci_device not in AMD_VIRTUAL_FUNCTIONS:
-        raise FleetError(f"mode {text!r}: {accelerator.product} has no virtual functions", "use vfio")
+        raise FleetError(f"mode {text!r}: {accelerator.product} does not support virtual functions", "use vfio")
     if not (argument.isascii() and argument.isdigit() and 0 < int(argument[:9]) <= MAX_VIRTUAL_FUNCTIONS):
         raise FleetError(
             f"mode vfio: expected a number of virtual functions from 1 to {MAX_VIRTUAL_FUNCTIONS}, found {argument!r}",

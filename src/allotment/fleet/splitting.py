@@ -65,8 +65,8 @@ def _together(groups: Iterable[Sequence[Device]], counters: Sequence[CounterSet]
         if used and (len(pieces) > 1 or len(used) > MAX_COUNTER_SETS or lost is not None):
             name = lost or next(iter(used))
             raise FleetError(
-                f"Kubernetes 1.34 requires devices and their counters in one slice: counter set {name!r} is needed in "
-                "several",
+                f"Kubernetes 1.34 requires devices and their counters to be in the same slice, but counter set "
+                f"{name!r} is needed in several slices",
                 "publish fewer devices per counter set, or use Kubernetes 1.35 or newer",
             )
         yield from (SliceContent(piece, tuple(left.pop(name) for name in used)) for piece in pieces)

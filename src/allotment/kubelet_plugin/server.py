@@ -126,7 +126,7 @@ async def _await_driver(call: Awaitable[Any], context: _Context) -> Any:
         # Plain errors of Go drivers have the code Unknown, too.
         await context.abort(grpc.StatusCode.UNKNOWN, grpc_codec.truncate_details(str(error)))
     except Exception as error:
-        log.exception("unexpected error in a call of the kubelet")
+        log.exception("unexpected error in a call from the kubelet")
         await context.abort(grpc.StatusCode.INTERNAL, grpc_codec.truncate_details(f"{type(error).__name__}: {error}"))
 
 

@@ -37,7 +37,7 @@ class AnonymousAdmin(Authenticator):
             return user
         stranger = _stranger(request.headers, self._host)
         if stranger:
-            message = f"forbidden: over plain HTTP this lab rejects requests from {stranger}"
+            message = f"forbidden: over plain HTTP, this lab rejects requests from {stranger}"
             raise StatusError(failure_status(403, "Forbidden", message))
         return self._administrator
 
@@ -46,7 +46,7 @@ def _stranger(headers: Mapping[str, str], own: str) -> str:
     """The foreign origin or host of a request; empty if it comes from a local program."""
     host, origin = headers.get("host", ""), headers.get("origin")
     if origin is not None and origin.partition("://")[2] != host:
-        return f"a web page of {origin}"
+        return f"a web page from {origin}"
     try:
         name = urlsplit(f"//{host}").hostname or ""
     except ValueError:

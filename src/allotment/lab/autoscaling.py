@@ -87,5 +87,5 @@ def types_of(words: Iterable[str]) -> tuple[InstanceType, ...]:
     providers = {word for word in wanted if not Path(word).is_file()}
     if unknown := providers - {instance.provider for instance in types}:
         known = ", ".join(sorted({instance.provider for instance in types}))
-        raise CatalogError(f"{min(unknown)!r} is neither a file nor a known provider ({known})")
+        raise CatalogError(f"{min(unknown)!r} is neither a file nor a known provider (known: {known})")
     return tuple(instance for instance in types if not providers or instance.provider in providers)

@@ -126,8 +126,8 @@ def _read_authority(files: Identity, now: datetime) -> _Signer | None:
     try:
         certificate = x509.load_pem_x509_certificate(content)
     except ValueError:
-        raise damaged(files.certificate, "a certificate as PEM", content) from None
-    expected = f"the private key of {files.certificate.name} as PEM"
+        raise damaged(files.certificate, "a PEM certificate", content) from None
+    expected = f"the private key of {files.certificate.name} in PEM format"
     try:
         content = files.key.read_bytes()
         key = serialization.load_pem_private_key(content, None)

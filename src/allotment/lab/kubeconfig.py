@@ -67,7 +67,7 @@ def _check_is_lab(path: Path, tree: Tree, context: str, access: Access) -> None:
             host = urlsplit(server).hostname or ""
             if host not in (*_LOOPBACK, urlsplit(access.server).hostname):
                 problem = f"{path}: context {context!r} belongs to another cluster ({server}) and is not changed"
-                raise UnusableKubeconfig(f"{problem}: choose another --name or --kubeconfig")
+                raise UnusableKubeconfig(f"{problem}: choose a different --name or --kubeconfig")
 
 
 def remove(path: Path, context: str, previous: str = "") -> None:
@@ -162,7 +162,7 @@ def _locked(path: Path) -> Iterator[None]:
             break
         except FileExistsError:
             if time.monotonic() > deadline:
-                raise UnusableKubeconfig(f"{path} is locked: if no kubectl is running, remove {lock}") from None
+                raise UnusableKubeconfig(f"{path} is locked: if kubectl is not running, remove {lock}") from None
             time.sleep(0.05)
     try:
         yield

@@ -101,12 +101,12 @@ class Lab:
 
     ``fleet``: the machines, in the syntax of ``allot up --fleet``; by default those of ``data``, else none. ``data``: a
     folder for the cluster's data; without one they are deleted with the lab. ``gates``: feature gates that differ from
-    the release's defaults. ``without``: programs that do not run, because others do their work (``scheduler``, …).
-    ``runtime``: ``process`` runs containers as processes of this machine, with your permissions, and only those whose
-    image the file ``images`` names; without one that is the demo's application (:mod:`allotment.node.runtimes.images`).
+    the release's defaults. ``without``: components to leave out because you run your own (``scheduler``, …).
+    ``runtime``: ``process`` runs containers as processes on this machine, with your permissions, but only those whose
+    image is in the file ``images``; without a file, only the demo application (:mod:`allotment.node.runtimes.images`).
     ``autoscale``: instance types to provision for pending pods (``aws,gcp``, a catalog file, or an
-    :class:`~allotment.lab.autoscaling.Autoscale`); ``cloud``: its faults (``aws/g5.*=no-capacity``). ``tls`` is off by
-    default: a user who can start a lab in a test can also reach its port.
+    :class:`~allotment.lab.autoscaling.Autoscale`); ``cloud``: the cloud's faults (``aws/g5.*=no-capacity``). ``tls`` is
+    off by default: a user who can start a lab in a test can also reach its port.
     """
 
     def __init__(
@@ -241,7 +241,7 @@ class Lab:
         return written
 
     def delete(self, source: Source, name: str = "", *, namespace: str = "default", timeout: float = 30.0) -> None:
-        """Delete the objects of manifests, or (``delete("pod", "a")``) one by name. Missing objects are no error.
+        """Delete the objects of manifests, or (``delete("pod", "a")``) one by name. Missing objects are not an error.
 
         Returns when they are deleted; raises TimeoutError, with the blockers, if they are not.
         """
@@ -292,7 +292,7 @@ class Lab:
         return self.client.get(resource, name, namespace if resource.namespaced else "")
 
     def list(self, kind: str, *, namespace: str | None = None, labels: str = "", fields: str = "") -> Sequence[Tree]:
-        """List all objects of a kind, of all namespaces or of one."""
+        """List all objects of a kind, in all namespaces or in one."""
         return self.client.list(self.resource(kind), namespace or "", labels=labels, fields=fields).items
 
     def http_get(self, pod: Tree, port: int, path: str = "/") -> bytes:

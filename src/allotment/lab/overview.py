@@ -1,4 +1,4 @@
-"""One-line summary of a running lab: its objects, and those that are pending."""
+"""Counts the nodes, pods and claims of a running lab, and the pending ones, in one line; follows their changes."""
 
 from __future__ import annotations
 

@@ -35,7 +35,8 @@ class InvalidName(ValueError):
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"lab name: expected 1 to 40 lower-case letters, digits or '-', without '-' at the ends, found {name!r}"
+            f"lab name: expected 1 to 40 lower-case letters, digits or '-', not starting or ending with '-'; "
+            f"found {name!r}"
         )
 
 

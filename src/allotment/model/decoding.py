@@ -62,7 +62,7 @@ _CLUSTER_SCOPED: Final = frozenset(
 # Kinds that were removed from resource.k8s.io, with a hint.
 _CLASSIC_DRA_KINDS: Final = dict.fromkeys(
     ("ResourceClass", "ResourceClassParameters", "ResourceClaimParameters", "PodSchedulingContext"),
-    "classic DRA, removed in Kubernetes 1.32: write DeviceClass and ResourceClaim of resource.k8s.io/v1",
+    "classic DRA, removed in Kubernetes 1.32: use DeviceClass and ResourceClaim of resource.k8s.io/v1",
 )
 
 

@@ -59,8 +59,8 @@ def _count_conflicts(pool: str, slices: list[_Slice]) -> Iterator[SliceConflict]
         message = f"{pool}: resourceSliceCount is {count} here and {expected} in ResourceSlice {_name(first)}"
         yield _conflict(current, path, message, first.manifest.position(path))
     if not differing and len(slices) > expected > 0:
-        message = f"{pool}: found {len(slices)} slices, resourceSliceCount is {expected}"
-        yield _conflict(slices[expected], path, message, first.manifest.position(path), "the first is at")
+        message = f"{pool}: found {len(slices)} slices, but resourceSliceCount is {expected}"
+        yield _conflict(slices[expected], path, message, first.manifest.position(path), "the first slice is at")
 
 
 def _name_conflicts(pool: str, slices: list[_Slice]) -> Iterator[SliceConflict]:

@@ -27,20 +27,20 @@ _PASS_THROUGH: Final[dict[str, type]] = {"string": str, "bool": bool}
 # Hints for removed fields that old manifests still contain, by struct and field.
 _REMOVED_FIELDS: Final = {
     ("PodResourceClaim", "source"): (
-        "removed in Kubernetes 1.31: write resourceClaimName or resourceClaimTemplateName directly"
+        "removed in Kubernetes 1.31: use resourceClaimName or resourceClaimTemplateName directly"
     ),
     ("DeviceSelector", "key"): "a selector is a CEL expression: `cel: {expression: …}`",
     ("DeviceSelector", "operator"): "a selector is a CEL expression: `cel: {expression: …}`",
     ("DeviceSelector", "values"): "a selector is a CEL expression: `cel: {expression: …}`",
     ("PodResourceClaim", "deviceClassName"): (
-        "a pod names a claim or a template, whose requests name the class: write resourceClaimTemplateName"
+        "a pod references a claim or a template, whose requests name the class: use resourceClaimTemplateName"
     ),
     ("DeviceClassSpec", "suitableNodes"): "removed in Kubernetes 1.32",
-    ("DeviceClassSpec", "driverName"): 'a class selects devices in CEL: device.driver == "…"',
-    ("DeviceClassSpec", "parameters"): "a class selects devices in CEL, and holds parameters for drivers in config",
+    ("DeviceClassSpec", "driverName"): 'a class selects devices with CEL: device.driver == "…"',
+    ("DeviceClassSpec", "parameters"): "a class selects devices with CEL, and has parameters for drivers in config",
     ("ResourceClaimSpec", "controller"): "removed in Kubernetes 1.32",
-    ("ResourceClaimSpec", "resourceClassName"): "classic DRA, removed in Kubernetes 1.31: write `devices.requests`",
-    ("ResourceClaimSpec", "parametersRef"): "classic DRA, removed in Kubernetes 1.31: write `devices.config`",
+    ("ResourceClaimSpec", "resourceClassName"): "classic DRA, removed in Kubernetes 1.31: use `devices.requests`",
+    ("ResourceClaimSpec", "parametersRef"): "classic DRA, removed in Kubernetes 1.31: use `devices.config`",
 }
 
 

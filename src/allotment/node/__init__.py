@@ -1,4 +1,4 @@
-"""Nodes: the kubelet and container runtime behaviour for the pods that are bound to them.
+"""Nodes: the kubelet and container runtime behavior for the pods that are bound to them.
 
 One agent serves any number of nodes (:mod:`.kubelet`, :mod:`.agent`). Claims are prepared by drivers (:mod:`.claims`,
 :mod:`.plugins`), containers run in a runtime (:mod:`.runtimes`). On a simulated node, the default, no part of a

@@ -1,4 +1,4 @@
-"""Registration of the nodes' drivers: plugin watchers, health streams, and cleanup of ResourceSlices.
+"""Follows the nodes' drivers as they register and unregister: health streams, and deletion of their ResourceSlices.
 
 The slices of an out-of-process driver are deleted 30 seconds after it unregistered, as a kubelet does: devices that
 no driver can prepare must not be allocated. If it returns earlier, its slices stay.

@@ -2,7 +2,7 @@
 
 One loop renews the leases of all nodes of a process, at most ten per second, however many nodes there are and however
 fast the lab's clock runs. With more nodes the renewal period and ``leaseDurationSeconds`` grow, and the node lifecycle
-controller honours that duration. A node whose agent is gone stops renewing, as in a real cluster.
+controller honors that duration. A node whose agent is gone stops renewing, as in a real cluster.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def lower_bound(
     return max(simple, column_generation_bound(problem, counts, rounds, keep_going or (lambda: True)))
 
 
-_NO_SOLVER = f"without numpy and highspy, plans and bounds are weaker: {install_command('plan')}"
+_NO_SOLVER = f"without numpy and highspy, plans may cost more and lower bounds are weaker: {install_command('plan')}"
 
 
 def solve(

@@ -1,4 +1,4 @@
-"""The scheduler as a program: cluster changes update the state, decisions are made on it, bindings are written.
+"""The scheduler as a program: it follows the cluster's state, decides on one pod at a time, and writes bindings.
 
 One task makes all decisions; since there are no threads, the state does not change meanwhile. Bindings run
 concurrently, and each decision is booked before the next is made. See `pod_claim_watch` for changes of pods and claims,

@@ -296,7 +296,7 @@ def _problems(view: NodeView) -> tuple[PoolProblem, ...]:
         if pool.status is PoolStatus.INCOMPLETE:
             found, announced = pool.found, pool.announced
             count = f"{found} slices instead of {announced}" if pool.has_surplus else f"{found} of {announced} slices"
-            text = f"{count} of generation {pool.generation} are published"
+            text = f"generation {pool.generation} has {count}"
             problems.append(PoolProblem(*pool.id, "incomplete", text))
         elif pool.status is PoolStatus.INVALID:
             problems.append(PoolProblem(*pool.id, "invalid", pool.reason))

@@ -1,4 +1,4 @@
-"""Orphaned slices of nodes that no longer exist; schedulers try only existing nodes, so their devices are unusable."""
+"""Finds slices of nodes that no longer exist: schedulers try only existing nodes, so their devices are unusable."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def orphaned_note(gone: Sequence[str]) -> str:
     """A note about orphaned slices that were ignored.
 
     >>> orphaned_note(["a"])
-    'slices of a are ignored, because the node does not exist'
+    'slices of node a are ignored, because the node does not exist'
     >>> orphaned_note(["a", "b"])
-    'slices of a, b are ignored, because the nodes do not exist'
+    'slices of nodes a, b are ignored, because the nodes do not exist'
     """
-    why = "the node does not exist" if len(gone) == 1 else "the nodes do not exist"
-    return f"slices of {first_few(gone)} are ignored, because {why}"
+    nodes, why = ("node", "the node does not exist") if len(gone) == 1 else ("nodes", "the nodes do not exist")
+    return f"slices of {nodes} {first_few(gone)} are ignored, because {why}"

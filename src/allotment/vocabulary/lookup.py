@@ -85,7 +85,7 @@ def _all_entries(words: Vocabulary) -> Iterator[VocabularyEntry]:
         if not key.startswith("featureGates."):
             yield VocabularyEntry("chart value", key, meaning)
     for old in words.renamed:
-        now = f"since {old.release} use {old.becomes}" if old.becomes else f"removed in {old.release}"
+        now = f"since release {old.release}, use {old.becomes}" if old.becomes else f"removed in release {old.release}"
         yield VocabularyEntry("earlier name", old.name, f"was {old.meaning}; {now}")
     for name, correct in words.guessed.items():
         yield VocabularyEntry("no such name", name, f"use {correct}")

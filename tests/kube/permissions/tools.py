@@ -51,7 +51,7 @@ async def _run_tool(config: Path, *arguments: str) -> None:
     except asyncio.CancelledError:
         await running  # the output is complete, so no further request may start
         raise
-    if code not in (0, 1) or "may not be read" in output.getvalue() or "not read, so" in output.getvalue():
+    if code not in (0, 1) or "access was denied" in output.getvalue() or "not read, so" in output.getvalue():
         raise AssertionError(f"allot {' '.join(arguments)}: {code}\n{output.getvalue()}")
 
 

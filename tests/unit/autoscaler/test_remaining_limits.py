@@ -62,7 +62,7 @@ def test_orders_for_a_pod_that_never_binds_are_bounded(faults: tuple[str, ...]) 
         cluster.pod("a")
         await cluster.after(240)
         assert 3 <= planner.planned <= PurchaseBackoff(40, 80).max_plans(cluster.clock.seconds() - started)
-        assert any("did not help 3 times in a row" in text for text in cluster.event_texts("NotTriggerScaleUp"))
+        assert any("did not serve them 3 times in a row" in text for text in cluster.event_texts("NotTriggerScaleUp"))
 
     run_scenario(options(*faults, planner=planner, purchase_backoff=40, max_purchase_backoff=80), scenario, speed=100)
 

@@ -134,7 +134,7 @@ def test_empty_edits_are_false() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("{", "vendor.json: line 2: not YAML"),
+        ("{", "vendor.json: line 2: invalid YAML"),
         ("[]", "vendor.json: Expected `object`, got `array`"),
         ("", "vendor.json: expected one document, found 0"),
         ('{"cdiVersion": "0.5.0", "kind": "ab/cd", "devices": [], "extra": 1}', "unknown field `extra`"),

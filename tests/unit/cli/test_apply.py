@@ -65,7 +65,7 @@ def test_fields_of_other_managers_require_force_conflicts(live: Allot, lab: allo
     refused = live("apply", "-f", "-", stdin=SETTINGS % "blue")
     assert refused.code == 1
     assert refused.err.startswith("Error from server (Conflict): <stdin>:1:1: Apply failed with 1 conflict")
-    assert "--force-conflicts takes these fields over" in refused.err
+    assert "--force-conflicts takes over these fields" in refused.err
     assert (
         live("apply", "--force-conflicts", "-f", "-", stdin=SETTINGS % "blue").out == "configmap/settings configured\n"
     )

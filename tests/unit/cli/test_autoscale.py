@@ -68,7 +68,10 @@ def test_simulation_options_are_rejected_with_karpenter() -> None:
     ("words", "text"),
     [
         (["--node-class", "gpu"], "--node-class: expected GROUP/KIND/NAME, found 'gpu'"),
-        (["--node-class", "gcp=a/B/c", "--catalog", "aws"], "--node-class: no machines are ordered from 'gcp'"),
+        (
+            ["--node-class", "gcp=a/B/c", "--catalog", "aws"],
+            "--node-class: no machines are ordered from provider 'gcp'",
+        ),
         (["--mig-config", "name"], "--mig-config: expected NAMESPACE/CONFIGMAP or none"),
     ],
 )
@@ -82,7 +85,7 @@ def test_faults_can_be_in_one_option_or_several() -> None:
     assert len(faults_of([["*=slow:5,aws/*=fail"], ["gcp/*=lost", "azure/*=bare"]], catalog())) == 4
     with pytest.raises(Mistake, match="unknown fault"):
         faults_of([["*=rain"]], catalog())
-    with pytest.raises(Mistake, match=r"--cloud-fault: no type of the catalog matches 'aws/g5\.xlrage'"):
+    with pytest.raises(Mistake, match=r"--cloud-fault: no type in the catalog matches 'aws/g5\.xlrage'"):
         faults_of([["aws/g5.xlrage=refused"]], catalog())
 
 

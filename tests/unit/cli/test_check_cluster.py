@@ -38,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("folder")
 def test_fit_on_hardware_is_reported(allot: Allot) -> None:
     assert allot("check", "large.yaml").out == (
-        "The object in 1 file is fine.\nFits on: rtx-pro-4500 (--fleet SPEC tests your own).\n"
+        "The object in 1 file is fine.\nFits on: rtx-pro-4500 (to test your own hardware, use --fleet SPEC).\n"
     )
     assert allot("check", "large.yaml", "--fleet", "dgx-a100-40gb") == (
         0,

@@ -68,7 +68,11 @@ USES = "devices: [{name: a, consumesCounters: [{counterSet: %s, counters: {%s: {
         ),
         (
             slice_("one", A, count=1) + slice_("two", B, count=1),
-            ["file.yaml:17:57: ", "generation 1: found 2 slices, resourceSliceCount is 1", "the first is at file"],
+            [
+                "file.yaml:17:57: ",
+                "generation 1: found 2 slices, but resourceSliceCount is 1",
+                "the first slice is at file",
+            ],
             "(pool-incomplete)",
         ),
         (

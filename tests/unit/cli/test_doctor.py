@@ -73,8 +73,8 @@ def test_wide_lists_all_objects_with_reasons(allot: Allot, tmp_path: Path) -> No
     file = sick(tmp_path, "D602")
     assert "ml/big-6" not in allot("doctor", "--cluster", file).out
     wide = " ".join(allot("doctor", "--cluster", file, "-o", "wide").out.split())
-    assert "all: ml/big-0, ml/big-1, ml/big-2, ml/big-3, ml/big-4, ml/big-5, ml/big-6" in wide
-    assert "why: The cause is determined as by `allot explain`" in wide
+    assert "all objects: ml/big-0, ml/big-1, ml/big-2, ml/big-3, ml/big-4, ml/big-5, ml/big-6" in wide
+    assert "why: The cause is determined in the same way as by `allot explain`" in wide
 
 
 def test_json_output(allot: Allot, tmp_path: Path) -> None:
@@ -99,13 +99,33 @@ def test_the_checks_are_listed(allot: Allot) -> None:
         (["--cluster", "-"], "no Kubernetes objects in -"),
         (["--cluster", "a.yaml", "--context", "b"], "use only one of them"),
         (["-f", "a.yaml"], "use --cluster FILE"),
-        (["-n", "ml"], "devices are shared by all namespaces"),
+        (["-n", "ml"], "all namespaces share the devices"),
     ],
 )
 def test_mistakes_have_hints(allot: Allot, words: list[str], expected: str) -> None:
     ran = allot("doctor", *words)
     assert ran.code == 2
     assert expected in ran.err
+
+
+@pytest.mark.parametrize(
+    ("kind", "note"),
+    [("apiVersion: v1\nkind: Pod", "ignored: Pod without a name"), ("apiVersion: x/v1\nkind: Foo", "")],
+)
+def test_an_object_whose_metadata_is_not_a_mapping_is_ignored(
+    allot: Allot, tmp_path: Path, kind: str, note: str
+) -> None:
+    (tmp_path / "a.yaml").write_text(f"{kind}\nmetadata: text\n")
+    ran = allot("doctor", "--cluster", str(tmp_path))
+    assert ran.code == 0
+    assert note in ran.out + ran.err
+
+
+def test_snapshots_of_one_cluster_can_be_combined(allot: Allot, tmp_path: Path) -> None:
+    facts = "apiVersion: allotment.dev/v1\nkind: ServerFacts\nmetadata: {name: server}\n"
+    (tmp_path / "a.yaml").write_text(facts)
+    (tmp_path / "b.yaml").write_text(facts)
+    assert "defined twice" not in allot("doctor", "--cluster", str(tmp_path)).err
 
 
 def test_an_object_defined_twice_is_rejected(allot: Allot, tmp_path: Path) -> None:

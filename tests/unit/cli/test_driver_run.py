@@ -59,7 +59,7 @@ def test_runtimes_get_host_paths(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["--simulate", "8xmi300x"], "found '8xmi300x', which is amd's\n  allot driver run amd --simulate 8xmi300x"),
+        (["--simulate", "8xmi300x"], "found '8xmi300x' from amd\n  allot driver run amd --simulate 8xmi300x"),
         (["--simulate", "8xa100-40gb:2"], "expected [GPUSx]HARDWARE[/MODE], for this node"),
         (["--simulate", "a=8xa100-40gb"], "expected [GPUSx]HARDWARE[/MODE], for this node"),
         (["--simulate", "t4,t4"], "expected [GPUSx]HARDWARE[/MODE], for this node"),

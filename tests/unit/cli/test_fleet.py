@@ -44,7 +44,7 @@ def test_invalid_arguments_are_explained(allot: Allot) -> None:
     for words, problem in [
         (["show", "dgx"], "unknown hardware 'dgx'"),
         (["slices", "t4", "--mode", "dynamic-mig"], "Tesla T4 does not support MIG"),
-        (["slices", "t4:2", "--node-name", "x"], "already contains mode and nodes"),
+        (["slices", "t4:2", "--node-name", "x"], "already specifies a mode or nodes"),
         (["slices", "t4", "--gpus", "0"], "expected 1 to 16 GPUs"),
         (["slices", "dgx-a100-40gb", "--gpus", "9"], "dgx-a100-40gb has 8 GPUs"),
     ]:

@@ -85,7 +85,8 @@ def _claim() -> Tree:
 def test_explain_reports_the_set_aside_claim() -> None:
     (note,) = of_claim(read_value(_claim(), ResourceClaim), ()).notes
     assert (
-        note == "it was set aside: another scheduler also allocated its devices, and it is deleted when they are free"
+        note
+        == "it was set aside, because another scheduler also allocated its devices; it is deleted when they are free"
     )
 
 

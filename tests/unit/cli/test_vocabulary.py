@@ -29,7 +29,7 @@ def test_vendor_selects_its_drivers(allot: Allot) -> None:
 def test_driver_is_printed_with_its_vocabulary(allot: Allot) -> None:
     out = allot("vocabulary", "gpu.nvidia.com").out
     for text in (
-        '\nATTRIBUTES, in selectors device.attributes["gpu.nvidia.com"].NAME\n',
+        '\nATTRIBUTES, in selectors as device.attributes["gpu.nvidia.com"].NAME\n',
         "\n  uuid  <string> on gpu, vfio, some mig\n",
         "\n  memorySlice0…11  <quantity> on some mig\n",
         "\n  gpu.nvidia.com  extended resource nvidia.com/gpu\n",
@@ -42,7 +42,7 @@ def test_driver_is_printed_with_its_vocabulary(allot: Allot) -> None:
 
 def test_another_release(allot: Allot) -> None:
     out = allot("vocabulary", "gpu.amd.com", "--version", "v0").out
-    assert "release 0.1 (Oct 2025); also known: 1.0, 1.1-dev\n" in out
+    assert "release 0.1 (Oct 2025); other known releases: 1.0, 1.1-dev\n" in out
     assert "\n  parentDeviceID  <string> on amdgpu-partition\n" in out
     assert "\n  computePartition" not in out
 
@@ -58,7 +58,7 @@ def test_name_is_printed_with_an_example(allot: Allot) -> None:
     out = allot("vocabulary", "nvidia", "memory").out
     assert out.startswith("gpu.nvidia.com/memory  capacity <quantity> on gpu, mig\n")
     assert 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("20Gi")) >= 0' in out
-    assert "also with 'memory' in their names: gpu.nvidia.com/memorySlice0…11, " in out
+    assert "other names that contain 'memory': gpu.nvidia.com/memorySlice0…11, " in out
 
 
 def test_unknown_name_has_suggestion(allot: Allot) -> None:
@@ -69,7 +69,7 @@ def test_unknown_name_has_suggestion(allot: Allot) -> None:
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (("nvidla",), "unknown driver 'nvidla': expected one of nvidia, amd, intel"),
+        (("nvidla",), "unknown driver 'nvidla': expected a vendor (nvidia, amd, intel"),
         (("nvidia", "productNam3"), "contains 'productNam3'\n  did you mean productName"),
         (("nvidia", "--version", "24"), "gpu.nvidia.com has no release 24: expected one of 25.3, 25.8"),
     ],
@@ -97,3 +97,5 @@ def test_structured_output(allot: Allot) -> None:
     assert driver["changes"][0]["release"] == "25.8"
     found = yaml.safe_load(allot("vocabulary", "nvidia", "profile", "-o", "yaml").out)["found"]
     assert found[0]["name"] == "gpu.nvidia.com/profile"
+    assert found[0]["sort"] == "attribute"
+    assert driver["changes"][0]["changes"][0].keys() >= {"sort", "name", "how"}

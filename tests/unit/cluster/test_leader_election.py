@@ -141,7 +141,7 @@ def test_a_hanging_renewal_loses_the_lease_in_time() -> None:
         await asyncio.sleep(0.4)
         assert election.leading
         client.hangs = True
-        with pytest.raises(LeaseLost, match="could not be renewed for 2 s: the server did not answer in time"):
+        with pytest.raises(LeaseLost, match="could not be renewed for 2 s: the server did not respond in time"):
             await asyncio.wait_for(task, TERMS.lease)
 
     idle.run(scenario())

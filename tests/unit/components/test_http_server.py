@@ -171,5 +171,5 @@ def test_invalid_certificate_files_are_reported_at_startup(made: tuple[Path, Pat
     _, certificate, key = made
     with pytest.raises(CertificateError, match=r"absent\.crt: No such file or directory"):
         Certificate(tmp_path / "absent.crt", key)
-    with pytest.raises(CertificateError, match="not a certificate and its private key"):
+    with pytest.raises(CertificateError, match="are not a certificate and its private key"):
         Certificate(key, certificate)

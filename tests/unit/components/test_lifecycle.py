@@ -126,7 +126,7 @@ def test_work_that_exceeds_the_shutdown_time_is_abandoned(lab: Lab, caplog: pyte
         await asyncio.wait_for(running, 40)
 
     asyncio.run(scenario())
-    assert "work in progress did not finish within 0 s and was cancelled" in caplog.text
+    assert "work in progress did not finish within 0 s and was canceled" in caplog.text
     assert holder(lab) == ""
 
 
@@ -229,7 +229,7 @@ def test_an_unrecoverable_error_ends_the_process(lab: Lab) -> None:
 
 def test_an_unreachable_cluster_is_one_error() -> None:
     nowhere = ClusterTarget("http://127.0.0.1:9")
-    with pytest.raises(ClusterUnavailable, match=r"http://127.0.0.1:9 did not answer for 0\.5 s: "):
+    with pytest.raises(ClusterUnavailable, match=r"http://127.0.0.1:9 did not respond for 0\.5 s: "):
         asyncio.run(run_component(component(forever), ComponentSettings(connect_seconds=0.5), nowhere))
 
 
@@ -240,7 +240,7 @@ def test_stopping_before_the_first_response_exits_cleanly(caplog: pytest.LogCapt
         running = asyncio.create_task(
             run_component(component(forever), ComponentSettings(), ClusterTarget("http://127.0.0.1:9"))
         )
-        await polling.until(lambda: "does not answer yet" in caplog.text)
+        await polling.until(lambda: "is not responding yet" in caplog.text)
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.wait_for(running, 40)
 

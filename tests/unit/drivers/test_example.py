@@ -252,7 +252,7 @@ def test_a_fault_can_be_set_and_cleared() -> None:
         driver.set_faults({})
         events = driver.watch()
         taint = DeviceTaint(key="example.com/broken", effect="NoExecute")
-        assert await anext(events) == HealthUpdate("gpu-1", "Unhealthy", "broken on purpose", (taint,))
+        assert await anext(events) == HealthUpdate("gpu-1", "Unhealthy", "simulated fault", (taint,))
         assert await anext(events) == HealthUpdate("gpu-1", "Healthy")
 
     idle.run(main())

@@ -85,7 +85,7 @@ class FakeCloudProvider:
 
     async def pod_price(self, pod: Tree, hours: float) -> float:
         self.record("pod_price", pod["metadata"]["name"], hours)
-        raise errors.UnimplementedError("prices of pods are not supported")
+        raise errors.UnimplementedError("pod prices are not supported")
 
     async def gpu_label(self) -> str:
         self.record("gpu_label")
@@ -386,9 +386,9 @@ def test_invalid_certificate_files_are_reported(keys: Keys, tmp_path: Path) -> N
     with pytest.raises(TlsFileError, match=r"nothing\.pem: no such file"):
         check_tls_files(keys.tls._replace(key=nothing))
     nothing.write_text("nothing")
-    with pytest.raises(TlsFileError, match="expected both in PEM format"):
+    with pytest.raises(TlsFileError, match="expected a certificate and a key in PEM format"):
         check_tls_files(keys.tls._replace(certificate=nothing))
-    with pytest.raises(TlsFileError, match="the key belongs to another certificate"):
+    with pytest.raises(TlsFileError, match="the key belongs to a different certificate"):
         check_tls_files(keys.tls._replace(key=keys.client.key))
     with pytest.raises(TlsFileError, match=r"nothing\.pem: expected certificates in PEM format"):
         check_tls_files(keys.tls._replace(client_authority=nothing))

@@ -104,7 +104,7 @@ def test_devices_and_their_counters_stay_together_and_within_a_slice() -> None:
         ("vfio@v0", "mi300x", "2025 does not support virtual machines"),
         ("vfio=9", "mi300x", "from 1 to 8, found '9'"),
         ("vfio=", "mi300x", "from 1 to 8, found ''"),
-        ("vfio=2", "mi250x", "has no virtual functions"),
+        ("vfio=2", "mi250x", "does not support virtual functions"),
         ("vfi", "mi300x", "unknown mode"),
     ],
 )

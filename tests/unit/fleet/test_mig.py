@@ -32,7 +32,7 @@ def test_a_plus_sign_can_belong_to_the_profile() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("1g.5gb:8", r"fits at most 7 × 1g\.5gb, 8 requested"),
+        ("1g.5gb:8", r"fits at most 7 × 1g\.5gb; 8 requested"),
         ("3g.20gb:2+1g.5gb", r"does not fit on one NVIDIA A100-SXM4-40GB"),
         ("1g.6gb", r"has no profile '1g\.6gb'"),
         ("1g.5gb:x", r"expected a count after 1g\.5gb:, found 'x'"),

@@ -80,7 +80,7 @@ def test_an_authority_with_a_mismatched_key_is_rejected(tmp_path: Path) -> None:
     key = tmp_path / "one" / "ca.key"
     key.write_bytes((tmp_path / "two" / "ca.key").read_bytes())
     with pytest.raises(
-        DamagedFile, match=r"ca\.key: expected the private key of ca\.crt as PEM, found a different key"
+        DamagedFile, match=r"ca\.key: expected the private key of ca\.crt in PEM format, found a different key"
     ):
         certificates.ensure(tmp_path / "one", NOW)
     key.unlink()

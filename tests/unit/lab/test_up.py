@@ -58,7 +58,7 @@ def test_detached_labs_are_started_listed_and_stopped(
     assert started.returncode == 0, started.stderr
     two = allot("up", "--detach", "--http", "--name", "two", "--fleet", "big=dgx-a100-40gb", "--ephemeral")
     assert two.returncode == 0, two.stderr
-    assert "in memory only" in two.stdout
+    assert "only in memory" in two.stdout
 
     labs = {lab["name"]: lab for lab in json.loads(allot("status", "-o", "json").stdout)["labs"]}
     assert nodes(labs["one"]["url"]) == ["t4-4x-pcie-1", "t4-4x-pcie-2"]
@@ -73,15 +73,15 @@ def test_detached_labs_are_started_listed_and_stopped(
     assert f"lab 'one' is already running (process {labs['one']['pid']}" in again.stderr
 
     down = allot("down", "one")
-    assert down.stdout == "Lab 'one' has stopped; its data remain in ~/share/allotment/labs/one.\n"
-    assert allot("down", "one").stdout == "No lab 'one' runs.\n"
+    assert down.stdout == "Lab 'one' has stopped; its data is kept in ~/share/allotment/labs/one.\n"
+    assert allot("down", "one").stdout == "Lab 'one' is not running.\n"
     assert [line.split()[0] for line in allot("status").stdout.splitlines()] == ["NAME", "two"]
     assert allot("down", "--all").stdout == "Lab 'two' has stopped.\n"
     config = load_text(Path(environment["KUBECONFIG"]).read_bytes()).documents[0].tree
     assert config["contexts"] == []
 
     back = allot("up", "--detach", "--http", "--name", "one")
-    assert "fleet    as it was: t4-4x-pcie:2\n" in back.stdout, back.stderr
+    assert "fleet    as in the last run: t4-4x-pcie:2\n" in back.stdout, back.stderr
     (lab,) = json.loads(allot("status", "-o", "json").stdout)["labs"]
     assert nodes(lab["url"]) == ["t4-4x-pcie-1", "t4-4x-pcie-2"]
     assert lab["fleet"] == ["t4-4x-pcie:2"]
@@ -159,9 +159,11 @@ def test_a_port_in_use_is_reported(allot: Allot) -> None:
     taken = f"cannot listen on 127.0.0.1:{port}: address already in use\n"
     done = allot("up", "--http", "--ephemeral", "--name", "two", "--port", port)
     assert done.returncode == 2, done.stdout + done.stderr
-    assert done.stderr.startswith(f"allot: error: {taken}  use another --port")
+    assert done.stderr.startswith(f"allot: error: {taken}  use a different --port, or omit it to use a free port")
     done = allot("up", "--http", "--ephemeral", "--name", "two", "--port", port, "--detach")
-    assert done.stderr.startswith(f"allot: error: the lab did not start: {taken}  use another --port")
+    assert done.stderr.startswith(
+        f"allot: error: the lab did not start: {taken}  use a different --port, or omit it to use a free port"
+    )
 
 
 def test_start_output_fits_the_terminal(allot: Allot, environment: dict[str, str]) -> None:
@@ -187,5 +189,5 @@ def test_an_invalid_kubeconfig_prevents_the_start(allot: Allot, environment: dic
     path.write_text("a: [")
     done = allot("up", "--http", "--ephemeral")
     assert done.returncode == 2, done.stdout + done.stderr
-    assert "fix it, or use another file with --kubeconfig" in done.stderr
+    assert "fix the file, or use a different one with --kubeconfig" in done.stderr
     assert path.read_text() == "a: ["

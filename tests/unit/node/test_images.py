@@ -161,5 +161,5 @@ def test_without_a_file_only_the_articles_demo_runs_with_its_own_command() -> No
 
 def test_without_a_source_tree_no_image_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("allotment.node.runtimes.images.examples_folder", lambda: None)
-    with pytest.raises(NotStarted, match=r"add an \[\[image\]\] with pattern = .* to a file for --images"):
+    with pytest.raises(NotStarted, match=r"add an \[\[image\]\] with pattern = .* to a file passed with --images"):
         demo_images().take({"image": "ghcr.io/castai/gpu-demo-app:latest"})

@@ -115,7 +115,9 @@ def test_a_manifest_cannot_inject_code_into_an_image_with_a_fixed_command(tmp_pa
         assert await (await runtime.start(box, log)).wait() == 0
         first, *printed = log.text.splitlines()
         assert printed == ["n1"]
-        assert first.endswith('; variables not set, because python lacks commands = "run": PYTHONPATH, PATH, HOME')
+        assert first.endswith(
+            '; variables not set, because commands = "run" is not set for python: PYTHONPATH, PATH, HOME'
+        )
 
     _run(tmp_path, scenario)
 
@@ -158,7 +160,7 @@ def test_container_paths_are_replaced_by_host_paths_and_logged(tmp_path: Path) -
         note, *lines = log.text.splitlines()
         assert lines == ["from the volume", f"/run/mps/7f0c /usr/lib:{volume}", str(volume)]
         assert note == (
-            f"allotment: runs as a process of this machine, without isolation: /etc/app is available at {volume}; "
+            f"allotment: runs as a process on this machine, without isolation: /etc/app is available at {volume}; "
             "/tmp/nvidia-mps is available at /run/mps/7f0c; CDI hooks not run: 1"
         )
 
@@ -254,7 +256,7 @@ def test_an_undeclared_port_is_never_a_port_of_the_host(tmp_path: Path) -> None:
         async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0) as server:
             port = server.sockets[0].getsockname()[1]
             running = await runtime.start(sandbox("sleep", "100"), Log())
-            with pytest.raises(ConnectionRefusedError, match="declares no such containerPort"):
+            with pytest.raises(ConnectionRefusedError, match="does not declare this containerPort"):
                 await running.connect(port)
 
     _run(tmp_path, scenario)

@@ -174,14 +174,14 @@ def test_an_ignored_pool_is_reported() -> None:
     (node,) = report(incomplete).nodes
     assert node.devices == ()
     (problem,) = node.problems
-    assert (problem.why, problem.text) == ("incomplete", "1 of 2 slices of generation 1 are published")
+    assert (problem.why, problem.text) == ("incomplete", "generation 1 has 1 of 2 slices")
 
 
 def test_surplus_slices_are_reported() -> None:
     (whole,) = generated("t4")
     left_over = structs.replace(whole, metadata=ObjectMeta(name="left-over"))
     (node,) = report((whole, left_over)).nodes
-    assert [problem.text for problem in node.problems] == ["2 slices instead of 1 of generation 1 are published"]
+    assert [problem.text for problem in node.problems] == ["generation 1 has 2 slices instead of 1"]
 
 
 def test_devices_of_several_nodes_are_listed_once() -> None:

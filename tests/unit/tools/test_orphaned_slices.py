@@ -63,7 +63,7 @@ def test_the_reason_ignores_missing_nodes() -> None:
     (answer,) = explained.answers
     assert answer.reasons is not None
     assert answer.reasons.headline.code == "too-few-devices"
-    assert explained.notes == ("slices of b are ignored, because the node does not exist",)
+    assert explained.notes == ("slices of node b are ignored, because the node does not exist",)
 
 
 def test_no_device_is_allocated_on_a_missing_node() -> None:

@@ -11,7 +11,7 @@ from allotment.drivers.example.driver import ExampleGpus, ExampleNics
 from allotment.drivers.nvidia.config import ALL_ON, CONFIGS, validate
 from allotment.drivers.preparation.configuration import decode
 from allotment.vocabulary import vocabulary
-from allotment.vocabulary.parameters import kinds_of, parameters_of
+from allotment.vocabulary.parameters import kinds_of, parameter_problems
 
 NVIDIA = "resource.nvidia.com/v1beta1"
 ON = {"MPSSupport": True, "TimeSlicingSettings": True, "PassthroughSupport": True, "VFIOPassthrough": True}
@@ -22,13 +22,13 @@ def nvidia(kind: str, **fields: Any) -> dict[str, Any]:
 
 
 def test_parameters_of_unknown_drivers_are_not_checked() -> None:
-    assert parameters_of("gpu.somebody.example", {"anything": 1}) == ()
-    assert parameters_of("tpu.google.com", {"anything": 1}) == ()
+    assert parameter_problems("gpu.somebody.example", {"anything": 1}) == ()
+    assert parameter_problems("tpu.google.com", {"anything": 1}) == ()
     assert kinds_of("gpu.somebody.example") is None
 
 
 def test_a_driver_without_parameters_rejects_them() -> None:
-    (problem,) = parameters_of("cpu.example.com", {"apiVersion": "v1", "kind": "CpuConfig"})
+    (problem,) = parameter_problems("cpu.example.com", {"apiVersion": "v1", "kind": "CpuConfig"})
     assert (
         str(problem) == 'kind: unknown kind "CpuConfig" of "v1"; supported: none, because this driver has no parameters'
     )
@@ -39,14 +39,14 @@ def test_a_driver_without_parameters_rejects_them() -> None:
 )
 def test_sharing_requires_a_gate_that_is_off_by_default(strategy: str, gate: str) -> None:
     tree = nvidia("GpuConfig", sharing={"strategy": strategy})
-    (problem,) = parameters_of("gpu.nvidia.com", tree)
+    (problem,) = parameter_problems("gpu.nvidia.com", tree)
     assert (problem.gate, problem.path) == (gate, ("sharing", "strategy"))
     assert f"featureGates.{gate}=true" in problem.text
-    assert parameters_of("gpu.nvidia.com", tree, {gate: True}) == ()
+    assert parameter_problems("gpu.nvidia.com", tree, {gate: True}) == ()
 
 
 def test_releases_without_gates_support_sharing() -> None:
-    assert parameters_of("gpu.nvidia.com", nvidia("GpuConfig", sharing={"strategy": "MPS"}), release="25.3") == ()
+    assert parameter_problems("gpu.nvidia.com", nvidia("GpuConfig", sharing={"strategy": "MPS"}), release="25.3") == ()
 
 
 @pytest.mark.parametrize(
@@ -58,27 +58,27 @@ def test_releases_without_gates_support_sharing() -> None:
     ids=["nvidia", "amd"],
 )
 def test_parameters_of_gated_device_types_require_the_gate(driver: str, gate: str, tree: dict[str, Any]) -> None:
-    (problem,) = parameters_of(driver, tree)
+    (problem,) = parameter_problems(driver, tree)
     assert (problem.gate, problem.path) == (gate, ("kind",))
-    assert parameters_of(driver, tree, ON) == ()
+    assert parameter_problems(driver, tree, ON) == ()
 
 
 def test_a_misspelt_field_is_reported_with_path_and_suggestion() -> None:
     tree = nvidia("GpuConfig", sharing={"strategy": "MPS", "mpsConfg": {}})
-    (problem,) = parameters_of("gpu.nvidia.com", tree, ON)
+    (problem,) = parameter_problems("gpu.nvidia.com", tree, ON)
     assert (problem.path, problem.near, problem.key) == (("sharing", "mpsConfg"), "mpsConfig", True)
     assert str(problem) == 'sharing.mpsConfg: unknown field of GpuSharing; did you mean "mpsConfig"?'
 
 
 def test_a_misspelt_value_is_reported_with_a_suggestion() -> None:
-    (problem,) = parameters_of("gpu.nvidia.com", nvidia("GpuConfig", sharing={"strategy": "mps"}))
+    (problem,) = parameter_problems("gpu.nvidia.com", nvidia("GpuConfig", sharing={"strategy": "mps"}))
     assert (problem.path, problem.near, problem.key) == (("sharing", "strategy"), "MPS", False)
 
 
 def test_all_errors_are_reported_together() -> None:
     limits = {"defaultPerDevicePinnedMemoryLimit": {"gpu-0": "5Gi", "0": "1"}, "defaultActiveThreadPercentage": 101}
     tree = nvidia("GpuConfig", sharing={"strategy": "MPS", "timeSlicingConfig": {}, "mpsConfig": limits})
-    paths = [problem.path for problem in parameters_of("gpu.nvidia.com", tree)]
+    paths = [problem.path for problem in parameter_problems("gpu.nvidia.com", tree)]
     mps = ("sharing", "mpsConfig")
     assert paths == [
         ("sharing", "strategy"),
@@ -102,19 +102,19 @@ def test_all_errors_are_reported_together() -> None:
     ids=["iommu", "multiUser"],
 )
 def test_fields_of_later_releases_are_reported(tree: dict[str, Any], path: tuple[str, ...], since: str) -> None:
-    (problem,) = parameters_of("gpu.nvidia.com", tree, ON, "25.12")
+    (problem,) = parameter_problems("gpu.nvidia.com", tree, ON, "25.12")
     assert problem.path == path
     assert since in problem.text
-    assert parameters_of("gpu.nvidia.com", tree, ON, since) == ()
+    assert parameter_problems("gpu.nvidia.com", tree, ON, since) == ()
 
 
 def test_kinds_of_later_releases_are_unknown() -> None:
-    (problem,) = parameters_of("gpu.nvidia.com", nvidia("VfioDeviceConfig"), ON, "25.8")
+    (problem,) = parameter_problems("gpu.nvidia.com", nvidia("VfioDeviceConfig"), ON, "25.8")
     assert problem.path == ("kind",)
 
 
 def test_a_compute_domain_requires_a_name() -> None:
-    (problem,) = parameters_of("compute-domain.nvidia.com", nvidia("ComputeDomainDaemonConfig", domainID=""))
+    (problem,) = parameter_problems("compute-domain.nvidia.com", nvidia("ComputeDomainDaemonConfig", domainID=""))
     assert str(problem) == "domainID: expected the uid of a ComputeDomain, found none"
 
 
@@ -144,7 +144,7 @@ def test_a_compute_domain_requires_a_name() -> None:
 )
 def test_the_example_drivers_parameters(driver: str, tree: dict[str, Any], text: str) -> None:
     group = driver.replace(".example", ".resource.example")
-    (problem,) = parameters_of(driver, {"apiVersion": f"{group}/v1alpha1", **tree})
+    (problem,) = parameter_problems(driver, {"apiVersion": f"{group}/v1alpha1", **tree})
     assert str(problem).startswith(text)
 
 
@@ -169,7 +169,7 @@ TREES = st.recursive(
 def test_the_check_agrees_with_the_driver(kind: str, tree: Any) -> None:
     """With all gates on, the first problem of the check, or all decoding errors, equal the error of the driver."""
     given = nvidia(kind, **tree) if isinstance(tree, dict) else nvidia(kind, sharing=tree)
-    problems = parameters_of("gpu.nvidia.com", given, ON)
+    problems = parameter_problems("gpu.nvidia.com", given, ON)
     try:
         validate(decode(given, CONFIGS), ALL_ON)
         refusal = ""

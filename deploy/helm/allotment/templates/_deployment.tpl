@@ -6,7 +6,7 @@ election; empty if replicas do not conflict.
 {{- include "allotment.access" . }}
 {{- if .lease }}
 ---
-# Part of the chart so that uninstalling removes it; the leader writes its identity into it.
+# Part of the chart, so that uninstalling removes it. The leader records its identity in it.
 apiVersion: coordination.k8s.io/v1
 kind: Lease
 metadata:
@@ -43,7 +43,7 @@ spec:
             matchLabels:
               {{- include "allotment.component.selector" . | nindent 14 }}
       {{- end }}
-      # As the pod security standard "restricted" requires. No user: the image has one (65532), and OpenShift assigns its own.
+      # As the Pod Security Standard "restricted" requires. No user is set: the image has one (65532), and OpenShift assigns its own.
       securityContext:
         runAsNonRoot: true
         seccompProfile: {type: RuntimeDefault}

@@ -49,7 +49,7 @@ spec:
       serviceAccountName: {{ include "allotment.account" . | quote }}
       {{- include "allotment.placement" . | nindent 6 }}
       {{- if and (eq .vendor "nvidia") .privileged }}
-      # MPS daemons serve programs of other containers.
+      # MPS daemons serve processes in other containers.
       hostPID: true
       {{- end }}
       securityContext:

@@ -33,7 +33,7 @@
 {{- end -}}
 
 {{- define "allotment.probes" -}}
-# A pod that is not ready must not be killed, so each probe has its own path. A standby replica is ready, too.
+# A pod that is not ready must not be killed, so each probe has its own path. A standby replica is also ready.
 startupProbe:
   httpGet: {path: /livez, port: health}
   periodSeconds: 2

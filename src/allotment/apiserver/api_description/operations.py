@@ -29,7 +29,7 @@ _WRITE: Final = (
     _query("fieldManager", "The name of the client or component that makes the change; required for apply."),
     _query(
         "fieldValidation",
-        "The handling of unknown and duplicate fields: Strict rejects the request, Warn (the default) drops the fields "
+        "How unknown and duplicate fields are handled: Strict rejects the request, Warn (the default) drops the fields "
         "with a warning, Ignore drops them.",
     ),
 )
@@ -37,16 +37,16 @@ _FORCE: Final = _query("force", "Whether apply takes over fields from other mana
 _DELETE: Final = (
     _WRITE[0],
     _query("gracePeriodSeconds", "The time in seconds that the object has to terminate gracefully.", "integer"),
-    _query("orphanDependents", "Replaced by propagationPolicy.", "boolean"),
-    _query("propagationPolicy", "The deletion of dependents: Background, Foreground or Orphan."),
+    _query("orphanDependents", "Deprecated: use propagationPolicy.", "boolean"),
+    _query("propagationPolicy", "How dependents are deleted: Background, Foreground or Orphan."),
 )
 _SELECT: Final = (
     _query("continue", "The continue token from the previous page."),
-    _query("fieldSelector", "Only objects with these fields."),
-    _query("labelSelector", "Only objects with these labels."),
-    _query("limit", "The maximum number of objects; the next page contains more.", "integer"),
+    _query("fieldSelector", "Return only objects with these field values."),
+    _query("labelSelector", "Return only objects with these labels."),
+    _query("limit", "The maximum number of objects to return; further objects are on the next page.", "integer"),
     _query("resourceVersion", "The resource version to read at or to watch from."),
-    _query("resourceVersionMatch", "The meaning of resourceVersion: Exact or NotOlderThan."),
+    _query("resourceVersionMatch", "How resourceVersion is interpreted: Exact or NotOlderThan."),
 )
 _WATCH: Final = (
     _query(

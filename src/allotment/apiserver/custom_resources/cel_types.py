@@ -1,4 +1,4 @@
-"""CEL types and values for schemas: structs with known fields, lists, maps, timestamps, durations and bytes."""
+"""Converts the schemas of custom resources to CEL types, and their objects to CEL values."""
 
 from __future__ import annotations
 

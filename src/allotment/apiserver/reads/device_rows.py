@@ -1,4 +1,4 @@
-"""Table rows of the resource.k8s.io kinds, with more columns than upstream.
+"""Table rows of the resource.k8s.io kinds: upstream's columns, and allocated, used and free devices.
 
 Claims: allocated devices and node; wide: drivers, requests and consumers. Slices, wide: devices published, free and
 used. A device is used if a claim holds it or a share of it (admin access does not count), and free if no claim does and

@@ -140,7 +140,7 @@ class DatabaseFile:
         if not tables:
             self._connection.executescript(_CREATE)
         elif application != _APPLICATION:
-            raise UnsupportedDatabase(f"{self.path} is a database of another program")
+            raise UnsupportedDatabase(f"{self.path} is another program's database")
         elif version != _SCHEMA:
             raise UnsupportedDatabase(f"{self.path} has format {version}; this version reads format {_SCHEMA}")
 

@@ -144,7 +144,7 @@ class Cloud:
 
     async def pod_price(self, pod: Tree, hours: float) -> float:
         """Not implemented: the catalog has no prices for pods with claims."""
-        raise errors.UnimplementedError("prices of pods are not supported")
+        raise errors.UnimplementedError("pod prices are not supported")
 
     async def gpu_label(self) -> str:
         """The label of nodes whose GPUs are an extended resource."""
@@ -172,7 +172,7 @@ class Cloud:
             size = len(await self._staying(found))
             if size + by > found.most:
                 raise errors.InvalidArgumentError(
-                    f"size increase too large: requested {size + by}, at most {found.most}"
+                    f"size increase too large: {size + by} machines requested, maximum {found.most}"
                 )
             names = await self._new_names(found, by)
             semaphore = asyncio.Semaphore(_CONCURRENCY)
@@ -197,7 +197,7 @@ class Cloud:
             # Failed machines do not count for the minimum.
             left = [machine for machine in staying if machine not in removed and machine.status.state != "failed"]
             if len(left) < found.least and any(machine.status.state != "failed" for machine in removed):
-                problem = f"{len(left)} machines of {group} would remain, but its minimum is {found.least}"
+                problem = f"{len(left)} machines of {group} would remain, but its minimum size is {found.least}"
                 raise errors.FailedPreconditionError(problem)
             await self._release(removed)
 

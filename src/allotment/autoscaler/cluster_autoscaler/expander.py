@@ -71,7 +71,7 @@ class CheapestExpander:
             async with asyncio.timeout(self._seconds):
                 await self.synced()
         except TimeoutError:
-            raise errors.UnavailableError("the cluster has not been read yet") from None
+            raise errors.UnavailableError("the cluster state has not been loaded yet") from None
         trees = {resource: [item.tree for item in cache.items()] for resource, cache in self._caches.items()}
         found = await asyncio.to_thread(self._evaluate, options, nodes, trees, end)
         chosen = best(found)
@@ -96,7 +96,9 @@ class CheapestExpander:
             if option.group in nodes
         ]
         found = [
-            EvaluatedOption(option.group, option.nodes, len(option.pods), None, None, "its node is not in the request")
+            EvaluatedOption(
+                option.group, option.nodes, len(option.pods), None, None, "the request contains no node for it"
+            )
             for option in options
             if option.group not in nodes
         ]

@@ -64,7 +64,8 @@ def parse_nodes(text: str) -> NodeGroupSpec:
             f"--nodes: expected MIN:MAX:PROVIDER/TYPE[/MODE], found {text!r}", "for example 0:10:aws/g5.*"
         )
     if not 0 <= int(least) <= int(most) <= _MOST:
-        raise InvalidNodeGroups(f"--nodes: expected MIN up to MAX, found {least}:{most} in {text!r}")
+        limit = "MIN must not exceed MAX" if int(most) <= _MOST else f"MAX must not exceed {_MOST}"
+        raise InvalidNodeGroups(f"--nodes: {limit}, found {least}:{most} in {text!r}")
     return NodeGroupSpec(int(least), int(most), f"{provider}/{name}", mode)
 
 
@@ -144,8 +145,8 @@ def _no_match(spec: NodeGroupSpec, types: Sequence[InstanceType], catalog: Seque
     why = next((instance.unusable for instance in types if instance.unusable), "")
     reason = why or "no matching type is within the limits and has a known price"
     return (
-        f"--nodes: cannot make a node group of {spec.pattern}: {reason}",
-        "see allot catalog, --zone, --capacity-type",
+        f"--nodes: cannot make a node group from {spec.pattern}: {reason}",
+        "see allot catalog, --zones and --capacity-type",
     )
 
 

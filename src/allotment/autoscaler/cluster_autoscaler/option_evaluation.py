@@ -55,7 +55,7 @@ class EvaluatedOption(NamedTuple):
             return f"{self.group}: {count}, not evaluated: {self.why}"
         price = "at an unknown price"
         if self.cost is not None:
-            each = f", {self.each:.4f} for each pod" if self.each is not None else ""
+            each = f", {self.each:.4f} per pod" if self.each is not None else ""
             price = f"for {self.cost} USD/h{each}"
         verb = "serves" if self.nodes == 1 else "serve"
         rest = f"; {self.why}" if self.why else ""
@@ -109,7 +109,7 @@ def evaluate_all(
     for option, growth in sorted(growths, key=lambda pair: _lower_bound(*pair)):
         bound = _lower_bound(option, growth)
         if least is not None and bound > least:
-            why = f"even if all pods were served, each would cost {bound:.4f}"
+            why = f"even if it served all pods, each would cost {bound:.4f} USD/h"
             known = growth.price is not None
             yield EvaluatedOption(
                 option.group, option.nodes, len(option.pods), None, None, why if known else "its price is unknown"

@@ -26,7 +26,7 @@ class InvalidFault(ValueError):
 
     def __init__(self, words: str, problem: str) -> None:
         super().__init__(f"{words!r}: {problem}")
-        self.hint = f"expected TYPE[:ZONE]=FAULT, with a fault of {', '.join(KINDS)}"
+        self.hint = f"expected TYPE[:ZONE]=FAULT, where FAULT is one of {', '.join(KINDS)}"
 
 
 class SimulatedFault(NamedTuple):

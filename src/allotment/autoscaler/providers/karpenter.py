@@ -29,7 +29,7 @@ NODE_CLAIMS: Final = Resource("karpenter.sh", "v1", "nodeclaims", "NodeClaim", F
 _INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 _ZONE: Final = "topology.kubernetes.io/zone"
 _CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
-_NOT_INSTALLED: Final = "the cluster has no NodeClaims (karpenter.sh/v1): Karpenter is not installed"
+_NOT_INSTALLED: Final = "the cluster does not serve NodeClaims (karpenter.sh/v1): Karpenter is not installed"
 #: Event reasons that explain why Karpenter deleted a NodeClaim.
 _GIVEN_UP: Final = ("InsufficientCapacityError", "NodeClassNotReady")
 
@@ -108,7 +108,7 @@ class Karpenter:
             await self._client.patch(CONFIG_MAPS, mig.config_map, tree, mig.namespace, kind="apply", force=True)
         except StatusError as error:
             if error.code in (403, 404):
-                raise OrderRejected(f"the MIG layout cannot be written to {where}: {error}") from None
+                raise OrderRejected(f"cannot write the MIG layout to {where}: {error}") from None
             raise
 
     async def delete(self, name: str) -> None:

@@ -21,11 +21,12 @@ CONSOLIDATIONS: Final = ("never", "empty", "cheaper")
 _AUTOSCALE: Final = """\
 Provision machines for pending pods and release idle ones. Watches a cluster,
 plans the cheapest machines whose devices satisfy the claims, orders them, waits
-for their nodes and slices, reports to the scheduler the planned node of each
-pod, and deletes unused machines. Ctrl-C stops it; orders are kept.
+for their nodes and slices, tells the scheduler which node is planned for each
+pod, and deletes unused machines. Ctrl-C stops it; its orders are kept.
 
   allot autoscale --provider karpenter --catalog aws --dry-run
-                                 only propose, as events and a report
+                                 order nothing; publish proposals as events
+                                 and a report
   allot autoscale --provider karpenter --catalog aws --budget 30
                                  create NodeClaims for at most 30 USD/h
   allot autoscale --provider simulated --catalog aws,gcp
@@ -35,14 +36,15 @@ pod, and deletes unused machines. Ctrl-C stops it; orders are kept.
 """
 _MORE: Final = """\
 Simulated machines register after --provisioning-delay, unless --cloud-fault
-sets TYPE[:ZONE]=FAULT with no-capacity, stock:N, refused, slow:SECONDS,
-fail:10%, lost (no node registers) or bare (no devices are published). TYPE is a
-pattern: aws/g4dn.*
+injects a fault: TYPE[:ZONE]=FAULT, where FAULT is no-capacity, stock:N,
+refused, slow:SECONDS, fail:10%, lost (no node registers) or bare (no devices
+are published). TYPE is a pattern: aws/g4dn.*
 """
 #: The ConfigMap of NVIDIA's MIG manager.
 MIG_CONFIG: Final = "gpu-operator/allotment-mig-parted-config"
 _MIG_CONFIG: Final = (
-    "ConfigMap of the MIG manager to add layouts to before nodes are ordered; empty: none (default: %(default)s)"
+    "ConfigMap of NVIDIA's MIG manager; layouts are added to it before nodes are ordered; none: no ConfigMap"
+    " (default: %(default)s)"
 )
 _CLOUD_FAULT: Final = "faults of the simulated cloud: aws/g5.xlarge=no-capacity, *=slow:600, *=fail:10%%"
 _CONSOLIDATE: Final = (
@@ -52,7 +54,7 @@ _DISRUPTION_BUDGET: Final = (
     "maximum number or percentage of the autoscaler's nodes to disrupt at the same time (default: 10%%)"
 )
 _TIME_LIMIT: Final = "maximum search time for each plan, in seconds (default: %(default)s)"
-_LEADER_ELECT: Final = "allow several replicas: a Lease elects the active one"
+_LEADER_ELECT: Final = "allow several replicas: the active one is chosen by leader election (a Lease)"
 
 
 def add_autoscale(commands: Commands) -> None:
@@ -63,19 +65,23 @@ def add_autoscale(commands: Commands) -> None:
     )  # fmt: skip
     parser.set_defaults(run=lazy("autoscale"))
     add_connection(parser)
-    add_kube_version(parser, "as the cluster reports")
+    add_kube_version(parser, "the cluster's version")
     add_feature_gates(parser)
-    parser.add_argument("--once", action="store_true", help="plan and order once for the pending pods, and exit")
+    parser.add_argument(
+        "--once", action="store_true", help="plan and order machines once for the pending pods, and exit"
+    )
     add_renamed(parser, "--leader-elect", "--elect", action="store_true", help=_LEADER_ELECT)
     add_scaling(parser)
 
 
 def add_scaling(parser: argparse.ArgumentParser) -> None:
     """Add limits, provider, batching and consolidation."""
-    parser.add_argument("--dry-run", action="store_true", help="only propose, as events and a report")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="order nothing; publish proposals as events and a report"
+    )
     parser.add_argument(
         "--namespace", default="kube-system", metavar="NAME",
-        help="namespace for orders, report and Lease (default: %(default)s)",
+        help="namespace of the orders, the report and the Lease (default: %(default)s)",
     )  # fmt: skip
 
     add_limits(parser)
@@ -123,6 +129,6 @@ def add_consolidation(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--consolidate", choices=CONSOLIDATIONS, default="empty", help=_CONSOLIDATE)
     parser.add_argument(
         "--consolidate-after", default="1m", metavar="DURATION",
-        help="consolidate nodes whose pods have been stable this long (default: %(default)s)",
+        help="consolidate nodes whose pods have been stable for this long (default: %(default)s)",
     )  # fmt: skip
     add_renamed(parser, "--disruption-budget", "--disrupt", default="10%", metavar="NODES", help=_DISRUPTION_BUDGET)

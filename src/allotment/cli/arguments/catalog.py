@@ -23,14 +23,14 @@ Prices are the list prices of one region on the date shown with them. To add
 types or prices use --catalog FILE, with the columns of
 `allot catalog list -o csv`.
 """
-_NODE_CLASS: Final = "karpenter: node class, GROUP/KIND/NAME (default: the provider's own, named default)"
+_NODE_CLASS: Final = 'karpenter: node class, as GROUP/KIND/NAME (default: the provider\'s node class named "default")'
 _TYPE: Final = "instance type: aws/p5.48xlarge; the provider may be omitted if the name is unique"
 
 
 def add_catalog(commands: Commands) -> None:
     """Add ``catalog`` and its subcommands."""
     catalog = commands.add_parser(
-        "catalog", help="list cloud instance types with prices and the slices they publish",
+        "catalog", help="list cloud instance types with prices and their ResourceSlices",
         description=_CATALOG,
     )  # fmt: skip
     catalog.set_defaults(instead_of_commands="allot catalog list {}")
@@ -49,10 +49,10 @@ def add_catalog(commands: Commands) -> None:
     slices.add_argument(
         "--mode", default="", help="GPU mode: static-mig=1g.5gb:7, dynamic-mig, shared, … (default: whole GPUs)"
     )
-    add_renamed(slices, "--node-name", "--node", metavar="NAME", help="name of the node (default: that of the type)")
-    slices.add_argument("--zone", default="", help="zone of the node (default: the first of the region)")
-    slices.add_argument("--spot", action="store_true", help="use a spot machine")
-    slices.add_argument("--all", action="store_true", help="also print the Node")
+    add_renamed(slices, "--node-name", "--node", metavar="NAME", help="node name (default: the name of the type)")
+    slices.add_argument("--zone", default="", help="zone of the node (default: the first zone of the region)")
+    slices.add_argument("--spot", action="store_true", help="assume a spot machine")
+    slices.add_argument("--all", action="store_true", help="also print the Node object")
     _add_catalog_files(slices)
     add_fixed_kube_version(slices)
     add_output(slices, ("yaml", "json"))

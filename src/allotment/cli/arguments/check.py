@@ -11,13 +11,13 @@ FORMATS: Final = ("text", "concise", "json", "sarif", "github")
 
 _CHECK: Final = """\
 Find mistakes in manifests before they reach a cluster: schema and version, CEL,
-names that no driver publishes, settings that do not mean what they seem to;
-and with --fleet or --cluster, whether the workloads get their devices.
+names that no driver publishes, and settings that do not mean what they seem to.
+With --fleet or --cluster, also check whether the workloads get their devices.
 
   allot check                               check this directory, recursively
   allot check a.yaml --fix                  apply the safe fixes
   allot check a.yaml --unsafe-fixes --diff  show what all fixes would change
-  allot check --fleet dgx-a100-40gb:2       also test the fit on this hardware
+  allot check --fleet dgx-a100-40gb:2       also check the fit on this hardware
   allot rule S102                           explain a rule
 """
 _CHECK_MORE: Final = """\
@@ -49,7 +49,7 @@ def add_check(commands: Commands) -> None:
     fixes.add_argument("--fix", action="store_true", help="apply the fixes that are safe")
     add_renamed(
         fixes, "--unsafe-fixes", "--unsafe", action="store_true",
-        help="with --fix or --diff: include fixes that guess the intent",
+        help="with --fix or --diff: include fixes that guess your intent",
     )  # fmt: skip
     fixes.add_argument("--diff", action="store_true", help="show what --fix would change, without changing it")
 
@@ -57,7 +57,7 @@ def add_check(commands: Commands) -> None:
     target.add_argument("--driver", action="append", default=[], metavar="NAME=RELEASE", help=_DRIVER)
     target.add_argument(
         "--driver-gates", action="append", default=[], metavar="A=true,B=false",
-        help="feature gates of drivers that differ from their defaults: MPSSupport=true",
+        help="driver feature gates that differ from the drivers' defaults: MPSSupport=true",
     )  # fmt: skip
 
     rules = check.add_argument_group("rule selection")
@@ -74,13 +74,15 @@ def add_check(commands: Commands) -> None:
     )  # fmt: skip
     config = files.add_mutually_exclusive_group()
     config.add_argument(
-        "--config", metavar="FILE", help="configuration: allotment.toml or pyproject.toml (default: the nearest)"
+        "--config",
+        metavar="FILE",
+        help="configuration file: allotment.toml or pyproject.toml (default: the nearest one)",
     )
     config.add_argument("--isolated", action="store_true", help="ignore all configuration files")
     files.add_argument("--stdin-filename", metavar="NAME", help="file name to report for standard input")
     files.add_argument(
         "--force-exclude", action="store_true",
-        help="apply exclusions to files given on the command line too",
+        help="also apply exclusions to files named on the command line",
     )  # fmt: skip
 
     rule = commands.add_parser("rule", help="list the rules of check, or explain one")

@@ -28,22 +28,26 @@ with the lowest cost per pod among those that satisfy the pods and their claims.
   allot cluster-autoscaler --nodes 0:10:aws/g5.*
                                  both, on loopback, with generated certificates
   allot cluster-autoscaler --nodes 1:4:aws/p4d.24xlarge/static-mig=1g.5gb:7
-                                 GPUs in a mode; at least one node
+                                 GPUs in MIG mode; at least one node
   allot cluster-autoscaler --expander :8087 --tls-cert-file tls.crt \\
       --tls-private-key-file tls.key
                                  only the expander, for any cloud provider
   allot cluster-autoscaler --nodes 0:10:aws/g5.* --print-config
-                                 cluster-autoscaler's flags and --cloud-config
+                                 flags and --cloud-config file for
+                                 cluster-autoscaler
 """
 _MORE: Final = """\
-Clients of the cloud provider can order machines. Unless it listens on loopback
-only, it requires a client certificate; no option disables that.
+Clients of the cloud provider can order machines. Unless it listens only on
+loopback, it requires a client certificate; no option disables that.
 """
 _NODES: Final = "node groups: minimum and maximum number of machines of a type in each zone; repeatable"
-_SLICES: Final = "field number of resourceSliceBytes in the template message, if your cluster-autoscaler has that field"
+_SLICES: Final = (
+    "field number of resourceSliceBytes in the node template message, if your cluster-autoscaler has this field"
+)
 _GPU_LABEL: Final = "label of nodes whose GPUs a device plugin provides (default: no such nodes)"
 _PROVISION_TIME: Final = (
-    "maximum time until the node and slices of a machine exist; later it counts as failed (default: %(default)s)"
+    "maximum time for the node and slices of a machine to appear; after that, the machine counts as failed"
+    " (default: %(default)s)"
 )
 
 
@@ -55,7 +59,7 @@ def add_cluster_autoscaler(commands: Commands) -> None:
     )  # fmt: skip
     parser.set_defaults(run=lazy("cluster_autoscaler"), namespace="kube-system")
     add_connection(parser)
-    add_kube_version(parser, "as the cluster reports")
+    add_kube_version(parser, "the cluster's version")
     add_feature_gates(parser)
     parser.add_argument(
         "--print-config", action="store_true", help="print the configuration for cluster-autoscaler, and exit"
@@ -82,14 +86,14 @@ def add_cluster_autoscaler(commands: Commands) -> None:
     )  # fmt: skip
     add_renamed(
         servers, "--cert-dir", "--certificates", metavar="DIR",
-        help="directory for generated certificates, without --tls-cert-file (default: in XDG data)",
+        help="directory for generated certificates, without --tls-cert-file (default: under the XDG data directory)",
     )  # fmt: skip
     add_renamed(
         servers, "--tls-san", "--host-name", action="append", default=[], metavar="NAME",
         help="additional host name in generated certificates; repeatable",
     )  # fmt: skip
     add_renamed(
-        servers, "--plaintext", "--plain", action="store_true", help="disable TLS of a cloud provider on loopback"
+        servers, "--plaintext", "--plain", action="store_true", help="disable TLS for a cloud provider on loopback"
     )
 
     groups = parser.add_argument_group("node groups")
@@ -98,7 +102,7 @@ def add_cluster_autoscaler(commands: Commands) -> None:
     groups.add_argument("--zones", action="append", default=[], metavar="ZONE", help="allowed zones: us-east-1a,…")
     add_renamed(
         groups, "--capacity-type", "--capacity", choices=CAPACITY, default="on-demand",
-        help="on-demand, spot, or cheapest: a group of each (default: %(default)s)",
+        help="on-demand, spot, or cheapest: one group for each (default: %(default)s)",
     )  # fmt: skip
     provider = parser.add_argument_group("provider of the machines")
     provider.add_argument(

@@ -14,7 +14,7 @@ the names of objects in the cluster.
   source <(allot completion zsh)       in ~/.zshrc, after compinit
   allot completion fish | source       in ~/.config/fish/config.fish
 
-For kubectl allot use kubectl's own script: see kubectl completion --help.
+For kubectl allot, use kubectl's own script: see kubectl completion --help.
 """
 
 

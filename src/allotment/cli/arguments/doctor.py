@@ -15,17 +15,17 @@ from allotment.cli.arguments.shared_options import (
 )
 
 _DOCTOR: Final = """\
-Find problems with a cluster's devices, drivers and claims and with the pending
-pods that need them; each finding has evidence and a remedy. Read-only.
+Find problems with a cluster's devices, drivers and claims, and with the pending
+pods that need them. Each finding has evidence and a remedy. Read-only.
 
   allot doctor                          the lab, or the current context
   allot doctor --context NAME           another running cluster
   allot doctor --cluster snapshot.yaml  a snapshot, which has less information
-  allot doctor --select D5              only checks whose codes start with D5
+  allot doctor --select D5              only the checks whose codes start with D5
   allot doctor --list                   list the checks
 """
 #: The answer to options of kubectl that restrict the namespace.
-_ALL_NAMESPACES: Final = "omit it: devices are shared by all namespaces, so all are examined"
+_ALL_NAMESPACES: Final = "omit it: all namespaces share the devices, so all of them are examined"
 _MORE: Final = """\
 Exit codes: 0 no errors (possibly warnings), 1 errors, 2 invalid input, 3
 internal error.

@@ -17,16 +17,20 @@ def add_examples(commands: Commands) -> None:
     show.add_argument("example", nargs="+", metavar="EXAMPLE", help="number or name")
     show.set_defaults(run=lazy("examples", "run_print"))
     where = inner.add_parser("where", help="print the path of the examples, for -f")
-    where.add_argument("example", nargs="?", metavar="EXAMPLE", help="number or name (default: the directory of all)")
+    where.add_argument(
+        "example", nargs="?", metavar="EXAMPLE", help="number or name (default: print the directory of all examples)"
+    )
     where.set_defaults(run=lazy("examples", "run_where"))
 
-    demo = commands.add_parser("demo", help="run the packaged examples in a lab with different nodes")
+    demo = commands.add_parser("demo", help="run the packaged examples in a lab with various GPU nodes")
     demo.add_argument(
         "example",
         nargs="*",
         metavar="EXAMPLE",
-        help="explain only these (number or name); or sharing: a GPU sharing demo",
+        help="explain only these examples (number or name); or sharing: run the GPU sharing demo",
     )
     demo.add_argument("--offline", action="store_true", help="explain the examples without starting a lab")
-    demo.add_argument("--pictures", metavar="DIR", help="with sharing: directory for the images of the replicas")
+    demo.add_argument(
+        "--pictures", metavar="DIR", help="with sharing: directory for the pictures that the replicas draw"
+    )
     demo.set_defaults(run=lazy("demo.command"))

@@ -22,14 +22,14 @@ device, the nearest miss, and a change that makes it fit. Read-only.
                                     a pod in a cluster snapshot
 """
 _FREE: Final = """\
-List devices by node: free, in use and by which claims, tainted, and remaining
-capacity of shared devices. Read-only.
+List the devices of each node: which are free, tainted or in use (and by which
+claims), and the remaining capacity of shared devices. Read-only.
 
   allot free                          the lab, or the current context
   allot free --cluster snapshot.yaml  a cluster snapshot
   allot free --fleet dgx-a100-40gb    hardware, without a cluster
 
-If the list is long, equal nodes share a row.
+If the list is long, identical nodes share a row.
 """
 _MORE: Final = """\
 Exit codes: 0 everything fits, 1 something does not fit, 2 invalid input, 3
@@ -52,7 +52,7 @@ def add_explain(commands: Commands) -> None:
         help="name, pod/name, claim/name, deploy/name … (default: all pending)",
     )  # fmt: skip
     add_inputs(explain)
-    text = "repeat on every change of the cluster, until the named object has its devices"
+    text = "repeat whenever the cluster changes, until the named object has its devices"
     explain.add_argument("--watch", action="store_true", help=text)
     explain.set_defaults(run=lazy("explain"), missing="nothing to explain", otherwise=_NO_CLUSTER)
 

@@ -16,7 +16,7 @@ def add_fleet(commands: Commands) -> None:
     listing.set_defaults(run=lazy("fleet", "run_list"))
 
     show = inner.add_parser("show", help="show the properties of a server or accelerator")
-    show.add_argument("hardware", metavar="HARDWARE", help="server or accelerator, see allot fleet list")
+    show.add_argument("hardware", metavar="HARDWARE", help="server or accelerator (see allot fleet list)")
     add_output(show, ("json", "yaml"))
     show.set_defaults(run=lazy("fleet", "run_show"))
 
@@ -24,12 +24,14 @@ def add_fleet(commands: Commands) -> None:
     slices.add_argument("hardware", metavar="HARDWARE", help="server or accelerator, or a --fleet specification")
     slices.add_argument("--mode", help="GPU mode: full, dynamic-mig, static-mig=1g.5gb:7, shared, spx, cpx@v0, …")
     add_renamed(
-        slices, "--node-name", "--node", metavar="NAME", help="name of the node (default: that of the hardware)"
+        slices, "--node-name", "--node", metavar="NAME", help="name of the node (default: the name of the hardware)"
     )
     slices.add_argument(
         "--gpus", type=int, metavar="N", help="number of GPUs: the first N of a server, or N of an accelerator"
     )
-    slices.add_argument("--all", action="store_true", help="also print nodes and DeviceClasses: a whole cluster")
+    slices.add_argument(
+        "--all", action="store_true", help="also print nodes and DeviceClasses, so that the output is a whole cluster"
+    )
     add_fixed_kube_version(slices)
     add_output(slices, ("yaml", "json"))
     slices.set_defaults(run=lazy("fleet", "run_slices"))

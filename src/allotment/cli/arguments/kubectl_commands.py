@@ -48,7 +48,7 @@ def _add_files(parser: argparse.ArgumentParser, text: str, required: bool) -> No
 
 
 def _add_selector(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-l", "--selector", metavar="LABELS", help="only objects with these labels: app=web,tier!=db")
+    parser.add_argument("-l", "--selector", metavar="LABELS", help="only objects whose labels match: app=web,tier!=db")
 
 
 def _add_apply(commands: Commands) -> None:
@@ -60,7 +60,7 @@ def _add_apply(commands: Commands) -> None:
         default="none",
         help="server: validate without storing (default: %(default)s)",
     )
-    text = "take ownership of fields that other managers own"
+    text = "take over fields that other managers own"
     _add_switch(apply, "--force-conflicts", default=False, text=text)
     apply.add_argument(
         "--server-side", action="store_true", help=argparse.SUPPRESS
@@ -72,7 +72,7 @@ def _add_get(commands: Commands) -> None:
     get.add_argument("objects", nargs="*", metavar="KIND[/NAME]", help="pods, pod/a, pods,claims, or KIND NAME …")
     _add_switch(get, "-A", "--all-namespaces", default=False, text="list objects of all namespaces")
     _add_selector(get)
-    get.add_argument("--field-selector", metavar="FIELDS", help="only objects with these fields: status.phase=Pending")
+    get.add_argument("--field-selector", metavar="FIELDS", help="only objects whose fields match: status.phase=Pending")
     get.add_argument(
         "-o", "--output", metavar="FORMAT", help="output format: wide, yaml, json, name or jsonpath=TEMPLATE"
     )
@@ -84,7 +84,9 @@ def _add_get(commands: Commands) -> None:
 
 def _add_describe(commands: Commands) -> None:
     describe = _parser(commands, "describe", "show details and events of objects", module="describe.command")
-    describe.add_argument("objects", nargs="*", metavar="KIND[/NAME]", help="pod/a, or KIND NAME …, or KIND for all")
+    describe.add_argument(
+        "objects", nargs="*", metavar="KIND[/NAME]", help="pod/a, or KIND NAME …, or KIND for all objects of the kind"
+    )
     _add_switch(describe, "-A", "--all-namespaces", default=False, text="list objects of all namespaces")
     _add_selector(describe)
 
@@ -98,7 +100,7 @@ def _add_delete(commands: Commands) -> None:
     _add_switch(delete, "--wait", default=True, text="do not wait until the objects are gone")
     _add_switch(delete, "--ignore-not-found", default=False, text="do not treat missing objects as an error")
     delete.add_argument("--timeout", metavar="DURATION", help="maximum time to wait: 30s, 5m (default: unlimited)")
-    delete.add_argument("--grace-period", type=int, metavar="N", help="seconds for pods to terminate gracefully")
+    delete.add_argument("--grace-period", type=int, metavar="N", help="seconds that pods have to terminate gracefully")
     delete.add_argument(
         "--cascade", choices=("background", "foreground", "orphan"), default="background", help="how to delete"
         " dependent objects (default: %(default)s)",
@@ -118,7 +120,7 @@ def _add_logs(commands: Commands) -> None:
 
 
 def _add_wait(commands: Commands) -> None:
-    wait = _parser(commands, "wait", "wait for a condition of objects")
+    wait = _parser(commands, "wait", "wait until objects meet a condition")
     wait.add_argument("objects", nargs="*", metavar="KIND/NAME", help="pod/a, or KIND NAME …, or KIND with --all or -l")
     wait.add_argument(
         "--for", dest="condition", required=True, metavar="CONDITION",
@@ -135,14 +137,16 @@ def _add_wait(commands: Commands) -> None:
 
 
 def _add_snapshot(commands: Commands) -> None:
-    summary = "save the objects that explain, free and doctor need"
+    summary = "save the objects that explain, free and doctor need to a file"
     snapshot = commands.add_parser("snapshot", help=summary)
     snapshot.set_defaults(run=lazy("snapshot"))
     add_connection(snapshot)
     snapshot.add_argument(
-        "-n", "--namespace", metavar="NAME", help="save pods and claims of this namespace only (default: all)"
+        "-n", "--namespace", metavar="NAME", help="save only the pods and claims of this namespace (default: all)"
     )
-    snapshot.add_argument("--redact", action="store_true", help="replace names, label values, images … with pseudonyms")
+    snapshot.add_argument(
+        "--redact", action="store_true", help="replace names, label values, images and the like with pseudonyms"
+    )
     snapshot.add_argument(
         "-o",
         "--output-file",

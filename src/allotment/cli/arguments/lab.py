@@ -16,15 +16,15 @@ from allotment.cli.arguments.shared_options import (
 )
 
 _FLEET = (
-    "nodes: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (see allot fleet list; default: those of the last run, or one of"
-    " each vendor)"
+    "nodes: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (see allot fleet list; default: the nodes of the last run, or one"
+    " node for each vendor)"
 )
-_DISABLE = "component not to run, because you run your own: scheduler, controllers, garbage, …; repeatable"
+_DISABLE = "component to leave out because you run your own: scheduler, controllers, garbage, …; repeatable"
 _RUNTIME = (
-    "process: run the commands of --images as processes of this machine (trusted manifests only); oci: run them with"
+    "process: run the commands of --images as processes on this machine (trusted manifests only); oci: run them with"
     " crun; simulated: run nothing (default: %(default)s)"
 )
-_ROOTS = "directory of the kubelet roots (DIR/NODE), where drivers in other processes register"
+_ROOTS = "directory with a kubelet root for each node (DIR/NODE), where drivers in other processes register"
 
 
 def add_lab(commands: Commands) -> None:
@@ -36,21 +36,35 @@ def add_lab(commands: Commands) -> None:
         "(default: %(default)s)",
     )  # fmt: skip
     storage = up.add_mutually_exclusive_group()
-    storage.add_argument("--ephemeral", action="store_true", help="keep the cluster in memory only")
+    storage.add_argument("--ephemeral", action="store_true", help="store the cluster only in memory")
     add_renamed(
-        storage, "--data-dir", "--data", metavar="DIR", help="directory to store the cluster in (default: in XDG data)"
+        storage,
+        "--data-dir",
+        "--data",
+        metavar="DIR",
+        help="directory to store the cluster in (default: under the XDG data directory)",
     )
-    up.add_argument("--port", type=int, default=0, metavar="N", help="port of the API server (default: 6443 if free)")
+    up.add_argument(
+        "--port", type=int, default=0, metavar="N", help="port of the API server (default: 6443 if it is free)"
+    )
     add_renamed(
         up, "--bind-address", "--host", default="127.0.0.1", metavar="ADDRESS",
         help="address that the API server listens on (default: %(default)s)",
     )  # fmt: skip
     up.add_argument(
-        "--http", action="store_true", help="serve plain HTTP: every client of the port is an administrator"
+        "--http", action="store_true", help="serve plain HTTP: anyone who can reach the port is an administrator"
     )
-    up.add_argument("--kubeconfig", metavar="FILE", help="kubeconfig to write the context to (default: kubectl's)")
     up.add_argument(
-        "--speed", type=float, default=1.0, metavar="X", help="speed-up of simulated durations (default: %(default)s)"
+        "--kubeconfig",
+        metavar="FILE",
+        help="kubeconfig file to write the context to (default: the file that kubectl uses)",
+    )
+    up.add_argument(
+        "--speed",
+        type=float,
+        default=1.0,
+        metavar="X",
+        help="factor by which simulated durations are shortened (default: %(default)s)",
     )
     add_renamed(up, "--disable", "--without", action="append", default=[], metavar="COMPONENT", help=_DISABLE)
     up.add_argument("--runtime", choices=("simulated", "process", "oci"), default="simulated", help=_RUNTIME)
@@ -72,8 +86,8 @@ def add_lab(commands: Commands) -> None:
     down = commands.add_parser("down", help="stop a lab")
     labs = down.add_mutually_exclusive_group()
     labs.add_argument("name", nargs="?", default="default", metavar="NAME", help="lab name (default: %(default)s)")
-    labs.add_argument("--all", action="store_true", help="stop all of your labs")
-    down.set_defaults(run=lazy("down"), instead={"--name": "the name is an argument: allot down NAME"})
+    labs.add_argument("--all", action="store_true", help="stop all your labs")
+    down.set_defaults(run=lazy("down"), instead={"--name": "pass the name as an argument: allot down NAME"})
 
     status = commands.add_parser("status", help="list the running labs")
     add_output(status, ("wide", "json", "yaml"))

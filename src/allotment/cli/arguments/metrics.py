@@ -8,8 +8,8 @@ from typing import Final
 from allotment.cli.arguments.shared_options import Commands, add_catalog, add_inputs, add_output, add_renamed, lazy
 
 _METRICS: Final = """\
-Print the metrics of devices, claims and pods that `allot run exporter` serves,
-once, for a running cluster, a snapshot or hardware.
+Print once the metrics of devices, claims and pods that `allot run exporter`
+serves, for a running cluster, a snapshot or hardware.
 
   allot metrics                           the cluster of the current context
   allot metrics --cluster snapshot.yaml   a cluster snapshot
@@ -31,7 +31,7 @@ def add_metrics(commands: Commands) -> None:
     metrics.set_defaults(run=lazy("metrics"))
     inner = metrics.add_subparsers(title="commands", metavar="COMMAND")
 
-    listing = inner.add_parser("list", help="list all metrics with labels, meaning and number of series")
+    listing = inner.add_parser("list", help="list all metrics with their labels, meaning and number of series")
     add_output(listing, ("wide", "json", "yaml"))
     listing.set_defaults(run=lazy("metrics", "run_list"))
 
@@ -39,7 +39,7 @@ def add_metrics(commands: Commands) -> None:
     _add_output_dir(dashboards)
     dashboards.set_defaults(run=lazy("metrics", "run_dashboards"))
 
-    alerts = inner.add_parser("alerts", help="write alerting rules for Prometheus and for its operator")
+    alerts = inner.add_parser("alerts", help="write alerting rules for Prometheus and for the Prometheus operator")
     _add_output_dir(alerts)
     add_renamed(
         alerts, "--runbook-url", "--runbooks", default="docs/metrics.md", metavar="URL",
@@ -62,5 +62,5 @@ def _add_output_dir(parser: argparse.ArgumentParser) -> None:
     directory = parser.add_mutually_exclusive_group(required=True)  # one of both names; an option alone cannot be
     add_renamed(
         directory, "--output-dir", "--directory", short="-d", metavar="DIR",
-        help="directory to write to; created if missing",
+        help="directory to write to; created if it does not exist",
     )  # fmt: skip

@@ -26,7 +26,7 @@ migrated or no longer fits, 2 invalid input, 3 internal error.
 """
 _STRATEGY: Final = (
     "class: keep requests that a DeviceClass can serve under its extended resource name; claims: replace all requests "
-    "by claims; auto: use claims where they have an advantage (default: %(default)s)"
+    "with claims; auto: use claims where they have an advantage (default: %(default)s)"
 )
 
 
@@ -44,9 +44,9 @@ def add_migrate(commands: Commands) -> None:
         "-d",
         "--output-dir",
         metavar="DIR",
-        help="write all files, changed or not, to this directory; none may exist there yet",
+        help="write all files, changed or not, to this directory; existing files are not overwritten",
     )
-    destination.add_argument("--in-place", action="store_true", help="change the files")
+    destination.add_argument("--in-place", action="store_true", help="change the files themselves")
     destination.add_argument("--diff", action="store_true", help="print only a unified diff; write nothing")
     output.add_argument(
         "-o", "--output", choices=("text", "json"), default="text", metavar="FORMAT",

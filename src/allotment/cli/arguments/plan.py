@@ -57,7 +57,9 @@ _INSTEAD: Final = {
     "--dry-run": "omit it: allot plan never orders machines",
 }
 _INSTEAD_TOO: Final = {"--providers": "--provider", "--instance-type": "--instance-types", "--regions": "--region"}
-NODE_CLASS: Final = "node class of NodeClaims: [PROVIDER=]GROUP/KIND/NAME (default: the provider's own, named default)"
+NODE_CLASS: Final = (
+    'node class of NodeClaims: [PROVIDER=]GROUP/KIND/NAME (default: the provider\'s node class named "default")'
+)
 _MODES: Final = "GPU modes to consider: static-mig, dynamic-mig, … (default: the modes that claims require)"
 
 
@@ -94,13 +96,13 @@ def add_plan(commands: Commands) -> None:
     search = plan.add_argument_group("search")
     add_renamed(
         search, "--time-limit", "--seconds", type=float, metavar="SECONDS",
-        help="maximum search time in seconds; 0: no search and no relaxations (default: 1 to 10, by size)",
+        help="maximum search time in seconds; 0: no search and no relaxations (default: 1 to 10, by number of pods)",
     )  # fmt: skip
     search.add_argument(
         "--seed", type=int, default=0, metavar="N", help="random seed for the search (default: %(default)s)"
     )
     search.add_argument(
-        "--compare", action="store_true", help="compare with the costs of Karpenter's and cluster-autoscaler's rules"
+        "--compare", action="store_true", help="compare with the cost under Karpenter's and cluster-autoscaler's rules"
     )
 
     output = plan.add_argument_group("output")
@@ -110,7 +112,7 @@ def add_plan(commands: Commands) -> None:
         nargs="?",
         const="*",
         metavar="TYPE",
-        help="list all types, or those that match, and why each is rejected",
+        help="list all types, or those that match, with the reason why each is rejected",
     )
     output.add_argument("--node-class", action="append", default=[], metavar="CLASS", help=NODE_CLASS)
     output.add_argument("--picture", metavar="FILE", help="write a diagram of the plan: .svg or .png")
@@ -129,13 +131,13 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
     limits.add_argument("--zones", action="append", default=[], metavar="ZONE", help="allowed zones: us-east-1a,…")
     add_renamed(
         limits, "--capacity-type", "--capacity", choices=CAPACITY, default="on-demand",
-        help="on-demand, spot, or the cheapest of both (default: %(default)s)",
+        help="on-demand, spot, or cheapest: whichever is cheaper (default: %(default)s)",
     )  # fmt: skip
     add_renamed(
         limits, "--max-spot", "--spot-at-most", metavar="50%",
         help="with --capacity-type cheapest: maximum share of spot machines",
     )  # fmt: skip
-    limits.add_argument("--budget", metavar="USD", help="maximum price of all machines per hour")
+    limits.add_argument("--budget", metavar="USD", help="maximum total price per hour")
     add_renamed(
         limits, "--max-per-type", "--most", action="append", default=[], metavar="TYPE=N",
         help="maximum number of machines of a type: aws/p5*=2",

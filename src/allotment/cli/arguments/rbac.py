@@ -16,12 +16,12 @@ with the reason for each rule; or check whether an account has them.
   allot rbac --list              list the components
   allot rbac reader --check      check your own permissions
   allot rbac scheduler --check --as system:serviceaccount:gpu:scheduler
-                                 check those of a service account
+                                 check the permissions of a service account
 
-Exit codes: 0 done, with --check 1 if permissions are missing.
+Exit codes: 0 success, 1 permissions are missing (--check).
 """
-_DRIVER: Final = "with driver: name of the DRA driver (default: gpu.nvidia.com, gpu.amd.com); repeatable"
-_AS: Final = "with --check: user to check (default: you); service accounts: system:serviceaccount:NAMESPACE:NAME"
+_DRIVER: Final = "for the component driver: name of the DRA driver (default: gpu.nvidia.com, gpu.amd.com); repeatable"
+_AS: Final = "with --check: user to check (default: yourself); service accounts: system:serviceaccount:NAMESPACE:NAME"
 
 
 def add_rbac(commands: Commands) -> None:

@@ -26,9 +26,9 @@ command continues with the remaining runs.
 Exit codes: 0 done, 2 invalid input, 3 internal error.
 """
 _CATALOG: Final = "CSV file of prices that extends the packaged catalog, as for allot plan"
-_USE_TIMES: Final = "start and end pods at the times of the trace, instead of in random order"
+_USE_TIMES: Final = "start and end pods at the times recorded in the trace, instead of in random order"
 _LOAD: Final = (
-    "add pods, drawn from the trace repeatedly, until they request this percentage of the GPUs (default: 130%%)"
+    "add pods, sampled from the trace with repetition, until they request this percentage of the GPUs (default: 130%%)"
 )
 
 
@@ -41,7 +41,7 @@ def add_replay(commands: Commands) -> None:
     replay.add_argument("--nodes", metavar="FILE", help="nodes (CSV)")
     replay.add_argument("--policy", action="append", default=[], metavar="NAMES", help="policies (default: all)")
     replay.add_argument(
-        "--seeds", metavar="42-51", help="random seeds for the order of the pods (default: 42-46; with --use-times 42)"
+        "--seeds", metavar="42-51", help="random seeds for the order of the pods (default: 42-46; with --use-times: 42)"
     )
     arrivals = replay.add_mutually_exclusive_group()
     add_renamed(arrivals, "--load", "--arrive", default="130%", metavar="PERCENT", help=_LOAD)

@@ -19,7 +19,7 @@ from allotment.cli.arguments.shared_options import (
 
 _RUN: Final = """\
 Run a component of Allotment in a cluster, with the probes, metrics, leader
-election and logs of Kubernetes' own components. In a pod it uses the service
+election and logs of Kubernetes' own components. In a pod, it uses the service
 account of the pod.
 
   allot run scheduler                      schedule pods with schedulerName:
@@ -32,10 +32,10 @@ account of the pod.
   allot run driver nvidia                  run the DRA driver of this node
 """
 _SUMMARIES: Final = {
-    "scheduler": "assign nodes and devices to the pods that name this scheduler",
-    "claims": "create pods' claims from templates, and release unused claims",
+    "scheduler": "assign nodes and devices to the pods whose schedulerName selects this scheduler",
+    "claims": "create the claims of pods from templates, and release unused claims",
     "taints": "evict pods from devices with NoExecute taints",
-    "annotator": "report why pods wait for devices, as events, for any scheduler",
+    "annotator": "publish events that explain why pods wait for devices, with any scheduler",
     "autoscaler": "provision machines for pending pods and release idle ones",
     "driver": "publish and prepare the devices of this machine",
     "exporter": "export metrics of devices, claims and pending pods",
@@ -43,11 +43,11 @@ _SUMMARIES: Final = {
 _LED: Final = ("scheduler", "claims", "taints", "annotator", "autoscaler")
 _HEALTH: Final = "address for probes: /livez, /readyz, /healthz (default: not served)"
 _METRICS: Final = (
-    "address for /metrics; beyond loopback it requires TLS and a token with permission (default: not served)"
+    "address for /metrics; TLS and an authorized token are required except on loopback (default: not served)"
 )
 _BIND_DELAY: Final = (
-    "time between a decision and the binding of its pod, to detect conflicts with other schedulers of the same devices;"
-    " 0s: there are no others (default: only while other schedulers are active, adapted to them)"
+    "delay before a pod is bound, to detect conflicts with other schedulers that use the same devices; 0s if there are"
+    " none (default: adaptive, and only while other schedulers are active)"
 )
 _OTLP_ENDPOINT: Final = "OTLP/HTTP endpoint for OpenTelemetry traces: http://host:4318"
 
@@ -80,7 +80,7 @@ def add_run(commands: Commands) -> None:
 def _add_component(parser: argparse.ArgumentParser, *, led: bool) -> None:
     cluster = parser.add_argument_group("cluster")
     add_connection(cluster)
-    add_kube_version(cluster, "as the cluster reports")
+    add_kube_version(cluster, "the cluster's version")
     add_feature_gates(cluster)
     if led:
         _add_leader_election(parser.add_argument_group("leader election"))
@@ -92,7 +92,7 @@ def _add_component(parser: argparse.ArgumentParser, *, led: bool) -> None:
     operation.add_argument(
         "--log-format", choices=("text", "json"), default="text", help="format of log lines (default: %(default)s)"
     )
-    operation.add_argument("-v", "--verbose", action="store_true", help="log more")
+    operation.add_argument("-v", "--verbose", action="store_true", help="write more detailed logs")
     add_renamed(operation, "--otlp-endpoint", "--traces", default="", metavar="URL", help=_OTLP_ENDPOINT)
     operation.add_argument(
         "--stop-timeout", default="10s", metavar="DURATION",
@@ -102,22 +102,29 @@ def _add_component(parser: argparse.ArgumentParser, *, led: bool) -> None:
 
 def _add_leader_election(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--leader-elect", action="store_true", help="allow several replicas: a Lease elects the active one"
+        "--leader-elect",
+        action="store_true",
+        help="allow several replicas: the active one is chosen by leader election (a Lease)",
     )
     group.add_argument(
-        "--lease-namespace", metavar="NAME", help="namespace of the Lease (default: the pod's, or kube-system)"
+        "--lease-namespace",
+        metavar="NAME",
+        help="namespace of the Lease (default: the pod's namespace, or kube-system)",
     )
     group.add_argument(
         "--lease-name", default="", metavar="NAME", help="name of the Lease (default: allotment-COMPONENT)"
     )
     group.add_argument(
         "--lease-duration", default="15s", metavar="DURATION",
-        help="time after which another replica takes an unrenewed Lease (default: %(default)s)",
+        help="time after which another replica takes over a Lease that has not been renewed (default: %(default)s)",
     )  # fmt: skip
     group.add_argument(
         "--renew-deadline", default="10s", metavar="DURATION",
-        help="time after which a leader that cannot renew stops leading (default: %(default)s)",
+        help="time after which a leader that cannot renew the Lease stops leading (default: %(default)s)",
     )  # fmt: skip
     group.add_argument(
-        "--retry-period", default="2s", metavar="DURATION", help="time between attempts (default: %(default)s)"
+        "--retry-period",
+        default="2s",
+        metavar="DURATION",
+        help="time between attempts to acquire or renew the Lease (default: %(default)s)",
     )

@@ -14,7 +14,7 @@ Run: TypeAlias = Callable[[argparse.Namespace], int]
 #: Generic to the type checker only.
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
-_CONTEXT = "kubeconfig context (default: that of a running lab, else the current context)"
+_CONTEXT = "kubeconfig context (default: the context of a running lab, or else the current context)"
 _FLEET = "[NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (see allot fleet list)"
 
 
@@ -72,8 +72,12 @@ def add_target(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     add_kube_version(target)
     add_feature_gates(target, "--gates")
     cluster = target.add_mutually_exclusive_group()
-    cluster.add_argument("--cluster", action="append", metavar="FILE", help="test the fit in a cluster snapshot")
-    cluster.add_argument("--fleet", action="append", metavar="SPEC", help=f"test the fit on hardware: {_FLEET}")
+    cluster.add_argument(
+        "--cluster", action="append", metavar="FILE", help="check whether the workloads fit in a cluster snapshot"
+    )
+    cluster.add_argument(
+        "--fleet", action="append", metavar="SPEC", help=f"check whether the workloads fit on this hardware: {_FLEET}"
+    )
     add_connection(target)
     target.add_argument(
         "-n", "--namespace", metavar="NAME", help="namespace of manifests without one (default: default)"
@@ -83,11 +87,11 @@ def add_target(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
 
 def add_catalog(parser: argparse._ActionsContainer, default: str = "the packaged catalog") -> None:
     """Add ``--catalog`` for instance types and prices."""
-    text = f"providers (aws,gcp) or CSV files, whose rows take precedence (default: {default})"
+    text = f"providers (aws,gcp), or CSV files, whose rows take precedence (default: {default})"
     parser.add_argument("--catalog", action="append", default=[], metavar="NAMES|FILE", help=text)
 
 
-def add_kube_version(parser: argparse._ActionsContainer, default: str = "as the cluster reports, or 1.36") -> None:
+def add_kube_version(parser: argparse._ActionsContainer, default: str = "the cluster's version, else 1.36") -> None:
     """Add ``--kube-version`` for a cluster that may report its own version."""
     parser.add_argument("--kube-version", metavar="1.36", help=f"Kubernetes version (default: {default})")
 

@@ -39,7 +39,7 @@ def run_list(arguments: Namespace) -> int:
         for part in folded(line, screen.width):
             screen.line(part)
     if reasons := by_reason((instance_type.key, instance_type.unusable) for instance_type in shown):
-        screen.line("Not available to plans:")
+        screen.line("Cannot be used in plans:")
         for line in reasons:
             for part in folded(line, screen.width, "  "):
                 screen.line(part)
@@ -125,7 +125,7 @@ def _table(screen: Screen, types: Sequence[InstanceType], *, wide: bool) -> None
     screen.table(headers, rows, cut=["GPU", "SOURCE"])
     screen.line()
     if dropped:
-        screen.line(f"Hidden because the terminal is too narrow: {', '.join(dropped)} (-o wide).")
+        screen.line(f"Columns that do not fit: {', '.join(dropped)} (-o wide shows them).")
 
 
 def _narrowed(screen: Screen, headers: list[str], rows: list[list[str]]) -> list[str]:
@@ -180,10 +180,10 @@ def _about(types: Sequence[InstanceType], shown: Sequence[InstanceType]) -> Iter
     if when:
         yield f"USD per hour, list prices of one region each as of {when}; ? is unknown."
     if any(instance_type.memory_bound for instance_type in shown):
-        yield "~ is the smallest of several known values: a claim close to it may or may not fit."
+        yield "~ marks the smallest of several known values: a claim close to this value may or may not fit."
     left = len(types) - len(shown)
     if left:
-        yield f"{left} more are not available to plans (--all lists them with the reason)."
+        yield f"{left} more cannot be used in plans (--all lists them with the reasons)."
 
 
 def _sentences(instance_type: InstanceType) -> Iterable[tuple[str, str]]:
@@ -203,8 +203,8 @@ def _sentences(instance_type: InstanceType) -> Iterable[tuple[str, str]]:
     ]
     yield "Size", f"{size[0]} vCPUs ({instance_type.arch}), {size[1]} of memory"
     if (room := instance_type.room) is not None:
-        rule = " (estimated by a rule; no source)" if room.estimated else ""
-        yield "For pods", f"{room.cpu_milli}m CPU, {room.memory_mib}Mi, {room.pods} pods{rule}"
+        rule = " (estimated; no source available)" if room.estimated else ""
+        yield "For pods", f"{room.cpu_milli}m CPU, {room.memory_mib}Mi of memory, {room.pods} pods{rule}"
         disk = disk_of(instance_type)
         whose = " (estimated from the provider's default disk size)" if disk.estimated else ""
         yield "Disk for pods", f"{disk.mib}Mi of ephemeral-storage{whose}"
@@ -212,7 +212,7 @@ def _sentences(instance_type: InstanceType) -> Iterable[tuple[str, str]]:
     if instance_type.notes:
         yield "Notes", instance_type.notes
     if instance_type.unusable:
-        yield "No plan", instance_type.unusable
+        yield "Not in plans", instance_type.unusable
 
 
 def _gpu(instance_type: InstanceType) -> Iterable[tuple[str, str]]:
@@ -240,7 +240,7 @@ def _gpu(instance_type: InstanceType) -> Iterable[tuple[str, str]]:
     if server is not None:
         yield "Topology", f"as on {server.id}"
     elif instance_type.gpus > 1:
-        yield "Topology", "unknown: which GPUs share a PCIe root or a NUMA node"
+        yield "Topology", "it is unknown which GPUs share a PCIe root or a NUMA node"
     unverified = (*model.unverified, *(server.unverified if server else ()))
     if unverified:
         yield "Unverified", ", ".join(unverified)

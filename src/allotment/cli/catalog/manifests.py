@@ -33,7 +33,10 @@ def run_slices(arguments: Namespace) -> int:
         raise Mistake(f"{instance.key} publishes no devices: {why}")
     if arguments.zone and instance.zones and arguments.zone not in instance.zones:
         hint = suggestion(arguments.zone, instance.zones) or f"known: {', '.join(instance.zones)}"
-        raise Mistake(f"--zone: {instance.key} is listed for {instance.region}, found {arguments.zone!r}", hint)
+        raise Mistake(
+            f"--zone: the catalog does not list {instance.key} in {arguments.zone}, only in zones of {instance.region}",
+            hint,
+        )
     template = template_of(
         instance,
         arguments.mode,
@@ -46,7 +49,7 @@ def run_slices(arguments: Namespace) -> int:
     _print([plain(value) for value in objects], arguments.output)
     if template.runtime_only:
         names = ", ".join(sorted(template.runtime_only))
-        _print_note(f"Placeholders for values that are known only when the node runs: {names}.")
+        _print_note(f"These values are placeholders, because they are known only when the node runs: {names}.")
     return catalog.complain()
 
 
@@ -100,7 +103,7 @@ def _why_not_in(instance: InstanceType, mode: str) -> str:
     if not mode:
         return ""
     if mode.partition("=")[0].partition("@")[0] not in modes_of(instance):
-        return f"its GPUs have no mode {mode}" if instance.hardware else "it has no GPUs"
+        return f"its GPUs do not support mode {mode}" if instance.hardware else "it has no GPUs"
     try:
         template_of(instance, mode, "node")
     except FleetError as error:

@@ -50,7 +50,8 @@ def opened(files: Sequence[str]) -> Opened:
     for file in files:
         if "." not in file and "/" not in file and not Path(file).exists():
             raise Mistake(
-                f"--catalog: file not found: {file!r}", f"name providers without --catalog: allot catalog list {file}"
+                f"--catalog: file not found: {file!r}",
+                f"to select a provider, omit --catalog: allot catalog list {file}",
             )
         try:
             text = Path(file).read_text(encoding="utf-8")
@@ -125,7 +126,7 @@ def _tests(types: list[InstanceType], arguments: Namespace) -> Iterator[Test]:
             if not any(_named(instance_type, pattern) for instance_type in types):
                 hint = (
                     suggestion(pattern, [instance_type.key for instance_type in types])
-                    or "`allot catalog list --all` lists all"
+                    or "`allot catalog list --all` lists all types"
                 )
                 raise Mistake(f"no instance type name contains {pattern!r}", hint)
         yield lambda instance_type: any(_named(instance_type, pattern) for pattern in arguments.patterns)

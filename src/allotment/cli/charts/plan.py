@@ -95,7 +95,7 @@ def _figure(plan: ProvisioningPlan) -> Figure:
         draw_card(axes, sort, Frame(x, at, page.width, page.height, page.labels_at_side), colours)
     if rest:
         machines = sum(len(sort.machines) for sort in rest)
-        words = f"and {counted(machines, 'more machine')} of {counted(len(rest), 'more sort')}"
+        words = f"and {counted(machines, 'more machine')} of {counted(len(rest), 'more kind')}"
         cost = dollars(total(sort.total for sort in rest))
         label(axes, _MARGIN, _MARGIN + foot + 0.1, f"{words}, together {cost} USD/h", 8, FAINT)
     if plan.machines:
@@ -107,10 +107,10 @@ def _head(axes: Any, plan: ProvisioningPlan, top: float, width: float) -> None:
     if plan.machines:
         title = f"{counted(len(plan.machines), 'machine')}, {dollars(plan.total)} USD per hour"
     else:
-        title = "No machine"
+        title = "No machines"
     label(axes, _MARGIN, top - 0.15, title, 17, bold=True)
     pods = sum(len(machine.placements) for machine in plan.machines)
-    facts = [f"{counted(pods, 'pod')} on them"] if plan.machines else []
+    facts = [f"{counted(pods, 'pod')} on new machines"] if plan.machines else []
     facts += [f"{counted(len(plan.existing), 'pod')} on existing nodes"] if plan.existing else []
     facts += [proof_text(plan)] if plan.machines else []
     label(axes, _MARGIN, top - 0.5, fitted(" · ".join(facts), width - 2 * _MARGIN, 9.5), 9.5, FAINT)

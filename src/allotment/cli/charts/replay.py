@@ -48,7 +48,7 @@ def _figure(curves: Sequence[Curve], question: Experiment) -> Figure:
     runs = max((step.runs for curve in curves for step in curve.steps), default=0)
     words = f"{question.capacity:,} GPUs on {len(question.nodes):,} nodes"
     figure.text(0.05, 0.955, _title(curves, question), fontsize=14, fontweight="bold", color=INK, va="top")
-    seeds = f"mean of {runs} orders of arrival, band from least to most" if runs > 1 else "one run each"
+    seeds = f"mean of {runs} arrival orders; band: minimum to maximum" if runs > 1 else "one run per policy"
     figure.text(0.05, 0.885, f"{words} · {seeds}", fontsize=9, color=FAINT, va="top")
     across = "of the run, %" if question.use_times else "GPUs requested so far, % of all GPUs"
     main: Reading = (lambda step: step.refused) if question.use_times else (lambda step: step.allocated)

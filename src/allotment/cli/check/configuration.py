@@ -54,7 +54,7 @@ def configuration(named: str | None, start: Path) -> Configuration:
         path = Path(named)
         found = _section(path, named)
         if found is None:
-            raise Mistake(f"--config: {named} has no [{_header(path)}]")
+            raise Mistake(f"--config: {named} has no table [{_header(path)}]")
         return found
     for folder in (start, *start.parents):
         for name in (OWN, SHARED):
@@ -141,7 +141,7 @@ def _string(value: Any) -> str:
 
 def _version(value: Any) -> str:
     if not isinstance(value, str):  # 1.40 would be 1.4
-        raise _Unfit('expected a release in quotes, as "1.36"')
+        raise _Unfit('expected a release in quotes, such as "1.36"')
     return value
 
 
@@ -162,7 +162,7 @@ def _level(value: Any) -> str:
 def _switches(value: Any) -> tuple[str, ...]:
     if isinstance(value, dict):
         if not all(isinstance(enabled, bool) for enabled in value.values()):
-            raise _Unfit("expected a table of true and false")
+            raise _Unfit("expected a table whose values are true or false")
         return tuple(f"{name}={str(enabled).lower()}" for name, enabled in value.items())
     return _strings(value)
 

@@ -119,11 +119,12 @@ def passed_over(templates: Sequence[str], patches: Sequence[str], command: str) 
     """Report the skipped files, and how to pass their output to ``check`` or ``migrate``."""
     if templates:
         files = counted(len(templates), "template")
-        made = f"{command} their output: helm template … | allot {command} -"
-        yield f"Skipped {files} ({_first(templates)}): {made}"
+        made = f"{command} their output with: helm template … | allot {command} -"
+        yield f"Skipped {files} ({_first(templates)}); {made}"
     if patches:
         files = f"{len(patches)} patch{'es' if len(patches) > 1 else ''}"
-        yield f"Skipped {files} ({_first(patches)}): {command} the whole: kubectl kustomize … | allot {command} -"
+        made = f"{command} the complete output with: kubectl kustomize … | allot {command} -"
+        yield f"Skipped {files} ({_first(patches)}); {made}"
 
 
 def _first(paths: Sequence[str]) -> str:

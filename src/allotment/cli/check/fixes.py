@@ -111,7 +111,7 @@ def _outcome(report: CheckReport) -> Iterator[str]:
 def _rest(report: CheckReport) -> str:
     """Return the rest to do, as the end of a sentence."""
     if not report.findings:
-        return f"nothing is left{f', and everything fits on {report.place}' if report.fitting else ''}."
+        return f"no findings remain{f', and everything fits on {report.place}' if report.fitting else ''}."
     remain = "remains" if len(report.findings) == 1 else "remain"
     more = f" {report.unsafe} fixable with --fix{TIED}--unsafe-fixes." if report.unsafe else ""
     return f"{by_level(report)} {remain}.{more}"

@@ -171,7 +171,7 @@ def summary(report: CheckReport) -> Iterator[str]:
 def left_out(report: CheckReport) -> Iterator[str]:
     """Yield known hardware that fits, suppressed findings, and skipped files."""
     if report.hardware:
-        yield f"Fits on: {report.hardware} (--fleet SPEC tests your own)."
+        yield f"Fits on: {report.hardware} (to test your own hardware, use --fleet SPEC)."
     if report.silenced:
         yield f"{counted(report.silenced, 'finding')} suppressed by comments."
     yield from passed_over(report.templates, report.patches, "check")

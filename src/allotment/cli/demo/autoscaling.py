@@ -120,7 +120,7 @@ def lines(screen: Screen, examples: Sequence[ProvisionedExample]) -> Iterator[st
         for group, kind in zip(example.outcome.groups, example.types, strict=False):
             rows.append((str(example.outcome.number), group.pods_in_words, kind, given(group)))
         if not example.as_planned:
-            message = example.outcome.message.partition("\n")[0] or "on a machine other than planned"
+            message = example.outcome.message.partition("\n")[0] or "on a machine that was not planned"
             rows.append((str(example.outcome.number), example.outcome.waits, "", f"not as planned: {message}"))
     yield from table(rows, width)
 

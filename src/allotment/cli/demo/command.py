@@ -27,7 +27,7 @@ def run(arguments: Namespace) -> int:
         from allotment.cli.output.console import open_screen
 
         screen = open_screen()
-        screen.line(f"Explained only: {error}")
+        screen.line(f"Explained without a lab: {error}")
         screen.line()
         return explain(arguments)
     from allotment.cli.demo.live import run as live

@@ -147,7 +147,7 @@ def _decided(lab: Lab, trial: Trial, until_running: bool) -> list[tuple[Tree, st
         ):
             return answers
         if time.monotonic() > deadline:
-            return [(pod, message or "nothing was decided about it") for pod, message in answers]
+            return [(pod, message or "no scheduling decision") for pod, message in answers]
         time.sleep(LOOK_SECONDS)
 
 

@@ -183,7 +183,7 @@ def _show(screen: Screen, outcomes: Sequence[Outcome]) -> None:
     waiting = [outcome for outcome in outcomes if outcome.waits]
     if waiting:
         screen.line()
-        screen.line(screen.paint("Pending, and why (describe pod shows all of it):", "yellow"))
+        screen.line(screen.paint("Pending, and why (kubectl describe pod shows the full reason):", "yellow"))
         for outcome in waiting:
             _paragraph(screen, width, f"{outcome.number:>2}  ", outcome.waits, _reason(outcome.message))
     refused = [outcome for outcome in outcomes if outcome.refused]
@@ -258,8 +258,9 @@ def _summary(
     yield f"{len(outcomes)} manifests, applied with {tool_name} in {seconds:.1f} s:"
     yield f"{fit} running, {waiting} pending, {refused} rejected; {good} as intended."
     running = sum(outcome.runs for _, outcome in again)
-    yield f"After the fixes, {running} of the other {waiting + refused} run."
+    others = waiting + refused
+    yield f"After the fixes, {f'all {others} others' if running == others else f'{running} of the other {others}'} run."
     as_planned = sum(example.as_planned for example in provisioned)
-    yield f"Starting without machines, {as_planned} of {len(provisioned)} run on exactly the planned machines."
+    yield f"In the lab without nodes, {as_planned} of {len(provisioned)} run on exactly the planned machines."
     yield "Both labs were deleted."
     yield f"To explain one example: {called()} demo 9. To start a lab: {called()} up"

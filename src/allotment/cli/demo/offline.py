@@ -187,5 +187,6 @@ def _summary(outcomes: Sequence[ExampleResult]) -> Iterator[str]:
     yield ""
     for shown in missed:
         yield f"not as intended: {shown.example.name} gives {shown.code}, expected {shown.example.expect}"
-    yield f"More on one: {called()} demo 9. Your own: {called()} explain -f app.yaml --fleet t4:2"
-    yield f"{total}: {fit} fit, {no} do not, {errors} rejected by the API server; {ending}."
+    yield f"To explain one example: {called()} demo 9"
+    yield f"To explain your own manifest: {called()} explain -f app.yaml --fleet t4:2"
+    yield f"{total}: {fit} fit, {no} do not fit, {errors} rejected by the API server; {ending}."

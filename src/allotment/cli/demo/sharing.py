@@ -39,7 +39,7 @@ class Case(NamedTuple):
 
 CASES: Final = (
     Case("one alone, a whole GPU", "A whole GPU", "1", "whole-gpu"),
-    Case("three in turns, time-slicing", "Time-slicing", "2", "time-slicing"),
+    Case("three taking turns, time-slicing", "Time-slicing", "2", "time-slicing"),
     Case("three at once, MPS at 33 %", "MPS at 33 %", "3", "mps"),
     Case("seven on MIG devices 1g.5gb", "MIG devices 1g.5gb", "4", "mig"),
 )
@@ -124,8 +124,8 @@ def run(arguments: Namespace) -> int:
     folder = examples_folder()
     if folder is None:
         raise Mistake(
-            "allot demo sharing requires Allotment's source tree: the application that it runs is not installed",
-            "in a checkout: make demo, then .venv/bin/allot demo sharing",
+            "allot demo sharing requires Allotment's source tree: the package does not contain its application",
+            "in a checkout, run make demo and then .venv/bin/allot demo sharing",
         )
     screen = open_screen()
     progress = Progress(screen)
@@ -141,7 +141,7 @@ def run(arguments: Namespace) -> int:
         pods = _ready(lab)
         until = time.monotonic() + _MEASURE_SECONDS
         while (left := until - time.monotonic()) > 0:
-            progress(f"{sum(map(len, pods.values()))} replicas draw; {left:.0f} s more")
+            progress(f"{sum(map(len, pods.values()))} replicas are drawing; {left:.0f} s left")
             time.sleep(min(_LOOK_SECONDS, left))
         progress("counting pictures")
         measured = [Measurement(case, _replicas(lab, pods[case])) for case in CASES]
@@ -150,7 +150,7 @@ def run(arguments: Namespace) -> int:
         screen.line(line)
     if arguments.pictures:
         path = _write(Path(arguments.pictures), measured, application_module(folder, "sheet"))
-        screen.line(f"Their latest pictures: {from_home(path)}")
+        screen.line(f"The latest picture of each container: {from_home(path)}")
     return 0 if all(replica.per_minute for measurement in measured for replica in measurement.replicas) else 1
 
 
@@ -166,7 +166,8 @@ def _ready(lab: Lab) -> dict[Case, list[Tree]]:
         if time.monotonic() > deadline:
             not_running = ", ".join(f"{pod['metadata']['name']} ({pod['status'].get('phase')})" for pod in waiting)
             raise Mistake(
-                f"not ready after {_START_SECONDS:.0f} s: {not_running}", "see `allot up`, then kubectl describe"
+                f"not ready after {_START_SECONDS:.0f} s: {not_running}",
+                "to investigate, start a lab with `allot up`, apply the examples and use kubectl describe",
             )
         time.sleep(_LOOK_SECONDS)
 
@@ -191,7 +192,7 @@ def shown(screen: Screen, measured: Sequence[Measurement], seconds: float) -> It
     """Return the table: the sum of each case as a bar, and the share of each replica."""
     product = measured[0].replicas[0].stats["device"]
     yield f"Four simulated {product}, one application, four claims."
-    yield "Pictures a minute:"
+    yield "Pictures per minute:"
     yield ""
     most = max(measurement.per_minute for measurement in measured) or 1.0
     width = max(len(measurement.case.title) for measurement in measured)
@@ -206,17 +207,18 @@ def shown(screen: Screen, measured: Sequence[Measurement], seconds: float) -> It
     yield ""
     pictures = sum(int(replica.stats["images"]) for measurement in measured for replica in measurement.replicas)
     containers = sum(len(measurement.replicas) for measurement in measured)
-    yield f"{pictures} pictures, drawn by {containers} containers; {seconds:.1f} s in all. The lab was deleted."
+    yield f"{pictures} pictures, drawn by {containers} containers; {seconds:.1f} s in total. The lab was deleted."
 
 
 def _lesson(measured: Sequence[Measurement]) -> str:
     alone, *others = measured
     turns, mps, mig = (other.per_minute / alone.per_minute if alone.per_minute else 0.0 for other in others)
     return (
-        f"A picture uses {BREADTH} of 108 multiprocessors for {WORK / BREADTH:.0f} s, so one alone leaves most of the "
-        f"GPU idle. Three in turns draw {turns:.1f} times as much as one: only one runs at a time. Three at once "
-        f"draw {mps:.1f} times as much. A MIG device has 14 multiprocessors: each of seven is slower than one alone, "
-        f"none can disturb another, and together they draw {mig:.1f} times as much."
+        f"A picture uses {BREADTH} of 108 multiprocessors for {WORK / BREADTH:.0f} s, so one replica alone leaves most "
+        f"of the GPU idle. Three replicas taking turns draw {turns:.1f} times as many pictures, because only one runs "
+        f"at a time. Three at once draw {mps:.1f} times as many. A MIG device has 14 multiprocessors: each of the "
+        "seven replicas is slower than one alone, but they cannot disturb each other, and together they draw "
+        f"{mig:.1f} times as many."
     )
 
 
@@ -231,7 +233,7 @@ def _write(folder: Path, measured: Sequence[Measurement], sheets: ModuleType) ->
     folder.mkdir(parents=True, exist_ok=True)
     groups = []
     for measurement in measured:
-        words = f"{measurement.per_minute:.1f} pictures a minute"
+        words = f"{measurement.per_minute:.1f} pictures per minute"
         groups.append(
             sheets.Group(measurement.case.short, words, [replica.picture for replica in measurement.replicas])
         )

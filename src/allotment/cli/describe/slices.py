@@ -74,7 +74,7 @@ def _facts(device: Tree) -> dict[str, str]:
     for use in device.get("consumesCounters") or ():
         counters = sorted((use.get("counters") or {}).items())
         amounts = ", ".join(f"{name} {counter.get('value')}" for name, counter in counters)
-        facts[f"uses of {use.get('counterSet')}"] = amounts
+        facts[f"consumes from {use.get('counterSet')}"] = amounts
     for taint in device.get("taints") or ():
         value = f"={taint['value']}" if taint.get("value") else ""
         facts[f"taint {taint.get('key')}{value}"] = str(taint.get("effect", ""))

@@ -29,7 +29,9 @@ def run(arguments: Namespace) -> int:
     """Print the devices of a cluster."""
     screen = open_screen()
     if arguments.by and arguments.output:
-        raise Mistake(f"--by sums devices up, -o {arguments.output} lists each of them", "use only one of them")
+        raise Mistake(
+            f"--by counts devices in groups, but -o {arguments.output} lists each one", "use only one of them"
+        )
     cluster = _state(arguments)
     report = free(cluster.inventory(), cluster.claims)
     if arguments.output in ("json", "yaml"):
@@ -41,7 +43,7 @@ def run(arguments: Namespace) -> int:
         _problems(screen, report)
         return 0
     if any(node.counter_sets for node in report.nodes):
-        screen.line("Counts all possible partitions; overlapping ones exclude each other.")
+        screen.line("This counts all possible partitions; overlapping partitions exclude each other.")
     screen.line()
     whole = arguments.by == "node" or arguments.output == "wide"
     if arguments.output == "wide":
@@ -102,7 +104,7 @@ def _section(
         shown = rows if whole else rows[:SCREEN]
         screen.table(headers, shown, cut=cut)
         if len(shown) < len(rows):
-            screen.line(f"and {len(rows) - len(shown)} more (--by node: all)")
+            screen.line(f"and {len(rows) - len(shown)} more (--by node shows all)")
 
 
 def _in_use(screen: Screen, report: FreeReport, whole: bool) -> None:
@@ -115,7 +117,7 @@ def _in_use(screen: Screen, report: FreeReport, whole: bool) -> None:
     rows = [[node, ranges(list(devices)), claim, pods] for (node, claim, pods), devices in held.items()]
     if len(rows) > SCREEN and not whole:
         table = by_namespace(report)
-        _section(screen, "In use (--by node: claim by claim)", table.headers, table.rows, whole=False)
+        _section(screen, "In use (--by node lists each claim)", table.headers, table.rows, whole=False)
     else:
         _section(screen, "In use", ["NODE", "DEVICES", "CLAIM", "PODS"], rows, "DEVICES", "PODS")
 
@@ -224,4 +226,4 @@ def _problems(screen: Screen, report: FreeReport) -> None:
     rows = [[name(node), p.pool, p.driver, f"{p.why}: {p.text}"] for node in report.nodes for p in node.problems]
     _section(screen, "Pools that Kubernetes ignores", ["NODE", "POOL", "DRIVER", "WHY"], rows, "WHY")
     orphaned = [[entry.claim, f"{entry.driver}/{entry.pool}/{entry.device}"] for entry in report.unpublished]
-    _section(screen, "Claims on devices that no slice publishes", ["CLAIM", "DEVICE"], orphaned)
+    _section(screen, "Claims with devices that no slice publishes", ["CLAIM", "DEVICE"], orphaned)

@@ -89,7 +89,7 @@ def _equal_nodes(report: FreeReport, states: Sequence[str]) -> Table:
         for _, (nodes, counts) in sorted(groups.items(), key=turn)
         for kind_, count in counts.items()
     ]
-    note = "Equal nodes share a row, with counts per node (--by node: one row per node)."
+    note = "Identical nodes share a row, with counts per node (--by node: one row per node)."
     return Table(["NODES", "NODE", "KIND", *_headers(states)], rows, note)
 
 

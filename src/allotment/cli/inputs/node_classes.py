@@ -30,7 +30,7 @@ def node_classes(words: Iterable[str], providers: Sequence[str]) -> dict[str, No
         name, equals, rest = text.partition("=")
         if equals and name not in providers:
             hint = suggestion(name, providers) or f"known: {', '.join(providers)}"
-            raise Mistake(f"--node-class: no machines are ordered from {name!r}", hint)
+            raise Mistake(f"--node-class: no machines are ordered from provider {name!r}", hint)
         found |= dict.fromkeys([name] if equals else providers, node_class(rest if equals else text))
     return found
 

@@ -243,7 +243,9 @@ def _placed(manifest: Manifest, namespace: str | None) -> Object:
 
 def _no_object(path: str) -> InputProblem:
     file = "<stdin>" if path == "-" else path
-    return InputProblem(code="no-object", message="it contains no Kubernetes objects", position=Position(file, 1, 1))
+    return InputProblem(
+        code="no-object", message="the file contains no Kubernetes objects", position=Position(file, 1, 1)
+    )
 
 
 def defined_twice(objects: Iterable[tuple[Document, str]]) -> Iterable[InputProblem]:
@@ -314,5 +316,5 @@ def cut_off(documents: Sequence[Document]) -> Iterator[InputProblem]:
         if file not in ended:
             words = "the snapshot is truncated"
             yield InputProblem(
-                code="cut-off", message=words, position=Position(file, 1, 1), hint="take or copy it again"
+                code="cut-off", message=words, position=Position(file, 1, 1), hint="take or copy the snapshot again"
             )

@@ -23,6 +23,6 @@ def must_know(values: Iterable[Object], *resources: str) -> None:
     if missing:
         why = listed(dict.fromkeys(missing.values()))
         raise Mistake(
-            f"no answer is possible without {listed(missing)}, which could not be read ({why})",
+            f"cannot answer without {listed(missing)}, which could not be read ({why})",
             "allot rbac reader prints the required permissions; allot rbac reader --check lists the missing ones",
         )

@@ -94,7 +94,7 @@ def seen_by(arguments: Namespace, way: ClusterTarget, facts: ServerFacts, trees:
     for resource, reason in facts.unread.items():
         if resource != "gates":
             by_reason.setdefault(reason, []).append(resource)
-    notes += (f"not readable, not considered: {listed(names)} ({why})" for why, names in by_reason.items())
+    notes += (f"not readable and therefore ignored: {listed(names)} ({why})" for why, names in by_reason.items())
     known = features_among(arguments.kube_version, arguments.feature_gates, (facts,))
     values = (*values_of(trees, source_of(way)), facts)
     return Live(known, values, tuple(filter(None, notes)), facts)

@@ -40,8 +40,8 @@ T = TypeVar("T")
 
 _LAB = context_of(DEFAULT_NAME)
 _START = "start a lab with allot up, or select another cluster with --context"
-_ELSEWHERE = "check that it runs and is reachable (network, VPN, proxy), or select another cluster with --context"
-_STRANGER = "check certificate-authority-data of the cluster in the kubeconfig, and proxies in between"
+_ELSEWHERE = "check that it is running and reachable (network, VPN, proxy), or select another cluster with --context"
+_STRANGER = "check the cluster's certificate-authority-data in the kubeconfig, and any proxies in between"
 
 
 def way_to(arguments: Namespace) -> ClusterTarget:
@@ -85,7 +85,7 @@ def announce(arguments: Namespace, way: ClusterTarget) -> None:
     is_lab = way.context.startswith(_LAB) and urlsplit(way.server).hostname in ("127.0.0.1", "::1", "localhost")
     if not arguments.context and not is_lab:
         where = f"context {way.context!r}, the current context" if way.context else way.server
-        sys.stderr.write(f"no running lab: using {where}\n")
+        sys.stderr.write(f"no lab is running: using {where}\n")
 
 
 @asynccontextmanager
@@ -131,7 +131,7 @@ def _refused(way: ClusterTarget, error: StatusError) -> Failure:
     where = f"context {way.context}" if way.context else way.server
     if error.code == 401:
         words = "error: You must be logged in to the server (Unauthorized)"
-        return Failure(words, f"{where}: its token, certificate or login is not accepted; log in again")
+        return Failure(words, f"{where}: the token, certificate or login was rejected; log in again")
     anonymous = error.code == 403 and '"system:anonymous"' in str(error)
     return Failure(refusal(error), f"{where} has no credentials for its user" * anonymous)
 

@@ -53,7 +53,7 @@ async def _examined(
     seen = read_objects(taken.objects)
     features = features_among(arguments.kube_version, arguments.feature_gates, (facts,))
     found = snapshot_of(features, (facts, *seen.values), denied, not_requested)
-    notes = (release_note(facts), *(f"left out: {resource}" for resource in seen.failed))
+    notes = (release_note(facts), *(f"ignored: {resource}" for resource in seen.failed))
     return found, tuple(filter(None, notes))
 
 

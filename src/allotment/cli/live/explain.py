@@ -68,7 +68,9 @@ def of_claim(claim: ResourceClaim, values: Sequence[Object]) -> Answer:
     users = [f"{user.resource}/{user.name}" for user in claim.status.reserved_for]
     note = f"it is reserved for {', '.join(users)}" if users else "it is not in use"
     if is_contested(claim):
-        note = "it was set aside: another scheduler also allocated its devices, and it is deleted when they are free"
+        note = (
+            "it was set aside, because another scheduler also allocated its devices; it is deleted when they are free"
+        )
     given = claim_allocation(claim, "", False, _devices(values))
     return Answer(kind="ResourceClaim", name=str(claim.key), outcome="fits", claims=(given,), bound=True, notes=(note,))
 
@@ -212,7 +214,7 @@ def _missing(kind: type[Object], word: str, name: str, namespace: str | None, va
     must_know(values, f"{kind.__name__.lower()}s")
     known = [value.metadata for value in values if isinstance(value, kind)]
     if elsewhere := sorted(key.namespace for key in known if key.name == name):
-        return Mistake(f"no {word} {name!r} in namespace {namespace}", f"there is one in {listed(elsewhere)}")
+        return Mistake(f"no {word} {name!r} in namespace {namespace}", f"it exists in namespace {listed(elsewhere)}")
     inside = [key.name for key in known if namespace in (None, key.namespace)]
     return Mistake(f"no {word} {name!r} in {f'namespace {namespace}' if namespace else 'any namespace'}",
                    suggestion(name, inside))  # fmt: skip

@@ -52,7 +52,7 @@ def served_by(discovery: Discovery, document: Document) -> ServedResource:
 def _instead(discovery: Discovery, document: Document) -> str:
     versions = [kind.resource.api_version for kind in discovery.served if kind.resource.kind == document.kind]
     if versions:
-        return f"the cluster has it in {', '.join(dict.fromkeys(versions))}"
+        return f"the cluster serves this kind in {', '.join(dict.fromkeys(versions))}"
     from difflib import get_close_matches
 
     near = get_close_matches(document.kind, sorted({kind.resource.kind for kind in discovery.served}), 1)

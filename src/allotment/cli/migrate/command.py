@@ -40,7 +40,7 @@ def target_of(arguments: Namespace) -> Target:
     old = found is not None and int(found[1]) < int(OLDEST.partition(".")[2])
     if old and (arguments.fleet or arguments.cluster or arguments.context or arguments.kubeconfig):
         raise Mistake(
-            f"--kube-version {version}: the fit cannot be tested on a release before {OLDEST}",
+            f"--kube-version {version}: the fit can be tested only for Kubernetes {OLDEST} or later",
             "omit --fleet and --cluster, or specify the target release",
         )
     if old and found is not None:

@@ -83,7 +83,9 @@ def _create(texts: Mapping[str, str]) -> None:
     """Create files atomically; if one cannot be created, the others are removed."""
     there = [file for file in texts if os.path.lexists(file)]
     if there:
-        raise Mistake(f"{there[0]}: already exists", "nothing was written: choose another directory, or remove it")
+        raise Mistake(
+            f"{there[0]}: already exists", "nothing was written: choose another directory, or remove the file"
+        )
     made: list[Path] = []
     try:
         for file, text in texts.items():

@@ -103,7 +103,7 @@ def _details(workload: MigratedWorkload) -> tuple[str, ...]:
     texts = [decision.reason]
     texts += [f"hint: {decision.hint}"] if decision.hint else []
     omitted = {f"label {label.term}" for label in workload.labels if label.expression or label.dropped}
-    texts += [f"depends on: {'; '.join(fact for fact in decision.basis if fact not in omitted)}"]
+    texts += [f"based on: {'; '.join(fact for fact in decision.basis if fact not in omitted)}"]
     for label in workload.labels:
         if label.expression:
             texts.append(f"{label.term} becomes {label.expression}")

@@ -105,7 +105,7 @@ def _known_why(pattern: str | None, catalog: Sequence[InstanceType]) -> None:
     keys = [instance_type.key for instance_type in catalog]
     if pattern is not None and not any(fnmatchcase(key, pattern) or pattern in key for key in keys):
         raise Mistake(
-            f"--why: no type of the catalog matches {pattern!r}",
+            f"--why: no type in the catalog matches {pattern!r}",
             suggestion(pattern, keys) or "allot catalog lists all types",
         )
 
@@ -147,7 +147,7 @@ def _draw(found: ProvisioningPlan, path: str) -> None:
     from allotment.cli.charts.plan import draw
 
     draw(found, path)
-    sys.stderr.write(f"Drew {path}.\n")
+    sys.stderr.write(f"Wrote {path}.\n")
 
 
 def _write(

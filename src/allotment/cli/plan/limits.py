@@ -29,7 +29,7 @@ def limits_of(arguments: Namespace, providers: Sequence[str], catalog: Sequence[
     there = {zone for instance_type in catalog for zone in instance_type.zones}
     for zone in zones:
         if there and zone not in there:
-            raise Mistake(f"--zones: no type of the catalog is available in {zone!r}", suggestion(zone, sorted(there)))
+            raise Mistake(f"--zones: no type in the catalog is available in {zone!r}", suggestion(zone, sorted(there)))
     share = arguments.max_spot
     if share is not None and arguments.capacity_type != "cheapest":
         raise Mistake("--max-spot: requires --capacity-type cheapest", "which allows on-demand and spot machines")
@@ -59,9 +59,9 @@ def known_types(option: str, patterns: Iterable[str], catalog: Sequence[Instance
     for pattern in patterns:
         if not any(fnmatchcase(key, pattern) for key in keys):
             bare = [key for key in keys if fnmatchcase(key.partition("/")[2], pattern)]
-            hint = f"with the provider: {bare[0]}" if bare else suggestion(pattern, keys)
+            hint = f"include the provider: {bare[0]}" if bare else suggestion(pattern, keys)
             raise Mistake(
-                f"{option}: no type of the catalog matches {pattern!r}", hint or "allot catalog lists all types"
+                f"{option}: no type in the catalog matches {pattern!r}", hint or "allot catalog lists all types"
             )
 
 

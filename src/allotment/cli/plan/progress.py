@@ -63,7 +63,9 @@ class Watch:
             return
         self._shown = now
         gap = f", gap {cost / bound - 1:.1%}" if bound else ""
-        text = f"{now - self._started_at:.0f} s: {_usd(cost)} USD/h, at least {_usd(bound)}{gap}  (Ctrl-C: use this)"
+        text = (
+            f"{now - self._started_at:.0f} s: {_usd(cost)} USD/h, at least {_usd(bound)}{gap}  (Ctrl-C: use this plan)"
+        )
         self.show(text)
 
     def show(self, text: str) -> None:

@@ -31,7 +31,7 @@ def print_verdicts(screen: Screen, plan: ProvisioningPlan, choices: Sequence[Gro
         _nearest(screen, choice, {machine.instance for machine in plan.machines if _on(choice, machine.placements)})
     more = len(choices) - _GROUPS
     if more > 0:
-        screen.line(f"  and of {counted(more, 'more group')} of pods; --why shows all")
+        screen.line(f"  and {counted(more, 'more group')} of pods (--why shows all)")
 
 
 def _on(choice: GroupVerdicts, placements: Sequence[object]) -> bool:
@@ -73,7 +73,7 @@ def different(verdicts: Sequence[TypeVerdict]) -> list[TypeVerdict]:
 
 def _serving(serving: Sequence[TypeVerdict], taken: set[str]) -> str:
     if not serving:
-        return "no type serves"
+        return "no type fits"
     first = next((verdict for verdict in serving if verdict.instance in taken), serving[0])
     others = [verdict for verdict in serving if verdict.instance != first.instance]
     text = f"{first.instance}, {_terms(first)}"
@@ -81,14 +81,14 @@ def _serving(serving: Sequence[TypeVerdict], taken: set[str]) -> str:
         verb = "fits" if len(others) == 1 else "fit"
         cheapest = min(others, key=lambda verdict: (verdict.per_hour is None, verdict.per_hour or Decimal(0)))
         also = counted(len({verdict.instance for verdict in others}), "other type")
-        fewer = f" for {cheapest.holds}" if cheapest.holds < first.holds else ""
-        text += f"; {also} {verb} too, from {dollars(cheapest.per_hour)} USD/h{fewer} ({cheapest.instance})"
+        fewer = f" for {counted(cheapest.holds, 'pod')}" if cheapest.holds < first.holds else ""
+        text += f"; {also} also {verb}, from {dollars(cheapest.per_hour)} USD/h{fewer} ({cheapest.instance})"
     return text
 
 
 def _terms(verdict: TypeVerdict) -> str:
     terms = (
-        f"{dollars(verdict.per_hour)} USD/h for {verdict.holds}"
+        f"{dollars(verdict.per_hour)} USD/h for {verdict.holds} pods"
         if verdict.holds > 1
         else f"{dollars(verdict.per_hour)} USD/h"
     )
@@ -128,7 +128,7 @@ def _all(screen: Screen, choice: GroupVerdicts, pattern: str) -> None:
         verdict for verdict in choice.verdicts if fnmatchcase(verdict.instance, pattern) or pattern in verdict.instance
     ]
     if not chosen:
-        screen.line(f"  no type of the catalog matches {pattern!r}")
+        screen.line(f"  no type in the catalog matches {pattern!r}")
         return
     rows = [(f"  {verdict.instance}", _price(verdict.per_hour), _verdict(verdict)) for verdict in chosen]
     _headless(screen, [("  TYPE", "USD/H", "VERDICT"), *rows], screen.width or _WIDTH)

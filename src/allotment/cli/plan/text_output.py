@@ -144,7 +144,7 @@ def _answer(screen: Screen, plan: ProvisioningPlan) -> None:
     provisioned = sum(len(machine.placements) for machine in plan.machines)
     there, left = len(plan.existing), len(plan.unserved)
     if not provisioned and not there and not left:
-        screen.line("No pod or claim is pending: no machine is needed.")
+        screen.line("No pod or claim is pending: no machines are needed.")
         return
     words = plan_summary(plan)
     screen.line(screen.paint(f"{words[0].upper()}{words[1:]}", "red" if left else "green"))
@@ -185,7 +185,7 @@ def _machines(screen: Screen, plan: ProvisioningPlan, wide: bool) -> None:
     if rest := every[len(sorts) :]:
         machines = counted(sum(len(sort.machines) for sort in rest), "more machine")
         cost = dollars(total(sort.total for sort in rest))
-        screen.line(f"and {machines} of {counted(len(rest), 'more sort')}, {cost} USD/h (-o wide shows all)")
+        screen.line(f"and {machines} of {counted(len(rest), 'more kind')}, {cost} USD/h (-o wide shows all)")
 
 
 def _lines(headers: Sequence[str], rows: Iterable[Sequence[str]], columns: Sequence[int]) -> list[str]:

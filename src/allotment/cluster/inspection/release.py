@@ -17,7 +17,7 @@ class FeatureOverrides(NamedTuple):
 
 
 def release_of(version: Mapping[str, Any]) -> str:
-    """The modelled release for a version: unknown newer ones map to the newest, older ones to the oldest.
+    """The modeled release for a version: unknown newer ones map to the newest, older ones to the oldest.
 
     >>> release_of({"major": "1", "minor": "36+"}), release_of({"major": "1", "minor": "99"})
     ('1.36', '1.37')

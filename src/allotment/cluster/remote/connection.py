@@ -245,7 +245,7 @@ class ApiConnection:
         text = data[:200].decode("utf-8", "replace").strip() or response.reason or ""
         if code == 404 and text != _NOT_SERVED:
             return Unreachable(f"{request.method} {self._url(request)}: 404, not from an API server: {text}")
-        return StatusError(status(code, _REASONS.get(code, ""), f"{response.url} answered {code}: {text}"))
+        return StatusError(status(code, _REASONS.get(code, ""), f"{response.url} responded with {code}: {text}"))
 
     def _opened(self, request: ApiRequest) -> aiohttp.ClientSession:
         if self._closed:  # a new session would never be closed
@@ -372,9 +372,9 @@ def _describe(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientProxyConnectionError):
         return f"the proxy {error.host}:{error.port} does not respond: {_error_text(cause)}"
     if isinstance(error, aiohttp.ClientHttpProxyError):
-        return f"the proxy answered {error.status}: {error.message}"
+        return f"the proxy responded with {error.status}: {error.message}"
     if isinstance(cause, TimeoutError):
-        return f"no answer in time: {_error_text(cause)}"
+        return f"no response in time: {_error_text(cause)}"
     return _error_text(cause)
 
 

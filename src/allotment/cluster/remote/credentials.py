@@ -152,7 +152,7 @@ def _load(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
         try:
             context.load_cert_chain(path)
         except ssl.SSLError as error:
-            raise NoCredentials(f"the client's certificate and key cannot be used: {error}") from None
+            raise NoCredentials(f"the client certificate and key cannot be used: {error}") from None
 
 
 @contextmanager

@@ -81,7 +81,7 @@ def target(paths: Sequence[Path] = (), context: str = "", environment: Mapping[s
         if not (given or context) and (inside := in_cluster(environment, _SERVICE_ACCOUNT)) is not None:
             return inside
         looked = ", ".join(str(path) for path in paths)
-        raise KubeconfigNotFound(f"no kubeconfig: looked for {looked}; set --kubeconfig or KUBECONFIG")
+        raise KubeconfigNotFound(f"no kubeconfig found: looked for {looked}; set --kubeconfig or KUBECONFIG")
     return _Merged(paths).target(context)
 
 
@@ -208,9 +208,9 @@ class _Merged:
             choice = f"; choose one of: {_listed(self.contexts)}" if self.contexts else " and no contexts"
             raise KubeconfigError(f"{where}: no current-context{choice}")
         place = self._of(self.contexts, name, where, "context")
-        cluster = self._of(self.clusters, place.text("cluster"), where, f"cluster of context {name!r},")
+        cluster = self._of(self.clusters, place.text("cluster"), where, f"context {name!r}: cluster")
         user_name = place.text("user")
-        user = self._of(self.users, user_name, where, f"user of context {name!r},") if user_name else None
+        user = self._of(self.users, user_name, where, f"context {name!r}: user") if user_name else None
         if not (server := cluster.text("server")):
             raise cluster.error("server", "expected a URL, found nothing")
         if "://" not in server:
@@ -306,7 +306,7 @@ def _impersonation(user: _Entry) -> tuple[tuple[str, str], ...]:
     headers += [("Impersonate-Group", str(group)) for group in user.tree.get("as-groups") or ()]
     extra = user.tree.get("as-user-extra") or {}
     if not isinstance(extra, dict) or not all(isinstance(values, list) for values in extra.values()):
-        raise user.error("as-user-extra", "expected names, each with a list of strings")
+        raise user.error("as-user-extra", "expected a map from names to lists of strings")
     for key, values in extra.items():
         # Characters that are not allowed in a header name are escaped, as in client-go.
         name = quote(key, safe="!#$&'*+^`|")

@@ -57,7 +57,7 @@ class DeviceApiNotServed(StatusError):
     def __init__(self, found: str) -> None:
         message = (
             f"this cluster does not serve {GROUP}: expected {', '.join(_ANY[:-1])} or {_ANY[-1]}, found {found}. It is "
-            "enabled by default since 1.34; in older releases set --runtime-config and the gate "
+            "enabled by default since 1.34; in older releases, set --runtime-config and the feature gate "
             "DynamicResourceAllocation"
         )
         super().__init__({"kind": "Status", "code": 404, "reason": "NotFound", "message": message})

@@ -52,14 +52,14 @@ def plan_partitions(
     memory = next((other.memory for other in planned if other.slots and other.memory != setting.memory), "")
     if memory:
         raise ClaimError(
-            f"{device} needs memory mode {setting.memory.upper()}, but claims use the node's GPUs in {memory.upper()}; "
-            "it becomes available when these claims are released"
+            f"{device} requires memory mode {setting.memory.upper()}, but other claims use the "
+            f"node's GPUs in mode {memory.upper()}; the device becomes available when these claims are released"
         )
     on_gpu = [other for other in planned if other.pci == gpu.pci and other.slots]
     conflict = next((other for other in on_gpu if other.compute != setting.compute), None)
     if conflict is not None:
         raise ClaimError(
-            f"{device} needs GPU {gpu.pci} in compute mode {setting.compute.upper()}, but {conflict.device} of that "
+            f"{device} requires compute mode {setting.compute.upper()} on GPU {gpu.pci}, but {conflict.device} on that "
             "GPU is in use"
         )
     amount = allocated.consumed_capacity.get(PARTITIONS)

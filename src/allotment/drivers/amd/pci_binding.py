@@ -46,7 +46,7 @@ async def bind(
             raise HardwareError(f"{action}: it has virtual functions; remove them first")
         if not await _wait_until(call, lambda: not processes_using(files, pci), release_seconds):
             raise HardwareError(
-                f"{action}: process {', '.join(await call(lambda: processes_using(files, pci)))} has it open"
+                f"{action}: it is in use by process {', '.join(await call(lambda: processes_using(files, pci)))}"
             )
     try:
         before = await call(lambda: _rebind(files, pci, driver))
@@ -55,7 +55,7 @@ async def bind(
     if not await _wait_until(call, lambda: driver_of(files, pci) == driver, BIND_SECONDS):
         actual = await call(lambda: driver_of(files, pci)) or "no driver"
         raise HardwareError(
-            f"{action}: it is still bound to {actual}; check that the module {driver or before} is loaded"
+            f"{action}: it is still bound to {actual}; check that the kernel module {driver or before} is loaded"
         )
 
 

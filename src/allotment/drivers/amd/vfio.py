@@ -33,8 +33,9 @@ def plan_claim(
         for other_device in other.devices:
             if other_device.pci in bound or other.initial_drivers.keys() & bound.keys():
                 raise ClaimError(
-                    f"device {devices[0].pool}/{devices[0].device}: {other_device.device} of the same GPU or IOMMU "
-                    "group is still prepared for another claim; wait until that claim's pods on this node have ended"
+                    f"device {devices[0].pool}/{devices[0].device}: {other_device.device} on the same GPU or in the "
+                    "same IOMMU group is still prepared for another claim; wait until that claim's pods on this node "
+                    "have ended"
                 )
     return Plan(devices, initial_drivers=bound)
 
@@ -63,7 +64,7 @@ async def bind_to_vfio(hardware: Hardware, plan: Plan) -> None:
         foreign = [peer for peer in await hardware.iommu_group_peers(pci) if peer not in plan.initial_drivers]
         if foreign:
             raise ClaimError(
-                f"GPU {pci} cannot be passed to a virtual machine: its IOMMU group has other devices in use: "
+                f"GPU {pci} cannot be passed to a virtual machine: other devices in its IOMMU group are in use: "
                 f"{', '.join(foreign)}"
             )
     for pci in plan.initial_drivers:

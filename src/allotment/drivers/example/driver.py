@@ -84,7 +84,7 @@ class ExampleDriver:
             effect = faults.get(name)
             if effect != self._faults.get(name):
                 taint = DeviceTaint(key=BROKEN, effect=effect or "")
-                unhealthy = HealthUpdate(name, "Unhealthy", "broken on purpose", (taint,))
+                unhealthy = HealthUpdate(name, "Unhealthy", "simulated fault", (taint,))
                 self._events.put_nowait(unhealthy if effect is not None else HealthUpdate(name, "Healthy"))
         self._faults = {name: effect for name, effect in faults.items() if name in self._devices}
 
@@ -146,7 +146,7 @@ def parse_faults(text: str, devices: frozenset[str]) -> dict[str, Effect]:
         if device not in devices:
             raise ValueError(f"{entry!r}: device {device!r} not found")
         if effect not in _EFFECTS:
-            raise ValueError(f"{entry!r}: expected an effect of {', '.join(_EFFECTS)}, found {effect!r}")
+            raise ValueError(f"{entry!r}: expected one of the effects {', '.join(_EFFECTS)}, found {effect!r}")
         faults[device] = _EFFECTS[effect]
     return faults
 

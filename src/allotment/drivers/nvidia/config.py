@@ -57,7 +57,9 @@ def parse_feature_gates(text: str) -> FeatureGates:
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = part.partition("=")
         if name not in gates or value not in _BOOLEANS:
-            raise ValueError(f"expected NAME=true or NAME=false with one of {', '.join(gates)}, found {part!r}")
+            raise ValueError(
+                f"expected NAME=true or NAME=false, where NAME is one of {', '.join(gates)}, found {part!r}"
+            )
         gates[name] = _BOOLEANS[value]
     return FeatureGates(*gates.values())
 

@@ -77,7 +77,7 @@ class NodeInventory(NamedTuple):
             raise _missing(allocated, "its MIG device was destroyed, or MIG was disabled")
         profiles = gpu.mig.profiles if gpu.mig else ()
         if not any(profile.gi_id == profile_id and start in profile.starts for profile in profiles):
-            raise _missing(allocated, f"{gpu.product} has no placement of MIG profile {profile_id} at start {start}")
+            raise _missing(allocated, f"{gpu.product} has no placement for MIG profile {profile_id} at start {start}")
         return _planned_device(
             "mig", allocated, gpu, profile_id=profile_id, start=start, dynamic=not allocated.admin_access
         )

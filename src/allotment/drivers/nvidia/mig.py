@@ -22,12 +22,12 @@ async def find_mig_device(hardware: Hardware, device: PlannedDevice) -> MigDevic
         if (existing.profile_id, existing.start) == (device.profile_id, device.start):
             return existing
     reason = (
-        "it was destroyed, for example by a reset of the GPU; delete the claim's pods, so that it is created again"
+        "it was destroyed, for example by a GPU reset; delete the claim's pods so that it is created again"
         if device.dynamic
         else "it was destroyed after it was published"
     )
     raise ClaimError(
-        f"device {device.device}: no MIG device of profile {device.profile_id} with start {device.start} "
+        f"device {device.device}: no MIG device with profile {device.profile_id} at start {device.start} "
         f"on GPU {device.pci}; {reason}"
     )
 

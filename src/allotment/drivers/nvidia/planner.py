@@ -34,8 +34,8 @@ def limited_daemon(
     consumed = _consumed_memory(allocated)
     if device.kind != "gpu" or consumed is None:
         raise ClaimError(
-            f"device {device.device}: this node shares GPUs by memory, but the claim's allocation has no consumed "
-            "memory; enable the feature gate DRAConsumableCapacity in the cluster",
+            f"device {device.device}: this node shares GPUs by memory, but the claim's allocation does not specify the "
+            "consumed memory; enable the feature gate DRAConsumableCapacity in the cluster",
             permanent=True,
         )
     return PlannedDaemon(
@@ -213,7 +213,7 @@ def _check_devices(plan: Plan, device: PlannedDevice, other: Plan, other_device:
     if setting != existing:
         raise ClaimError(
             f"device {device.device}: claim {other.claim} shares it with {_describe(existing)}, but this claim "
-            f"requests {_describe(setting)}; all claims on one GPU require the same sharing parameters"
+            f"requests {_describe(setting)}; all claims on a GPU must have the same sharing parameters"
         )
 
 

@@ -25,7 +25,7 @@ async def bind_to_vfio(hardware: Hardware, plan: Plan) -> Mapping[int, int]:
 
 def several_groups_error(groups: Mapping[str, int]) -> ClaimError:
     """The error for a claim with devices in several IOMMU groups."""
-    devices = ", ".join(f"{device} in {group}" for device, group in groups.items())
+    devices = ", ".join(f"{device} in group {group}" for device, group in groups.items())
     return ClaimError(
         f"all GPUs of a claim must be in one IOMMU group, found {devices}; request each GPU in a separate claim",
         permanent=True,

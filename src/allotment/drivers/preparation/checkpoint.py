@@ -147,7 +147,10 @@ class Checkpoint:
                     raise ValueError(f"version: expected {VERSION}, found {entry.version}")
             except (msgspec.MsgspecError, ValueError) as error:
                 log.error(
-                    "%s: cannot read the entry of claim %s, so it was saved separately: %s", self._driver, uid, error
+                    "%s: cannot read the checkpoint entry for claim %s: %s; a copy will be kept separately",
+                    self._driver,
+                    uid,
+                    error,
                 )
                 self._unreadable.append(msgspec.json.encode({"claim": uid, "error": str(error), "entry": raw}))
                 self.lost = True

@@ -30,7 +30,7 @@ async def fetch_claim(client: Client, ref: ClaimRef) -> Tree:
         raise ClaimError(f"cannot read the claim: {error}") from None
     uid = tree["metadata"]["uid"]
     if uid != ref.uid:
-        raise ClaimError(f"the claim was replaced: expected uid {ref.uid}, found {uid}", permanent=True)
+        raise ClaimError(f"the claim was replaced: expected UID {ref.uid}, found {uid}", permanent=True)
     if not (tree.get("status") or {}).get("allocation"):
         raise ClaimError("the claim is not allocated")
     return tree

@@ -89,7 +89,7 @@ def effective_config(driver: DriverParameters, entries: Sequence[ParameterEntry]
         if entry.requests:
             raise ClaimError(
                 f"{entry.location}: {entry.kind} does not apply to device {device} of request {request}; "
-                "list only requests for devices of its type",
+                "in requests, list only those whose devices it applies to",
                 permanent=True,
             )
     return None

@@ -2,7 +2,7 @@
 
 It is written with server-side apply and the driver's name as field manager, so that drivers of the same claim do not
 conflict. The API server removes it with the allocation. If the driver has no permission or the cluster is not
-reachable, only the status is missing. For a claim that is unprepared, pending writes are cancelled.
+reachable, only the status is missing. For a claim that is unprepared, pending writes are canceled.
 """
 
 from __future__ import annotations

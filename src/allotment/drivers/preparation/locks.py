@@ -88,7 +88,7 @@ class ClaimLocks:
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(self._storage.lock())
                 self._on_acquired()
-                if self._users:  # otherwise all waiters were cancelled
+                if self._users:  # otherwise all waiters were canceled
                     self._lock = stack.pop_all()
         finally:
             self._acquiring = None

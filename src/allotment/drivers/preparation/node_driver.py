@@ -75,7 +75,7 @@ class NodeDriver:
         metadata: bool = False, random: Random | None = None, observing: Instrumentation = UNOBSERVED,
     ) -> None:  # fmt: skip
         if metadata and host.folder is None:
-            raise ValueError("metadata files require a host with a directory")
+            raise ValueError("metadata files require a host with a metadata directory")
         self.driver = driver
         self.host = host
         self._client = client
@@ -184,7 +184,7 @@ class NodeDriver:
             await self._undo(uid, entry)
         tree = await fetch_claim(self._client, ref)
         if undone is not None and not tree["status"].get("reservedFor"):
-            raise ClaimError("the claim was unprepared and has no reservation")
+            raise ClaimError("the claim was unprepared and is not reserved for any pod")
         await self._discover_first()
         devices = allocated_devices(self.driver, tree, self.host.node, self._pool_names)
         if not devices:
@@ -235,7 +235,7 @@ class NodeDriver:
                     state = "is still prepared" if entry.state == "completed" else "is being prepared or unprepared"
                     raise ClaimError(
                         f"device {part.pool}/{part.device} {state} for claim {entry.namespace}/{entry.name} ({other}); "
-                        "it is available when that claim's pods on this node have ended"
+                        "it becomes available when that claim's pods on this node have ended"
                     )
 
     def _other_plans(self, uid: str) -> tuple[Tree, ...]:
@@ -360,7 +360,7 @@ class NodeDriver:
         return self._health.stream()
 
     async def run(self, publisher: PoolPublisher) -> None:
-        """Publish pools, watch devices and clean up until cancelled."""
+        """Publish pools, watch devices and clean up until canceled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch_devices(publisher), name=f"{self.name} devices")
             group.create_task(self._clean_up_periodically(), name=f"{self.name} cleanup")

@@ -159,7 +159,7 @@ class Publisher:
             await done
 
     async def run(self) -> None:
-        """Publish until cancelled."""
+        """Publish until canceled."""
         await all_synced(self._slices, self._nodes)
         for key in self._desired:  # obsolete pools are known only now
             self._enqueue(key)
@@ -328,7 +328,7 @@ class Publisher:
         return await self._client.update(SLICES, tree)
 
     def _has_right_label(self, item: CachedItem[ResourceSlice]) -> bool:
-        """Whether the slice is labelled correctly: slices of a simulation may be reused for real devices."""
+        """Whether the slice is labeled correctly: slices of a simulation may be reused for real devices."""
         return (SIMULATED in (item.metadata.get("labels") or {})) == bool(self._label)
 
     async def _delete(self, item: CachedItem[ResourceSlice]) -> None:

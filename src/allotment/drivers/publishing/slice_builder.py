@@ -87,7 +87,8 @@ def _publishable(
             for name, value in device.attributes.items():
                 if has_list(Device(attributes={name: value})):
                     problems[name] = (
-                        f"attribute {name}: the cluster does not support lists (gate DRAListTypeAttributes)"
+                        f"attribute {name}: the cluster does not support list attributes "
+                        "(feature gate DRAListTypeAttributes)"
                     )
         if not problems:
             return device
@@ -139,8 +140,8 @@ def _slice_problems(spec: ResourceSliceSpec, features: Features) -> Iterator[str
         entries, values = len(device.attributes) + len(device.capacity), value_count(device)
         if entries > ENTRIES_MAX or values > VALUES_MAX:
             yield (
-                f"device {device.name!r} has {entries} attributes and capacities with {values} values; the maximum is "
-                f"{ENTRIES_MAX} with {VALUES_MAX} values"
+                f"device {device.name!r} has {entries} attributes and capacities with {values} values; at most "
+                f"{ENTRIES_MAX} with {VALUES_MAX} values are allowed"
             )
     bare_devices = tuple(replace(device, attributes={}) for device in spec.devices or ())
     # Separate counters and devices, since only releases from 1.35 on forbid them in one slice.

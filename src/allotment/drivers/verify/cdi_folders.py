@@ -1,4 +1,4 @@
-"""The CDI folders of container runtimes: resolution of IDs, and the files of a claim."""
+"""The CDI folders of container runtimes: resolves CDI IDs, and finds the files of a claim."""
 
 from __future__ import annotations
 

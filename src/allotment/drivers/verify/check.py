@@ -15,7 +15,7 @@ class DriverCheck(NamedTuple):
     """An expectation of kubelets.
 
     ``run`` returns what was observed; it raises CheckFailed and CheckSkipped. ``source``: the specification, or the
-    kubelet's behaviour that requires it.
+    kubelet's behavior that requires it.
     """
 
     name: str

@@ -224,7 +224,7 @@ class ClaimFixtures:
             await self._delete(SERVICE_ACCOUNTS, _POD_NAME)
             await self._client.delete(NAMESPACES, self.namespace)
         except (StatusError, Unreachable) as error:
-            log.error("cannot delete namespace %s, delete it manually: %s", self.namespace, error)
+            log.error("cannot delete namespace %s; delete it manually: %s", self.namespace, error)
 
     async def _delete(self, resource: Resource, name: str, **more: Any) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Checks of concurrent calls, of calls for several claims, and of cancelled calls."""
+"""Checks of concurrent calls, of calls for several claims, and of canceled calls."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def _same_claim(session: DriverSession) -> str:
             check_same_answer(first, other)
         await _gather([session.unprepare(claim.ref) for _ in range(_CALLERS)])
         check_removed(session, claim)
-    return f"{_CALLERS} concurrent calls, one answer"
+    return f"{_CALLERS} concurrent calls, identical responses"
 
 
 async def _gather(calls: Sequence[Coroutine[Any, Any, _T]]) -> list[_T]:
@@ -96,8 +96,8 @@ async def _hang_up(session: DriverSession) -> str:
                 await session.unprepare(claim.ref)
                 check_removed(session, claim)
             except CheckFailed as error:
-                raise CheckFailed(f"after a cancelled call: {error.seen}", error.remedy, error.expected) from None
-    return f"{2 * len(session.timeouts.interrupt_at)} calls cancelled, each answered when repeated"
+                raise CheckFailed(f"after a canceled call: {error.seen}", error.remedy, error.expected) from None
+    return f"{2 * len(session.timeouts.interrupt_at)} calls canceled, each answered when retried"
 
 
 async def cancel_after(call: Coroutine[Any, Any, Any], seconds: float) -> None:
@@ -113,18 +113,19 @@ async def cancel_after(call: Coroutine[Any, Any, Any], seconds: float) -> None:
 
 CHECKS = (
     DriverCheck(
-        "several-claims", "all claims of a call are answered", "KEP-4381: one call for all claims of a pod", _batch,
+        "several-claims", "the response contains every claim of the call",
+        "KEP-4381: one call for all claims of a pod", _batch,
     ),
     DriverCheck(
         "concurrent", "calls for different claims may be concurrent",
         "kubelet: one pod does not wait for another", _concurrent,
     ),
     DriverCheck(
-        "same-at-once", "concurrent calls for a claim return the same answer",
-        "kubelet: a call that timed out is repeated while the driver still processes it", _same_claim,
+        "same-at-once", "concurrent calls for a claim return the same response",
+        "kubelet: a call that timed out is retried while the driver is still processing it", _same_claim,
     ),
     DriverCheck(
-        "hang-up", "after a cancelled call the next one succeeds",
-        "kubelet: after 45 s the call is cancelled and repeated", _hang_up,
+        "hang-up", "after a canceled call, the next one succeeds",
+        "kubelet: after 45 s, the call is canceled and retried", _hang_up,
     ),
 )  # fmt: skip

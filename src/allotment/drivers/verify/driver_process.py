@@ -82,8 +82,8 @@ class CommandProcess:
         process = self._process
         if process is not None and process.returncode is not None:
             code = process.returncode
-            how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-            raise ProcessExited(f"the driver ended {how}{self.tail()}")
+            how = f"was terminated by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
+            raise ProcessExited(f"the driver {how}{self.tail()}")
 
     def tail(self) -> str:
         """Return the last lines of the output, each on a new line."""

@@ -137,7 +137,7 @@ class DriverSession:
             return answer.error
         raise CheckFailed(
             f"the claim was prepared, with {counted(len(answer.devices), 'device')}",
-            "read the claim from the API before anything else, and answer with an error",
+            "read the claim from the API before anything else, and return an error",
         )
 
     # --- claims -----------------------------------------------------------------------------------------------------
@@ -225,14 +225,14 @@ class DriverSession:
         except (ProcessExited, DriverNotFound) as error:
             raise CheckFailed(
                 f"after {time.monotonic() - start:.0f} s: {error}",
-                "start from any state that the previous process left, and answer before hardware discovery has "
+                "start from any state that the previous process left, and respond before hardware discovery has "
                 "finished",
                 "the driver starts again",
             ) from None
 
     def _own_process(self) -> DriverProcess:
         if self.process is None:
-            raise CheckSkipped("requires --command: the driver must be started by this command")
+            raise CheckSkipped("requires --command: this check starts and stops the driver")
         return self.process
 
     async def _disconnect(self) -> None:
@@ -269,7 +269,7 @@ class DriverSession:
         await self._disconnect()
 
 
-_ANSWER_REMEDY = "answer each claim of a call with its devices or its own error, and no other claims"
+_ANSWER_REMEDY = "for each claim of a call, return its devices or its own error; return no other claims"
 
 
 async def wait_for_driver(socket: Path, process: DriverProcess | None, seconds: float) -> DriverSockets:

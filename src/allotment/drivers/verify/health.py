@@ -27,7 +27,7 @@ async def _health(session: DriverSession) -> str:
     except TimeoutError:
         raise CheckFailed(
             f"no message within {session.timeouts.publish:g} s",
-            "send the full list immediately, after each change, and before it is 30 s old",
+            "send the full list immediately, after each change, and again before it is 30 s old",
         ) from None
     except StopAsyncIteration:
         raise CheckFailed(
@@ -47,7 +47,7 @@ async def _health(session: DriverSession) -> str:
     if unknown := sorted(reported - published):
         raise CheckFailed(
             f"reported health of {'/'.join(unknown[0])}, which is not in a ResourceSlice",
-            "use the pool and name of the ResourceSlice",
+            "use the pool and device names from the ResourceSlice",
         )
     if missing := sorted(published - reported):
         raise CheckFailed(
@@ -74,7 +74,7 @@ async def _health(session: DriverSession) -> str:
 
 CHECKS = (
     DriverCheck(
-        "health", "the first message lists all published devices, and no others, with the current time",
+        "health", "the first message lists all published devices and no others, with the current time",
         "KEP-4680", _health,
     ),
 )  # fmt: skip

@@ -17,7 +17,7 @@ from allotment.phrases import counted
 
 _CALLS = "KEP-4381, NodePrepareResources"
 _OTHER_DRIVER = "stranger.allotment.dev"
-_REPEAT_REMEDY = "store the answer for each claim: a kubelet repeats the call after its own restart"
+_REPEAT_REMEDY = "store the response for each claim: a kubelet repeats the call after it restarts"
 
 
 def check_answer(claim: ClaimFixture, answer: PrepareResult) -> Sequence[PreparedDevice]:
@@ -31,11 +31,11 @@ def check_answer(claim: ClaimFixture, answer: PrepareResult) -> Sequence[Prepare
     if unexpected := sorted(answered - allocated):
         raise CheckFailed(
             f"device {_device_name(unexpected[0])}, which is not in the claim",
-            "answer with the pool, device and share ID of status.allocation, and only with devices of your driver",
+            "return the pool, device and share ID from status.allocation, and only devices of your driver",
             f"device {', '.join(map(_device_name, sorted(allocated)))}",
         )
     if missing := sorted(allocated - answered):
-        raise CheckFailed(f"no device {_device_name(missing[0])}", "answer with every allocated device of your driver")
+        raise CheckFailed(f"no device {_device_name(missing[0])}", "return every allocated device of your driver")
     for device in answer.devices:
         requested = {
             p.request.partition("/")[0] for p in claim.devices if (p.pool, p.device) == (device.pool, device.device)
@@ -43,7 +43,8 @@ def check_answer(claim: ClaimFixture, answer: PrepareResult) -> Sequence[Prepare
         if wrong := sorted(set(device.requests) - requested):
             raise CheckFailed(
                 f"device {device.device} has request {wrong[0]!r}",
-                "name the claim's requests without the subrequest: containers refer to them by that name",
+                "use the names of the claim's requests without the subrequest: containers refer to requests by these "
+                "names",
                 f"request {', '.join(sorted(requested))}",
             )
     return answer.devices
@@ -93,7 +94,11 @@ async def _requests(session: DriverSession) -> str:
         await session.release(claim.ref)
     names = sorted({name for device in answer.devices for name in device.requests})
     requested = ", ".join(part.request for part in claim.devices)
-    return f"{', '.join(names)} for {requested}" if names else "none: every container of the pod gets the devices"
+    return (
+        f"{', '.join(names)} for {requested}"
+        if names
+        else "no request names: every container of the pod gets the devices"
+    )
 
 
 async def _other_drivers(session: DriverSession) -> str:
@@ -113,7 +118,7 @@ async def _cdi(session: DriverSession) -> str:
         ids = cdi_ids(await prepare_claim(session, claim))
         if not ids:
             return "no CDI device IDs: the containers get no devices"
-        return f"{session.cdi.resolve(ids)} by {counted(len(ids), 'id')}"
+        return f"{session.cdi.resolve(ids)} from {counted(len(ids), 'CDI ID')}"
 
 
 async def _twice(session: DriverSession) -> str:
@@ -132,13 +137,13 @@ async def _twice(session: DriverSession) -> str:
 def check_same_answer(first: PrepareResult, second: PrepareResult, *, shares: bool = True) -> None:
     """Raise CheckFailed if two answers for a claim differ; ``shares``: compare share IDs, too."""
     if second.error:
-        raise CheckFailed(f"the repeated call was rejected: {second.error}", _REPEAT_REMEDY, "the same answer")
+        raise CheckFailed(f"the repeated call was rejected: {second.error}", _REPEAT_REMEDY, "the same response")
     old, new = (
         sorted(device if shares else device._replace(share_id="") for device in answer.devices)
         for answer in (first, second)
     )
     if old != new:
-        raise CheckFailed(f"first {_describe(old)}, then {_describe(new)}", _REPEAT_REMEDY, "the same answer")
+        raise CheckFailed(f"first {_describe(old)}, then {_describe(new)}", _REPEAT_REMEDY, "the same response")
 
 
 def _describe(devices: Sequence[PreparedDevice]) -> str:
@@ -152,7 +157,7 @@ async def _prepare_again(session: DriverSession) -> str:
         answer = await prepare_claim(session, claim)
         if ids := cdi_ids(answer):
             session.cdi.resolve(ids)
-        return "prepared, unprepared, prepared"
+        return "prepared, unprepared, prepared again"
 
 
 async def _old_version(session: DriverSession) -> str:
@@ -163,14 +168,14 @@ async def _old_version(session: DriverSession) -> str:
         check_answer(claim, new)
         old = (await session.prepare(claim.ref, version=V1BETA1.name))[claim.ref.uid]
         if old.error:
-            raise CheckFailed(f"{V1BETA1.name}: {old.error}", "answer both versions from the same code")
+            raise CheckFailed(f"{V1BETA1.name}: {old.error}", "serve both versions with the same code")
         check_same_answer(new, old, shares=False)
         await session.unprepare(claim.ref, version=V1BETA1.name)
-        return "the same answer"
+        return "the same response"
 
 
 CHECKS = (
-    DriverCheck("prepare", "the answer for a claim has its allocated devices, and no others", _CALLS, _prepare),
+    DriverCheck("prepare", "the response for a claim contains its allocated devices and no others", _CALLS, _prepare),
     DriverCheck(
         "request-names",
         "devices are returned with the claim's request names, without the subrequest (gpu, not gpu/first)",
@@ -178,11 +183,11 @@ CHECKS = (
     ),
     DriverCheck("other-drivers", "devices of other drivers in the claim are ignored", "KEP-4381", _other_drivers),
     DriverCheck(
-        "cdi", "every CDI ID is valid and can be resolved, with edits, as soon as prepare is answered",
+        "cdi", "every CDI ID is valid and resolves to container edits as soon as prepare returns",
         "KEP-4009; CDI 1.1.0: runtimes reject containers with IDs that they cannot resolve", _cdi,
     ),
     DriverCheck(
-        "prepare-twice", "preparing a claim again returns the same answer and does not change the CDI file",
+        "prepare-twice", "preparing a claim again returns the same response and does not change the CDI file",
         "KEP-4381; a kubelet that restarts prepares all claims again", _twice,
     ),
     DriverCheck(
@@ -190,7 +195,7 @@ CHECKS = (
         "kubelet: a later pod on the node may use the same claim", _prepare_again,
     ),
     DriverCheck(
-        "v1beta1-same", "both versions of the service return the same answers, except for share IDs",
+        "v1beta1-same", "both versions of the service return the same responses, except for share IDs",
         "kubelets before 1.34 call v1beta1", _old_version,
     ),
 )  # fmt: skip

@@ -47,13 +47,13 @@ def _pool_state(driver: str, name: str, slices: Sequence[ResourceSlice]) -> _Poo
     if pool.status is PoolStatus.INVALID:
         return state._replace(
             problem=pool.reason,
-            remedy="use unique names of devices and counter sets in a pool, and define all consumed counters",
+            remedy="use unique device and counter set names in each pool, and define all consumed counters",
         )
     counts = {slice_.spec.pool.resource_slice_count for slice_ in pool_slices}
     expected = ", ".join(map(str, sorted(counts)))
     return state._replace(
         problem=f"{len(pool_slices)} slices, resourceSliceCount {expected}",
-        remedy="set resourceSliceCount of every slice to their number: otherwise schedulers ignore the pool",
+        remedy="in every slice, set resourceSliceCount to the number of slices: otherwise schedulers ignore the pool",
     )
 
 
@@ -90,7 +90,7 @@ async def _valid(session: DriverSession) -> str:
         if error := next(iter(resource_slice(slice_, context)), None):
             raise CheckFailed(
                 f"ResourceSlice {slice_.metadata.name}: {error}",
-                "correct the field: an API server rejects the whole slice with all its devices",
+                "correct the field: the API server rejects the whole slice with all its devices",
             )
     most = max(len(slice_.spec.devices or ()) for slice_ in slices)
     return f"{counted(len(slices), 'slice')}, at most {most} devices each"
@@ -113,7 +113,7 @@ async def _has_owner(session: DriverSession) -> str:
                 f"set Node {session.node} ({uid}) as the controller owner: otherwise slices are not deleted with the "
                 "node",
             )
-    return f"by node {session.node}"
+    return f"owned by node {session.node}"
 
 
 async def _wait_published(session: DriverSession) -> list[ResourceSlice]:
@@ -140,7 +140,7 @@ def changes(before: Iterable[ResourceSlice], after: Iterable[ResourceSlice]) -> 
 
 CHECKS = (
     DriverCheck(
-        "slices", "the node's slices are published, an empty one if there are no devices",
+        "slices", "the node's slices are published, or an empty one if there are no devices",
         "KEP-4381, ResourceSlice; a missing pool looks like a missing driver", _published, advice=True,
     ),
     DriverCheck(

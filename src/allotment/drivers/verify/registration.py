@@ -32,22 +32,22 @@ async def _get_info(session: DriverSession) -> str:
         info = await get_info(socket)
     except RegistrationFailed as error:
         raise CheckFailed(
-            str(error), "answer GetInfo within 1 s, from a value that was created before the socket was bound"
+            str(error), "respond to GetInfo within 1 s, with a value that was created before the socket was bound"
         ) from None
     if info.type != "DRAPlugin":
-        raise CheckFailed(f"type {info.type!r}", "set type to DRAPlugin: kubelets have no handler for others")
+        raise CheckFailed(f"type {info.type!r}", "set type to DRAPlugin: kubelets have no handler for other types")
     if wrong := next(iter(names.driver_name(info.name, "name")), None):
-        raise CheckFailed(str(wrong), "use the name of the driver in its ResourceSlices")
+        raise CheckFailed(str(wrong), "use the driver name from its ResourceSlices")
     if not info.endpoint.is_absolute():
         raise CheckFailed(
             f"endpoint {str(info.endpoint)!r}",
-            "send an absolute path: a relative one would start in the kubelet's working directory",
+            "send an absolute path: a relative one would be resolved in the kubelet's working directory",
             "an absolute path",
         )
     if not accepts_connections(info.endpoint):
         raise CheckFailed(
-            f"no process listens at endpoint {info.endpoint}",
-            "listen at the endpoint before the registration socket is created",
+            f"no process is listening on endpoint {info.endpoint}",
+            "listen on the endpoint before the registration socket is created",
         )
     return f"{info.name} at {info.endpoint}"
 
@@ -67,7 +67,7 @@ async def _lists_services(session: DriverSession) -> str:
         except PluginCallError as error:
             if "code = Unimplemented " in str(error):
                 raise CheckFailed(f"{name}: {error}", "serve every listed service") from None
-            raise CheckFailed(f"{name}: {error}", "answer an empty request with an empty map") from None
+            raise CheckFailed(f"{name}: {error}", "respond to an empty request with an empty map") from None
     ignored = [name for name in listed if name not in (*supported, HEALTH, *_NEWER_SERVICES)]
     return _list(listed) + (f"; kubelets ignore {', '.join(ignored)}" if ignored else "")
 
@@ -85,7 +85,7 @@ async def _accepts_status(session: DriverSession) -> str:
         # There is no registry of plugins to update.
         await register(_registration(session), add=lambda info: None, remove=lambda: None)
     except RegistrationFailed as error:
-        raise CheckFailed(str(error), "answer NotifyRegistrationStatus with an empty message") from None
+        raise CheckFailed(str(error), "respond to NotifyRegistrationStatus with an empty message") from None
     return "notified of the registration"
 
 
@@ -94,8 +94,8 @@ async def _empty_call(session: DriverSession) -> str:
     try:
         prepared, unprepared = await plugin.prepare([]), await plugin.unprepare([])
     except PluginCallError as error:
-        raise CheckFailed(str(error), "answer a request without claims with an empty map") from None
-    return f"{len(prepared)} prepare and {len(unprepared)} unprepare answers"
+        raise CheckFailed(str(error), "respond to a request without claims with an empty map") from None
+    return f"{len(prepared)} prepare and {len(unprepared)} unprepare responses"
 
 
 CHECKS = (
@@ -104,9 +104,11 @@ CHECKS = (
         _HANDSHAKE, _get_info,
     ),
     DriverCheck(
-        "versions", "at least one listed service is supported by kubelets, and all listed services answer",
+        "versions", "at least one listed service is supported by kubelets, and all listed services respond",
         _SERVICES, _lists_services,
     ),
-    DriverCheck("register", "the driver accepts the notification of its registration", _HANDSHAKE, _accepts_status),
-    DriverCheck("empty-call", "a request without claims is answered without claims", "KEP-4381, gRPC API", _empty_call),
+    DriverCheck("register", "the driver accepts the registration notification", _HANDSHAKE, _accepts_status),
+    DriverCheck(
+        "empty-call", "a request without claims gets a response without claims", "KEP-4381, gRPC API", _empty_call
+    ),
 )  # fmt: skip

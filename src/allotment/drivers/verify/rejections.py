@@ -69,7 +69,7 @@ async def _fails_alone(session: DriverSession) -> str:
         answer = answers[good.ref.uid]
         if answer.error:
             raise CheckFailed(
-                f"the other claim of the call failed, too: {answer.error}", "answer each claim with its own error"
+                f"the other claim of the call also failed: {answer.error}", "return a separate error for each claim"
             )
         check_answer(good, answer)
         if ids := cdi_ids(answer):
@@ -117,7 +117,7 @@ CHECKS = (
     ),
     DriverCheck(
         "bad-claim-alone", "a claim with invalid parameters does not affect the other claims of the call",
-        "KEP-4381: an error for each claim", _fails_alone,
+        "KEP-4381: errors are returned per claim", _fails_alone,
     ),
     DriverCheck(
         "overlap", "a device is prepared for another claim only after the first claim was unprepared",

@@ -16,7 +16,7 @@ from allotment.drivers.verify.verdict import CheckFailed, CheckSkipped
 from allotment.phrases import counted, first_few
 
 _ROLLING = "drivers are updated while pods run"
-_CRASH = "KEP-4381: calls are repeated until they succeed, even if the driver crashes"
+_CRASH = "KEP-4381: calls are retried until they succeed, even if the driver crashes"
 _POLL_SECONDS = 0.2
 
 
@@ -33,7 +33,7 @@ async def _claims_survive(session: DriverSession) -> str:
         await session.unprepare(first.ref, second.ref)
         check_removed(session, first)
         check_removed(session, second)
-    return "prepared before, unprepared after"
+    return "prepared before the restart, unprepared after it"
 
 
 async def _killed_preparing(session: DriverSession) -> str:
@@ -52,7 +52,7 @@ async def _killed_preparing(session: DriverSession) -> str:
                     check_removed(session, claim)
                 except CheckFailed as error:
                     raise CheckFailed(f"after SIGKILL in prepare: {error.seen}", error.remedy, error.expected) from None
-    return f"{2 * len(session.timeouts.interrupt_at)} times killed, then prepared or unprepared successfully"
+    return f"killed {2 * len(session.timeouts.interrupt_at)} times, then prepared or unprepared successfully"
 
 
 async def _killed_unpreparing(session: DriverSession) -> str:
@@ -67,7 +67,7 @@ async def _killed_unpreparing(session: DriverSession) -> str:
                 check_removed(session, claim)
             except CheckFailed as error:
                 raise CheckFailed(f"after SIGKILL in unprepare: {error.seen}", error.remedy, error.expected) from None
-    return f"{len(session.timeouts.interrupt_at)} times killed, then unprepared successfully"
+    return f"killed {len(session.timeouts.interrupt_at)} times, then unprepared successfully"
 
 
 async def _kill_and_restart(session: DriverSession, call: asyncio.Task[Any]) -> None:
@@ -101,7 +101,7 @@ async def _registers_again(session: DriverSession) -> str:
     for check in REGISTRATION_CHECKS:
         if check.name != "versions":
             await check.run(session)
-    return "GetInfo answered and registered"
+    return "GetInfo returned, and the driver registered"
 
 
 CHECKS = (
@@ -115,15 +115,15 @@ CHECKS = (
         needs_command=True,
     ),
     DriverCheck(
-        "restart-claims", "claims that were prepared before a restart return the same answer and can be unprepared",
+        "restart-claims", "claims that were prepared before a restart return the same response and can be unprepared",
         _ROLLING, _claims_survive, needs_command=True,
     ),
     DriverCheck(
-        "kill-prepare", "after SIGKILL during prepare the claim can be prepared and unprepared, and nothing is left",
+        "kill-prepare", "after SIGKILL during prepare, the claim can be prepared and unprepared, and nothing is left",
         _CRASH, _killed_preparing, needs_command=True,
     ),
     DriverCheck(
-        "kill-unprepare", "after SIGKILL during unprepare the claim can be unprepared, and nothing is left",
+        "kill-unprepare", "after SIGKILL during unprepare, the claim can be unprepared, and nothing is left",
         _CRASH, _killed_unpreparing, needs_command=True,
     ),
 )  # fmt: skip

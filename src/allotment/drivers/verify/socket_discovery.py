@@ -40,7 +40,7 @@ async def find_driver(socket: Path) -> DriverSockets:
     if not os.access(socket, os.W_OK):
         raise DriverNotFound(f"no permission to connect to {socket}: run as the driver's user, usually root")
     if not accepts_connections(socket):
-        raise DriverNotFound(f"no process listens at {socket}: the driver has exited")
+        raise DriverNotFound(f"no process is listening on {socket}: the driver has exited")
     try:
         return DriverSockets(socket, await get_info(socket))
     except RegistrationFailed:

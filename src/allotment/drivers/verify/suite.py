@@ -33,7 +33,7 @@ CHECKS: Final[tuple[DriverCheck, ...]] = (
 )
 
 
-_NO_COMMAND = "requires --command: the driver must be started by this command"
+_NO_COMMAND = "requires --command: this check starts and stops the driver"
 
 
 async def verify(

@@ -78,7 +78,7 @@ async def _wait_deleted(session: DriverSession, ref: ClaimRef) -> None:
                 return
             raise
         await asyncio.sleep(_POLL_SECONDS)
-    raise CheckSkipped(f"claim {ref.namespace}/{ref.name} is not deleted: a finalizer keeps it")
+    raise CheckSkipped(f"claim {ref.namespace}/{ref.name} was not deleted: a finalizer prevents it")
 
 
 CHECKS = (

@@ -69,7 +69,7 @@ def complete_pool(pool: PoolID, *, surplus: bool) -> CandidateChange:
 
     if surplus:
         text = (
-            f"fix the driver so that resourceSliceCount of pool {pool} is the number of published slices; their "
+            f"fix the driver so that resourceSliceCount of pool {pool} equals the number of published slices; their "
             "devices are sufficient"
         )
     else:

@@ -31,7 +31,7 @@ def counters_in_use(
     set_, counter, left, need = max(lacking, key=lambda x: (x[3] - x[2], x[1]))
     amount, rest = amount_text(need), amount_text(max(left, 0))
     nearest = NearestMiss(
-        device=short.name, kind=short.kind, what=counter, actual=f"{rest} left in {set_}", wanted=amount
+        device=short.name, kind=short.kind, what=counter, actual=rest, wanted=amount, qualifier=f"left in {set_}"
     )
     holders = holders_of(loss)
     if holders:
@@ -95,7 +95,7 @@ def _share_in_use(
             f"{holder_names(holders)}"
         )
         nearest = NearestMiss(
-            device=device.name, kind=device.kind, what=name, actual=f"{rest} left", wanted=str(amount)
+            device=device.name, kind=device.kind, what=name, actual=rest, wanted=str(amount), qualifier="left"
         )
         requests = dict(spec.capacity.requests) if spec.capacity is not None else {}
         candidates = []

@@ -141,7 +141,7 @@ def _without_accessor(loss: Loss) -> tuple[ConditionRepair, ...]:
         return ()
     return (
         ConditionRepair(
-            "name", f"remove .{found[2]}: in CEL, the attribute already is its value", _ACCESSOR.sub(r"\1", text)
+            "name", f"remove .{found[2]}: in CEL, the attribute itself is the value", _ACCESSOR.sub(r"\1", text)
         ),
     )
 

@@ -65,7 +65,8 @@ def constraint_unmet(context: NodeContext, claim: ResourceClaim) -> Cause:
     if not found.groups and len(unmet) == 1:
         return _unpublished(claim, unmet[0], found, bound)
     short = _attribute(spec).rpartition("/")[2]
-    kind, have, goal = (f"the same {short}", f"at most {found.agree} share one", "devices with the same value")
+    shared = f"at most {found.agree} share one" if found.agree > 1 else "no two devices share one"
+    kind, have, goal = (f"the same {short}", shared, "devices with the same value")
     if spec.match_attribute is None:
         values_exist = f"only {counted(len(found.groups), 'value exists', 'values exist')}"
         kind, have, goal = (f"different {short}", values_exist, "different values")
@@ -79,7 +80,7 @@ def constraint_unmet(context: NodeContext, claim: ResourceClaim) -> Cause:
     summary = f"{counted(found.need, 'device')} with {kind} requested; {have}" + (f" ({spread})" if spread else "")
     if len(unmet) > 1:
         others = " and ".join(_text(specs[i]) for i in unmet[:-1])
-        summary = f"{summary}; {others} must be satisfied as well"
+        summary = f"{summary}; {others} must also be satisfied"
     nearest = None
     if found.best:
         nearest = NearestMiss(

@@ -8,7 +8,7 @@ from allotment.exporter.panels import Dashboard, PanelRow, lines, quantile, stat
 from allotment.exporter.queries import query
 
 _NOW: Final = (
-    stat("Components", "Running replicas.", "count(allotment_build_info)", width=6),
+    stat("Components", "Number of running replicas.", "count(allotment_build_info)", width=6),
     stat(
         "Without a leader", "Leases that no replica holds.",
         "count(max by (lease) (allotment_leader) < 1) or vector(0)", width=6, bad=True,
@@ -36,7 +36,7 @@ _WORK: Final = (
         query(quantile(0.99, "allotment_work_duration_seconds", by="work"), "{{work}}"), unit="s",
     ),
     lines(
-        "Queue depth", "Items that wait or are being processed.",
+        "Queue depth", "Items that are waiting or being processed.",
         query("sum by (queue) (allotment_queue_depth)", "{{queue}}"),
     ),
     lines(
@@ -57,12 +57,12 @@ _SERVER: Final = (
 )  # fmt: skip
 _EXPORTER: Final = (
     lines(
-        "Duration", "Time to compute the metrics, and to diagnose pending pods.",
+        "Duration", "Time to compute the metrics and to diagnose pending pods.",
         query("max(allotment_exporter_build_seconds)", "values"),
         query("max(allotment_exporter_diagnosis_seconds)", "causes"), unit="s",
     ),
     lines(
-        "Dropped series", "Series dropped from metrics with more than --max-series.",
+        "Dropped series", "Series dropped from metrics that exceed --max-series.",
         query("sum by (metric) (allotment_series_dropped)", "{{metric}}"),
     ),
 )  # fmt: skip

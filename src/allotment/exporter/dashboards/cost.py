@@ -10,15 +10,15 @@ from allotment.exporter.queries import query
 _DOLLARS: Final = "currencyUSD"
 _NOW: Final = (
     stat(
-        "Nodes", "Total of all nodes with a known price.", "sum(allotment_node_cost_dollars_per_hour)",
+        "Nodes", "Total price of all nodes with a known price.", "sum(allotment_node_cost_dollars_per_hour)",
         unit=_DOLLARS, width=6,
     ),
     stat(
-        "Held", "Total of the devices that claims hold.", "sum(allotment_claims_cost_dollars_per_hour)",
+        "Held", "Total price of the devices that claims hold.", "sum(allotment_claims_cost_dollars_per_hour)",
         unit=_DOLLARS, width=6,
     ),
     stat(
-        "Idle", "Total of the devices that no claim holds.", "sum(allotment_idle_cost_dollars_per_hour)",
+        "Idle", "Total price of the devices that no claim holds.", "sum(allotment_idle_cost_dollars_per_hour)",
         unit=_DOLLARS, width=6,
     ),
     stat(
@@ -43,7 +43,7 @@ _WHO: Final = (
         unit=_DOLLARS, stacked=True,
     ),
     bars(
-        "Last 24 hours", "USD by namespace.",
+        "Last 24 hours", "Cost in USD by namespace.",
         query(
             "sum by (namespace)"
             ' (sum_over_time(allotment_claims_cost_dollars_per_hour{namespace=~"$namespace"}[1d:1m])) / 60',
@@ -58,7 +58,7 @@ _WHO: Final = (
 )  # fmt: skip
 _KNOWN: Final = (
     lines(
-        "Nodes", "region: price of the node's region. elsewhere: the catalog has only the price of another region.",
+        "Nodes", "region: price in the node's region. elsewhere: the catalog lists a price only for another region.",
         query("sum by (price) (allotment_nodes)", "{{price}}"), stacked=True,
     ),
     table(
@@ -71,7 +71,7 @@ _KNOWN: Final = (
 COST: Final = Dashboard(
     "allotment-cost",
     "Allotment / Cost",
-    "Catalog prices of nodes, and the part that claims hold. Unknown prices are excluded.",
+    "Catalog prices of nodes, and the share attributed to claims. Unknown prices are excluded.",
     (PanelRow("Now, per hour", _NOW), PanelRow("Consumers", _WHO), PanelRow("Prices", _KNOWN)),
     (Variable("namespace", "Namespace", "allotment_claims_cost_dollars_per_hour"),),
 )

@@ -9,7 +9,7 @@ from allotment.exporter.queries import query
 
 _DEVICES: Final = (
     lines(
-        "By state", "Devices by state, with the states of `allot free`.",
+        "By state", "Devices by state; the states are those of `allot free`.",
         query('sum by (state) (allotment_devices{node=~"$node"})', "{{state}}"), stacked=True,
     ),
     lines(
@@ -17,7 +17,7 @@ _DEVICES: Final = (
         query('sum by (product) (allotment_devices{node=~"$node", state="free"})', "{{product}}"),
     ),
     lines(
-        "Memory in use", "Part of the memory of devices that are not partitions.",
+        "Memory in use", "Fraction of device memory in use, excluding partitions.",
         query(
             'sum by (node) (allotment_device_memory_used_bytes{node=~"$node"})'
             ' / sum by (node) (allotment_device_memory_bytes{node=~"$node"})',
@@ -26,7 +26,7 @@ _DEVICES: Final = (
         unit="percentunit",
     ),
     lines(
-        "Counters in use", "Part of the counters that partitions of the same hardware share.",
+        "Counters in use", "Fraction in use of the counters that partitions of the same hardware share.",
         query(
             'sum by (counter) (allotment_counters_used{node=~"$node"})'
             ' / (sum by (counter) (allotment_counters{node=~"$node"}) > 0)',
@@ -39,7 +39,7 @@ _DEVICES: Final = (
         query('sum by (node) (allotment_device_shares{node=~"$node"})', "{{node}}"),
     ),
     lines(
-        "Shared capacity in use", "Part of the capacity of devices that several claims can share.",
+        "Shared capacity in use", "Fraction in use of the capacity of devices that several claims can share.",
         query(
             'sum by (node, capacity) (allotment_shared_capacity_used{node=~"$node"})'
             ' / (sum by (node, capacity) (allotment_shared_capacity{node=~"$node"}) > 0)',
@@ -50,7 +50,7 @@ _DEVICES: Final = (
 )  # fmt: skip
 _WRONG: Final = (
     lines(
-        "Tainted devices", "Tainted devices by effect, whether in use or not.",
+        "Tainted devices", "Tainted devices by effect, whether or not they are in use.",
         query('sum by (node, effect) (allotment_tainted_devices{node=~"$node"})', "{{node}} {{effect}}"),
     ),
     lines(
@@ -61,7 +61,7 @@ _WRONG: Final = (
         ),
     ),
     lines(
-        "Old slices", "ResourceSlices of old generations of their pools.",
+        "Old slices", "ResourceSlices that belong to an outdated generation of their pool.",
         query(
             'sum by (node, driver) (allotment_resource_slices{node=~"$node", generation="old"})', "{{node}} {{driver}}"
         ),
@@ -73,7 +73,7 @@ _WRONG: Final = (
 )  # fmt: skip
 _COST: Final = (
     table(
-        "Price", "Price of the node, and of its idle devices, in USD per hour.",
+        "Price", "Price of the node and of its idle devices in USD per hour.",
         query('max by (node) (allotment_node_cost_dollars_per_hour{node=~"$node"})', "USD/h"),
         query('max by (node) (allotment_idle_cost_dollars_per_hour{node=~"$node"})', "idle USD/h"),
     ),

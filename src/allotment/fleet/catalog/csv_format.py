@@ -205,7 +205,7 @@ def _headers(headers: list[Cell], file: str, line: int) -> Iterator[CatalogProbl
     if len(names) == 1 and (separator := next((sign for sign in ";\t|" if sign in names[0]), "")):
         message = f"expected commas between the columns, found {separator!r}"
         at = names[0].index(separator) + 1
-        yield _problem("missing-column", message, file, line, at, "write decimals with a point: 14.50")
+        yield _problem("missing-column", message, file, line, at, "write decimals with a period: 14.50")
         return
     if not any(name in COLUMNS for name in names):
         message = f"expected a header line with column names, found {', '.join(names)!r}"
@@ -216,7 +216,7 @@ def _headers(headers: list[Cell], file: str, line: int) -> Iterator[CatalogProbl
         if names.count(needed) != 1:
             found = ", ".join(names) if needed not in names else f"{needed} twice"
             yield _problem(
-                "missing-column", f"expected a column {needed}, found {found}", file, line, 1, _hint_of_columns()
+                "missing-column", f"expected one column {needed}, found {found}", file, line, 1, _hint_of_columns()
             )
     for header, name in zip(headers, names, strict=True):
         if name not in COLUMNS:
@@ -335,7 +335,7 @@ class _RowReader:
         if self.problems:
             return None
         provider = self.matching(PROVIDER, _PROVIDER, "a provider, in lower-case letters, digits and -", needed=True)
-        name = self.matching(NAME, _INSTANCE, "the instance type name of the cloud", needed=True)
+        name = self.matching(NAME, _INSTANCE, "the cloud's name for the instance type", needed=True)
         region = self.matching("region", _LABEL, "a region or an empty cell")
         arch = self.matching("arch", re.compile("amd64|arm64"), "amd64 or arm64") or "amd64"
         as_of = self.matching("as_of", _DATE, "a date such as 2026-08-03")

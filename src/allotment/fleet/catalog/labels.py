@@ -42,9 +42,9 @@ SETTERS: Final[Mapping[str, str]] = {
     "karpenter.k8s.aws": "Karpenter",
     "cloud.google.com": "GKE",
     "kubernetes.azure.com": "AKS",
-    "topology.ebs.csi.aws.com": "the driver of EBS volumes",
-    "topology.disk.csi.azure.com": "the driver of Azure disks",
-    "topology.gke.io": "the driver of GCP's disks",
+    "topology.ebs.csi.aws.com": "the EBS CSI driver",
+    "topology.disk.csi.azure.com": "the Azure Disk CSI driver",
+    "topology.gke.io": "the Persistent Disk CSI driver",
 }
 
 _KARPENTER: Final = "karpenter.k8s.aws/instance-"

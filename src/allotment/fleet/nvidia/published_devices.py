@@ -1,4 +1,4 @@
-"""Published devices of GPUs in a mode: which devices each GPU becomes."""
+"""The devices that the NVIDIA driver publishes for GPUs in a given mode."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def _load_file(path: str) -> LoadResult:
     except OSError as error:
         return LoadResult([], [_problem("unreadable", f"cannot read the file: {_reason(error)}", path)])
     except ValueError:  # a NUL in the name
-        return LoadResult([], [_problem("unreadable", "cannot read the file: bad file name", repr(path))])
+        return LoadResult([], [_problem("unreadable", "cannot read the file: invalid file name", repr(path))])
 
 
 def _load_stream(stream: BinaryIO | io.RawIOBase, file: str) -> LoadResult:
@@ -94,7 +94,7 @@ def _load_stream(stream: BinaryIO | io.RawIOBase, file: str) -> LoadResult:
             parts.append(part)
             size += len(part)
             if size > _MAX_BYTES:
-                return LoadResult([], [_problem("too-big", f"more than {_MAX_BYTES >> 20} MiB", file)])
+                return LoadResult([], [_problem("too-big", f"larger than {_MAX_BYTES >> 20} MiB", file)])
     except OSError as error:
         return LoadResult([], [_problem("unreadable", f"cannot read: {_reason(error)}", file)])
     return load_text(b"".join(parts), file)

@@ -59,14 +59,14 @@ def parse(text: str, offset: int = 0) -> Iterator[tuple[Any, int, list[Duplicate
             value, end = decoder.raw_decode(text, offset)
         except json.JSONDecodeError as error:
             raise DocumentError(
-                "bad-json", f"not JSON: {_lower_first(error.msg)}", error.lineno - 1, error.colno - 1
+                "bad-json", f"invalid JSON: {_lower_first(error.msg)}", error.lineno - 1, error.colno - 1
             ) from None
         except RecursionError:
             raise _document_error(text, offset, "too-deep", f"nested deeper than {MAX_DEPTH} levels") from None
         except _UnsupportedValue as error:
-            raise _document_error(text, offset, "bad-json", f"not JSON for Kubernetes: {error}") from None
+            raise _document_error(text, offset, "bad-json", f"not valid in Kubernetes: {error}") from None
         except ValueError:  # Python limits the number of digits of an integer
-            message = "not JSON for Kubernetes: an integer with thousands of digits"
+            message = "not valid in Kubernetes: an integer has thousands of digits"
             raise _document_error(text, offset, "bad-json", message) from None
         if (type(value) is dict or type(value) is list) and too_deep(value):
             raise _document_error(text, offset, "too-deep", f"nested deeper than {MAX_DEPTH} levels")

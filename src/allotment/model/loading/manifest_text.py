@@ -118,7 +118,7 @@ def _yaml_mark(wanted_index: int, text: str) -> ValueMark:
         if index == wanted_index:
             assert document.mark is not None
             return document.mark
-    raise DocumentError("bad-yaml", "the text has fewer documents than when it was read first", 0, 0)
+    raise DocumentError("bad-yaml", "the text has fewer documents than when it was first read", 0, 0)
 
 
 def _add_documents(loaded: LoadResult, tree: Any, origin: Origin) -> None:

@@ -86,7 +86,7 @@ def parse(text: str, first_line: int = 1, with_marks: bool = False) -> Iterator[
             parser.get_event()  # the document ends
     except yaml.reader.ReaderError as error:
         line, column = _line_and_column(text, error.position)
-        raise DocumentError("bad-yaml", f"not YAML: {error.reason}", line, column) from None
+        raise DocumentError("bad-yaml", f"invalid YAML: {error.reason}", line, column) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         description = ", ".join(part for part in (error.context, error.problem) if part)
@@ -96,7 +96,7 @@ def parse(text: str, first_line: int = 1, with_marks: bool = False) -> Iterator[
         elif mark and text[mark.index : mark.index + 1] == "\t":
             hint = "found a tab: indent YAML with spaces"
         position = (mark.line, mark.column) if mark else (0, 0)
-        raise DocumentError("bad-yaml", f"not YAML: {description}", *position, hint) from None
+        raise DocumentError("bad-yaml", f"invalid YAML: {description}", *position, hint) from None
     finally:
         parser.dispose()
 
@@ -194,12 +194,12 @@ class _Composer:
             return None if value == "<<" and _is_plain(event) else value
         if type(value) is dict or type(value) is list:
             raise _document_error(
-                event, "bad-yaml", "not YAML for Kubernetes: a key must be a string, not a list or mapping"
+                event, "bad-yaml", "not valid in Kubernetes: a key must be a string, not a list or mapping"
             )
         try:
             return scalars.key_string(value)
         except scalars.ScalarError as error:
-            raise _document_error(event, "bad-yaml", f"not YAML for Kubernetes: {error}") from None
+            raise _document_error(event, "bad-yaml", f"not valid in Kubernetes: {error}") from None
 
     def scalar(self, event: Any) -> Any:
         tag = event.tag
@@ -213,7 +213,7 @@ class _Composer:
         try:
             return resolve(event.value)
         except scalars.ScalarError as error:
-            raise _document_error(event, "bad-yaml", f"not YAML for Kubernetes: {error}") from None
+            raise _document_error(event, "bad-yaml", f"not valid in Kubernetes: {error}") from None
 
     def alias(self, event: Any) -> tuple[Any, ValueMark | None]:
         anchored = self.anchors.get(event.anchor)

@@ -1,4 +1,4 @@
-"""ResourceClaim and ResourceClaimTemplate: create and update. For the status of a claim see ``claim_status``."""
+"""Validates creates and updates of ResourceClaims and ResourceClaimTemplates; ``claim_status`` validates the status."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class Image(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         else:
             raise NotStarted(
                 "CreateContainerError",
-                f"image {spec.get('image')!r} runs only its own command, but the manifest sets another one, which "
+                f"image {spec.get('image')!r} runs only its own command, but the manifest sets a different one, which "
                 f'would run on this machine. To allow that, set commands = "run" for pattern = "{self.pattern}"; to '
                 f'run the image\'s own command instead, set commands = "ignored"',
             )
@@ -144,7 +144,7 @@ def demo_images() -> Images:
 
     A manifest's command and arguments are ignored.
     """
-    source, folder = "a file for --images", examples_folder()
+    source, folder = "a file passed with --images", examples_folder()
     if folder is None:
         return Images((), source)
     command = ("{python}", "-m", APPLICATION)

@@ -1,4 +1,4 @@
-"""The container runtime that uses ``crun`` or ``runc``: real isolation, real device nodes, complete CDI support.
+"""Runs containers with ``crun`` or ``runc``: start, exec, connect and stop. ``oci_bundle`` configures them with CDI.
 
 It requires root. Nothing is pulled: an image is the folder that the images file sets as its ``rootfs``. The folder is
 mounted read-only and shared by all containers of the image; missing mount points are created in it. Memory and CPU

@@ -142,7 +142,7 @@ class ProcessRuntime:
             if _found(words[0], environment, directory) is None:
                 raise NotStarted("RunContainerError", _not_found(words[0]))
             if notes := [*_notes(sandbox.edits, places), *_withheld(sandbox, image)]:
-                line = f"allotment: runs as a process of this machine, without isolation: {'; '.join(notes)}\n"
+                line = f"allotment: runs as a process on this machine, without isolation: {'; '.join(notes)}\n"
                 await output(line.encode())
             order = ProcessOrder(words, environment, directory)
             child = await Child.start(order)
@@ -245,11 +245,11 @@ class ProcessRunning:
         host_port = self.ports.get(port)
         if host_port is None:
             # Never use the host port of the same number: it may belong to another service.
-            raise ConnectionRefusedError(f"port {port}: the container declares no such containerPort")
+            raise ConnectionRefusedError(f"port {port}: the container does not declare this containerPort")
         try:
             return StreamConnection(*await asyncio.open_connection(_HERE, host_port))
         except OSError as error:
-            message = f"port {port}: no process listens on {_HERE}:{host_port}, which is set in PORT"
+            message = f"port {port}: no process is listening on {_HERE}:{host_port}, which is set in PORT"
             raise ConnectionRefusedError(f"{message}: {error.strerror or error}") from None
 
     async def _life(self, output: Write) -> int:
@@ -321,7 +321,7 @@ def _withheld(sandbox: Sandbox, image: Image) -> Iterator[str]:
     """Notes on variables of the manifest that are not set."""
     names = [each["name"] for each in sandbox.spec.get("env") or () if _is_withheld(each["name"], image)]
     if names:
-        yield f'variables not set, because {image.pattern} lacks commands = "run": {", ".join(names)}'
+        yield f'variables not set, because commands = "run" is not set for {image.pattern}: {", ".join(names)}'
 
 
 def _directory(spec: Tree, image: Image, places: Mapping[str, str], folder: Path) -> Path:

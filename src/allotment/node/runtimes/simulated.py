@@ -4,7 +4,7 @@ A command that is not a simulated program, alone or in a script, is taken for th
 then works, forever in a pod that always restarts, for a few seconds in a job or an init container. The pod annotations
 ``allotment.dev/run-seconds`` and ``allotment.dev/exit-code`` override that. An application is healthy: it answers on
 its ports, its exec probes succeed unless they fail explicitly (``false``, ``exit 1``), and it stops immediately on
-SIGTERM. Only the articles' GPU demo has real behaviour (:mod:`.demo_application`).
+SIGTERM. Only the articles' GPU demo has real behavior (:mod:`.demo_application`).
 """
 
 from __future__ import annotations

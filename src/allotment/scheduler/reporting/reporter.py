@@ -222,7 +222,7 @@ class StatusReporter:
         try:
             return self._explain(pod, verdict)
         except Exception:  # noqa: BLE001 - without an explanation Kubernetes' message must still be written
-            _log.exception("the reasons of pod %s could not be determined", pod.key)
+            _log.exception("the reason why pod %s is pending could not be determined", pod.key)
             return []
         finally:
             self._spent += loop.time() - started

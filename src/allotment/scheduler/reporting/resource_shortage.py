@@ -48,8 +48,9 @@ def _line(demand: PodRequirements, cause: str, text: str, machines: list[CachedN
         free, whole = best.free.get(resource, 0), best.allocatable.get(resource, 0)
         if not whole:
             return f"{resource}: {_amount(resource, requested)} requested; none available on {where}"
-        most = f"{best.name} has {_amount(resource, max(free, 0))} free of {_amount(resource, whole)}"
-        return f"{resource}: {_amount(resource, requested)} requested; {most}, the most among {where}"
+        most = f"{best.name} has {_amount(resource, max(free, 0))} of {_amount(resource, whole)} free"
+        most += f", the most among {where}" if len(machines) > 1 else ""
+        return f"{resource}: {_amount(resource, requested)} requested; {most}"
     if cause == "resources":
         best = machines[0]
         return f"pods: {where} cannot run more pods ({len(best.pods)} of {best.pods_allowed} on {best.name})"

@@ -39,8 +39,8 @@ UNREADABLE: Final = Rule(
     level="error",
     summary="the file or document is neither valid YAML nor JSON, or it is not an object",
     why=(
-        "kubectl rejects a document that it cannot parse. Chart templates are not YAML before they are rendered: "
-        "check the output of `helm template`. A duplicate key is an error, too, because it is unclear which "
+        "kubectl rejects a document that it cannot parse. Helm templates are not valid YAML until they are rendered: "
+        "check the output of `helm template` instead. A duplicate key is also an error, because it is unclear which "
         "value is intended."
     ),
     bad="""\
@@ -68,9 +68,9 @@ UNUSED_IGNORE: Final = Rule(
     level="note",
     summary="an ignore comment suppresses no finding",
     why=(
-        "An ignore comment that is no longer needed hides the next mistake on its line. Remove it, or correct "
-        "the rule that it names. Rules that are not selected, and rules that need a cluster if none is given, do "
-        "not count."
+        "An ignore comment that is no longer needed would hide the next mistake on its line. Remove it, or correct "
+        "the code in its brackets. A comment is not reported if any of its rules is not selected, or needs a cluster "
+        "and none is given."
     ),
     bad="""\
 apiVersion: resource.k8s.io/v1

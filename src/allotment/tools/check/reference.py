@@ -11,10 +11,10 @@ from allotment.tools.check.rule import Rule
 #: The folder of the pages, relative to the root of the project.
 FOLDER: Final = "docs/rules"
 _FIXES: Final = {
-    "": "none: the correction depends on the author's intent.",
-    "safe": "with `--fix`.",
-    "unsafe": "with `--fix --unsafe-fixes`, because it guesses the intended meaning.",
-    "safe or unsafe": "with `--fix`; where the intended meaning must be guessed, with `--fix --unsafe-fixes`.",
+    "": "none, because the correction depends on the author's intent.",
+    "safe": "use `--fix`.",
+    "unsafe": "use `--fix --unsafe-fixes`, because the fix guesses the intended meaning.",
+    "safe or unsafe": "use `--fix`, or `--fix --unsafe-fixes` where the intended meaning must be guessed.",
 }
 
 
@@ -45,11 +45,12 @@ def pages() -> Mapping[str, str]:
     index = [
         "# Rules of allot check",
         "",
-        f"{len(all_rules())} rules in {len(FAMILIES)} families; `allot rule S102` prints one rule.",
+        f"{len(all_rules())} rules in {len(FAMILIES)} families; `allot rule S102` describes one rule.",
         "",
-        "An *error* is rejected by the cluster, or can never work; a *warning* probably does not do what is intended;",
-        "a *note* is useful to know, or cannot be decided from the input. A fix is *safe* if no other meaning is",
-        "possible; `--fix` applies safe fixes, `--fix --unsafe-fixes` all fixes.",
+        "An *error* means that the cluster rejects the object, or that the object can never work. A *warning* means",
+        "that the object probably does not do what is intended. A *note* is for information, or reports something that",
+        "cannot be decided from the input. A fix is *safe* if only one meaning is possible: `--fix` applies safe",
+        "fixes, and `--fix --unsafe-fixes` applies all fixes.",
         "",
         "These pages are generated from the rules (`allotment.tools.check.rules.RULES`).",
     ]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from allotment.tools.check.bundle import Bundle
 
 #: ``error``: a cluster rejects the object, or it can never work. ``warning``: it probably does not do what is
-#: intended. ``note``: useful to know, or undecidable from the input.
+#: intended. ``note``: for information, or undecidable from the input.
 Level: TypeAlias = Literal["error", "warning", "note"]
 
 Family: TypeAlias = Literal["shape", "cel", "vocabulary", "meaning", "proof"]

@@ -17,6 +17,7 @@ from allotment.model.quantity import QuantityError
 from allotment.model.trees import Tree, read_value
 from allotment.model.versions import to_v1
 from allotment.tools.doctor.objects import TYPES
+from allotment.tools.doctor.server_facts import KIND
 
 
 class ReadObjects(NamedTuple):
@@ -34,20 +35,30 @@ def read_objects(trees: Iterable[Tree]) -> ReadObjects:
     values: list[Object] = []
     failed: list[str] = []
     for tree in trees:
-        kind = str(tree.get("kind", ""))
-        wanted = TYPES.get((str(tree.get("apiVersion", "")).rpartition("/")[0], kind))
+        wanted = TYPES.get(_group_kind(tree))
         if wanted is None:
             continue
         try:
             values.append(read_value(to_v1(tree), wanted))
         except (msgspec.ValidationError, QuantityError) as error:
-            failed.append(f"{kind} {namespaced_name(tree) or 'without a name'}: {error}")
+            failed.append(f"{tree['kind']} {namespaced_name(tree) or 'without a name'}: {error}")
     return ReadObjects(tuple(sorted(values, key=_order)), tuple(failed))
 
 
+def is_cluster_object(tree: Tree) -> bool:
+    """Whether an object has a known Kubernetes kind. Snapshots also contain facts about the server, once each."""
+    return _group_kind(tree) in TYPES and tree["kind"] != KIND
+
+
+def _group_kind(tree: Tree) -> tuple[str, str]:
+    return str(tree.get("apiVersion", "")).rpartition("/")[0], str(tree.get("kind", ""))
+
+
 def namespaced_name(tree: Tree) -> str:
-    """``namespace/name`` of an object, or its name if it is in no namespace."""
-    metadata = tree.get("metadata") or {}
+    """``namespace/name`` of an object, or its name if it is in no namespace; empty without valid metadata."""
+    metadata = tree.get("metadata")
+    if not isinstance(metadata, dict):
+        return ""
     return "/".join(str(metadata[part]) for part in ("namespace", "name") if metadata.get(part))
 
 

@@ -13,8 +13,8 @@ PAGE: Final = "docs/doctor.md"
 MARK: Final = "<!-- What follows is made from allotment.tools.doctor.checks. -->\n"
 
 _FAMILIES: Final = {
-    "1": ("The server", "Does the API server have the APIs, features and permissions that devices need?"),
-    "2": ("Nodes and drivers", "Do drivers run on all nodes with GPUs?"),
+    "1": ("The server", "Does the API server provide the APIs, features and permissions that devices require?"),
+    "2": ("Nodes and drivers", "Are drivers running on all nodes with GPUs?"),
     "3": ("Slices", "Are the published devices usable?"),
     "4": ("Classes", "Do classes select devices?"),
     "5": ("Claims", "Are allocations valid and in use?"),

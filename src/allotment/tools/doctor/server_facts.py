@@ -59,4 +59,4 @@ def release_note(facts: ServerFacts) -> str:
     release = modelled_release(facts.version)
     if not facts.version or facts.version.removeprefix("v").startswith(f"{release}."):
         return ""
-    return f"the cluster runs Kubernetes {facts.version}; its behavior is modelled as that of {release}"
+    return f"the cluster runs Kubernetes {facts.version}; its behavior is modeled as that of {release}"

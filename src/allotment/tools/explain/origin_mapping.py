@@ -31,7 +31,7 @@ def with_replica_advice(diagnosis: Diagnosis, pod: Pod) -> Diagnosis:
     deployment = owner.name.removesuffix(f"-{hash_}")
     if first.object.startswith(f"{before}{owner.name}-"):
         whose = f"{owner.kind} {namespace}/{owner.name}"
-        text = f"run fewer replicas of {whose}, or add a node: its other pods hold the devices and keep running"
+        text = f"run fewer replicas of {whose}, or add a node: the other pods hold the devices and keep running"
         instead = SuggestedChange(text=text, remedy="replicas")
     elif hash_ and re.match(rf"{re.escape(before + deployment)}-[a-z0-9]+-[a-z0-9]{{5}}-", first.object):
         instead = SuggestedChange(

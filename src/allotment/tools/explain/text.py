@@ -82,7 +82,8 @@ def _first_line(answers: Sequence[Answer]) -> str:
     fit = sum(1 for answer in answers if answer.fits)
     noun = "pods" if all(a.kind == "Pod" for a in answers) else "pods and claims"
     if fit == len(answers):
-        return f"all {fit} {noun} {'are placed' if all(answer.bound for answer in answers) else 'fit'}"
+        every = "both" if fit == 2 and noun == "pods" else f"all {fit}"
+        return f"{every} {noun} {'are placed' if all(answer.bound for answer in answers) else 'fit'}"
     first = next(answer for answer in answers if not answer.fits)
     assert first.reasons is not None
     return f"{fit} of {len(answers)} {noun} fit; {first.kind} {first.name} does not ({first.reasons.headline.code})"
@@ -131,7 +132,7 @@ def _answer(group: list[Answer], wide: bool) -> Iterator[str]:
             yield f"  and {len(group) - len(shown)} more (-o wide)"
         return
     if answer.reasons is None:
-        alone = "" if answer.kind == "Pod" else " (no pod uses it; tried alone)"
+        alone = "" if answer.kind == "Pod" else " (no pod uses it; tested on its own)"
         if answer.bound:
             done = f"is on node {answer.node}" if answer.node else "has its devices" if answer.claims else "has ended"
             yield f"{answer.kind} {answer.name} {done}"
@@ -144,7 +145,7 @@ def _answer(group: list[Answer], wide: bool) -> Iterator[str]:
     else:
         yield _headline(answer)
         if len(group) > 1:
-            yield f"  the same for {len(group) - 1} more of {answer.owner}"
+            yield f"  the same for {counted(len(group) - 1, 'more pod')} of {answer.owner}"
         yield from _reasons(answer.reasons, wide)
     for note in answer.notes:
         yield f"  note: {note}"

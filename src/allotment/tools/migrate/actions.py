@@ -57,8 +57,8 @@ class WorkloadCase(NamedTuple):
 
 
 SEVERAL: Final = (
-    "A container requests devices of several kinds, and another container requests more. A container can name one "
-    "request of a claim or the whole claim, but not two requests."
+    "One container requests several kinds of devices, and another container requests more devices. A container can "
+    "reference one request of a claim or the whole claim, but not two requests."
 )
 
 

@@ -55,7 +55,7 @@ def _unreadable_request(workload: WorkloadRequests) -> Action:
         reason = f"The requested amount is not a whole number: {', '.join(workload.unreadable)}."
         hint = "fill in the placeholder, then migrate the result"
         return Action(workload, Decision(outcome="cannot", reason=reason, basis=workload.unreadable, hint=hint))
-    reason = f"It requests {', '.join(workload.unknown)}, which Allotment does not know, so nothing changes."
+    reason = f"Allotment does not know {', '.join(workload.unknown)}, so the manifest is not changed."
     return Action(workload, Decision(outcome="leave", reason=reason, basis=workload.unknown))
 
 
@@ -65,7 +65,7 @@ def _unreadable_request(workload: WorkloadRequests) -> Action:
 def _too_old(case: WorkloadCase) -> Action | None:
     if case.target.features is not None:
         return None
-    reason = f"Kubernetes {case.target.kube} does not serve resource.k8s.io/v1, which is available from {OLDEST}."
+    reason = f"Kubernetes {case.target.kube} does not serve resource.k8s.io/v1, which requires {OLDEST} or later."
     return keep_manifest(case, "leave", reason, f"Kubernetes {case.target.kube}")
 
 
@@ -77,11 +77,14 @@ def _bare(case: WorkloadCase) -> Action | None:
     if case.usages() <= {"whole", "piece"}:
         state = _extended(case)
         if case.target.on(EXTENDED):
-            reason = f"This is {written}: the pods made from it request the old resource name, which a class serves."
+            reason = f"This is {written}: the pods created from it request the old resource name, which a class serves."
             return serve_by_class(case, reason, state)
-        reason = f"This is {written} and has no field for a claim. No class can serve the old resource name: {state}."
+        reason = (
+            f"This is {written} and has no field for a claim. No class can serve the old resource name, because "
+            f"{state}."
+        )
         return keep_manifest(case, "leave", reason, state)
-    reason = f"This is {written} and has no field for a claim: it only sets the resources of a container."
+    reason = f"This is {written} and has no field for a claim: it sets only the resources of a container."
     return keep_manifest(
         case, "cannot", reason, hint="migrate the rendered manifests: helm template … | allot migrate -"
     )
@@ -95,8 +98,8 @@ def _mixture(case: WorkloadCase) -> Action | None:
     if "share" not in case.usages() or len(case.usages()) == 1:
         return None
     reason = (
-        "Its pods request a share of a GPU and devices of their own. All pods that name one claim get the same "
-        "devices, so one of the two requests must move to a workload of its own."
+        "Its pods request both a share of a GPU and devices of their own. All pods that reference the same claim "
+        "get the same devices, so move one of the two requests to a separate workload."
     )
     return keep_manifest(case, "cannot", reason)
 
@@ -110,11 +113,9 @@ def _fraction(case: WorkloadCase) -> Action | None:
             "It requests part of an Intel GPU, which only Intel's scheduler extension supports. Intel's DRA driver "
             "provides whole GPUs and SR-IOV functions."
         )
-        return keep_manifest(
-            case, "cannot", reason, hint="request a whole GPU (gpu.intel.com/i915 alone), then migrate"
-        )
+        return keep_manifest(case, "cannot", reason, hint="request a whole GPU (only gpu.intel.com/i915), then migrate")
     if not case.target.on(CONSUMABLE):
-        reason = f"Part of a GPU requires {CONSUMABLE}, which is off in Kubernetes {case.target.kube}."
+        reason = f"A claim for part of a GPU requires {CONSUMABLE}, which is off in Kubernetes {case.target.kube}."
         return keep_manifest(case, "leave", reason, f"{CONSUMABLE} is off", hint="it is on by default since 1.36")
     if case.sharer is None:
         reason = "No driver in this cluster can share one GPU between claims (allowMultipleAllocations)."
@@ -123,17 +124,21 @@ def _fraction(case: WorkloadCase) -> Action | None:
     sized = _sized(case)
     if sized is None:
         reason = (
-            f"It requests {request.memory_percent}% of a GPU's memory, but a claim requests an amount. No label "
-            "selects the GPU model."
+            f"It requests {request.memory_percent}% of a GPU's memory, but a claim must request an absolute amount, "
+            "and no label selects the GPU model."
         )
         return keep_manifest(
             case, "cannot", reason, hint="request MiB (nvidia.com/gpumem), or select the model with a label"
         )
     reason = (
-        "It requests part of a GPU. The claim takes that amount of the GPU's capacity; other claims can use the rest."
+        "It requests part of a GPU. The claim consumes that amount of the GPU's capacity; other claims can use the "
+        "rest."
     )
     if request.cores and "cores" not in sized.capacities:
-        reason += f" This driver does not count cores: the limit of {request.cores}% no longer applies."
+        reason += (
+            f" The driver publishes no capacity for cores, so the limit of {request.cores}% of the cores no longer "
+            "applies."
+        )
     return use_template(case, reason, f"{CONSUMABLE} is on", sharer=sized, gates=(CONSUMABLE,))
 
 
@@ -163,31 +168,34 @@ def _share(case: WorkloadCase) -> Action | None:
     counted = case.sharer is not None and bool({"shares", "memory"} & case.sharer.capacities)
     if counted and not case.requests[0].profile and (daemon or slots > each or sharing.strategy == "mps"):
         reason = (
-            f"Up to {each} pods share a GPU. The driver shares GPUs by capacity, so every pod gets a claim of its own "
-            "for its part, on any GPU with enough capacity."
+            f"Up to {each} pods share a GPU. The driver shares GPUs by capacity, so each pod gets its own claim for "
+            "its part and can run on any GPU with enough free capacity."
         )
         if sharing.strategy != "mps" and case.sharer is not None and "shares" not in case.sharer.capacities:
-            reason += " New: each pod is limited to its part of the memory; with time-slicing it could use all of it."
+            reason += " Unlike with time-slicing, each pod is then limited to its part of the memory."
         return use_template(case, reason, fact, sharer=case.sharer, gates=(CONSUMABLE,))
     if daemon:
         reason = (
-            "Its pods run one per node and share the node's GPU with others. A claim holds devices of one node, and a "
-            "template would take a whole GPU on each node."
+            "It runs one pod per node, which shares the node's GPU with other pods. A claim is bound to one node, "
+            "and a template would allocate a whole GPU on each node."
         )
         hint = "let the driver share GPUs by capacity (consumable capacity, Kubernetes 1.36)"
         return keep_manifest(case, "cannot", reason, fact, hint=hint)
     if slots > each:
         needed = -(-slots // each)
         reason = (
-            f"Its pods take {slots} shares and a GPU has {each}, so they need {needed} claims. But all pods of one "
-            f"{case.workload.view.kind} name the same claim and would share one GPU."
+            f"Its pods need {slots} shares and a GPU has only {each}, so they would need {needed} claims. But all "
+            f"pods of a {case.workload.view.kind} reference the same claim, so they would share one GPU."
         )
         hint = (
             f"split it into {needed} workloads of at most {each} pods, or let the driver share GPUs by capacity "
             "(consumable capacity, Kubernetes 1.36)"
         )
         return keep_manifest(case, "cannot", reason, fact, hint=hint)
-    reason = f"Up to {each} pods share a GPU. Pods that name the same ResourceClaim share its GPU and run on its node."
+    reason = (
+        f"Up to {each} pods share a GPU. Pods that reference the same ResourceClaim share its GPU and run on the "
+        "same node."
+    )
     plan, uses = plan_for(case, None)
     if is_unwritable(uses):
         return keep_manifest(case, "cannot", SEVERAL, fact)
@@ -206,8 +214,8 @@ def _monitoring(case: WorkloadCase) -> Action | None:
         return None
     namespace = case.workload.view.key.namespace
     reason = (
-        "It monitors all GPUs without allocating any, which is admin access. The claim lists every GPU of the node, in "
-        f"use or not, and namespace {namespace} must allow it."
+        "It monitors all GPUs without reserving any, which requires admin access. The claim includes every GPU of "
+        f"the node, in use or not, and namespace {namespace} must allow admin access."
     )
     action = use_template(case, reason, gates=("DRAAdminAccess",))
     needs = action.decision.needs
@@ -236,36 +244,47 @@ def _whole(case: WorkloadCase) -> Action | None:
     if strategy == "class":
         if extended:
             return serve_by_class(
-                case, "It requests whole GPUs by count, which a class serves under the old resource name.", state
+                case, "It requests a number of whole GPUs, which a class serves under the old resource name.", state
             )
-        return keep_manifest(case, "leave", f"No class can serve the old resource name: {state}.", state)
+        return keep_manifest(case, "leave", f"No class can serve the old resource name, because {state}.", state)
     if case.target.same and count > 1:
         name = case.target.same.rpartition("/")[2]
         return use_template(case, f"The claim requires its {count} GPUs to have the same {name} (--match-attribute).")
     if extended and _is_custom(case):
-        reason = "It requests whole GPUs by count, which the class serves under the old resource name." + _CUSTOM_KIND
+        reason = (
+            "It requests a number of whole GPUs, which the class serves under the old resource name." + _CUSTOM_KIND
+        )
         return serve_by_class(case, reason, state)
     if model_label is not None:
         reason = (
-            f"Its labels select a GPU model ({model_label.term}). The claim requests that model directly and needs no "
-            "node label."
+            f"Its node selector or affinity selects a GPU model ({model_label.term}). The claim requests that model "
+            "directly, so no node label is needed."
         )
         return use_template(case, reason, hint=_CLASS_HINT if extended and strategy == "auto" else "")
     if any(container.role == "init" for container in case.workload.containers):
-        reason = "An init container and the main containers use a GPU; a claim makes sure that it is the same one."
+        reason = "An init container and the main containers use a GPU; a claim ensures that they use the same one."
         return use_template(case, reason)
     if strategy == "claims":
-        return use_template(case, "--strategy claims converts every workload; this one requests GPUs by count alone.")
+        return use_template(case, "--strategy claims converts every workload; this one requests only a number of GPUs.")
     if extended:
-        reason = "It requests whole GPUs by count alone, which the class serves under the old name: nothing changes."
+        reason = (
+            "It requests only a number of whole GPUs, which the class serves under the old name, so nothing changes."
+        )
         return serve_by_class(case, reason, state)
-    reason = f"It requests whole GPUs by count alone, where a claim has no benefit, and {state}."
+    reason = f"It requests only a number of whole GPUs, for which a claim has no benefit, and {state}."
     return keep_manifest(
-        case, "leave", reason, state, hint="Kubernetes 1.36 serves it through the class; --strategy claims forces it"
+        case,
+        "leave",
+        reason,
+        state,
+        hint="Kubernetes 1.36 can serve it through the class; --strategy claims converts it to a claim anyway",
     )
 
 
-_CLASS_HINT: Final = "--strategy class keeps the manifest: the class serves it on the nodes that its labels select"
+_CLASS_HINT: Final = (
+    "--strategy class keeps the manifest unchanged: the class serves it on the nodes that its node selector or "
+    "affinity selects"
+)
 _CUSTOM_KIND: Final = " Its kind is not built into Kubernetes and may not support claims, so nothing is changed."
 
 

@@ -99,7 +99,7 @@ def _drop(why: str) -> _Translator:
     return translate
 
 
-_ALWAYS_MET = _Translation(why="every device of the request's class meets it", dropped=True)
+_ALWAYS_MET = _Translation(why="every device of the request's class satisfies it", dropped=True)
 _UNSUPPORTED = _Translation(why="the requirement is not supported")
 
 
@@ -263,7 +263,7 @@ def _intel_device(term: Term, devices: Devices) -> _Translation:
 
 _NODE: Final = "it describes the node: no device publishes the number of GPUs"
 _MACHINE: Final = "it names a machine type, not a GPU model; it still works as a node label"
-_PLUGIN: Final = "it describes how the device plugin shared GPUs; the claim specifies this now"
+_PLUGIN: Final = "it describes how the device plugin shared GPUs; the claim now specifies this"
 _IN_REQUEST: Final = "the request specifies the profile"
 _VENDOR: Final = "the request's class specifies it"
 _GPU_MODE: Final = "no device publishes this"

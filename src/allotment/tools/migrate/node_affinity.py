@@ -88,7 +88,7 @@ def _any_of(workload: WorkloadRequests, devices: Devices) -> tuple[list[Conditio
     paths = [term.path for terms in workload.affinity for term in terms]
     parts = [" && ".join(label.expression for label in terms if label.expression) for terms in labels]
     if not all(parts):  # a term that every device satisfies
-        why = "every device of the request's class meets another term, and one term is enough"
+        why = "every device of the request's class satisfies another term, and one term is enough"
         return [], [Label(term=label.term, dropped=True, why=label.why or why) for label in flat], paths
     expression = " || ".join(f"({part})" for part in dict.fromkeys(parts))
     words = ", or ".join(" and ".join(str(term) for term in terms) for terms in workload.affinity)

@@ -26,7 +26,7 @@ def notes_of(action: Action) -> tuple[str, ...]:
 
 def _unknown(action: Action) -> Iterable[str]:
     for resource in action.workload.unknown if action.workload.requests else ():
-        yield f"{resource} is not a known resource; it is not changed."
+        yield f"{resource} is an unknown resource; it is left unchanged."
 
 
 def _kind(action: Action) -> Iterable[str]:
@@ -34,7 +34,7 @@ def _kind(action: Action) -> Iterable[str]:
     if view.custom:
         yield (
             f"{view.kind} is a custom resource: if its CRD is too old for resourceClaims, the dry run rejects them. "
-            "Its operator decides when pods are recreated: delete and recreate the object if it does not."
+            "If its operator does not recreate the pods, delete and recreate the object."
         )
         return
     spec = mapping(view.document.tree.get("spec"))
@@ -63,14 +63,14 @@ def _surges(spec: dict[str, Any]) -> bool:
 
 def _together(action: Action) -> Iterable[str]:
     if action.decision.outcome == "claim":
-        yield "A claim is bound to one node: all its pods run there, and stay pending while that node is down."
-        yield "During the change, old pods still share their GPU and new pods need another: keep one GPU free."
+        yield "A claim is bound to one node: all pods that use it run there, and stay pending while that node is down."
+        yield "During the change, old pods still share their GPU and new pods need another one: keep one GPU free."
 
 
 def _autoscaler(action: Action) -> Iterable[str]:
     for label in action.affinity.labels:
         if label.term.startswith(_READ_BY_AUTOSCALERS) and (label.expression or label.dropped):
-            yield f"Autoscalers select machines by {label.term}: make sure that yours adds nodes for claims."
+            yield f"Autoscalers select machines by {label.term}: make sure that yours also adds nodes for claims."
 
 
 def _left(action: Action) -> Iterable[str]:
@@ -78,21 +78,24 @@ def _left(action: Action) -> Iterable[str]:
         if not label.expression and not label.dropped:
             yield f"{label.term} stays: {label.why}."
     if action.workload.preferred:
-        yield "Preferred node affinity stays: it ranks nodes while they have the labels."
+        yield "Preferred node affinity stays: it ranks nodes as long as they have the labels."
 
 
 def _tolerations(action: Action) -> Iterable[str]:
     for key in action.tolerations:
         yield (
             f"Toleration {key} is added: the admission plugin ExtendedResourceToleration adds it only to pods that "
-            "request the resource."
+            "request the extended resource."
         )
 
 
 def _priority(action: Action) -> Iterable[str]:
     name = text(action.workload.view.tree.get("priorityClassName"))
     if name and action.decision.outcome in ("class", "template", "claim"):
-        yield f"priorityClassName {name}: preemption frees no DRA devices, so it no longer makes room for its GPUs."
+        yield (
+            f"priorityClassName {name}: preemption does not free DRA devices, so it no longer makes room for this "
+            "workload's GPUs."
+        )
 
 
 def _scheduler(action: Action) -> Iterable[str]:
@@ -104,7 +107,7 @@ def _scheduler(action: Action) -> Iterable[str]:
 def _queue(action: Action) -> Iterable[str]:
     labels = mapping(at(action.workload.view.document.tree, ("metadata", "labels")))
     if any(key.startswith("kueue.x-k8s.io/") for key in labels):
-        yield "Kueue counts the old resource name: map the DeviceClass to it (deviceClassMappings)."
+        yield "Kueue counts quota under the old resource name: map the DeviceClass to it (deviceClassMappings)."
 
 
 def _ray(action: Action) -> Iterable[str]:

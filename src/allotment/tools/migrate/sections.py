@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from allotment.tools.migrate.preflight.check import Check
+from allotment.tools.migrate.preflight.check import UNKNOWN, Check
 from allotment.tools.migrate.preflight.checks import checks_of
 from allotment.tools.migrate.report import Migration, Section
 from allotment.tools.migrate.rollout.summary import roll_back
@@ -26,10 +26,8 @@ def pre_flight(migration: Migration, trial: Comparison | None) -> Section | None
     if not checks:
         return None
     lines = [line for check in checks if check.state == "to do" for line in _check_lines(check)]
-    lines += [
-        line for check in checks if check.state == "to check" and not check.routine for line in _check_lines(check)
-    ]
-    routine = ", ".join(check.title for check in checks if check.state == "to check" and check.routine)
+    lines += [line for check in checks if check.state == UNKNOWN and not check.routine for line in _check_lines(check)]
+    routine = ", ".join(check.title for check in checks if check.state == UNKNOWN and check.routine)
     if routine:
         lines.append(f"to check: {routine}. -d DIR writes the commands and reasons to DIR/README.md.")
     fine = ", ".join(check.title for check in checks if check.state == "ok")
@@ -44,7 +42,8 @@ def pre_flight(migration: Migration, trial: Comparison | None) -> Section | None
 
 
 def _check_lines(check: Check) -> Iterator[str]:
-    yield f"{check.state}: {check.title}. {check.text}"
+    state = "to check" if check.state == UNKNOWN else check.state
+    yield f"{state}: {check.title}. {check.text}"
     if check.state == "to do" and check.commands:
         yield from (f"  {line}" for line in check.commands)
     elif check.look:

@@ -32,7 +32,7 @@ def lease_of(component: str) -> str:
 def _leading(component: str) -> tuple[PermissionRule, ...]:
     groups, resources = ("coordination.k8s.io",), ("leases",)
     return (
-        PermissionRule(groups, resources, ("create",), "creates the Lease; resourceNames cannot restrict create"),
+        PermissionRule(groups, resources, ("create",), "creation of the Lease (resourceNames cannot restrict create)"),
         PermissionRule(groups, resources, ("get", "update"), "leader election", names=(lease_of(component),)),
     )
 
@@ -58,7 +58,7 @@ _OLD_EVENTS, _NEW_EVENTS = "", "events.k8s.io"
 
 _READER: Final = ComponentPermissions(
     "reader",
-    "read-only tools: explain, free, doctor …",
+    "read-only tools such as explain, free and doctor",
     (
         PermissionRule(_CORE, ("nodes",), _WATCH, "nodes with devices, and the nodes that a pod may use"),
         PermissionRule(
@@ -85,9 +85,10 @@ _READER: Final = ComponentPermissions(
         PermissionRule(
             ("storage.k8s.io",), ("storageclasses",), _LIST, "zones of volumes that are not provisioned yet",
         ),
-        PermissionRule(_CORE, ("events",), _LIST, "events of pods, for snapshots and doctor"),
-        PermissionRule(_CORE, ("resourcequotas",), _LIST, "quotas for claims, for doctor"),
-        PermissionRule(("coordination.k8s.io",), ("leases",), _LIST, "running schedulers and controllers, for doctor"),
+        PermissionRule(_CORE, ("events",), _LIST, "events of pods, for snapshots and allot doctor"),
+        PermissionRule(_CORE, ("resourcequotas",), _LIST, "quotas for claims, for allot doctor"),
+        PermissionRule(("coordination.k8s.io",), ("leases",), _LIST, "running schedulers and controllers, for allot "
+            "doctor"),
         PermissionRule((), (), ("get",), "feature gates of the API server", paths=("/metrics",)),
     ),
 )  # fmt: skip
@@ -127,14 +128,14 @@ _SCHEDULER: Final = ComponentPermissions(
         ),
         PermissionRule(
             _DRA, ("resourceclaims/binding",), ("update",),
-            "the same, if allocations need a separate permission (since Kubernetes 1.36)",
+            "the same, if allocations require a separate permission (since Kubernetes 1.36)",
         ),
         PermissionRule(("policy",), ("poddisruptionbudgets",), _WATCH, "pods protected from preemption"),
         PermissionRule(
             ("scheduling.k8s.io",), ("podgroups",), _WATCH,
             "pods that are scheduled together (gate GenericWorkload)",
         ),
-        _events(_NEW_EVENTS, "results of scheduling"),
+        _events(_NEW_EVENTS, "scheduling results"),
         *_SERVING,
     ),
     _leading("scheduler"),
@@ -146,13 +147,14 @@ _CLAIMS: Final = ComponentPermissions(
     (
         PermissionRule(_CORE, ("pods",), _WATCH, "pods that need claims, and pods that have finished"),
         PermissionRule(
-            _CORE, ("pods",), ("get",), "whether an unknown pod was deleted, before its claim is deallocated",
+            _CORE, ("pods",), ("get",), "whether a pod that is not in the cache was deleted, before its claim is "
+                "deallocated",
         ),
         PermissionRule(_CORE, ("pods/status",), ("patch",), "names of generated claims in the status of pods"),
         PermissionRule(_DRA, ("resourceclaimtemplates",), _WATCH, "templates of claims"),
         PermissionRule(_DRA, ("resourceclaimtemplates",), ("get",), "a new template that is not in the cache yet"),
         PermissionRule(_DRA, ("resourceclaims",), _WATCH, "existing claims"),
-        PermissionRule(_DRA, ("resourceclaims",), ("get",), "whether a claim that a pod names was deleted"),
+        PermissionRule(_DRA, ("resourceclaims",), ("get",), "whether a claim that a pod references was deleted"),
         PermissionRule(
             _DRA, ("resourceclaims",), ("create", "delete"), "claims are created for pods, and deleted with them",
         ),
@@ -163,7 +165,7 @@ _CLAIMS: Final = ComponentPermissions(
         ),
         PermissionRule(
             _DRA, ("resourceclaims/binding",), ("update",),
-            "the same, if allocations need a separate permission (since Kubernetes 1.36)",
+            "the same, if allocations require a separate permission (since Kubernetes 1.36)",
         ),
         PermissionRule(
             ("scheduling.k8s.io",), ("podgroups",), (*_WATCH, "get"),
@@ -181,7 +183,7 @@ _CLAIMS: Final = ComponentPermissions(
 
 _TAINTS: Final = ComponentPermissions(
     "taints",
-    "evicts pods from devices with NoExecute taints",
+    "evicts pods that use devices with NoExecute taints",
     (
         PermissionRule(_CORE, ("pods",), _WATCH, "pods with devices"),
         PermissionRule(_CORE, ("pods",), ("delete",), "eviction of pods"),
@@ -206,7 +208,7 @@ _MACHINES: Final = (
     PermissionRule(_CORE, ("events",), _LIST, "reasons of failed NodeClaims"),
     PermissionRule(
         _CORE, ("configmaps",), ("create", "get", "patch"),
-        "layouts of new machines with MIG; not needed with --mig-config none",
+        "layouts of MIG devices on new machines; not needed with --mig-config none",
         names=("allotment-mig-parted-config",),
     ),
 )  # fmt: skip
@@ -233,8 +235,10 @@ _AUTOSCALER: Final = ComponentPermissions(
             ("scheduling.k8s.io",), ("podgroups",), _WATCH,
             "pods that are scheduled together (gate GenericWorkload)",
         ),
-        PermissionRule(_CORE, ("pods",), ("patch",), "the toleration for the taint of its reserved node"),
-        PermissionRule(_CORE, ("pods/status",), ("patch",), "nomination of pods to the node provisioned for them"),
+        PermissionRule(_CORE, ("pods",), ("patch",), "the toleration that a pod needs for the taint of its reserved "
+            "node"),
+        PermissionRule(_CORE, ("pods/status",), ("patch",), "nominatedNodeName of pods, set to the node that was "
+            "provisioned for them"),
         PermissionRule(_CORE, ("nodes",), ("patch",), ("taints of nodes that are not ready, and cordoning before "
                                                       "removal")),
         PermissionRule(_CORE, ("pods/eviction",), ("create",), "eviction of pods from a machine that is released"),
@@ -253,9 +257,9 @@ _AUTOSCALER: Final = ComponentPermissions(
 
 _CLUSTER_AUTOSCALER: Final = ComponentPermissions(
     "cluster-autoscaler",
-    "cloud provider and expander of cluster-autoscaler",
+    "cloud provider and expander for cluster-autoscaler",
     (
-        PermissionRule(_CORE, ("nodes",), _WATCH, "the machine of each node"),
+        PermissionRule(_CORE, ("nodes",), _WATCH, "the machine on which each node runs"),
         PermissionRule(_CORE, ("pods", "namespaces"), _WATCH, "pending pods, and pods with anti-affinity"),
         PermissionRule(
             _CORE, ("persistentvolumes", "persistentvolumeclaims"), _WATCH, "volumes that restrict a pod to a zone",
@@ -276,14 +280,16 @@ def driver_permissions(*drivers: str) -> ComponentPermissions:
         "driver",
         "publishes and prepares the devices of its node",
         (
-            PermissionRule(_CORE, ("nodes",), _WATCH, "its own node, the owner of its slices"),
-            PermissionRule(_DRA, ("resourceslices",), _WATCH, "published slices of its node"),
-            PermissionRule(_DRA, ("resourceslices",), ("create", "delete", "update"), "publication of its devices"),
-            PermissionRule(_DRA, ("resourceclaims",), ("get",), "the allocation of a claim that the kubelet prepares"),
+            PermissionRule(_CORE, ("nodes",), _WATCH, "the driver's own node, which owns its slices"),
+            PermissionRule(_DRA, ("resourceslices",), _WATCH, "slices that are published for the driver's node"),
+            PermissionRule(_DRA, ("resourceslices",), ("create", "delete", "update"), "publication of the driver's "
+                "devices"),
+            PermissionRule(_DRA, ("resourceclaims",), ("get",), "the allocation of a claim that is to be prepared"),
             PermissionRule(_DRA, ("resourceclaims/status",), ("patch",), "prepared devices in the status of claims"),
             PermissionRule(
                 _DRA, ("resourceclaims/driver",), ("associated-node:patch",),
-                "the same, if device status needs a separate permission (since Kubernetes 1.36), only for this driver "
+                "the same, if the device status requires a separate permission (since Kubernetes 1.36), only for "
+                "this driver "
                 "on its own node",
                 names=drivers,
             ),
@@ -294,7 +300,7 @@ def driver_permissions(*drivers: str) -> ComponentPermissions:
 
 _EXPORTER: Final = ComponentPermissions(
     "exporter",
-    "metrics of devices, claims and pods",
+    "exports metrics of devices, claims and pods",
     (
         PermissionRule(
             _CORE, ("nodes", "pods", "namespaces"), _WATCH, "nodes with devices, and pods that request them",
@@ -310,7 +316,7 @@ _EXPORTER: Final = ComponentPermissions(
 
 _ANNOTATOR: Final = ComponentPermissions(
     "annotator",
-    "explains pending pods of kube-scheduler in events",
+    "explains in events why pods of kube-scheduler are pending",
     (
         PermissionRule(_CORE, ("pods", "nodes", "namespaces"), _WATCH, "pending pods, and eligible nodes"),
         PermissionRule(

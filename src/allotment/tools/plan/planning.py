@@ -396,7 +396,7 @@ class _Planner:
             unknown = sum(pod.code == code for pod in unserved)
             if unknown:
                 pods = counted(unknown, "pod")
-                yield f"the placement of {pods} depends on {cause} and may use capacity that is planned for others"
+                yield f"the placement of {pods} depends on {cause} and may use capacity that is planned for other pods"
         undecided = {
             candidate.offer.instance.key if candidate.offer is not None else candidate.name
             for candidate in self.formulation.candidates
@@ -406,14 +406,14 @@ class _Planner:
         }
         if undecided:
             yield (
-                f"the search for devices reached its limit on {first_few(sorted(undecided), 3)}; the lower bound "
+                f"the search for devices reached its step limit on {first_few(sorted(undecided), 3)}; the lower bound "
                 "assumes that the pods do not fit there"
             )
         if late:
             pods = counted(late, "pod fits", "pods fit")
             yield (
-                f"{pods} only after other pods are placed; this was verified for retries after each placement and "
-                "after all other pods"
+                f"{pods} only after other pods are placed; this was verified with a retry after each placement and "
+                "with one after all placements"
             )
         types = {
             node.candidate.offer.instance.key: node.candidate.offer.instance for node in new if node.candidate.offer

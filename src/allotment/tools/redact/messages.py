@@ -1,4 +1,4 @@
-"""Redaction of messages of schedulers and controllers with the same pseudonyms.
+"""Redacts messages of schedulers and controllers, with the pseudonyms of the objects that they name.
 
 Plain words, numbers, codes and texts that the snapshot contains are kept. All other words are treated as names, because
 a message may name objects that no longer exist.

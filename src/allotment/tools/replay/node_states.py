@@ -1,4 +1,4 @@
-"""The states of a trace's nodes: equal nodes share one state, stored in numeric columns.
+"""The states of a trace's nodes: identical nodes share one state, stored in numeric columns.
 
 A fleet of a thousand nodes has about a hundred different states at a time. A placement moves one node from one state to
 another, so that results computed for other states stay valid. A state without nodes is dropped; an equal state gets a

@@ -107,11 +107,11 @@ def _openb_pod(row: TraceRow) -> TracePod:
     gpus = _integer(row, "num_gpu", most=_MAX_GPUS)
     milli = _integer(row, "gpu_milli", most=WHOLE)
     if gpus == 0 and milli:
-        raise _FieldError("gpu_milli", "0, as num_gpu is 0")
+        raise _FieldError("gpu_milli", "0, because num_gpu is 0")
     if gpus and not milli:
         raise _FieldError("gpu_milli", f"1 to {WHOLE} (thousandths of each GPU)")
     if gpus > 1 and milli != WHOLE:
-        raise _FieldError("gpu_milli", f"{WHOLE}, as num_gpu is more than 1")
+        raise _FieldError("gpu_milli", f"{WHOLE}, because num_gpu is greater than 1")
     created, deleted = _seconds(row, "creation_time"), _seconds(row, "deletion_time")
     if created is not None and deleted is not None and deleted < created:
         raise _FieldError("deletion_time", f"at least creation_time ({row['creation_time']})")
@@ -204,7 +204,7 @@ def _read(
             continue
         cells = next(csv.reader([line]))
         if len(cells) != len(columns):
-            message = f"expected {len(columns)} fields as in the first line, found {len(cells)}"
+            message = f"expected {len(columns)} fields, as in the first line, but found {len(cells)}"
             problems.append(InputProblem(code="bad-row", message=message, position=Position(file, number, 1)))
             continue
         row = dict(zip(columns, (cell.strip() for cell in cells), strict=True))

@@ -11,7 +11,7 @@ from allotment.tools.replay.trace import TraceNode, TracePod
 
 
 class PodShape(NamedTuple):
-    """The requirements of equal pods; see `TracePod`."""
+    """The requirements of identical pods; see `TracePod`."""
 
     cpu: int
     memory: int

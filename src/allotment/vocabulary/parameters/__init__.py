@@ -5,5 +5,5 @@ scheduled. This package can validate them earlier.
 """
 
 from allotment.vocabulary.parameters.kinds import kinds_of as kinds_of
-from allotment.vocabulary.parameters.kinds import parameters_of as parameters_of
+from allotment.vocabulary.parameters.kinds import parameter_problems as parameter_problems
 from allotment.vocabulary.parameters.problem import ParameterProblem as ParameterProblem

@@ -1,4 +1,4 @@
-"""The kinds of parameters of each driver and release, and the validation of parameters."""
+"""Validates parameters of drivers, by the kinds that each driver and release knows."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def kinds_of(driver: str, release: str = "") -> Kinds | None:
     return {key: kind for key, kind in driver_parameters.kinds.items() if "/".join(key) in words.configs}
 
 
-def parameters_of(
+def parameter_problems(
     driver: str, tree: Any, gates: Mapping[str, bool] | None = None, release: str = ""
 ) -> tuple[ParameterProblem, ...]:
     """Return the problems that a driver will find in parameters, or the decoding errors.
@@ -56,9 +56,9 @@ def parameters_of(
     problems. Raises ValueError for an unknown release.
 
     >>> mps = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig", "sharing": {"strategy": "MPS"}}
-    >>> [problem.gate for problem in parameters_of("gpu.nvidia.com", mps)]
+    >>> [problem.gate for problem in parameter_problems("gpu.nvidia.com", mps)]
     ['MPSSupport']
-    >>> parameters_of("gpu.nvidia.com", mps, {"MPSSupport": True})
+    >>> parameter_problems("gpu.nvidia.com", mps, {"MPSSupport": True})
     ()
     """
     driver_parameters, words = _DRIVERS.get(driver), vocabulary(driver, release)
@@ -86,7 +86,7 @@ def _too_new(tree: Any, driver_parameters: _DriverParameters, words: Vocabulary)
             yield ParameterProblem(
                 path,
                 path_text(path),
-                f"the driver supports this field since release {since}, not in {words.release}",
+                f"this field requires release {since} of the driver or later, found release {words.release}",
                 key=True,
             )
 
@@ -97,8 +97,8 @@ def _kind_problems(tree: Any, driver_parameters: _DriverParameters, off: Collect
     if gate in off:
         yield ParameterProblem(
             ("kind",), "kind",
-            f"{kind} is for devices that the driver publishes with its feature gate {gate}, which is off; enable it "
-            f"(featureGates.{gate}=true)",
+            f"{kind} is for devices that the driver publishes only with its feature gate {gate}, which is off; "
+            f"enable it (featureGates.{gate}=true)",
             gate=gate,
         )  # fmt: skip
 

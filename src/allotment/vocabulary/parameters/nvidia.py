@@ -111,7 +111,7 @@ def problems(config: Config, off: Container[str] = ()) -> Iterator[ParameterProb
         yield field_problem(
             "sharing.strategy",
             f"{sharing.strategy} requires the driver's feature gate {gate}, which is off; enable it "
-            f"(featureGates.{gate}=true), or omit sharing: the claim's pods then share with default settings",
+            f"(featureGates.{gate}=true), or omit sharing, so that the claim's pods share with the default settings",
         )._replace(gate=gate)
     if isinstance(sharing, GpuSharing) and sharing.time_slicing_config is not None and sharing.strategy == "MPS":
         yield field_problem(

@@ -189,7 +189,7 @@ def test_options_that_cannot_be_the_best_are_not_evaluated() -> None:
     found = {option.group: option for option in evaluate_all(simulation, options, lambda: True)}
     # A T4 would cost less but serves no pods; the L4 is evaluated next, and more expensive options are skipped.
     assert {group: option.served for group, option in found.items()} == {G4DN.id: 0, G6.id: 3, G5.id: None, M6I.id: 0}
-    assert "even if all pods were served, each would cost 1.0060" in str(found[G5.id])
+    assert "even if it served all pods, each would cost 1.0060 USD/h" in str(found[G5.id])
     assert best(tuple(found.values())) == (G6.id,)
 
 
@@ -329,7 +329,7 @@ def test_the_cheapest_option_that_satisfies_the_claims_is_chosen(caplog: pytest.
     with caplog.at_level(logging.INFO):
         # A T4 costs less than an L4, and an L4 less than an A10G; a T4 has too little memory.
         assert list(idle.run(chosen_options(*options_for(pods, G4DN, G5, G6), objects(*pods)))) == [G6.id]
-    assert f"{G6.id}: 2 nodes serve 2 of 2 pods for 1.6096 USD/h, 0.8048 for each pod - chosen" in caplog.text
+    assert f"{G6.id}: 2 nodes serve 2 of 2 pods for 1.6096 USD/h, 0.8048 per pod - chosen" in caplog.text
     assert f"{G4DN.id}: 2 nodes serve 0 of 2 pods" in caplog.text
 
 
@@ -342,7 +342,7 @@ def test_pods_generated_by_the_autoscaler_are_served() -> None:
 
 def test_without_time_no_option_is_excluded() -> None:
     options, nodes = options_for([pod("p", claim="big")], G4DN, G5)
-    with pytest.raises(errors.UnavailableError, match="not been read"):
+    with pytest.raises(errors.UnavailableError, match="not been loaded"):
         idle.run(chosen_options(options, nodes, objects(), seconds=0.0))
 
 

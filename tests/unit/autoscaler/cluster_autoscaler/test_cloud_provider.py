@@ -115,7 +115,7 @@ async def test_an_order_includes_the_driver_mode() -> None:
 async def test_the_size_cannot_exceed_the_maximum() -> None:
     world = World()
     await world.cloud.increase_size(G5.id, 3)
-    with pytest.raises(errors.InvalidArgumentError, match="requested 5, at most 4"):
+    with pytest.raises(errors.InvalidArgumentError, match="5 machines requested, maximum 4"):
         await world.cloud.increase_size(G5.id, 2)
     assert await world.cloud.target_size(G5.id) == 3
 

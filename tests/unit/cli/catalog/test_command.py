@@ -35,7 +35,7 @@ def test_without_arguments_all_usable_types_are_listed_cheapest_first(allot: All
     prices = [line.split()[-3] for line in ran.out.splitlines()[1:] if "/" in line.split(" ")[0]]
     known = [float(price) for price in prices if price != "?"]
     assert known == sorted(known)
-    assert "26 more are not available to plans (--all lists them with the reason)." in ran.out
+    assert "26 more cannot be used in plans (--all lists them with the reasons)." in ran.out
 
 
 def test_lists_fit_80_columns(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +43,7 @@ def test_lists_fit_80_columns(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> 
     for words in (["list"], ["list", "azure"], ["list", "--all"], ["show", "aws/p5.48xlarge"]):
         out = allot("catalog", *words).out
         assert max(map(len, out.splitlines())) <= 80
-    assert "Hidden because the terminal is too narrow: SPOT, CPU, RAM, AS-OF (-o wide)." in allot("catalog").out
+    assert "Columns that do not fit: SPOT, CPU, RAM, AS-OF (-o wide shows them)." in allot("catalog").out
 
 
 def test_prices_of_the_documented_examples(allot: Allot) -> None:
@@ -111,7 +111,7 @@ def test_show_prints_sources_and_differences_between_provider_and_driver(allot: 
     assert "which GPUs share a PCIe root" in out
     out = allot("catalog", "show", "gcp/a4-highgpu-8g").out
     assert "Price:         unknown\n" in out
-    assert "No plan:       its price is unknown\n" in out
+    assert "Not in plans:  its price is unknown\n" in out
     data = yaml.safe_load(allot("catalog", "show", "aws/p4d.24xlarge", "-o", "yaml").out)
     assert data["usdPerHour"] == {"on-demand": "21.957642"}
     assert data["hardware"] == "8xa100-40gb"
@@ -131,12 +131,12 @@ def test_slices_of_a_future_node(allot: Allot) -> None:
 def test_exports_are_manifests_and_report_omissions(allot: Allot) -> None:
     ran = allot("catalog", "export", "karpenter", "aws/g5", "lambda/gpu_1x_a10")
     assert {tree["kind"] for tree in yaml.safe_load_all(ran.out)} == {"NodePool", "NodeOverlay"}
-    assert "no node class of Karpenter for lambda is known: set one: lambda/gpu_1x_a10" in ran.err
+    assert "no Karpenter node class is known for lambda: set one: lambda/gpu_1x_a10" in ran.err
     ran = allot(
         "catalog", "export", "cluster-autoscaler", "--mode", "dynamic-mig", "gcp/a2-highgpu", "gcp/g2-standard-4"
     )
     assert {tree["kind"] for tree in yaml.safe_load_all(ran.out)} == {"Node", "ResourceSlice"}
-    assert "its GPUs have no mode dynamic-mig: gcp/g2-standard-4" in ran.err
+    assert "its GPUs do not support mode dynamic-mig: gcp/g2-standard-4" in ran.err
     ran = allot("catalog", "export", "kwok", "--nodes", "2", "aws/g5.xlarge", "-o", "json")
     items = json.loads(ran.out)["items"]
     assert [item["metadata"]["name"] for item in items if item["kind"] == "Node"] == [
@@ -171,7 +171,7 @@ def test_invalid_arguments_are_explained(allot: Allot, tmp_path: Path) -> None:
         (["list", "--gpus", "-1"], "--gpus: expected a number >= 0, found -1", ""),
         (
             ["slices", "g5.xlarge", "--zone", "us-east1-a"],
-            "--zone: aws/g5.xlarge is listed for us-east-1",
+            "--zone: the catalog does not list aws/g5.xlarge in us-east1-a",
             "us-east-1a",
         ),
         (["list", "--max-price", "free"], "--max-price: expected USD per hour", ""),

@@ -80,7 +80,7 @@ def test_150_machine_groups_fit_one_page(tmp_path: Path) -> None:
     root = ElementTree.fromstring(text)
     width, height = (float(root.attrib[name].removesuffix("pt")) for name in ("width", "height"))
     assert 0.4 < width / height < 2.5
-    assert "and 30 more machines of 30 more sorts" in text
+    assert "and 30 more machines of 30 more kinds" in text
 
 
 def test_an_empty_plan_can_be_drawn(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_other_files_in_directories_are_skipped(allot: Allot, write: Write) -> N
     assert (ran.code, ran.err) == (0, "")
     assert ran.out == (
         "The object in 1 file is fine.\n"
-        "Skipped 2 templates (templates/a.yaml, …): check their output: helm template … | allot check -\n"
+        "Skipped 2 templates (templates/a.yaml, …); check their output with: helm template … | allot check -\n"
     )
 
 
@@ -57,7 +57,8 @@ def test_patches_of_a_kustomization_are_skipped(allot: Allot, write: Write) -> N
         0,
         (
             "All 2 objects in 2 files are fine.\n"
-            "Skipped 2 patches (prod/patch.yaml, …): check the whole: kubectl kustomize … | allot check -\n"
+            "Skipped 2 patches (prod/patch.yaml, …); check the complete output with: kubectl kustomize … | "
+            "allot check -\n"
         ),
         "",
     )
@@ -97,7 +98,7 @@ def test_unreadable_object_in_a_directory_is_reported(allot: Allot, write: Write
     write({"a.yaml": "apiVersion: v1\nkind: [\n"})
     ran = allot("check")
     assert ran.code == 1
-    assert ran.out.startswith("a.yaml:3:1 S100 not YAML: ")
+    assert ran.out.startswith("a.yaml:3:1 S100 invalid YAML: ")
 
 
 def test_file_given_by_two_paths_is_read_once(allot: Allot, write: Write) -> None:

@@ -54,7 +54,7 @@ def test_guesses_are_reported(allot: Allot, write: Write) -> None:
             "a.yaml: fixed 1 × S191 (old-name), 1 × V391 (unknown-word)\n"
             "  guessed (V391, line 6): write guess, which is nearest\n"
             "\n"
-            "Fixed 2 findings in 1 file; nothing is left.\n"
+            "Fixed 2 findings in 1 file; no findings remain.\n"
         ),
         "",
     )
@@ -95,7 +95,7 @@ def test_a_diff_changes_nothing(allot: Allot, write: Write) -> None:
     )
     assert ran.err == "\nWould fix 1 finding in 1 file; 1 warning remains. 1 fixable with --fix --unsafe-fixes.\n"
     assert (folder / "a.yaml").read_text() == OLD + GUES
-    assert allot("check", "b.yaml", "--diff") == (0, "", "Would fix nothing; nothing is left.\n")
+    assert allot("check", "b.yaml", "--diff") == (0, "", "Would fix nothing; no findings remain.\n")
 
 
 def test_a_diff_marks_guesses(allot: Allot, write: Write) -> None:
@@ -103,7 +103,7 @@ def test_a_diff_marks_guesses(allot: Allot, write: Write) -> None:
     err = allot("check", "--diff", "--unsafe-fixes").err
     assert err == (
         "\na.yaml: guessed (V391, line 6): write guess, which is nearest\n"
-        "Would fix 3 findings in 2 files; nothing is left.\n"
+        "Would fix 3 findings in 2 files; no findings remain.\n"
     )
 
 
@@ -120,7 +120,7 @@ def test_fixed_standard_input_is_written_to_standard_output(allot: Allot, write:
     write({})
     ran = allot("check", "-", "--fix", stdin=OLD)
     assert (ran.code, ran.out) == (0, NEW)
-    assert ran.err.endswith("Fixed 1 finding in 1 file; nothing is left.\n")
+    assert ran.err.endswith("Fixed 1 finding in 1 file; no findings remain.\n")
     assert allot("check", "-", "--fix", stdin=NEW).out == NEW
     broken = allot("check", "-", "--fix", stdin="a: [\n")
     assert (broken.code, broken.out) == (1, "a: [\n")

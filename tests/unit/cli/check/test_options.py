@@ -149,7 +149,7 @@ selct = ["S"]
     assert (
         ran.err
         == """\
-pyproject.toml:5:1: wrong-type: kube-version: expected a release in quotes, as "1.36", found 1.36
+pyproject.toml:5:1: wrong-type: kube-version: expected a release in quotes, such as "1.36", found 1.36
     5 | kube-version = 1.36
       | ^
 pyproject.toml:6:1: unknown-key: unknown key: selct
@@ -174,7 +174,7 @@ Found 3 errors.
         ('[check]\nfail-on = "eror"\n', "expected one of error, warning, note, never"),
         ('[check]\nkube-version = "1.12"\n', "expected one of 1.34"),
         ("[check]\nexclude = [1]\n", "expected a list of strings"),
-        ("[check]\ndriver-gates = {A = 1}\n", "expected a table of true and false"),
+        ("[check]\ndriver-gates = {A = 1}\n", "expected a table whose values are true or false"),
         ("[check]\ndrivers = 'x'\n", "expected a table of releases"),
         ("[check]\ndrivers = {x = '1'}\n", "allotment.toml: driver: unknown driver 'x'"),
         ("[check]\nfleet = 'dgx'\n", "allotment.toml: fleet entry 'dgx': unknown hardware"),

@@ -52,7 +52,7 @@ write:
 
   spec: {}
 
-Fix: none: the correction depends on the author's intent.
+Fix: none, because the correction depends on the author's intent.
 See: https://example.com
 """,
         "",

@@ -137,4 +137,4 @@ def test_ideographs_take_two_columns(allot: Allot, write: Write) -> None:
 
 def test_compiler_messages_keep_their_layout(allot: Allot, write: Write) -> None:
     write({"a.yaml": "a: [\n"})
-    assert allot("check", "a.yaml").out.startswith("a.yaml:2:1 S100 not YAML: while parsing a flow node")
+    assert allot("check", "a.yaml").out.startswith("a.yaml:2:1 S100 invalid YAML: while parsing a flow node")

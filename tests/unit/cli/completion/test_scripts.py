@@ -82,7 +82,7 @@ def test_bash_shows_descriptions(environment: dict[str, str]) -> None:
 
 #: A line, and all that fish offers for it.
 _OFFERED = [
-    ("allot catal", ["catalog\tlist cloud instance types with prices and the slices they publish"]),
+    ("allot catal", ["catalog\tlist cloud instance types with prices and their ResourceSlices"]),
     ("allot delete --wait=f", ["--wait=false"]),
     ("allot explain -f man", ["manifests/", "many.yaml"]),
     ("allot metrics alerts -d man", ["manifests/"]),

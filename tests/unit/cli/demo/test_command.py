@@ -41,8 +41,8 @@ def test_all_examples_have_the_expected_result_in_a_lab(allot: Allot, monkeypatc
     assert "applied with allot apply in" in ran.out
     assert lines[-5:-2] == [
         "9 running, 7 pending, 4 rejected; all as intended.",
-        "After the fixes, 11 of the other 11 run.",
-        "Starting without machines, 4 of 4 run on exactly the planned machines.",
+        "After the fixes, all 11 others run.",
+        "In the lab without nodes, 4 of 4 run on exactly the planned machines.",
     ]
     fixed = ran.out.partition("Fixed by allot check --fix --unsafe-fixes, and applied again:")[2]
     assert "10  V303 renamed-name" in fixed
@@ -129,7 +129,9 @@ def test_without_lab_dependencies_examples_are_explained_offline(allot: Allot, m
     monkeypatch.setitem(sys.modules, "httptools", None)
     ran = allot("demo")
     assert ran.code == 0
-    assert ran.out.startswith("Explained only: running a lab requires httptools: pip install 'allotment[lab]'\n")
+    assert ran.out.startswith(
+        "Explained without a lab: running a lab requires httptools: pip install 'allotment[lab]'\n"
+    )
     assert ran.out.endswith("all as intended.\n")
 
 

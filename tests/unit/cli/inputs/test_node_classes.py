@@ -25,7 +25,7 @@ def test_a_class_is_for_one_provider_or_for_all() -> None:
 
 @pytest.mark.parametrize(
     ("word", "problem"),
-    [("gpu", "expected GROUP/KIND/NAME, found 'gpu'"), ("awz=a/B/c", "no machines are ordered from 'awz'")],
+    [("gpu", "expected GROUP/KIND/NAME, found 'gpu'"), ("awz=a/B/c", "no machines are ordered from provider 'awz'")],
 )
 def test_invalid_node_classes(word: str, problem: str) -> None:
     with pytest.raises(Mistake, match=problem):

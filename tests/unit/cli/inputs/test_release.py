@@ -72,8 +72,8 @@ def test_another_release_has_its_own_gates_except_visible_ones() -> None:
     [
         ("v1.36.3", "1.36", ""),
         ("v1.36.2-gke.100", "1.36", ""),
-        ("v1.33.4", "1.34", "the cluster runs Kubernetes v1.33.4; its behavior is modelled as that of 1.34"),
-        ("v1.99.0", "1.37", "the cluster runs Kubernetes v1.99.0; its behavior is modelled as that of 1.37"),
+        ("v1.33.4", "1.34", "the cluster runs Kubernetes v1.33.4; its behavior is modeled as that of 1.34"),
+        ("v1.99.0", "1.37", "the cluster runs Kubernetes v1.99.0; its behavior is modeled as that of 1.37"),
         ("", "1.37", ""),
     ],
 )

@@ -44,7 +44,7 @@ def snapshot(folder: Path, *unread: str) -> str:
 def test_no_answer_without_required_resources(allot: Allot, tmp_path: Path, command: str, unread: str) -> None:
     ran = allot(command, "--cluster", snapshot(tmp_path, unread))
     assert (ran.code, ran.out) == (2, "")
-    assert f"no answer is possible without {unread}, which could not be read (forbidden)" in ran.err
+    assert f"cannot answer without {unread}, which could not be read (forbidden)" in ran.err
     assert "allot rbac reader" in ran.err
 
 
@@ -63,7 +63,5 @@ def test_doctor_counts_only_readable_objects(allot: Allot, tmp_path: Path) -> No
 @pytest.mark.parametrize(("subject", "unread"), [("pod/chat", "pods"), ("deploy/chat", "deployments")])
 def test_unreadable_kind_is_not_reported_as_missing(subject: str, unread: str) -> None:
     facts = ServerFacts(unread={unread: "forbidden"})
-    with pytest.raises(
-        Mistake, match=rf"no answer is possible without {unread}, which could not be read \(forbidden\)"
-    ):
+    with pytest.raises(Mistake, match=rf"cannot answer without {unread}, which could not be read \(forbidden\)"):
         subject_of(Namespace(object=subject, namespace=None), [facts])

@@ -88,7 +88,7 @@ def test_only_the_named_kubeconfig_is_read(tmp_path: Path, monkeypatch: pytest.M
 def test_no_cluster_is_one_error_with_hint(allot: Allot) -> None:
     ran = allot("get", "pods")
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith("allot: error: no kubeconfig: looked for ")
+    assert ran.err.startswith("allot: error: no kubeconfig found: looked for ")
     assert "allot up" in ran.err
 
 
@@ -183,7 +183,7 @@ def test_a_write_to_another_cluster_than_a_lab_is_announced(
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(configuration(tmp_path / "c", "mine", mine="http://127.0.0.1:9")))
     ran = allot("delete", "pod", "a")
-    assert ran.err.startswith("no running lab: using context 'mine', the current context\n")
+    assert ran.err.startswith("no lab is running: using context 'mine', the current context\n")
 
 
 def test_namespace_cannot_escape_the_path(allot: Allot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

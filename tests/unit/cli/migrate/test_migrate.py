@@ -136,7 +136,7 @@ def test_equal_details_are_printed_once(allot: Allot, app: Path) -> None:
         f"{app}:{line} Pod default/{name}: stays, served by class gpu.nvidia.com"
         for line, name in ((2, "a"), (15, "b"), (28, "c"))
     ]
-    assert ran.out.count("It requests whole GPUs by count alone") == 1
+    assert ran.out.count("It requests only a number of whole GPUs") == 1
 
 
 def test_each_file_contains_the_templates_it_requires(allot: Allot, app: Path, tmp_path: Path) -> None:
@@ -153,7 +153,9 @@ def test_skipped_patches_are_reported(allot: Allot, app: Path) -> None:
     (app.parent / "more.yaml").write_text(GPU)
     ran = allot("migrate", str(app.parent))
     assert "1 workload requests" in ran.out
-    assert f"Skipped 1 patch ({app.parent / 'more.yaml'}): migrate the whole: kubectl" in " ".join(ran.out.split())
+    assert f"Skipped 1 patch ({app.parent / 'more.yaml'}); migrate the complete output with: kubectl" in " ".join(
+        ran.out.split()
+    )
     data = json.loads(allot("migrate", str(app.parent), "-o", "json").out)
     assert data["leftOut"] == [str(app.parent / "more.yaml")]
 

@@ -213,9 +213,9 @@ def test_limits_restrict_machines(allot: Allot, app: str) -> None:
 @pytest.mark.parametrize(
     ("words", "error", "hint"),
     [
-        (["--catalog", "awz"], "--catalog: no provider 'awz'", "did you mean aws?"),
-        (["--types", "g5.xlarge"], "--types: no type of the catalog matches 'g5.xlarge'", "aws/g5.xlarge"),
-        (["--zones", "us-east-1z"], "--zones: no type of the catalog is available in 'us-east-1z'", "did you mean"),
+        (["--catalog", "awz"], "--catalog: unknown provider 'awz'", "did you mean aws?"),
+        (["--types", "g5.xlarge"], "--types: no type in the catalog matches 'g5.xlarge'", "aws/g5.xlarge"),
+        (["--zones", "us-east-1z"], "--zones: no type in the catalog is available in 'us-east-1z'", "did you mean"),
         (["--max-per-type", "aws/p5*"], "--max-per-type: expected TYPE=N, found 'aws/p5*'", "aws/p5*=2"),
         (["--budget", "cheap"], "--budget: expected a number >= 0, found 'cheap'", "for example 30"),
         (["--max-spot", "50%"], "--max-spot: requires --capacity-type cheapest", "allows on-demand and spot"),
@@ -224,7 +224,7 @@ def test_limits_restrict_machines(allot: Allot, app: str) -> None:
         (["--max-machines", "-1"], "--max-machines: expected a number >= 0, found -1", ""),
         (["--time-limit", "-1"], "--time-limit: expected a number >= 0, found -1", ""),
         (["--budget", "-2"], "--budget: expected a number >= 0, found '-2'", "for example 30"),
-        (["--why", "g5.xlrage"], "--why: no type of the catalog matches 'g5.xlrage'", "did you mean aws/g5.xlarge"),
+        (["--why", "g5.xlrage"], "--why: no type in the catalog matches 'g5.xlrage'", "did you mean aws/g5.xlarge"),
         (["--picture", "/no/such/plan.svg"], "--picture /no/such/plan.svg: directory not found: /no/such", ""),
         (["--picture", "plan.gif"], "--picture: expected a name that ends in .svg or .png", "plan.svg"),
     ],
@@ -263,7 +263,7 @@ def test_a_picture_is_drawn(allot: Allot, app: str, tmp_path: Path) -> None:
     ran = allot("plan", app, "--catalog", "aws", "--picture", str(path))
     assert ran.code == 0
     assert "aws/g5.xlarge" in path.read_text()
-    assert f"Drew {path}." in ran.err
+    assert f"Wrote {path}." in ran.err
 
 
 def test_help_describes_the_command(allot: Allot) -> None:
@@ -277,7 +277,7 @@ def test_other_autoscalers_are_never_cheaper_than_the_bound(allot: Allot, app: s
     assert [baseline["rules"] for baseline in data["compared"]] == ["Karpenter", "cluster-autoscaler (least-waste)"]
     assert all(float(baseline["total"]) >= float(data["bound"]) for baseline in data["compared"])
     text = allot("plan", app, "--compare", "--time-limit", "0").out
-    assert "With the rules of other autoscalers, on the same catalog:\n  Karpenter: " in text
+    assert "With the rules of other autoscalers and the same catalog:\n  Karpenter: " in text
     assert "cluster-autoscaler (least-waste): 2 machines, 2.012 USD/h (equal)" in text
 
 

@@ -30,7 +30,7 @@ def test_the_first_line_is_the_verdict() -> None:
     assert text_of(mixed_plan()).splitlines()[0] == "3 machines, 26.637 USD/h (lower bound 26.237, gap 1.5 %)"
     proven = plan_of_machines([machine("n", "aws/g5.xlarge", "a10g", "1.006", placement("a", "n", "gpu-0"))], "1")
     assert text_of(proven).splitlines()[0] == "1 machine, 1.006 USD/h (proven optimal)"
-    assert text_of(ProvisioningPlan()).splitlines() == ["No pod or claim is pending: no machine is needed."]
+    assert text_of(ProvisioningPlan()).splitlines() == ["No pod or claim is pending: no machines are needed."]
     assert text_of(ProvisioningPlan(existing=mixed_plan().existing)).splitlines()[0] == "No machine is needed"
     assert text_of(ProvisioningPlan(unserved=mixed_plan().unserved)).splitlines()[0] == "No machine fits the pods"
 
@@ -65,7 +65,7 @@ def test_unplaced_pods_have_reason_and_nearest_type() -> None:
 
 def test_chosen_type_and_nearest_misses_are_printed() -> None:
     text = text_of(mixed_plan())
-    assert "aws/p4d.24xlarge, 21.958 USD/h for 2; 1 other type" in text
+    assert "aws/p4d.24xlarge, 21.958 USD/h for 2 pods; 1 other type" in " ".join(text.split())
     assert "aws/g5.12xlarge      5.672     4 GPUs; 6 requested" in text
     assert "L4 is Ada Lovelace; Ampere requested (borderline)" in " ".join(text.split())
     assert "aws/p5e.48xlarge     unknown   its price is unknown" in text
@@ -78,7 +78,7 @@ def test_why_prints_every_type_or_those_of_a_pattern() -> None:
     only = text_of(mixed_plan(), why="*g5*")
     assert "g5.12xlarge" in only
     assert "p5e.48xlarge" not in only
-    assert "no type of the catalog matches 'aws/nope'" in text_of(mixed_plan(), why="aws/nope")
+    assert "no type in the catalog matches 'aws/nope'" in text_of(mixed_plan(), why="aws/nope")
 
 
 def test_pods_on_existing_nodes_have_no_type_verdicts() -> None:

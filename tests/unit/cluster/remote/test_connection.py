@@ -253,7 +253,7 @@ def test_a_silent_server_times_out() -> None:
         listener = await asyncio.start_server(silent, "127.0.0.1", 0)
         port = listener.sockets[0].getsockname()[1]
         async with HttpClient(ClusterTarget(f"http://127.0.0.1:{port}"), timeout_seconds=0.2) as client:
-            with pytest.raises(Unreachable, match="no answer in time"):
+            with pytest.raises(Unreachable, match="no response in time"):
                 await client.get(NODES, "n1")
         listener.close()
         await listener.wait_closed()
@@ -402,7 +402,7 @@ def test_a_proxy_tunnels_tls(made: certificates.Certificates, monkeypatch: pytes
             at, _ = await stack.enter_async_context(proxy(refuse=b"HTTP/1.1 407 Authenticate yourself\r\n\r\n"))
             way = target._replace(proxy=f"http://127.0.0.1:{at}")
             client = await stack.enter_async_context(HttpClient(way))
-            with pytest.raises(Unreachable, match="the proxy answered 407: Authenticate yourself"):
+            with pytest.raises(Unreachable, match="the proxy responded with 407: Authenticate yourself"):
                 await client.read("/")
         await serving.stop(1)
 

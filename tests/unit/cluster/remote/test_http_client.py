@@ -193,7 +193,7 @@ def test_an_error_has_the_status_of_the_server() -> None:
         with pytest.raises(StatusError, match="it is NotFound") as raised:
             await client.get(NODES, "n1")
         assert (raised.value.code, raised.value.reason) == (404, "NotFound")
-        with pytest.raises(StatusError, match=r"/api/v1/nodes/n1 answered 502: <h1>Bad Gateway") as raised:
+        with pytest.raises(StatusError, match=r"/api/v1/nodes/n1 responded with 502: <h1>Bad Gateway") as raised:
             await client.get(NODES, "n1")
         assert raised.value.code == 502
 
@@ -441,7 +441,7 @@ def test_tls_with_a_client_certificate_and_a_server_name(tmp_path: Path) -> None
             (target._replace(authority=b""), "certificate verify failed"),
             (target._replace(server_name="other"), "certificate is not valid for 'other'"),
             (target._replace(authority=b"x"), "the certificate authority is not in PEM format"),
-            (with_certificate._replace(key=b"x"), "the client's certificate and key cannot be used"),
+            (with_certificate._replace(key=b"x"), "the client certificate and key cannot be used"),
         ]:
             async with HttpClient(given) as client:
                 with pytest.raises(Unreachable, match=message):

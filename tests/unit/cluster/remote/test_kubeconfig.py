@@ -87,15 +87,15 @@ CLUSTER = "clusters: [{name: c, cluster: {server: 'https://c'}}]\n"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "config:2:1: not YAML"),
+        ("{", "config:2:1: invalid YAML"),
         ("kind: Pod", "config: expected a kubectl configuration (kind: Config), found Pod"),
         ("clusters: 3", "config: clusters: expected a list, found int"),
         ("clusters: [3]", "config: clusters: expected entries with name and cluster"),
         (MINIMAL.replace("current-context: x\n", ""), "config: no current-context; choose one of: x"),
         ("apiVersion: v1\nkind: Config\n", "config: no current-context and no contexts"),
         (MINIMAL.replace("current-context: x", "current-context: z"), "config: context 'z' not found; available: x"),
-        (MINIMAL, "config: cluster of context 'x', 'c' not found; available: none"),
-        (MINIMAL + CLUSTER, "config: user of context 'x', 'u' not found; available: none"),
+        (MINIMAL, "config: context 'x': cluster 'c' not found; available: none"),
+        (MINIMAL + CLUSTER, "config: context 'x': user 'u' not found; available: none"),
         (MINIMAL + CLUSTER.replace("server: 'https://c'", "a: b") + "users: [{name: u}]",
          "config: cluster 'c', server: expected a URL, found nothing"),
         (MINIMAL + CLUSTER.replace("https:", "ftp:") + "users: [{name: u}]",
@@ -125,7 +125,7 @@ CLUSTER = "clusters: [{name: c, cluster: {server: 'https://c'}}]\n"
         (MINIMAL + CLUSTER + "users: [{name: u, user: {exec: {command: a, env: [A=b], apiVersion: "
          "client.authentication.k8s.io/v1}}}]", "user 'u', env: expected a list of objects"),
         (MINIMAL + CLUSTER + "users: [{name: u, user: {as: jane, as-user-extra: [x]}}]",
-         "user 'u', as-user-extra: expected names, each with a list of strings"),
+         "user 'u', as-user-extra: expected a map from names to lists of strings"),
     ],
 )  # fmt: skip
 def test_errors_have_their_location(tmp_path: Path, text: str, message: str) -> None:

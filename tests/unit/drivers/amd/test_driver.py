@@ -231,7 +231,9 @@ async def test_the_memory_mode_applies_to_the_whole_node(node: Node) -> None:
     assert {(taint.key, taint.effect) for taint in devices["gpu-1-spx-nps1"].taints} == {
         ("gpu.amd.com/memory-partition-conflict", "NoExecute")
     }
-    with pytest.raises(ClaimError, match="needs memory mode NPS1, but claims use the node's GPUs in NPS4"):
+    with pytest.raises(
+        ClaimError, match="requires memory mode NPS1, but other claims use the node's GPUs in mode NPS4"
+    ):
         await node.prepare("b", "gpu-1-spx-nps1")
     await node.prepare("c", "gpu-3-cpx-nps4", partitions=8)
     assert node.hardware.simulated_files.reloads == 1
@@ -245,7 +247,7 @@ async def test_the_memory_mode_applies_to_the_whole_node(node: Node) -> None:
 async def test_modes_of_one_gpu_exclude_each_other(node: Node) -> None:
     await node.prepare("a", "gpu-0-dpx-nps1")
     with pytest.raises(
-        ClaimError, match=r"needs GPU 0000:05:00\.0 in compute mode QPX, but gpu-0-dpx-nps1 of that GPU is in use"
+        ClaimError, match=r"requires compute mode QPX on GPU 0000:05:00\.0, but gpu-0-dpx-nps1 on that GPU is in use"
     ):
         await node.prepare("b", "gpu-0-qpx-nps1")
     await node.prepare("b", "gpu-0-dpx-nps1")

@@ -238,7 +238,9 @@ def test_gpus_of_one_iommu_group_are_bound_together(tmp_path: Path) -> None:
         await node.names()
         await node.prepare("c", "gpu-vfio-0")
         assert await node.drivers() == ["vfio-pci", "vfio-pci", "amdgpu"]
-        with pytest.raises(ClaimError, match="of the same GPU or IOMMU group is still prepared for another claim"):
+        with pytest.raises(
+            ClaimError, match="on the same GPU or in the same IOMMU group is still prepared for another claim"
+        ):
             await node.prepare("d", "gpu-vfio-1")
         await node.unprepare("c")
         assert await node.drivers() == ["amdgpu"] * 3
@@ -257,7 +259,7 @@ def test_an_iommu_group_with_other_devices_in_use_is_rejected(tmp_path: Path) ->
         (sound / "driver").symlink_to("../../../bus/pci/drivers/snd_hda_intel")
         (tmp_path / "sys/bus/pci/devices/0000:05:00.1").symlink_to("../../../devices/pci0000:00/0000:05:00.1")
         (tmp_path / "sys/kernel/iommu_groups/20/devices/0000:05:00.1").touch()
-        with pytest.raises(ClaimError, match=r"its IOMMU group has other devices in use: 0000:05:00\.1"):
+        with pytest.raises(ClaimError, match=r"other devices in its IOMMU group are in use: 0000:05:00\.1"):
             await node.prepare("c", "gpu-vfio-0")
         assert await node.drivers() == ["amdgpu", "amdgpu"]
         assert node.plans == {}
@@ -272,7 +274,7 @@ def test_a_gpu_in_use_is_waited_for_and_then_rejected(tmp_path: Path) -> None:
         opened = tmp_path / "proc/123/fd"
         opened.mkdir(parents=True)
         (opened / "4").symlink_to("/dev/dri/renderD128")
-        with pytest.raises(HardwareError, match="process 123 has it open"):
+        with pytest.raises(HardwareError, match="it is in use by process 123"):
             await pci_binding.bind(files, "0000:05:00.0", "vfio-pci", node.call, release_seconds=0.01)
         waiting = asyncio.ensure_future(
             pci_binding.bind(files, "0000:05:00.0", "vfio-pci", node.call, release_seconds=5)

@@ -107,7 +107,7 @@ def test_a_missing_mig_device_is_reported_and_not_created_again() -> None:
         )
         await restarted.recover()
         error = (await restarted.prepare([ref]))[ref.uid].error
-        assert "no MIG device of profile 9 with start 4" in error
+        assert "no MIG device with profile 9 at start 4" in error
         assert "delete the claim's pods" in error
         assert await simulated.hardware.mig_devices(simulated.pci[0]) == ()
         assert await restarted.unprepare([ref]) == {ref.uid: ""}

@@ -225,5 +225,5 @@ def test_metadata_is_optional(tmp_path: Path) -> None:
 
 
 def test_metadata_requires_a_folder() -> None:
-    with pytest.raises(ValueError, match="a host with a directory"):
+    with pytest.raises(ValueError, match="a host with a metadata directory"):
         node_driver(FakeDriver(), memory_host(), MemoryClient(), metadata=True)

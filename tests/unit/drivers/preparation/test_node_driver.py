@@ -85,7 +85,7 @@ def test_every_claim_is_answered_independently() -> None:
         assert [answers[ref.uid].error for ref in refs] == [
             "",
             f"claim shop/gone: the claim no longer exists{never}",
-            f"claim shop/good: the claim was replaced: expected uid old-uid, found {good.uid}{never}",
+            f"claim shop/good: the claim was replaced: expected UID old-uid, found {good.uid}{never}",
             "claim shop/bare: the claim is not allocated",
         ]
 
@@ -291,7 +291,7 @@ def test_an_unprepared_claim_without_reservation_is_not_prepared_again() -> None
         plugin = node_driver(driver, memory_host(), client)
         assert (await plugin.prepare([ref]))[ref.uid].error == ""
         await plugin.unprepare([ref])
-        assert "was unprepared and has no reservation" in (await plugin.prepare([ref]))[ref.uid].error
+        assert "was unprepared and is not reserved for any pod" in (await plugin.prepare([ref]))[ref.uid].error
         assert driver.in_use == {}
 
     idle.run(main())

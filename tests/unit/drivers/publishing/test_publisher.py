@@ -321,7 +321,7 @@ async def test_an_invalid_attribute_is_omitted_and_reported(cluster: Cluster) ->
     expected = [
         'attribute driverVersion: Invalid value: "6.19.14.31400000": must be a string compatible with semver.org',
         'attribute 9bad: Invalid value: "9bad": a valid C identifier must start with alphabetic character',
-        "attribute peers: the cluster does not support lists (gate DRAListTypeAttributes)",
+        "attribute peers: the cluster does not support list attributes (feature gate DRAListTypeAttributes)",
     ]
     for warning, start in zip(cluster.warnings, expected, strict=True):
         assert warning.message.startswith(start)
@@ -343,7 +343,7 @@ CONSUMER = Device(name="a", consumes_counters=(DeviceCounterConsumption(counter_
         (DevicePool([[device("a", *[TAINT] * 17)]]), "must have at most 16 items"),
         (
             DevicePool([[device("a", **{f"a{n}": "x" for n in range(34)})]]),
-            "34 attributes and capacities with 34 values; the maximum is 32",
+            "34 attributes and capacities with 34 values; at most 32 with",
         ),
     ],
 )

@@ -46,7 +46,7 @@ def test_a_blank_or_zero_price_is_unknown(price: str) -> None:
         ("us,box,8,64,0,l4,1,", "own.csv:2:15: gpu: found 'l4' without gpu_count"),
         ("us,box,8,64,1,l5,1,", "own.csv:2:15: gpu: unknown hardware 'l5': expected an accelerator"),
         ("US East,box,8,64,1,l4,1,", "own.csv:2:1: provider: expected a provider, in lower-case letters, digits and -"),
-        ("us,,8,64,1,l4,1,", "own.csv:2:4: instance_type: expected the instance type name of the cloud, found ''"),
+        ("us,,8,64,1,l4,1,", "own.csv:2:4: instance_type: expected the cloud's name for the instance type, found ''"),
         ('us,"box,8,64,1,l4,1,', "own.csv:2:1: the closing quote is missing"),
         ("us,box,8,64,1,l4,1,,extra", "own.csv:2:21: expected 8 cells, found 9"),
     ],
@@ -75,7 +75,7 @@ def test_unknown_and_missing_columns_are_reported() -> None:
     assert problems[0].startswith("own.csv:1:24: column 'price' is unknown and ignored")
     names, problems = found("box", head="region")
     assert names == []
-    assert len([problem for problem in problems if "expected a column" in problem]) == 2
+    assert len([problem for problem in problems if "expected one column" in problem]) == 2
     assert read_catalog("", "own.csv")[1][0].code == "empty-catalog"
 
 
@@ -88,7 +88,7 @@ def test_unknown_and_missing_columns_are_reported() -> None:
         (
             "provider,provider,instance_type",
             "us,us,box",
-            "own.csv:1:1: expected a column provider, found provider twice",
+            "own.csv:1:1: expected one column provider, found provider twice",
         ),
     ],
 )

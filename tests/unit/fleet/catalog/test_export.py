@@ -58,8 +58,8 @@ def test_every_karpenter_type_has_valid_names_and_prices() -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("lambda/gpu_1x_a10", "no node class of Karpenter for lambda is known"),
-        ("gcp/n1-standard-8+1xT4", "not an instance type of its cloud"),
+        ("lambda/gpu_1x_a10", "no Karpenter node class is known for lambda"),
+        ("gcp/n1-standard-8+1xT4", "does not offer as an instance type"),
         ("aws/p5e.48xlarge", "price is unknown"),
         ("aws/g5.xlarge", ""),
     ],

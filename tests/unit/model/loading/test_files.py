@@ -58,7 +58,7 @@ def test_each_unreadable_path_is_one_problem(tmp_path: Path) -> None:
         ("no-files", "no .yaml, .yml or .json files in this directory"),
         ("unreadable", "cannot read the file: no such file or directory"),
         ("unreadable", "cannot read the file: no such file or directory"),
-        ("unreadable", "cannot read the file: bad file name"),
+        ("unreadable", "cannot read the file: invalid file name"),
     ]
     assert all(problem.position.line == 1 for problem in loaded.problems)
 

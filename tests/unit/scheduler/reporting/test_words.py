@@ -82,9 +82,9 @@ def test_shortage_names_the_nearest_node() -> None:
     machines = nodes_named("a", "b")
     machines.put(node("c", cpu="2")[1])
     machines.assign_pod(assigned_pod("p", requests={"cpu": "5"}), "a")
-    assert _lines(machines, requests={"cpu": "20"}) == ["cpu: 20 requested; b has 8 free of 8, the most among a, b, c"]
+    assert _lines(machines, requests={"cpu": "20"}) == ["cpu: 20 requested; b has 8 of 8 free, the most among a, b, c"]
     assert _lines(machines, requests={"memory": "1Ti"}) == [
-        "memory: 1Ti requested; a has 32Gi free of 32Gi, the most among a, b, c"
+        "memory: 1Ti requested; a has 32Gi of 32Gi free, the most among a, b, c"
     ]
 
 

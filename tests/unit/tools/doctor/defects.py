@@ -300,7 +300,13 @@ DEFECTS: Final = (
         "is disabled in the API server, but used by slice 00000-",
         "=true in kube-apiserver",
     ),
-    Defect("D103", _kubelet, "node/node-2", "kubelet v1.37.0, newer than the API server (v1.36.2)", "Upgrade the API"),
+    Defect(
+        "D103",
+        _kubelet,
+        "node/node-2",
+        "runs kubelet v1.37.0, which is newer than the API server (v1.36.2)",
+        "Upgrade the API",
+    ),
     Defect("D104", _denied, "you", "you are not allowed to list events.", "$ allot rbac reader"),
     Defect(
         "D105",
@@ -420,7 +426,7 @@ DEFECTS: Final = (
         "D503",
         _device_gone,
         "claim ml/web-gpu",
-        "has node-1/gpu-0: gpu.nvidia.com no longer publishes it",
+        "holds node-1/gpu-0: gpu.nvidia.com no longer publishes it",
         "allocated again",
     ),
     Defect(
@@ -438,7 +444,7 @@ DEFECTS: Final = (
         "reserved for trainings.batch.example.com",
         "$ kubectl get resourceclaim -n ml strange",
     ),
-    Defect("D507", _deleting, "claim ml/web-gpu", "used by web (running)", "$ kubectl get pods -n ml web"),
+    Defect("D507", _deleting, "claim ml/web-gpu", "still in use by web (running)", "$ kubectl get pods -n ml web"),
     Defect(
         "D508",
         _orphan,
@@ -450,7 +456,7 @@ DEFECTS: Final = (
         "D509",
         _crowded,
         "claim ml/shared",
-        "reserved for 256 consumers, which is the maximum; 1 more pod names it",
+        "reserved for 256 consumers, which is the maximum; 1 more pod references it",
         "ResourceClaimTemplate",
     ),
     Defect(

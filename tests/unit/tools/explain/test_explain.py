@@ -195,7 +195,7 @@ spec:
     assert codes(explanation) == ["fits", "fits", *["devices-in-use"] * 3]
     text = lines(explanation)
     assert text[0] == "2 of 5 pods fit; Pod ns/web-2 does not (devices-in-use)"
-    assert "  the same for 2 more of StatefulSet ns/web" in text
+    assert "  the same for 2 more pods of StatefulSet ns/web" in text
 
 
 def test_a_change_of_a_generated_claim_names_its_template() -> None:

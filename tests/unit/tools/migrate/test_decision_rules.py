@@ -213,7 +213,7 @@ def test_shared_gpus_of_the_fleet_serve_memory_and_core_limits_are_reported_as_l
     migration = migrated(workload(limits=FRACTION), to=target(fleet="l4/shared"))
     assert "memory: 3000Mi" in migration.new_objects[0].text
     assert "cores:" not in migration.new_objects[0].text
-    assert "30% no longer applies" in migration.workloads[0].decision.reason
+    assert "30% of the cores no longer applies" in migration.workloads[0].decision.reason
 
 
 def test_a_fleet_without_sharing_cannot_serve_fractions() -> None:

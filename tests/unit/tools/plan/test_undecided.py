@@ -43,7 +43,7 @@ def test_a_pod_that_may_fit_is_undecided() -> None:
         "undecided", f"it is unknown whether n1 fits: the search for devices stopped after {LIMIT} steps"
     )  # fmt: skip
     assert (
-        "the search for devices reached its limit on n1; the lower bound assumes that the pods do not fit there"
+        "the search for devices reached its step limit on n1; the lower bound assumes that the pods do not fit there"
         in found.notes
     )
 

@@ -62,10 +62,10 @@ def test_nodes_of_both_formats() -> None:
         ("p,4000,8192,1,nan", "t.csv:2:15: gpu_milli: expected a number <= 1,000,000,000,000, found 'nan'"),
         ("p,4000,8192,1,1200", "t.csv:2:15: gpu_milli: expected an integer from 0 to 1,000, found '1200'"),
         ("p,4000,8192,1,0", "t.csv:2:15: gpu_milli: expected 1 to 1000 (thousandths of each GPU), found '0'"),
-        ("p,4000,8192,2,500", "t.csv:2:15: gpu_milli: expected 1000, as num_gpu is more than 1, found '500'"),
-        ("p,4000,8192,0,500", "t.csv:2:15: gpu_milli: expected 0, as num_gpu is 0, found '500'"),
+        ("p,4000,8192,2,500", "t.csv:2:15: gpu_milli: expected 1000, because num_gpu is greater than 1, found '500'"),
+        ("p,4000,8192,0,500", "t.csv:2:15: gpu_milli: expected 0, because num_gpu is 0, found '500'"),
         ("p,-1,8192,0,0", "t.csv:2:3: cpu_milli: expected an integer from 0 to 1,000,000,000,000, found '-1'"),
-        ("p,4000,8192", "t.csv:2:1: expected 5 fields as in the first line, found 3"),
+        ("p,4000,8192", "t.csv:2:1: expected 5 fields, as in the first line, but found 3"),
         (",4000,8192,0,0", "t.csv:2:1: name: expected a name, found an empty field"),
     ],
 )

@@ -69,7 +69,7 @@ class SimulatedHardware(KernelHardware):
             if match is None:
                 raise ValueError(f"expected gpu-NUMBER=gone, =lost or =ras, found {part!r}")
             if int(match[1]) >= self.simulated_files.count:
-                raise ValueError(f"no GPU gpu-{match[1]}; this node has {self.simulated_files.count}")
+                raise ValueError(f"no GPU gpu-{match[1]}; GPUs on this node: {self.simulated_files.count}")
             faults[int(match[1])] = match[2]
         self.simulated_files.set_faults(faults)
 

@@ -84,7 +84,7 @@ def compute_domain_crd() -> Tree:
     }
     schema = {
         "type": "object",
-        "description": "NVLink between the nodes of a workload, for the lifetime of the workload.",
+        "description": "Connects the nodes of a workload over NVLink for the lifetime of the workload.",
         "required": ["spec"],
         "properties": {
             "apiVersion": _STRING,

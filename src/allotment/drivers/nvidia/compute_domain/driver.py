@@ -91,7 +91,7 @@ class ComputeDomainDriver:
         """Return the domain and the device kind. Raises ClaimError."""
         if len(claim.devices) != 1:
             devices = ", ".join(allocated.device for allocated in claim.devices)
-            raise ClaimError(f"devices {devices}: expected one channel or one daemon in a claim", permanent=True)
+            raise ClaimError(f"devices {devices}: expected one channel or one daemon per claim", permanent=True)
         (allocated,) = claim.devices
         domain = self._domain(allocated)
         kind = _kind(allocated.device)
@@ -133,7 +133,7 @@ class ComputeDomainDriver:
         config = allocated.config
         if config is None:
             raise ClaimError(
-                f"device {allocated.device}: the claim's parameters name no ComputeDomain; use the claim "
+                f"device {allocated.device}: the claim's parameters do not reference a ComputeDomain; use the claim "
                 "template in spec.channel.resourceClaimTemplate of the ComputeDomain",
                 permanent=True,
             )

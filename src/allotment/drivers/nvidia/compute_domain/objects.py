@@ -58,7 +58,7 @@ def _template(device_class: str, request: str, uid: str, kind: str, **config: st
 
 
 def daemon_set(domain: Tree, namespace: str) -> Tree:
-    """The domain's DaemonSet, which runs on the nodes that a driver has labelled."""
+    """The domain's DaemonSet, which runs on the nodes that a driver has labeled."""
     uid = domain["metadata"]["uid"]
     name = objects_name(uid)
     tree = _head(DAEMON_SETS, uid)

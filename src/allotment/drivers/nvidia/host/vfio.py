@@ -39,13 +39,13 @@ def bind_to_vfio(
     peers = set(iommu_group_peers(roots, pci)).difference(together_with)
     others = [peer for peer in sorted(peers) if driver_of(roots, peer) not in ("", VFIO)]
     if others:
-        raise HardwareError(f"{action}: IOMMU group {group} has other devices in use: {', '.join(others)}")
+        raise HardwareError(f"{action}: other devices in IOMMU group {group} are in use: {', '.join(others)}")
     users: list[str] = []
     if not _wait_until(lambda: not processes_using(roots, minor, users), release_seconds):
-        raise HardwareError(f"{action}: process {', '.join(users)} has it open")
+        raise HardwareError(f"{action}: it is in use by process {', '.join(users)}")
     if not _rebind(roots, pci, VFIO, bind_seconds):
         _rebind(roots, pci, "", bind_seconds)
-        raise HardwareError(f"{action}: the kernel did not bind it; check that the module {VFIO} is loaded")
+        raise HardwareError(f"{action}: the kernel did not bind it; check that the kernel module {VFIO} is loaded")
     return group
 
 
@@ -55,7 +55,7 @@ def unbind_from_vfio(roots: Roots, pci: str, bind_seconds: float = BIND_SECONDS)
     """
     action = f"GPU {pci}: cannot unbind it from {VFIO}"
     if driver_of(roots, pci) == VFIO and not _rebind(roots, pci, "", bind_seconds):
-        raise HardwareError(f"{action}: no other driver was bound; check that the module nvidia is loaded")
+        raise HardwareError(f"{action}: no other driver was bound; check that the kernel module nvidia is loaded")
     return _group(roots, pci, action)
 
 

@@ -56,12 +56,12 @@ def create_mig_device(
 
     MIG is enabled if that needs no reset of the GPU.
     """
-    action = f"GPU {handle.pci}: MIG device of profile {profile_id} at {start}"
+    action = f"GPU {handle.pci}: MIG device with profile {profile_id} at start {start}"
     switched_on = False
     if not _enabled(library, handle):
         if reset_to_toggle:
             raise HardwareError(
-                f"{action}: MIG is disabled, and enabling it requires a reset of the GPU "
+                f"{action}: MIG is disabled, and enabling it requires a GPU reset "
                 f"(nvidia-smi -i {handle.pci} -mig 1, then a reset or a reboot)"
             )
         _switch(library, handle, _ON)
@@ -82,7 +82,9 @@ def destroy_mig_device(library: Library, handle: Handle, profile_id: int, start:
         return
     for instance in _instances(library, handle):
         if (instance.profile_id, instance.start) == (profile_id, start):
-            _destroy_instance(library, instance, f"GPU {handle.pci}: MIG device of profile {profile_id} at {start}")
+            _destroy_instance(
+                library, instance, f"GPU {handle.pci}: MIG device with profile {profile_id} at start {start}"
+            )
     if not reset_to_toggle:
         _switch_off_if_empty(library, handle)
 
@@ -262,7 +264,7 @@ def _switch(library: Library, handle: Handle, mode: int) -> None:
     action = f"GPU {handle.pci}: cannot {'enable' if mode else 'disable'} MIG"
     status = library.call(action, library.nvml.nvmlDeviceSetMigMode, handle.device, mode)
     if status != library.nvml.NVML_SUCCESS or _enabled(library, handle) != bool(mode):
-        raise HardwareError(f"{action}: the change requires a reset of the GPU; programs may be using the GPU")
+        raise HardwareError(f"{action}: the change requires a GPU reset; programs may be using the GPU")
 
 
 def _switch_off_if_empty(library: Library, handle: Handle) -> None:

@@ -6,7 +6,7 @@ programs run concurrently, each on as many multiprocessors as its kernel is wide
 exceeds the engine, the multiprocessors are divided by max-min fairness. A MIG device is a separate engine.
 
 Time is in nanoseconds and work in nanoseconds of one multiprocessor, both integers, so sums are exact and the same
-calls give the same times. Not modelled: memory bandwidth and caches, which MPS clients and time slices share and which
+calls give the same times. Not modeled: memory bandwidth and caches, which MPS clients and time slices share and which
 can slow programs down, and concurrent kernels of one program.
 """
 

@@ -13,7 +13,7 @@ from allotment.tools.check.selectors.device_types import DeviceCategory
 from allotment.tools.check.selectors.reachability import categories_of_class
 from allotment.tools.views import ConfigView, RequestView
 from allotment.vocabulary import Vocabulary
-from allotment.vocabulary.parameters import ParameterProblem, parameters_of
+from allotment.vocabulary.parameters import ParameterProblem, parameter_problems
 
 
 class DriverParameters(NamedTuple):
@@ -39,7 +39,7 @@ class DriverParameters(NamedTuple):
     def problems(self, bundle: Bundle) -> tuple[ParameterProblem, ...]:
         """The problems for which the driver rejects the parameters, including disabled feature gates."""
         gates = bundle.settings.driver_gates.get(self.config.driver, {})
-        return parameters_of(self.config.driver, self.values, gates, self.vocabulary.release)
+        return parameter_problems(self.config.driver, self.values, gates, self.vocabulary.release)
 
     def device_categories(self, bundle: Bundle) -> tuple[DeviceCategory, ...] | None:
         """The categories of devices that the parameters may apply to; None if unknown."""

@@ -20,11 +20,11 @@ _REPLACEMENTS: Final = {
     "ResourceClass": "use a DeviceClass with selectors",
     "ResourceClassParameters": "use the selectors and config of a DeviceClass",
     "ResourceClaimParameters": "use the selectors and config of the ResourceClaim",
-    "PodSchedulingContext": "remove it: the scheduler allocates without negotiation",
+    "PodSchedulingContext": "remove it: the scheduler allocates devices without negotiating with the driver",
 }
 _CLAIM_REPLACEMENT: Final = "use devices.requests with a deviceClassName and a CEL selector, in resource.k8s.io/v1"
 _PARAMETERS_REPLACEMENT: Final = (
-    "write device requirements as a CEL selector of the request, and device settings in the claim's config"
+    "write device requirements as a CEL selector in the request, and device settings in the claim's config"
 )
 _CLASSIC_VERSIONS: Final = frozenset({"v1alpha1", "v1alpha2"})
 

@@ -43,7 +43,7 @@ _LIST: Final = GateEffect(
 )
 _TOLERATIONS: Final = GateEffect(("DRADeviceTaints",), f"{_DROPPED}; device taints have no effect either")
 _TAINTS: Final = GateEffect(("DRADeviceTaints",), f"{_DROPPED}, and pods still get the device")
-_ADMIN: Final = GateEffect(("DRAAdminAccess",), f"{_DROPPED}: the claim then occupies its devices", "error")
+_ADMIN: Final = GateEffect(("DRAAdminAccess",), f"{_DROPPED}: the claim then reserves its devices", "error")
 _CAPACITY: Final = GateEffect(("DRAConsumableCapacity",), f"{_DROPPED}: a claim gets whole devices")
 _SHARED: Final = GateEffect(("DRAConsumableCapacity",), f"{_DROPPED}: each device is allocated to one claim at a time")
 _DISTINCT: Final = GateEffect(
@@ -59,7 +59,7 @@ _BINDING: Final = GateEffect(
     f"{_DROPPED}, and pods are bound before their devices are ready",
 )
 _NODE: Final = GateEffect(
-    ("DRANodeAllocatableResources",), f"{_DROPPED}: the devices do not account for CPU or memory of the node"
+    ("DRANodeAllocatableResources",), f"{_DROPPED}: the CPU and memory that the devices use on the node are not counted"
 )
 _LISTS: Final = GateEffect(
     ("DRAListTypeAttributes",), f"{_DROPPED} and then rejects the attribute, which has no value left", "error"

@@ -54,7 +54,8 @@ def to_cel(key: str, operator: str, values: Sequence[str], driver: str) -> CelCo
     if comparison in ("exists", "absent"):
         presence = f'"{name}" in device.{where}["{domain}"]'
         return CelConversion(
-            presence if comparison == "exists" else f"!({presence})", f"{name} is assumed to be in {where} of {domain}"
+            presence if comparison == "exists" else f"!({presence})",
+            f"{name} is assumed to be {'a capacity' if is_size else 'an attribute'} of {domain}",
         )
     subject = f'device.{where}["{domain}"].{name}'
     return (

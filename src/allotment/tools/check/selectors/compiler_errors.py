@@ -81,7 +81,7 @@ def _split(arguments: str) -> list[str]:
 def _syntax(match: re.Match[str]) -> str:
     text = match[1]
     if text == "<EOF>":
-        return "the expression is incomplete: expected more at its end"
+        return "the expression is incomplete: something is missing at the end"
     if text in ('"', "'"):
         return f"a string that starts with {text} has no closing quote"
     return f"{text} is not allowed here"
@@ -95,7 +95,7 @@ _SENTENCES: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], 
     ),
     (
         re.compile(r"undefined field '(.+)'"),
-        lambda m: f"a device has no {m[1]}: it has driver, attributes, capacity and allowMultipleAllocations",
+        lambda m: f"a device has no {m[1]}: it has only driver, attributes, capacity and allowMultipleAllocations",
     ),
     (re.compile(r"Syntax error: token recognition error at: '(.+)'", re.DOTALL), _syntax),
     (re.compile(r"Syntax error: mismatched input '(.*?)' expecting", re.DOTALL), _syntax),

@@ -83,7 +83,7 @@ def _report_absent(
         # The name is correct, but the cluster has no device with it.
         term = (vocab.attributes_by_name if access.kind == "attributes" else vocab.capacities_by_name)[full_name]
         if set(term.on) < {device_type.name for device_type in vocab.types}:
-            message += f": only devices of type {listed(sorted(term.on))} have it"
+            message += f": only devices of type {listed(sorted(term.on))} publish it"
         return _report(view, expr, access, message, [], vocab, level, offer_removal=False)
     suggestions = [f"{access.domain}/{device_type}" for device_type in similar_names(access.name, published)]
     if vocab is not None and (guessed := _known_guess(vocab, access)) and guessed.rpartition("/")[2] in published:
@@ -121,7 +121,7 @@ def _report_unknown(
     publisher = f"{vocab.driver} {vocab.release}" if vocab is not None and _is_old_release(vocab) else access.domain
     message = f'{publisher} publishes no {_SINGULAR[access.kind]} "{access.name}"'
     if vocab is not None and full_name in vocab.later:
-        message += f": added in release {vocab.later[full_name]}"
+        message += f": it was added in release {vocab.later[full_name]}"
         return _report(view, expr, access, message, [], vocab, "warning", offer_removal=False)
     if vocab is None and not similar_names(access.name, [name.rpartition("/")[2] for name in names]):
         # Unknown drivers may publish other standard names.
@@ -149,9 +149,9 @@ def _report_other_type(bundle: Bundle, view: SelectorView, access: DeviceAccess,
     return RuleMatch(
         view.document,
         view.path,
-        f'{_SINGULAR[access.kind]} "{access.name}" is published on devices of type {publishing_types}, '
-        f"but only type {reaching_types} is selected here",
-        help="use a class of that type, or remove the condition",
+        f'{_SINGULAR[access.kind]} "{access.name}" is published only on devices of type {publishing_types}, '
+        f"but devices of type {reaching_types} are selected here",
+        help="use a class for that type, or remove the condition",
         span=access.name_extent,
     )
 
@@ -206,7 +206,7 @@ def _help(access: DeviceAccess, vocab: Vocabulary | None, suggestions: list[str]
         for name in _vocabulary_names(vocab, access.kind)
         if name.startswith(f"{vocab.domain}/")
     )
-    return f"it publishes {listed(names)}" if 0 < len(names) <= 16 else ""
+    return f"{vocab.driver} publishes {listed(names)}" if 0 < len(names) <= 16 else ""
 
 
 def _is_in_other_map(bundle: Bundle, access: DeviceAccess) -> bool:

@@ -43,8 +43,8 @@ class SimulationReport(NamedTuple):
     errors: tuple[RuleError, ...]
 
     def is_explained(self, bundle: Bundle, pending: PendingObject) -> bool:
-        """Whether another rule reports an error at the same place, or one that is the reason, in the object or in its
-        class.
+        """Whether another rule reports an error at the same place, or an error in the object or its class that explains
+        it.
         """
         reasons = pending.answers[0].reasons
         rules = _EXPLAINED.get(reasons.headline.code, frozenset()) if reasons is not None else frozenset()

@@ -27,14 +27,14 @@ def check_charts(facts: Facts) -> Iterator[Check]:
             argo[document.name] = None
     if helm:
         text = (
-            f"Rendered from {first_few(tuple(helm), 4)}: the next helm upgrade reverts the changes. Make them in the "
-            "chart's values or templates, or in a post-renderer."
+            f"Rendered from {first_few(tuple(helm), 4)}: the next helm upgrade would revert the changes, so make "
+            "them in the chart's values or templates, or in a post-renderer."
         )
         yield Check(state="to do", title="Helm", text=text)
     if argo:
         text = (
-            f"Argo CD manages {first_few(tuple(argo), 4)}: commit the new files to its source repository; it reverts "
-            "other changes."
+            f"Argo CD manages {first_few(tuple(argo), 4)} and reverts changes made elsewhere, so commit the new "
+            "files to the source repository."
         )
         yield Check(state="to do", title="Argo CD", text=text)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import field
 
 from allotment.model.meta import Value
 
-#: ``ok``: passed. ``to do``: failed. ``to check``: the input does not contain the answer.
-State: TypeAlias = Literal["ok", "to do", "to check"]
+#: ``ok``: passed. ``to do``: failed. ``UNKNOWN``: the input does not contain the answer.
+State: TypeAlias = Literal["ok", "to do", "cannot tell"]
+UNKNOWN: Final = "cannot tell"
 
 
 class Check(Value, frozen=True, omit_defaults=False):

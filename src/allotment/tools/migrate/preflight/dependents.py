@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.phrases import first_few
-from allotment.tools.migrate.preflight.check import Check
+from allotment.tools.migrate.preflight.check import UNKNOWN, Check
 from allotment.tools.migrate.preflight.facts import Facts
 from allotment.tools.views import mapping, text
 
@@ -20,12 +20,13 @@ def check_dependents(facts: Facts) -> Iterator[Check]:
         return
     if "gpu.nvidia.com" in facts.drivers:
         scaled = tuple(_scaled(facts))
-        scaled_note = f" {first_few(scaled, 4)} may scale on them." if scaled else ""
+        scaled_note = f" {first_few(scaled, 4)} may scale on these metrics." if scaled else ""
         yield Check(
-            state="to check",
+            state=UNKNOWN,
             title="metrics by pod",
             text=(
-                "DCGM exporter labels metrics with pods of claims only if KUBERNETES_ENABLE_DRA=true (4.4 or later)."
+                "DCGM exporter (4.4 or later) adds pod labels to metrics of claimed GPUs only if "
+                "KUBERNETES_ENABLE_DRA=true."
                 f"{scaled_note}"
             ),
             look="kubectl get daemonset -A -o yaml | grep KUBERNETES_ENABLE_DRA",
@@ -38,11 +39,12 @@ def check_dependents(facts: Facts) -> Iterator[Check]:
     )
     chosen = f" {first_few(labels, 4)} no longer selects the machine to add." if labels else ""
     yield Check(
-        state="to check",
+        state=UNKNOWN,
         title="node autoscaling",
         text=(
-            "Cluster Autoscaler supports claims with --enable-dynamic-resource-allocation (always on since 1.35), for "
-            f"existing nodes; Karpenter ignores pods with claims unless --ignore-dra-requests=false.{chosen}"
+            "cluster-autoscaler supports claims with --enable-dynamic-resource-allocation (always on since 1.35), "
+            "but only in node groups with a running node. Karpenter ignores pods with claims unless it runs with "
+            f"--ignore-dra-requests=false.{chosen}"
         ),
         look="kubectl get deployment -A -o yaml | grep -E 'dynamic-resource|ignore-dra'",
         routine=not labels,

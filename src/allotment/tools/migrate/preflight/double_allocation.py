@@ -11,7 +11,7 @@ from allotment.model.core import Pod
 from allotment.model.workloads import DaemonSet
 from allotment.phrases import first_few
 from allotment.tools.migrate.plugin_requests import Vendor
-from allotment.tools.migrate.preflight.check import Check
+from allotment.tools.migrate.preflight.check import UNKNOWN, Check
 from allotment.tools.migrate.preflight.commands import plugin_off, to_driver
 from allotment.tools.migrate.preflight.facts import VENDORS, Facts
 from allotment.tools.migrate.simulation.comparison import Comparison
@@ -27,18 +27,18 @@ def check_double_allocation(facts: Facts) -> Iterator[Check]:
         look = f"kubectl describe nodes | grep -E '^Name:|^  {_RESOURCES[vendor]}'"
         if not facts.cluster:
             text = (
-                "A node must run either the device plugin or the driver: with both, two pods can get the same GPU. "
-                "Label each node for one of them."
+                "A node must run either the device plugin or the driver, not both: otherwise two pods can get the "
+                "same GPU. Label each node for one of the two."
             )
-            yield Check(state="to check", title=TITLE, text=text, look=look, commands=to_driver(vendor, "NODE"))
+            yield Check(state=UNKNOWN, title=TITLE, text=text, look=look, commands=to_driver(vendor, "NODE"))
             continue
         plugged, published = facts.plugged_by(vendor), facts.published(name)
         both = tuple(node for node in plugged if node in published)
         operators = plugin_off(vendor, _daemon_set(facts, vendor))
         if both:
             text = (
-                f"NOW, on {first_few(both, 4)}: the device plugin and {name} both publish GPUs, so two pods can get "
-                "the same GPU. Remove the plugin or the driver from these nodes."
+                f"The device plugin and {name} already both publish the GPUs of {first_few(both, 4)}, so two pods "
+                "can get the same GPU. Remove the plugin or the driver from these nodes."
             )
             commands = (*(line for node in both[:4] for line in to_driver(vendor, node)), *operators)
             yield Check(state="to do", title=TITLE, text=text, look=look, commands=commands, danger=True)
@@ -46,13 +46,15 @@ def check_double_allocation(facts: Facts) -> Iterator[Check]:
         todo = tuple(node for node in facts.nodes if node in plugged)
         if todo:
             text = (
-                f"The device plugin runs on {first_few(todo, 4)}, where the driver will run. Stop it before the driver "
-                "starts, node by node: with both, two pods can get the same GPU."
+                f"The device plugin runs on {first_few(todo, 4)}, where the driver will run. Stop it before the "
+                "driver starts, node by node: if both run, two pods can get the same GPU."
             )
             commands = (*to_driver(vendor, "NODE"), *operators)
             yield Check(state="to do", title=TITLE, text=text, look=look, commands=commands)
         else:
-            yield Check(state="ok", title=TITLE, text="No node has GPUs of both the device plugin and the driver.")
+            yield Check(
+                state="ok", title=TITLE, text="No node has GPUs published by both the device plugin and the driver."
+            )
     yield from _others(facts)
     yield from _kept(facts.trial)
 
@@ -78,9 +80,9 @@ def _others(facts: Facts) -> Iterator[Check]:
     running = facts.trial.others if facts.trial is not None else ()
     if running:
         text = (
-            f"{first_few(running, 4)} {'uses' if len(running) == 1 else 'use'} GPUs of the device plugin and "
-            f"{'is' if len(running) == 1 else 'are'} not in the files: drain each node before it moves, and migrate "
-            "their manifests, too."
+            f"{first_few(running, 4)} {'uses' if len(running) == 1 else 'use'} GPUs from the device plugin but "
+            f"{'is' if len(running) == 1 else 'are'} not in the files: drain each node before you move it, and also "
+            "migrate these manifests."
         )
         yield Check(state="to do", title="pods outside the files", text=text, look="kubectl get pods -A -o wide")
 
@@ -90,5 +92,8 @@ def _kept(trial: Comparison | None) -> Iterator[Check]:
     if trial is not None and kept and trial.moved:
         users = tuple(dict.fromkeys(user for names in kept.values() for user in names))
         moving = first_few(trial.moved, 4)
-        text = f"{first_few(tuple(kept), 4)} must keep the device plugin, for {first_few(users, 4)}; {moving} can move."
+        text = (
+            f"{first_few(tuple(kept), 4)} must keep the device plugin, for {first_few(users, 4)}; {moving} can move "
+            "to the driver."
+        )
         yield Check(state="ok", title="which nodes move", text=text)

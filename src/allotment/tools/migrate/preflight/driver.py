@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.phrases import first_few
-from allotment.tools.migrate.preflight.check import Check
+from allotment.tools.migrate.preflight.check import UNKNOWN, Check
 from allotment.tools.migrate.preflight.commands import install
 from allotment.tools.migrate.preflight.facts import Facts
 
@@ -18,9 +18,9 @@ def check_driver(facts: Facts) -> Iterator[Check]:
         title = f"driver {name}"
         nodes = facts.published(name)
         if not facts.cluster:
-            text = "It is unknown whether the driver is installed."
+            text = "The input does not show whether the driver is installed."
             yield Check(
-                state="to check",
+                state=UNKNOWN,
                 title=title,
                 text=text,
                 look="kubectl get resourceslices",
@@ -28,7 +28,7 @@ def check_driver(facts: Facts) -> Iterator[Check]:
                 routine=True,
             )
         elif not nodes:
-            text = "It publishes no ResourceSlices. Install it; it starts on nodes with its label."
+            text = "It publishes no ResourceSlices. Install it; it runs only on nodes with its label."
             yield Check(state="to do", title=title, text=text, commands=commands)
         elif left := tuple(node for node in facts.nodes if node not in nodes):
             text = f"It publishes slices for {first_few(nodes, 4)}, but none for {first_few(left, 4)}."

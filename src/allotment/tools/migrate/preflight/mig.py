@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.phrases import first_few
-from allotment.tools.migrate.preflight.check import Check
+from allotment.tools.migrate.preflight.check import UNKNOWN, Check
 from allotment.tools.migrate.preflight.facts import Facts
 from allotment.tools.migrate.resource_names import mig_profile
 from allotment.tools.migrate.simulation.device_kind import kind_of_device
@@ -29,7 +29,7 @@ def check_mig(facts: Facts) -> Iterator[Check]:
     }
     missing = tuple(profile for profile in wanted if profile not in published)
     if facts.cluster and missing and all(profile in cut for profile in missing):
-        text = "Nodes are partitioned this way already; the driver publishes the existing devices when it starts."
+        text = "The nodes are already partitioned this way; the driver publishes the existing devices when it starts."
         yield Check(state="ok", title=f"MIG {first_few(wanted, 4)}", text=text)
         return
     title = f"MIG {first_few(wanted, 4)}"
@@ -38,9 +38,9 @@ def check_mig(facts: Facts) -> Iterator[Check]:
         yield Check(state="ok", title=title, text="The driver publishes these devices.")
         return
     text = (
-        f"GPUs must be partitioned into {first_few(missing or wanted, 4)} before the driver starts on a node (it does "
-        "not detect later changes on A100: restart it), or the driver creates the devices itself (driver gate "
-        "DynamicMIG; on Ampere, MIG mode must be on already)."
+        f"Either partition the GPUs into {first_few(missing or wanted, 4)} before the driver starts on a node (on "
+        "A100 it does not detect later changes until it is restarted), or let the driver create the devices itself "
+        "(driver gate DynamicMIG; on Ampere, MIG mode must already be enabled)."
     )
     commands = ("kubectl label node NODE --overwrite nvidia.com/mig.config=CONFIG   # MIG manager",)
-    yield Check(state="to do" if facts.cluster else "to check", title=title, text=text, look=look, commands=commands)
+    yield Check(state="to do" if facts.cluster else UNKNOWN, title=title, text=text, look=look, commands=commands)

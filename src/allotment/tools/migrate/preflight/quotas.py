@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from allotment.tools.migrate.preflight.check import Check
+from allotment.tools.migrate.preflight.check import UNKNOWN, Check
 from allotment.tools.migrate.preflight.facts import Facts
 from allotment.tools.migrate.resource_names import vendor_of
 from allotment.tools.views import mapping
@@ -40,19 +40,21 @@ def check_quotas(facts: Facts) -> Iterator[Check]:
         if old and new:
             found = True
             counted = [name for name in new if name in served]
-            also = (
-                f" ({', '.join(counted)} also counts against the old name if its class serves that)" if counted else ""
-            )
+            also = f" ({', '.join(counted)} also counts against the old name if its class serves it)" if counted else ""
             text = (
-                f"{document.position()}: {document.name} limits {', '.join(old)}. Claims are counted as "
-                f"{', '.join(f'{name}{_SUFFIX}' for name in new)}{also}: add {'it' if len(new) == 1 else 'them'}."
+                f"{document.position()}: {document.name} limits {', '.join(old)}. Claims count against "
+                f"{', '.join(f'{name}{_SUFFIX}' for name in new)}{also}: add "
+                f"{'this key' if len(new) == 1 else 'these keys'} to the quota."
             )
             yield Check(state="to do", title="quotas", text=text)
     if not found:
         yield Check(
-            state="to check",
+            state=UNKNOWN,
             title="quotas",
-            text=f"A ResourceQuota for requests.nvidia.com/gpu or similar counts claims under other keys: {keys}.",
+            text=(
+                "A ResourceQuota for requests.nvidia.com/gpu or similar does not cover claims; they are counted "
+                f"under other keys: {keys}."
+            ),
             look="kubectl get resourcequota -A -o yaml | grep -E 'nvidia.com|amd.com|intel.com'",
             routine=True,
         )

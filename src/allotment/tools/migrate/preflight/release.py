@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from allotment.model.features import GATES
 from allotment.phrases import first_few
-from allotment.tools.migrate.preflight.check import Check
+from allotment.tools.migrate.preflight.check import UNKNOWN, Check
 from allotment.tools.migrate.preflight.facts import Facts
 from allotment.tools.migrate.target import OLDEST
 
@@ -25,7 +25,7 @@ def check_release(facts: Facts) -> Iterator[Check]:
             look="kubectl version",
         )
         return
-    late = " NVIDIA requires 1.34.2 or later (kubernetes/kubernetes#133920)." if target.kube == "1.34" else ""
+    late = " NVIDIA's driver requires 1.34.2 or later (kubernetes/kubernetes#133920)." if target.kube == "1.34" else ""
     yield Check(state="ok", title=title, text=f"It serves resource.k8s.io/v1.{late}", look="kubectl version")
     gates = dict.fromkeys(gate for workload in facts.moving for gate in workload.decision.needs.kube_gates)
     for gate in gates:
@@ -34,9 +34,9 @@ def check_release(facts: Facts) -> Iterator[Check]:
             yield Check(state="ok", title=gate, text=f"{stage} and on by default in {target.kube}.")
         else:
             yield Check(
-                state="to check",
+                state=UNKNOWN,
                 title=gate,
-                text=f"{stage} and off by default in {target.kube}: turn it on in {_EVERYWHERE}.",
+                text=f"{stage} and off by default in {target.kube}: enable it in {_EVERYWHERE}.",
                 look="kubectl get --raw /metrics | grep kubernetes_feature_enabled",
             )
     behind = [
@@ -48,5 +48,8 @@ def check_release(facts: Facts) -> Iterator[Check]:
         yield Check(
             state="ok",
             title="DRAExtendedResource",
-            text=f"Off in {target.kube}, so {first_few(tuple(behind), 4)} stays. On by default since 1.36.",
+            text=(
+                f"It is off in {target.kube}, so {first_few(tuple(behind), 4)} "
+                f"{'stays' if len(behind) == 1 else 'stay'} with the device plugin. It is on by default since 1.36."
+            ),
         )

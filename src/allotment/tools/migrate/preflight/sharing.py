@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from allotment.tools.migrate.preflight.check import Check
+from allotment.tools.migrate.preflight.check import UNKNOWN, Check
 from allotment.tools.migrate.preflight.commands import install
 from allotment.tools.migrate.preflight.facts import Facts
 
@@ -21,13 +21,13 @@ def check_sharing(facts: Facts) -> Iterator[Check]:
         ]
         whose = f" for {', '.join(users[:3])}" if users else ""
         text = (
-            f"NVIDIA's driver needs this gate{whose}. It is off by default; without it claims are allocated but their "
-            "pods never start (Prepare fails)."
+            f"NVIDIA's driver requires this feature gate{whose}. It is off by default. Without it, claims are "
+            "allocated, but their pods never start, because preparing the devices fails."
         )
         if gate == "MPSSupport" and "DynamicMIG" in facts.driver_gates:
             text += " The driver does not allow both MPSSupport and DynamicMIG."
         yield Check(
-            state="to check",
+            state=UNKNOWN,
             title=f"driver gate {gate}",
             text=text,
             look="helm get values dra-driver-nvidia-gpu -n dra-driver-nvidia-gpu",
@@ -50,4 +50,4 @@ def _shared(facts: Facts) -> Check:
     text = "The driver must publish GPUs that several claims can share (driver gate ConsumableShares)."
     look = "kubectl get resourceslices -o yaml | grep allowMultipleAllocations"
     commands = install(NVIDIA, facts.driver_gates, shares=True)
-    return Check(state="to do" if facts.cluster else "to check", title=title, text=text, look=look, commands=commands)
+    return Check(state="to do" if facts.cluster else UNKNOWN, title=title, text=text, look=look, commands=commands)

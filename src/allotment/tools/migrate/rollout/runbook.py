@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from allotment.tools.migrate.plugin_requests import Vendor
-from allotment.tools.migrate.preflight.check import Check, State
+from allotment.tools.migrate.preflight.check import UNKNOWN, Check, State
 from allotment.tools.migrate.preflight.checks import checks_of
 from allotment.tools.migrate.preflight.commands import plugin_on, to_driver, to_plugin
 from allotment.tools.migrate.preflight.facts import VENDORS, Facts
@@ -29,7 +29,7 @@ _RESOURCES: dict[Vendor, str] = {
     "amd": "amd\\.com/gpu",
     "intel": "gpu\\.intel\\.com/i915",
 }
-_STATES: tuple[tuple[State, str], ...] = (("to do", "[ ]"), ("to check", "[ ] check:"), ("ok", "[x]"))
+_STATES: tuple[tuple[State, str], ...] = (("to do", "[ ]"), (UNKNOWN, "[ ] check:"), ("ok", "[x]"))
 
 
 def runbook(migration: Migration, trial: Comparison | None, paths: FilePaths) -> str:
@@ -37,8 +37,8 @@ def runbook(migration: Migration, trial: Comparison | None, paths: FilePaths) ->
     facts = Facts(migration, trial)
     lines = ["# Migration from the device plugin to claims", ""]
     lines += _paragraph(
-        "Written by `allot migrate`. Follow the steps in order and run every command in this directory. Replace names "
-        "in capitals (NODE, VERSION)."
+        "Written by `allot migrate`. Follow the steps in order and run every command in this directory. Replace "
+        "the names in capital letters (NODE, VERSION)."
     )
     lines += ["## Decision for each workload", "", *_decisions(migration)]
     lines += ["## 1. Pre-flight", "", *_checks(checks_of(migration, trial))]
@@ -76,9 +76,9 @@ def _decisions(migration: Migration) -> Iterator[str]:
 
 
 _OUTCOMES = {
-    "template": "every pod gets a claim of its own",
+    "template": "every pod gets its own claim",
     "claim": "its pods share a claim",
-    "class": "its manifest does not change, a class serves it",
+    "class": "its manifest does not change; a class serves it",
     "leave": "stays with the device plugin",
     "cannot": "cannot be migrated",
 }
@@ -110,15 +110,18 @@ def _dry_run(migration: Migration, paths: FilePaths) -> Iterator[str]:
     flag = namespace_flag(migration)
     yield from code_block(f"kubectl{flag} apply --dry-run=server -f {name}" for name in _files(migration, paths))
     if any(is_recreated(workload) and workload.decision.changes for workload in migration.workloads):
-        yield from _paragraph("An existing Job or Pod rejects the change (immutable); step 4 recreates it.")
+        yield from _paragraph(
+            "The API server rejects the change of an existing Job or Pod, because it is immutable; step 4 "
+            "recreates the object."
+        )
 
 
 def _nodes(facts: Facts) -> Iterator[str]:
     yield from _paragraph(
-        "A node must run either the device plugin or the driver; with both, two pods can get the same GPU. Drain the "
-        "node, change its label, wait for the driver's slices, and check that the plugin's count is gone before pods "
-        "return. Begin with one node and one workload (step 4): pods that still request the plugin's resources need "
-        "nodes that run it."
+        "A node must run either the device plugin or the driver, not both: otherwise two pods can get the same "
+        "GPU. Drain the node, change its label, wait for the driver's slices, and check that the plugin no longer "
+        "publishes GPUs there before pods return. Begin with one node and one workload (step 4): pods that still "
+        "request the plugin's resources need nodes that run the plugin."
     )
     trial = facts.trial
     kept = {node: users for node, users in trial.kept.items() if users} if trial is not None and facts.cluster else {}
@@ -138,7 +141,7 @@ def _nodes(facts: Facts) -> Iterator[str]:
                 "kubectl drain NODE --ignore-daemonsets --delete-emptydir-data",
                 *to_driver(vendor, "NODE"),
                 "kubectl get resourceslices --field-selector spec.nodeName=NODE   # until the driver's slices exist",
-                f"kubectl get node NODE -o jsonpath='{{.status.allocatable.{resource}}}'   # until it is 0 or gone",
+                f"kubectl get node NODE -o jsonpath='{{.status.allocatable.{resource}}}'   # until it is 0 or empty",
                 "kubectl uncordon NODE",
             )
         )
@@ -151,8 +154,8 @@ def _workloads(migration: Migration, paths: FilePaths) -> Iterator[str]:
     served = [workload.subject for workload in migration.workloads if workload.decision.outcome == "class"]
     if served:
         yield from _paragraph(
-            f"Nothing to apply for {', '.join(served)}: pods get their GPUs through the class when they restart on a "
-            "node that has moved."
+            f"Nothing needs to be applied for {', '.join(served)}: pods get their GPUs through the class when they "
+            "restart on a node that runs the driver."
         )
     for file, workloads in changed_workloads(migration).items():
         yield from _paragraph(f"{', '.join(workload.subject for workload in workloads)}:")
@@ -164,7 +167,7 @@ def _verification(facts: Facts) -> Iterator[str]:
     commands = [f"kubectl -n {name} get pods,resourceclaims -o wide" for name in namespaces]
     commands.append("allot explain --context CONTEXT   # pending pods and the reasons")
     commands.append("allot free --context CONTEXT      # devices of each node and their claims")
-    yield from _paragraph("Every claim must be allocated,reserved and every pod running.")
+    yield from _paragraph("Every claim must have the state `allocated,reserved`, and every pod must be running.")
     yield from code_block(commands)
     workload = next((workload for workload in facts.moving if workload.name), None)
     if workload is not None and "nvidia" in {VENDORS[name] for name in facts.drivers}:
@@ -177,9 +180,9 @@ def _verification(facts: Facts) -> Iterator[str]:
 def _roll_back(facts: Facts, paths: FilePaths) -> Iterator[str]:
     migration = facts.migration
     yield from _paragraph(
-        f"`{ROLLBACK}/` holds the original of every changed file. First return the nodes that the old manifests need "
-        "to the device plugin, then apply the old workloads, and finally delete the objects that the migration "
-        "created. Running pods keep their GPUs until they are drained."
+        f"`{ROLLBACK}/` contains the original version of every changed file. First return the nodes that the old "
+        "manifests need to the device plugin, then apply the original files, and finally delete the objects that the "
+        "migration created. Running pods keep their GPUs until their nodes are drained."
     )
     yield from _paragraph("Nodes, one at a time:")
     for driver in facts.drivers:
@@ -189,7 +192,7 @@ def _roll_back(facts: Facts, paths: FilePaths) -> Iterator[str]:
                 "kubectl cordon NODE",
                 "kubectl drain NODE --ignore-daemonsets --delete-emptydir-data",
                 *to_plugin(vendor, "NODE"),
-                "kubectl get resourceslices --field-selector spec.nodeName=NODE   # until they are gone",
+                "kubectl get resourceslices --field-selector spec.nodeName=NODE   # until its slices are gone",
                 f"kubectl get node NODE -o jsonpath='{{.status.allocatable.{_RESOURCES[vendor]}}}'   # until it is > 0",
                 "kubectl uncordon NODE",
             )
@@ -203,7 +206,7 @@ def _roll_back(facts: Facts, paths: FilePaths) -> Iterator[str]:
     if gone:
         yield from _paragraph("After the new pods are gone:")
         yield from code_block(gone)
-    yield from _paragraph("Without labelled nodes the driver runs nowhere; `helm uninstall` removes it.")
+    yield from _paragraph("Without labeled nodes, the driver does not run; `helm uninstall` removes it.")
 
 
 def _trial(lines: Iterable[str], table: tuple[tuple[str, ...], ...]) -> Iterator[str]:

@@ -18,8 +18,8 @@ def roll_back(migration: Migration, trial: Comparison | None) -> Section | None:
     objects = f"the {made} new objects" if made > 1 else "the new object"
     text = (
         f"Return the nodes to the device plugin, apply the original files, and delete {objects} after the new pods are "
-        "gone. -d DIR keeps the original files in DIR/rollback and writes the steps of the migration and the roll-back "
-        "to DIR/README.md."
+        "gone. -d DIR keeps the original files in DIR/rollback and writes the steps of the migration and the "
+        "rollback to DIR/README.md."
     )
     steps: list[object] = [
         {"workloads": [workload.subject for workload in each], "commands": list(apply_commands(migration, file, each))}

@@ -88,7 +88,7 @@ class PluginNode:
 
     def _excluded(self, pod: Pod, offer: Offer) -> str:
         why = why_excluded(pod, EligibilityNode(NodeFacts(self.name, offer.labels), self._taints))
-        return f"the pod excludes it: {why}" if why else ""
+        return f"the pod excludes this node: {why}" if why else ""
 
 
 def _mismatch(form: Form) -> str:

@@ -138,7 +138,7 @@ class FractionSupply:
         return tuple(DeviceCount(kind=self._kind, count=want.count) for want in wants)
 
     def lacks(self, wants: Sequence[PluginRequest]) -> str:
-        return "" if self._after(wants) is not None else "a GPU with enough memory and cores left"
+        return "" if self._after(wants) is not None else "no GPU has enough memory and cores left"
 
     def _after(self, wants: Sequence[PluginRequest]) -> list[tuple[int, int, int]] | None:
         gpus = list(self._gpus)

@@ -126,7 +126,7 @@ class _Sides:
             return old, new, "" if old and new else "it has no pods, or they are invalid"
         manifest = self._before.get(id(request.view.document))
         if manifest is None or not isinstance(manifest.value, Object) or not workload.name:
-            return (), (), "it is an invalid manifest, or its kind creates no pods"
+            return (), (), "its manifest is invalid, or its kind creates no pods"
         migrated = self._after.get((workload.kind, workload.namespace, workload.name.rstrip(GENERATED)), manifest)
         if not isinstance(migrated.value, Object):
             migrated = manifest

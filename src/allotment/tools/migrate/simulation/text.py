@@ -23,7 +23,12 @@ def before_and_after(migration: Migration, trial: Comparison | None) -> Section 
             return None
         return Section(
             title=TITLE,
-            lines=("Not simulated: pass --fleet HARDWARE or --cluster FILE to place every pod before and after.",),
+            lines=(
+                (
+                    "Not simulated: pass --fleet HARDWARE or --cluster FILE to simulate every pod before and after the "
+                    "migration."
+                ),
+            ),
         )
     rows = tuple(_row(workload) for workload in trial.workloads)
     return Section(
@@ -46,15 +51,15 @@ def _verdict(trial: Comparison) -> str:
     if all(workload.untried for workload in trial.workloads):
         return "No workload could be simulated."
     if not fitted:
-        return "No pod fits on these nodes before the migration, so there is nothing to compare."
+        return "Even before the migration, no pod fits on these nodes, so there is nothing to compare."
     pods = counted(fitted, "pod")
     if lost:
-        return f"Of {pods} that fit{'s' if fitted == 1 else ''} before, {_pending(lost)} after the migration."
+        return f"Of {pods} that fit before, {_pending(lost)} after the migration."
     if fitted == 1:
-        kind = "another device" if changed else "the same kind of device"
-        return f"The pod that fits before also fits after, on {kind}."
-    kinds = f"{changed} of them on other devices" if changed else "on the same kinds of device"
-    return f"{'Both pods' if fitted == 2 else f'All {pods}'} that fit before also fit after, {kinds}."
+        kind = "a different device" if changed else "the same kind of device"
+        return f"The pod that fit before still fits, on {kind}."
+    kinds = f"{changed} of them on different devices" if changed else "on the same kinds of device"
+    return f"{'Both pods' if fitted == 2 else f'All {pods}'} that fit before still fit, {kinds}."
 
 
 def _pending(number: int) -> str:
@@ -97,7 +102,7 @@ def _workload_lines(workload: WorkloadComparison) -> Iterator[str]:
         )
         number = f"{len(workload.lost)} of its pods" if workload.pods > 1 else "its pod"
         does = "does" if len(workload.lost) == 1 else "do"
-        yield f"{workload.subject}: {number} fitted before and no longer {does}: {_ended(workload.reason)}{change}"
+        yield f"{workload.subject}: {number} fit before and no longer {does}: {_ended(workload.reason)}{change}"
     elif waiting and workload.reason:
         known = "before and after" if workload.fitted < workload.pods else "after"
         yield f"{workload.subject}: {_pending(waiting)} {known}: {_ended(workload.reason)}"
@@ -105,11 +110,11 @@ def _workload_lines(workload: WorkloadComparison) -> Iterator[str]:
         pending = _pending(workload.pods - workload.fitted)
         yield f"{workload.subject}: {pending} with the device plugin: {_ended(workload.reason_before)}"
     if workload.changed:
-        both = " become ".join(
+        before, after = (
             " or ".join(" + ".join(map(str, devices)) for devices in answers)
             for answers in (workload.before, workload.after)
         )
-        yield f"{workload.subject}: its devices differ: {both}."
+        yield f"{workload.subject}: its devices change from {before} to {after}."
 
 
 def _ended(text: str) -> str:
@@ -119,22 +124,23 @@ def _ended(text: str) -> str:
 
 def _notes(trial: Comparison) -> Iterator[str]:
     if trial.assumed:
-        yield f"Assumed to be met, because the input does not cover it: {_with_users(trial.assumed)}."
+        yield f"Assumed to be met, because the input does not provide this information: {_with_users(trial.assumed)}."
     expected = tuple(node for node in trial.expected if node not in trial.kept)
     if expected:
         yield (
-            f"No driver publishes slices for {first_few(expected, 4)} yet: they were derived from the nodes' labels "
-            "and resources."
+            f"No driver publishes slices for {first_few(expected, 4)} yet, so they were derived from the nodes' "
+            "labels and resources."
         )
     if trial.dark:
         yield (
-            f"The slices that a driver would publish on {first_few(trial.dark, 4)} are unknown: labels of feature "
-            "discovery are missing or name an unknown model. No pod was placed there after the migration."
+            f"The slices that a driver would publish on {first_few(trial.dark, 4)} are unknown, because feature "
+            "discovery labels are missing or name an unknown model. The simulation after the migration placed no "
+            "pod there."
         )
     kept = {node: users for node, users in trial.kept.items() if users}
     if kept and any(workload.outcome not in ("leave", "cannot") for workload in trial.workloads):
         yield (
-            f"A node runs either the device plugin or the driver, never both. Kept for the device plugin: "
+            "A node runs either the device plugin or the driver, never both. Nodes kept for the device plugin: "
             f"{_with_users(kept)}."
         )
 

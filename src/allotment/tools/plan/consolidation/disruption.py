@@ -105,7 +105,7 @@ def blocker(cluster: SimulatedCluster, node: str, policy: ConsolidationPolicy) -
         return KeptNode(node=node, code="not-ready", text="the node is not ready, and its pods may recover")
     for pod in cluster.pending:
         if (pod.tree.get("status") or {}).get("nominatedNodeName") == node:
-            return KeptNode(node=node, code="pod-coming", text=f"pod {pod.key} is nominated to it")
+            return KeptNode(node=node, code="pod-coming", text=f"it is the nominated node of pod {pod.key}")
     running = {pod.resident.uid for pod in cluster.pods_on.get(node, ())}
     for pod in cluster.pods_on.get(node, ()):
         if pod.resident.terminating or is_bound_to_node(pod):
@@ -119,7 +119,7 @@ def blocker(cluster: SimulatedCluster, node: str, policy: ConsolidationPolicy) -
             return KeptNode(
                 node=node,
                 code="claim-in-use",
-                text=f"ResourceClaim {key}, which other pods use, has devices of this node",
+                text=f"other pods use ResourceClaim {key}, whose devices are on this node",
             )
     return None
 
@@ -186,7 +186,10 @@ class EvictionBudgets:
         gone = {pod.resident.uid: pod for pod in leaving}
         for uid, names in self._by_pod.items():
             if uid in gone and len(names) > 1:  # the eviction call refuses such a pod whatever the budgets say
-                return f"pod {gone[uid].key} has several PodDisruptionBudgets ({', '.join(names)})"
+                return (
+                    f"pod {gone[uid].key} has more than one PodDisruptionBudget ({', '.join(names)}), which the "
+                    "Eviction API does not support"
+                )
         for name, counted, limit in self._budgets:
             needed, used = len(counted & gone.keys()), len(counted & earlier)
             if needed and (not limit or (used and used + needed > limit)):

@@ -316,7 +316,7 @@ class _Search:
             self._keep_single(single, f"no other machine fits pod {first.pod}: {first.text}")
             return None
         if plan.total > before * (1 - self._policy.min_share):
-            text = f"other machines for its pods cost {plan.total} USD/h, but this node costs {before} USD/h"
+            text = f"other machines for its pods would cost {plan.total} USD/h; this node costs {before} USD/h"
             self._keep_single(single, text)
             return None
         build = replacing.template or catalog_templates(replacing.catalog, self._features.kube)
@@ -399,7 +399,7 @@ class _Search:
             return result
         for node in result.remove:
             if node not in empty:
-                text = f"removing it saves {more} USD/h, less than {self._policy.min_saving}"
+                text = f"removing it would save {more} USD/h, less than the minimum of {self._policy.min_saving} USD/h"
                 self._kept.setdefault(node, KeptNode(node=node, code="too-little", text=text))
         return single
 
@@ -415,7 +415,7 @@ class _Search:
                 text = "another consolidation currently saves more"
                 self._kept.setdefault(node, KeptNode(node=node, code="later", text=text))
         unknown = [pod.node for pod in removals if pod.usd_per_hour is None]
-        notes = (f"unknown prices are counted as 0: {', '.join(unknown)}",) if unknown else ()
+        notes = (f"the prices of these nodes are unknown and counted as 0: {', '.join(unknown)}",) if unknown else ()
         return Consolidation(
             remove=tuple(removals),
             add=tuple(_with_moved_pods(machine, best.moves) for machine in best.add),

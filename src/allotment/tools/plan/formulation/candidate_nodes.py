@@ -1,4 +1,4 @@
-"""Candidate nodes for pods, existing ones and machine types, and checks whether a single item can run on one.
+"""Checks whether a single item of pending pods can run on a candidate: an existing node or an offered machine type.
 
 The scheduler's own filters decide on taints, selectors, ports and resources of the otherwise empty node, and on
 affinity to running pods. Constraints between several pending pods are checked later.
@@ -95,7 +95,10 @@ def run_time_dependency(devices: NodeDevices, template: Template | None, shape: 
             unknown = constraint.distinct and _is_among(constraint.attribute, template.unmeasured)
             # A single device is always distinct.
             if unknown and sum(_max_devices(request, number) for request in claim.requests) > 1:
-                return f"distinctAttribute {constraint.attribute} is known only after the machine has started"
+                return (
+                    f"the values of distinctAttribute {constraint.attribute} are known only after the machine has "
+                    "started"
+                )
     return ""
 
 

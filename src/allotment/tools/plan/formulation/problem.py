@@ -229,7 +229,7 @@ class Formulation:
             result = check_filters(pod, candidate)
             if not result.fits:
                 unknown = required_labels(pod) - self._known_labels if result.code == "affinity" else ()
-                return ItemFit("affinity", f"no node template has label {min(unknown)}") if unknown else result
+                return ItemFit("affinity", f"new nodes do not have label {min(unknown)}") if unknown else result
         if kind in candidate.rejected_kinds:
             return ItemFit("neighbours", candidate.rejected_kinds[kind])
         needs = self.needs(kind, candidate.missing_resources(self._device_resources[kind]))
@@ -244,7 +244,8 @@ class Formulation:
                 )
         if clashes_inside(self.demand, item):
             return ItemFit(
-                "neighbours", "its pods need the same machine but exclude each other (anti-affinity or ports)"
+                "neighbours",
+                "its pods must run on the same machine but exclude each other (anti-affinity or host ports)",
             )
         result = self.device_fit(kind, candidate)
         return result if not result.fits else check_architecture(item, candidate)

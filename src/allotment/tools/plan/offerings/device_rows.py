@@ -64,7 +64,7 @@ def device_rows(devices: NodeDevices, shapes: Sequence[int]) -> DeviceRows:
 def _scaled_down(row: CapacityRow, column: tuple[Pieces, ...]) -> tuple[CapacityRow, tuple[Pieces, ...]]:
     """The row divided by the greatest common divisor of its amounts, and further if it is still too large.
 
-    Amounts are in nano units, whose sums could exceed 64 bits. Rounding favours the items, so that bounds stay valid.
+    Amounts are in nano units, whose sums could exceed 64 bits. Rounding favors the items, so that bounds stay valid.
     """
     common = math.gcd(row.size, *(piece for pieces in column for piece in pieces))
     common *= max(1, -(-row.size // (common * _MAX_ROW_SIZE)))

@@ -43,7 +43,7 @@ def excluded_by_limits(instance: InstanceType, limits: PlanLimits) -> str:
     if any(fnmatchcase(key, pattern) for pattern in limits.excluded_types):
         return "type is excluded"
     if any(limit <= 0 and fnmatchcase(key, pattern) for pattern, limit in limits.max_by_pattern):
-        return "quota for this type is used up"
+        return "the maximum number of machines of this type is reached"
     if limits.zones and not set(limits.zones) & set(instance.zones):
         return f"not offered in {', '.join(limits.zones)}"
     return ""

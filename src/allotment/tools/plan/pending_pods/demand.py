@@ -270,7 +270,7 @@ def _notes(objects: ExplainInput) -> Iterable[str]:
             yield f"ResourceSlice {key} is ignored because it is invalid: {errors[0]}"
     for value in objects.workloads:
         if isinstance(value, DaemonSet) and value.spec.template.spec.resource_claims:
-            yield f"DaemonSet {value.key} claims devices; the devices of its pods on new machines are not counted"
+            yield f"DaemonSet {value.key} uses claims; devices for its pods on new machines are not counted"
 
 
 def selected_labels(pod: PendingPod) -> set[str]:

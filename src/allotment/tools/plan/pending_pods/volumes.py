@@ -90,8 +90,9 @@ class VolumeTopologies:
                 return VolumeTopology(problem="is not bound to a volume and has no StorageClass to provision one")
             return VolumeTopology()  # the StorageClass is not among the objects
         if class_.volume_binding_mode != _WAIT_FOR_FIRST_CONSUMER and claim.metadata.uid:
+            name = class_.metadata.name
             return VolumeTopology(
-                problem=f"is not bound yet, although StorageClass {class_.metadata.name} binds immediately"
+                problem=f"is not bound yet, although StorageClass {name} has volumeBindingMode Immediate"
             )
         terms = tuple(
             NodeSelectorTerm(

@@ -49,7 +49,10 @@ def split_groups(demand: ClusterDemand, catalog: Sequence[InstanceType], limits:
             part = checker.largest_part(item.pods)
             reason = whole
             if whole.code != "limits":
-                text = f"no available machine fits more than {len(part)} of the {len(item.pods)} pods together"
+                text = (
+                    f"no available machine fits more than {len(part)} of the {len(item.pods)} pods that must run "
+                    "together"
+                )
                 reason = UnservedReason("neighbours", f"{text}: {whole.text}", whole.nearest)
             excluded |= {pod.order: reason for pod in item.pods if pod not in part}
     if excluded:

@@ -42,8 +42,8 @@ def unserved_reason(formulation: Formulation, kind: int) -> UnservedReason:
         nearest = _type_keys(fitting)
         limits_text = _purchase_limits(formulation)
         if not limits_text:
-            return UnservedReason("full", "no machine fits it together with the other pods", nearest)
-        return UnservedReason("limits", f"{' or '.join(limits_text)} leaves no capacity for it", nearest)
+            return UnservedReason("full", "no machine fits it in addition to the other pods", nearest)
+        return UnservedReason("limits", f"{' or '.join(limits_text)} allows no further machine", nearest)
     unlimited = formulation.unlimited_candidates
     fitting_unlimited = [candidate for candidate in unlimited if formulation.item_fit(kind, candidate).fits]
     if fitting_unlimited:
@@ -61,7 +61,7 @@ def unserved_reason(formulation: Formulation, kind: int) -> UnservedReason:
         (fit for fit, candidate in checked if fit.code == "run-time-only" and candidate.offer is not None), None
     )
     if fitting and unknown is None:
-        return UnservedReason("full", f"only existing node {fitting[0].name} fits, and it has no capacity left")
+        return UnservedReason("full", f"only the existing node {fitting[0].name} fits, and it has no capacity left")
     checked = [
         (_decisive_fit(formulation, kind, candidate, fit), candidate) for fit, candidate in checked if not fit.fits
     ]
@@ -104,7 +104,7 @@ def _never_reason(fit: ItemFit, candidate: CandidateNode, nearest: tuple[str, ..
         return UnservedReason("undecided", f"it is unknown whether {name} fits: {fit.text}", nearest)
     text = {
         "resources": f"no type has enough resources: {name} has too little {fit.text}",
-        "devices": "no type of the catalog has devices for its claims in any mode",
+        "devices": "no type in the catalog has devices for its claims, in any mode",
     }.get(fit.code, f"no type fits; {name}: {fit.text}")
     return UnservedReason("never", text, nearest if fit.code != "devices" else ())
 
@@ -120,7 +120,7 @@ def unplaced_reason(formulation: Formulation, kind: int, rejection: PlacementRej
     if rejection.cause == "order":
         return UnservedReason("order", rejection.text)
     if limits_text and nearest:
-        return UnservedReason("limits", f"{' or '.join(limits_text)} leaves no capacity for it", nearest)
+        return UnservedReason("limits", f"{' or '.join(limits_text)} allows no further machine", nearest)
     if rejection.on_every_node:
         return UnservedReason("error", rejection.text)
     return UnservedReason("full", f"pods ahead of it in the queue use the capacity: {rejection.text}", nearest)
@@ -134,9 +134,9 @@ def _purchase_limits(formulation: Formulation) -> list[str]:
         limits_text.append(f"the budget of {limits.budget} USD per hour")
     if limits.max_machines is not None:
         limits_text.append(f"the limit of {limits.max_machines} machines")
-    limits_text += [f"the quota of {most} for {pattern}" for pattern, most in limits.max_by_pattern]
+    limits_text += [f"the limit of {most} machines of type {pattern}" for pattern, most in limits.max_by_pattern]
     if limits.spot_share is not None:
-        limits_text.append(f"the share of {limits.spot_share} for spot machines")
+        limits_text.append(f"the limit of {limits.spot_share:.0%} spot machines")
     return limits_text
 
 
@@ -146,15 +146,13 @@ def _with_exclusion(formulation: Formulation, candidate: CandidateNode) -> str:
     reason = excluded_by_limits(instance, limits)
     if not reason and not any(instance.price(capacity) for capacity in allowed_capacity_types(limits)):
         reason = (
-            "price unknown"
-            if not instance.prices
-            else f"no known price as {' or '.join(allowed_capacity_types(limits))}"
+            "price unknown" if not instance.prices else f"no known {' or '.join(allowed_capacity_types(limits))} price"
         )
     if not reason and candidate.mode and limits.modes:
         reason = f"mode {candidate.mode} is not allowed"
     if not reason and limits.unavailable:
         reason = "out of stock"
-    return f"{instance.key} ({reason or instance.unusable or 'not in the zones it needs'})"
+    return f"{instance.key} ({reason or instance.unusable or 'not offered in the zones that the pod requires'})"
 
 
 def _one_per_type(candidates: Iterable[CandidateNode]) -> list[CandidateNode]:

@@ -1,1 +1,1 @@
-"""Planned machines as Karpenter NodeClaims and MIG configurations."""
+"""Writes planned machines as Karpenter NodeClaims and MIG configurations."""

@@ -66,7 +66,7 @@ def capacity_shortfall(required: ItemRequirements, instance: InstanceType, room:
         text = f"{_amount(disk)} ephemeral-storage for pods; {_amount(required.disk)} requested"
         return Shortfall("resources", text, AMOUNT, required.disk / max(disk, 1) - 1)
     if required.pods > room.pods - required.daemons:
-        text = f"at most {room.pods - required.daemons} pods; {required.pods} requested together"
+        text = f"at most {room.pods - required.daemons} pods per node; {required.pods} requested on the same node"
         return Shortfall("resources", text, AMOUNT, float(required.pods))
     return None
 

@@ -64,6 +64,6 @@ def _unmet_text(requirement: NodeSelectorRequirement, actual: str | None) -> str
         case "Exists" if actual is None:
             return f"label {requirement.key} requested; new nodes do not have it"
         case "DoesNotExist" if actual is not None:
-            return f"label {requirement.key} exists on new nodes, but must not"
+            return f"label {requirement.key} must not exist, but new nodes have it"
         case _:
             return ""

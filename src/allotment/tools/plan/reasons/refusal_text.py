@@ -92,7 +92,7 @@ def _counts(funnel: Funnel, instance: InstanceType) -> str:
 def _driver_shortfall(refused: AllocationRefusal, instance: InstanceType) -> Shortfall:
     match = _DRIVER.search(refused.summary)
     requested = f"{match[1]} requested" if match else refused.summary
-    return Shortfall(refused.code, f"{model_of(instance)} has another driver; {requested}", NOTHING)
+    return Shortfall(refused.code, f"{model_of(instance)} uses another driver; {requested}", NOTHING)
 
 
 def _value_shortfall(refused: AllocationRefusal, miss: NearestMiss, instance: InstanceType) -> Shortfall:

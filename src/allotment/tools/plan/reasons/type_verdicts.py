@@ -62,7 +62,9 @@ def with_nearest_types(
         plan,
         unserved=tuple(
             replace(
-                each, text=f"{each.text}; the nearest is {result.instance}: {result.text}", nearest=(result.instance,)
+                each,
+                text=f"{each.text}; the nearest type is {result.instance}: {result.text}",
+                nearest=(result.instance,),
             )
             if (result := nearest.get(each.pod)) is not None
             else each
@@ -340,7 +342,7 @@ def _limit_shortfall(instance: InstanceType, limits: PlanLimits, price: Decimal 
     if not offers_of(instance, limits, each_zone=True, each_capacity=True):
         return Shortfall("out-of-stock", "out of stock", LIMIT)
     if limits.budget is not None and price > limits.budget:
-        return Shortfall("limits", f"{price} USD/h exceeds the budget of {limits.budget}", LIMIT)
+        return Shortfall("limits", f"{price} USD/h exceeds the budget of {limits.budget} USD/h", LIMIT)
     return None
 
 

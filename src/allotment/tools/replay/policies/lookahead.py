@@ -52,6 +52,6 @@ def _weights(context: PolicyContext) -> list[float]:
 
 LOOKAHEAD = PlacementPolicy(
     "lookahead",
-    "the node and GPUs that leave the node the most capacity for future pods (developed for Allotment)",
+    "the node and GPUs that leave the most capacity for future pods (developed for Allotment)",
     _cost_function,
 )

@@ -23,7 +23,7 @@ def test_seven_small_mig_devices_fill_a_gpu(host: Machine) -> None:
         assert [(device.profile_id, device.start) for device in devices] == [(ONE, start) for start in range(7)]
         assert len({device.uuid for device in devices}) == 7
         assert await hardware.mig_devices(PCI) == tuple(devices)
-        with pytest.raises(HardwareError, match=r"profile 9 at 4: Insufficient Resources"):
+        with pytest.raises(HardwareError, match=r"profile 9 at start 4: Insufficient Resources"):
             await hardware.create_mig(PCI, THREE, 4)
         for device in devices:
             await hardware.destroy_mig(PCI, ONE, device.start)
@@ -56,7 +56,7 @@ def test_a_compute_instance_that_fails_leaves_nothing(host: Machine) -> None:
     async def fail_then_make(hardware: Hardware) -> None:
         with pytest.raises(
             HardwareError,
-            match="MIG device of profile 9 at 0: cannot create its compute instance: Insufficient Resources",
+            match="MIG device with profile 9 at start 0: cannot create its compute instance: Insufficient Resources",
         ):
             await hardware.create_mig(PCI, THREE, 0)
         assert host.nvml.instances(0) == 0
@@ -120,7 +120,7 @@ def test_mig_is_disabled_unless_it_is_in_use(host: Machine) -> None:
         with pytest.raises(HardwareError, match="the GPU has MIG devices"):
             await hardware.disable_mig("0000:08:00.0")
         await hardware.destroy_mig("0000:08:00.0", THREE, 0)
-        with pytest.raises(HardwareError, match="the change requires a reset of the GPU"):
+        with pytest.raises(HardwareError, match="the change requires a GPU reset"):
             await hardware.disable_mig("0000:08:00.0")
         for pci in (PCI, PCI, "0000:09:00.0"):
             await hardware.disable_mig(pci)
@@ -147,7 +147,7 @@ def test_ampere_with_mig_disabled_explains_the_fix(host: Machine) -> None:
 
     async def fail(hardware: Hardware) -> None:
         with pytest.raises(
-            HardwareError, match=r"MIG is disabled, .* requires a reset of the GPU \(nvidia-smi -i 0000:07:00.0 -mig 1"
+            HardwareError, match=r"MIG is disabled, .* requires a GPU reset \(nvidia-smi -i 0000:07:00.0 -mig 1"
         ):
             await hardware.create_mig(PCI, ONE, 0)
         assert await hardware.mig_devices(PCI) == ()

@@ -76,7 +76,7 @@ def test_obstacles_are_reported(host: Machine) -> None:
     async def fail(hardware: Hardware) -> None:
         with pytest.raises(HardwareError, match="it is not in an IOMMU group"):
             await hardware.bind_vfio(PCI, True)
-        with pytest.raises(HardwareError, match=f"IOMMU group 3 has other devices in use: {second}"):
+        with pytest.raises(HardwareError, match=f"other devices in IOMMU group 3 are in use: {second}"):
             await hardware.bind_vfio("0000:08:00.0", True)
         host.bind(second, "")
         (host.roots.sys / "bus/pci/devices/0000:08:00.0/sriov_numvfs").write_text("4\n")
@@ -93,7 +93,7 @@ def test_programs_that_use_the_gpu_are_waited_for_and_named(host: Machine) -> No
     fd = host.roots.proc / "4711/fd"
     fd.mkdir(parents=True)
     (fd / "3").symlink_to(host.roots.dev / "nvidia0")
-    with pytest.raises(HardwareError, match="process 4711 has it open"):
+    with pytest.raises(HardwareError, match="it is in use by process 4711"):
         vfio.bind_to_vfio(host.roots, PCI, 0, release_seconds=0.02)
     assert driver_of(host.roots, PCI) == "nvidia"
 
@@ -102,7 +102,7 @@ def test_without_the_vfio_module_the_gpu_is_bound_to_its_driver_again(host: Mach
     host.gpu(A100, 7, "GPU-a", group=12)
     with (
         kernel(host, modules=("nvidia",)),
-        pytest.raises(HardwareError, match="check that the module vfio-pci is loaded"),
+        pytest.raises(HardwareError, match="check that the kernel module vfio-pci is loaded"),
     ):
         vfio.bind_to_vfio(host.roots, PCI, 0, release_seconds=0.02, bind_seconds=0.2)
     assert driver_of(host.roots, PCI) == "nvidia", "the kernel was done with it when it ended"

@@ -62,7 +62,7 @@ def test_new_classes_come_first() -> None:
     migration = migrated(workload(limits={"nvidia.com/mig-1g.5gb": 1}), to=target(strategy="class"))
     there = section(page(migration), "4. Workloads")
     assert "kubectl apply -f device-classes.yaml" in there
-    assert "Nothing to apply for Deployment default/web" in there
+    assert "Nothing needs to be applied for Deployment default/web" in there
 
 
 def test_known_nodes_are_named() -> None:

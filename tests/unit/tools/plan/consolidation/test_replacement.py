@@ -140,7 +140,7 @@ def test_an_infeasible_plan_is_rejected() -> None:
 def test_a_small_relative_saving_is_not_proposed() -> None:
     found = consolidated(cluster_of_gpus(a="2xt4"), {"a": "0.55"}, "one")
     assert found.remove == ()
-    assert "other machines for its pods cost 0.5 USD/h" in found.stays[0].text
+    assert "other machines for its pods would cost 0.5 USD/h" in found.stays[0].text
 
 
 def test_unused_planned_machines_are_dropped() -> None:

@@ -43,14 +43,14 @@ def test_gpu_memory_labels_can_be_compared() -> None:
 
 def test_a_label_that_no_template_has_is_reported() -> None:
     (unserved,) = make_plan([pod("a", nodeSelector={"kubernetes.io/os": "linux", "team": "ml"})], catalog()).unserved
-    assert unserved.text.endswith("no node template has label team")
+    assert unserved.text.endswith("new nodes do not have label team")
     team = {"key": "team", "operator": "Exists"}
     (unserved,) = make_plan([pod("a", affinity=affinity([team]))], catalog()).unserved
-    assert unserved.text.endswith("no node template has label team")
+    assert unserved.text.endswith("new nodes do not have label team")
     # One of several terms is enough, and labels of existing nodes count.
     arch = {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}
     assert not make_plan([pod("a", affinity=affinity([team], [arch]))], catalog()).unserved
     (unserved,) = make_plan(
         [pod("a", nodeSelector={"team": "ml"}), node("n", labels={"team": "x"})], catalog()
     ).unserved
-    assert "no node template has" not in unserved.text
+    assert "new nodes do not have" not in unserved.text

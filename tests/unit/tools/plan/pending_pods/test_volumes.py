@@ -105,7 +105,10 @@ def test_claims_that_the_scheduler_waits_for_are_reported() -> None:
         *(pod(name, **using(name)) for name in ("unbound", "static", "new", "going", "missing")),
     ]  # fmt: skip
     found = {pod.pod.name: (pod.code, pod.text) for pod in make_plan(values, (T4,)).unserved}
-    unbound = "PersistentVolumeClaim ml/unbound is not bound yet, although StorageClass immediate binds immediately"
+    unbound = (
+        "PersistentVolumeClaim ml/unbound is not bound yet, although StorageClass immediate has volumeBindingMode "
+        "Immediate"
+    )
     static = "PersistentVolumeClaim ml/static is not bound to a volume and has no StorageClass to provision one"
     assert found == {
         "unbound": ("not-ready", unbound),

@@ -44,7 +44,7 @@ def test_a_pod_is_planned_only_if_its_node_is_the_same_in_both_retry_orders() ->
     assert [(pod.pod.name, pod.code) for pod in found.unserved] == [("second", "order")]
     note = (
         "the placement of 1 pod depends on the order in which the scheduler retries pods "
-        "and may use capacity that is planned for others"
+        "and may use capacity that is planned for other pods"
     )
     assert note in found.notes
 
@@ -55,7 +55,7 @@ def test_a_pod_that_fits_after_others_in_both_orders_is_planned_with_a_note() ->
     assert scheduling_differences(values, found, CATALOG, FEATURES) == []
     assert found.unserved == ()
     assert any(
-        note.startswith("1 pod fits only after other pods are placed; this was verified for") for note in found.notes
+        note.startswith("1 pod fits only after other pods are placed; this was verified with") for note in found.notes
     )
 
 

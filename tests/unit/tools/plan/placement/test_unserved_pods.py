@@ -237,7 +237,7 @@ def test_as_many_pods_with_mutual_affinity_as_fit_one_machine_are_planned() -> N
         f"pod-{n}" for n in range(4)
     ]
     assert codes(found) == {"pod-4": "neighbours", "pod-5": "neighbours"}
-    assert "no available machine fits more than 4 of the 6 pods together" in found.unserved[0].text
+    assert "no available machine fits more than 4 of the 6 pods that must run together" in found.unserved[0].text
     assert planned_types(found) == ["cloud/t4x4"]
 
 
@@ -269,4 +269,4 @@ def test_the_nearest_type_has_the_most_resources_and_unknown_prices_come_last() 
 
 def test_missing_devices_are_reported_before_missing_resources() -> None:
     found = make_plan([claim_template("big", request(BIG)), pod("a", template="big", cpu="20")], (T4, T4X4, A100))
-    assert found.unserved[0].text == "no type of the catalog has devices for its claims in any mode"
+    assert found.unserved[0].text == "no type in the catalog has devices for its claims, in any mode"

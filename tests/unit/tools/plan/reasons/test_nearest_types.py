@@ -20,7 +20,7 @@ def test_the_nearest_type_and_its_shortfall_are_in_the_text() -> None:
     (unserved,) = found.unserved
     assert unserved.pod.name == "never"
     assert unserved.nearest == ("cloud/a10g",)
-    assert unserved.text.endswith("nearest is cloud/a10g: A10G has 23028Mi; 400Gi requested")
+    assert unserved.text.endswith("nearest type is cloud/a10g: A10G has 23028Mi; 400Gi requested")
     assert [machine.instance for machine in found.machines] == ["cloud/t4"]
 
 

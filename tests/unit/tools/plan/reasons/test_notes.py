@@ -14,7 +14,7 @@ L4 = instance("l4", "l4", 1, "1")
 def test_prices_of_a_day_and_of_a_year_are_distinguished() -> None:
     types = (replace(L4, as_of="2026"), replace(instance("t4", "t4", 1, "9", cpus=20), as_of="2026-08-03"))
     found = make_plan([claim_template("any", request()), pod("a", template="any", cpu="3"), pod("b", cpu="18")], types)
-    assert found.notes == ("prices as of 2026-08-03, some prices of an unknown day in 2026",)
+    assert found.notes == ("prices as of 2026-08-03; some prices from an unknown day in 2026",)
 
 
 def test_an_estimated_disk_is_noted_if_a_pod_requests_ephemeral_storage() -> None:

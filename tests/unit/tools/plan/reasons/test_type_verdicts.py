@@ -95,7 +95,7 @@ def test_a_missing_mig_profile_is_reported_with_an_available_one() -> None:
 
 def test_other_vendors_and_machines_without_gpus_are_reported() -> None:
     found = texts(verdicts(AMPERE))
-    assert found["mi300x"] == "MI300X OAM has another driver; gpu.nvidia.com requested"
+    assert found["mi300x"] == "MI300X OAM uses another driver; gpu.nvidia.com requested"
     assert found["cpu"] == "it has no GPU"
 
 
@@ -132,7 +132,7 @@ def test_a_selected_zone_of_the_type_fits() -> None:
         (PlanLimits(excluded_types=("cloud/t*",)), "type is excluded"),
         (PlanLimits(zones=("z9",)), "not offered in z9"),
         (PlanLimits(capacity="spot"), "its spot price is unknown"),
-        (PlanLimits(budget=Decimal("0.1")), "0.5 USD/h exceeds the budget of 0.1"),
+        (PlanLimits(budget=Decimal("0.1")), "0.5 USD/h exceeds the budget of 0.1 USD/h"),
         (PlanLimits(unavailable=(("cloud/t4", "", ""),)), "out of stock"),
     ],
 )

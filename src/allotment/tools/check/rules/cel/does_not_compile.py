@@ -256,7 +256,7 @@ def _fix_function(bundle: Bundle, view: SelectorView, expr: Expression, node: No
         if operand_kind(bundle, expr, node.args[0]) == "quantity":
             return replacement_fix(
                 view,
-                "remove quantity(): the value is a quantity already",
+                "remove quantity(): the value is already a quantity",
                 expr.extent(node),
                 expr.text(node.args[0]),
                 safe=True,
@@ -308,10 +308,10 @@ RULE = Rule(
     level="error",
     summary="the CEL compiler rejects the expression",
     why=(
-        "The API server compiles the selectors of classes, claims and templates before it stores them, and "
-        "rejects the object (422, Invalid value) if an expression does not compile, has another type than bool, "
-        "or uses anything but device. CEL looks like C: == compares, && and || and ! combine conditions, strings "
-        "have straight quotes."
+        "The API server compiles the selectors of classes, claims and templates before it stores them, and rejects "
+        "the object (422, Invalid value) if an expression does not compile, evaluates to a type other than bool, or "
+        "references anything other than device. The syntax resembles C: == compares values; &&, || and ! combine "
+        "conditions; strings are enclosed in straight quotes."
     ),
     bad=examples.device_class(
         "whole-gpu", 'device.driver = "gpu.nvidia.com" and device.attributes["gpu.nvidia.com"].type == "gpu"'

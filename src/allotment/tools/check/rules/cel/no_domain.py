@@ -48,7 +48,7 @@ def _domain_and_name_in_one_key(view: SelectorView, access: DeviceAccess) -> Rul
         text, extent = f'"{name}" in device.{access.kind}["{domain}"]', access.extent
     else:
         text, extent = f'["{domain}"]{_name_access(name)}', step.extent
-    message = f"the domain and the name are separate keys: {access.domain} is read as a domain, which no device has"
+    message = f"the domain and the name must be separate keys: no device has the domain {access.domain}"
     fix = replacement_fix(view, "use the domain as the first key and the name as the second", extent, text, safe=True)
     return RuleMatch(view.document, view.path, message, fix=fix, span=step.key_extent)
 
@@ -62,7 +62,9 @@ def _domain_as_fields(view: SelectorView, access: DeviceAccess) -> RuleMatch | N
             domain in drivers() or (keys[number - 1] in _TOP_LEVEL_DOMAINS and "." not in access.domain)
         ):
             extent = (access.steps[0].extent[0], access.steps[number - 1].extent[1])
-            message = f"a domain with dots needs brackets and quotes: .{access.domain} is read as the complete domain"
+            message = (
+                f"a domain with dots must be in brackets and quotes: here, only {access.domain} is read as the domain"
+            )
             fix = replacement_fix(view, f'write ["{domain}"]', extent, f'["{domain}"]', safe=True)
             return RuleMatch(view.document, view.path, message, fix=fix, span=extent)
     return None
@@ -109,10 +111,10 @@ RULE = Rule(
     summary="an attribute or capacity is read without its domain",
     why=(
         "device.attributes and device.capacity are maps of maps: the first key is a domain, usually the driver's "
-        "name, the second a name. A domain that a device does not have yields an empty map, not an error, so "
-        'device.attributes["model"] is silently empty. Reading a name from such a map, or comparing the map, is an '
-        "error: at compile time if the types cannot match, otherwise while the pod is scheduled. Scheduling of the "
-        "pod is then retried indefinitely."
+        "name, and the second key is the name of the attribute or capacity. Looking up a domain that a device does "
+        'not have yields an empty map instead of an error, and so does device.attributes["model"]. Reading a name '
+        "from an empty map, or comparing the map with a value, is an error: at compile time if the types cannot "
+        "match, otherwise when the pod is scheduled. The scheduler then retries indefinitely."
     ),
     bad=examples.claim("ampere", selector='device.attributes["architecture"] == "Ampere"'),
     good=examples.claim("ampere", selector='device.attributes["gpu.nvidia.com"].architecture == "Ampere"'),

@@ -30,7 +30,7 @@ def of_selector(bundle: Bundle, view: SelectorView, expr: Expression) -> Iterato
         if literal.kind == "string":
             message = f"{expr.source[slice(*extent)]} is not a quantity: quantity() fails for every device"
         else:
-            message = f"quantity() takes a string, and {written} is a number: the API server rejects the expression"
+            message = f"quantity() takes a string, but {written} is a number: the API server rejects the expression"
         fix = None if guess is None else replacement_fix(view, f'write "{guess.text}"', extent, f'"{guess.text}"',
                                                 safe=guess.is_certain)  # fmt: skip
         help_text = "" if fix else "units are Ki, Mi, Gi, Ti (powers of 1024) and k, M, G, T (powers of 1000)"
@@ -44,9 +44,9 @@ RULE = Rule(
     level="error",
     summary='the string in quantity() is not a quantity: "40GB"',
     why=(
-        "A quantity is a number with one of Kubernetes' suffixes, Mi or Gi, without a B and without a space. The "
-        "compiler does not check the string; quantity() fails at evaluation. Such an error aborts scheduling of "
-        "the pod, which is then retried indefinitely."
+        "A quantity is a number followed by one of Kubernetes' suffixes, such as Mi or Gi, without a B and without a "
+        "space. The compiler does not check the string, so quantity() fails only at evaluation. Such an error aborts "
+        "scheduling of the pod, and the scheduler retries indefinitely."
     ),
     bad=examples.claim("gpu", selector='device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("40GB"))'),
     good=examples.claim("gpu", selector='device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("40Gi"))'),

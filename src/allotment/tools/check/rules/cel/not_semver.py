@@ -1,4 +1,4 @@
-"""C209: ``semver("8.0")``: the string is not a semantic version, which only fails at evaluation."""
+"""C209: the argument of ``semver`` is not a semantic version, such as "8.0": the call fails only at evaluation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def of_selector(bundle: Bundle, view: SelectorView, expr: Expression) -> Iterato
             continue
         literal = node.args[0]
         if operand_kind(bundle, expr, literal) == "version":
-            yield RuleMatch(view.document, view.path, "semver() takes a string, and this is a version already",
+            yield RuleMatch(view.document, view.path, "semver() takes a string, but this is already a version",
                         fix=replacement_fix(view, "remove semver()", expr.extent(node), expr.text(literal), safe=True),
                         span=expr.extent(node))  # fmt: skip
             continue
@@ -56,9 +56,10 @@ RULE = Rule(
     level="error",
     summary='the string in semver() is not a semantic version: "8.0"',
     why=(
-        "A semantic version has three numbers and no leading v. The compiler does not check the string; semver() "
-        "fails at evaluation. Such an error aborts scheduling of the pod, which is then retried indefinitely. "
-        "Drivers publish CUDA 8.0 as 8.0.0. From Kubernetes 1.34 on, semver(string, true) normalizes such versions."
+        "A semantic version has three numbers and no leading v. The compiler does not check the string, so semver() "
+        "fails only at evaluation. Such an error aborts scheduling of the pod, and the scheduler retries "
+        "indefinitely. Drivers publish the CUDA compute capability 8.0 as 8.0.0. Since Kubernetes 1.34, "
+        "semver(string, true) normalizes such versions."
     ),
     bad=examples.claim(
         "gpu", selector='device.attributes["gpu.nvidia.com"].driverVersion.isGreaterThan(semver("580.0"))'

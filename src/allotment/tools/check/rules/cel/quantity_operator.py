@@ -30,7 +30,7 @@ def of_selector(bundle: Bundle, view: SelectorView, expr: Expression) -> Iterato
             if kinds[0] != "quantity" or kinds[1] not in ("quantity", "number"):
                 continue
             text = f"{receiver(expr, node.args[0])}.{method}({source_text(expr, node.args[1])})"
-            message = f"quantities have no operator {operator}: use method {method}"
+            message = f"quantities do not support the operator {operator}: use the method {method}"
             fix = replacement_fix(view, f"use {method}", expr.outer(node), text, safe=True)
             yield RuleMatch(view.document, view.path, message, fix=fix, span=extent)
         elif "quantity" in kinds and set(kinds) <= {"quantity", "value"}:
@@ -46,12 +46,13 @@ RULE = Rule(
     name="quantity-operator",
     family="cel",
     level="error",
-    summary="quantities are compared with < <= > >= or added with +",
+    summary="quantities are compared with <, <=, > or >=, or added with +",
     why=(
-        "Kubernetes' CEL library defines == and != for quantities, but no ordering operators: >= finds no "
-        "matching overload, so the API server rejects the class or claim at creation. compareTo returns -1, 0 or "
-        "1, which covers every ordering; isGreaterThan and isLessThan are strict. Sums use add and sub. An "
-        "attribute value, whose type is only known at evaluation, cannot be ordered against a quantity either."
+        "Kubernetes' CEL library defines == and != for quantities, but no ordering operators: there is no matching "
+        "overload for >=, so the API server rejects the class or claim when it is created. compareTo returns -1, 0 "
+        "or 1, which covers every comparison; isGreaterThan and isLessThan exclude equality. To add and subtract, "
+        "use add and sub. An attribute, whose type is known only at evaluation, cannot be ordered relative to a "
+        "quantity either."
     ),
     bad=examples.claim("high-memory", selector='device.capacity["gpu.nvidia.com"].memory >= quantity("40Gi")'),
     good=examples.claim(

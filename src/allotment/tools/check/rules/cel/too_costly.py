@@ -27,7 +27,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
         )
         part, part_cost = _most_expensive(expr)
         help_text = (
-            "type(), joined lists and loops over whole maps have the highest cost: compare a single attribute instead"
+            "type(), joined lists and loops over whole maps are the most expensive: compare a single attribute instead"
         )
         if part is not None and part_cost < total:
             help_text = f"this part alone has an estimated cost of {_format_cost(part_cost)}; {help_text}"
@@ -54,10 +54,10 @@ RULE = Rule(
     level="error",
     summary="the estimated cost of the expression exceeds the API server's limit",
     why=(
-        "Before it stores a class or claim, the API server estimates the cost of evaluating a selector from "
-        "types and maximum sizes, and rejects estimates above one million units. The type of a value, or a list "
-        "of strings that is joined or searched, has no maximum size, so its estimate is unbounded. Evaluation is "
-        "stopped at the same limit."
+        "Before the API server stores a class or claim, it estimates the cost of evaluating each selector, based on "
+        "types and maximum sizes, and rejects estimates above one million units. The type of a value has no maximum "
+        "size, and neither has a list of strings that is joined or searched, so the estimate is unbounded. "
+        "Evaluation stops at the same limit."
     ),
     bad=examples.claim("gpu", selector='type(device.attributes["gpu.nvidia.com"].architecture) == string'),
     good=examples.claim("gpu", selector='device.attributes["gpu.nvidia.com"].architecture != ""'),

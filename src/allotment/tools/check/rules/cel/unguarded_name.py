@@ -223,10 +223,11 @@ RULE = Rule(
     level="warning",
     summary="an attribute or capacity is read on devices that may not have it",
     why=(
-        "Reading a name that a device does not have is an error, not false: the scheduler gives up on the pod "
-        "and retries it indefinitely, although other devices would fit. A single device of another driver or type, on "
-        "any node that the scheduler examines, is enough. A guard excludes such devices: device.driver == ..., or a "
-        "test of whether the name is in its domain. false && error is false, on either side of &&."
+        "Reading a name that a device does not have is an error, not false. The scheduler aborts the attempt to "
+        "schedule the pod and retries indefinitely, although other devices would fit. A single device of another "
+        "driver or type, on any node that the scheduler examines, is enough. A guard excludes such devices: either "
+        "device.driver == ..., or a test whether the domain contains the name. In CEL, false && error is false, in "
+        "either order."
     ),
     bad=examples.device_class("ampere", 'device.attributes["gpu.nvidia.com"].architecture == "Ampere"'),
     good=examples.device_class(

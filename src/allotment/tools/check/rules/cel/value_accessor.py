@@ -30,7 +30,7 @@ def of_selector(bundle: Bundle, view: SelectorView, expr: Expression) -> Iterato
             last += 1
         extent = (step.extent[0], access.steps[last].extent[1])
         noun = "capacity" if access.kind == "capacity" else "attribute"
-        message = f"the {noun} already is its value: reading .{step.key} is an error"
+        message = f"the {noun} is already the value: reading .{step.key} is an error"
         yield RuleMatch(view.document, view.path, message,
                     fix=replacement_fix(view, f"remove .{step.key}", extent, "", safe=True), span=extent)  # fmt: skip
 
@@ -42,9 +42,9 @@ RULE = Rule(
     level="error",
     summary="the type of a value is read as a field: .string, .bool, .quantity",
     why=(
-        "In a ResourceSlice an attribute is written with its type, {string: Ampere}. In CEL, the attribute already "
-        'is its value. The expression compiles, because an attribute may have any type, but fails with "no such '
-        'key: string" at evaluation. Such an error aborts scheduling of the pod, which is then retried '
+        "In a ResourceSlice, an attribute is written with its type, as in {string: Ampere}. In CEL, the attribute is "
+        "already the value itself. The expression compiles, because an attribute may have any type, but fails with "
+        '"no such key: string" at evaluation. Such an error aborts scheduling of the pod, and the scheduler retries '
         "indefinitely."
     ),
     bad=examples.claim("ampere", selector='device.attributes["gpu.nvidia.com"].architecture.string == "Ampere"'),

@@ -80,7 +80,7 @@ def _check_literals(view: SelectorView, expr: Expression, node: Call, literals: 
         position = extent[1]
     fix: Fix | None = replacement_fix(view, "compare with versions", (start, stop), text, safe=True) if text else None
     name = next((a.name for a in expr.accesses if expr.extent(node)[0] <= a.extent[0] < start), "this")
-    message = f"{name} is a version, and {expr.source[start:stop]} is not: use semver()"
+    message = f"{name} is a version, but {expr.source[start:stop]} is not: use semver()"
     yield RuleMatch(view.document, view.path, message, help=_help(text), fix=fix, span=expr.extent(node))
 
 
@@ -108,10 +108,10 @@ RULE = Rule(
     level="error",
     summary="a version is compared with a string or a number",
     why=(
-        "An attribute of type version is a semantic version in CEL, not a string. Comparing it to a string with "
+        "In CEL, an attribute of type version is a semantic version, not a string. Comparing it with a string using "
         '== or >=, or passing a string to isGreaterThan, fails with "no such overload" at evaluation. Such an error '
-        "aborts scheduling of the pod, which is then retried indefinitely. As strings, versions would also be "
-        'ordered incorrectly: "10.0" is less than "9.0".'
+        "aborts scheduling of the pod, and the scheduler retries indefinitely. If versions were compared as strings, "
+        'their order would also be wrong: "10.0" is less than "9.0".'
     ),
     bad=examples.claim("ampere", selector='device.attributes["gpu.nvidia.com"].cudaComputeCapability >= "8.0"'),
     good=examples.claim(

@@ -108,11 +108,11 @@ RULE = Rule(
     level="error",
     summary="a claim requests admin access in a namespace without the required label",
     why=(
-        "Admin access gives access to devices that others use. The API server accepts such a claim or template "
-        'only in a namespace with the label resource.kubernetes.io/admin-access: "true", with exactly this '
-        "spelling and case (KEP-5018). While the feature was alpha, the label was resource.k8s.io/admin-access, "
-        "which is no longer recognized. This is a note if the Namespace is neither in the files nor in the "
-        "cluster."
+        "Admin access allows a pod to use devices that are allocated to others. The API server accepts such a claim "
+        'or template only in a namespace with the label resource.kubernetes.io/admin-access: "true", spelled exactly '
+        "like this, including the case (KEP-5018). While the feature was alpha, the label was "
+        "resource.k8s.io/admin-access, which is no longer recognized. The finding is only a note if the Namespace is "
+        "neither in the files nor in the cluster."
     ),
     bad=_EXAMPLE.format(label=""),
     good=_EXAMPLE.format(label=f'    {LABEL}: "true"\n'),

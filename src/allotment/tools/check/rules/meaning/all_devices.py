@@ -32,7 +32,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             yield RuleMatch(
                 claim.document,
                 path,
-                f"request {name} requests every matching device of a node, and cannot be satisfied while any of them "
+                f"request {name} requests every matching device on a node, and cannot be satisfied while any of them "
                 "is in use",
                 help=(
                     "remove allocationMode to request one device; if all devices are intended, use a name like all-gpus"
@@ -59,13 +59,13 @@ RULE = Rule(
     name="all-devices",
     family="meaning",
     level="warning",
-    summary="allocationMode All requests every matching device of a node, but one seems to be intended",
+    summary="allocationMode All requests every matching device on a node, but only one seems to be intended",
     why=(
-        "With allocationMode All a claim gets all matching devices of one node, however many there are, and gets "
-        "nothing on a node where any of them is already allocated (KEP-4381). It is intended for node agents and "
-        "for jobs that use a whole node. If a single GPU was intended, the claim occupies all GPUs of the node, and "
-        "the next pod stays pending. The rule does not report requests and claims whose name says that all devices "
-        "are intended, nor admin access, which shares devices."
+        "With allocationMode All, a claim gets all matching devices on one node, however many there are. It cannot "
+        "be allocated on a node where any of them is already in use (KEP-4381). This mode is intended for node "
+        "agents and for jobs that use a whole node. If a single GPU was intended, the claim occupies all GPUs of the "
+        "node, and the next pod stays pending. The rule does not report requests and claims whose names indicate "
+        "that all devices are intended, or requests for admin access, which does not reserve the devices."
     ),
     bad=examples.template("inference", request_extra="allocationMode: All"),
     good=examples.template("inference"),

@@ -74,11 +74,11 @@ RULE = Rule(
     level="warning",
     summary="a capacity is compared with ==, which requires an exact match",
     why=(
-        'Quantities compare exactly: memory == quantity("64Gi") holds for a device that publishes 64Gi and for '
-        "no other, neither smaller nor larger. Drivers publish what the hardware reports, often less than its "
-        "name says (an 80 GB H100 has 81559Mi), so such a selector rarely matches anything, and the pod stays "
-        "pending. Use compareTo(...) >= 0 to require a minimum; isGreaterThan is strict. This is a note if some known "
-        "device reports that amount."
+        'Quantities are compared exactly: memory == quantity("64Gi") is true for a device that publishes 64Gi and '
+        "for no other, neither smaller nor larger. Drivers publish what the hardware reports, which is often less "
+        "than the nominal size (an 80 GB H100 has 81559Mi). Such a selector therefore rarely matches anything, and "
+        "the pod stays pending. Use compareTo(...) >= 0 to require a minimum; isGreaterThan excludes equality. The "
+        "finding is only a note if a known device reports exactly that amount."
     ),
     bad=examples.template("large-gpu", selector='device.capacity["gpu.nvidia.com"].memory == quantity("64Gi")'),
     good=examples.template(

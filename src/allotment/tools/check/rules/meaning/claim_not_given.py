@@ -108,10 +108,11 @@ RULE = Rule(
     level="warning",
     summary="a pod references a claim or template that is neither in the files nor in the cluster",
     why=(
-        "A pod whose claim or template does not exist is accepted and then waits outside of the scheduling "
-        "queue: it stays Pending with neither a condition nor an event of the scheduler. This is a note if only "
-        "files are given, because the object may be created elsewhere; a warning if a name in the files is so "
-        "similar that a typo is likely; and an error if the given cluster does not have it."
+        "The API server accepts a pod whose claim or template does not exist. The pod then waits outside the "
+        "scheduling queue: it stays Pending, with neither a condition nor an event from the scheduler. The finding "
+        "is a note if only files are given, because the object may be created elsewhere; a warning if the files "
+        "contain a name that is so similar that a typo is likely; and an error if the object does not exist in the "
+        "given cluster."
     ),
     bad=examples.join_documents(
         examples.template("single-gpu"), examples.pod("server", "resourceClaimTemplateName: singel-gpu")

@@ -78,12 +78,12 @@ RULE = Rule(
     name="claim-unused",
     family="meaning",
     level="warning",
-    summary="no container uses a claim of the pod: its devices are allocated but unused",
+    summary="no container uses one of the pod's claims: the claim's devices are allocated but unused",
     why=(
-        "The claims of a pod are allocated and prepared whether or not containers use them, and are not "
-        "available to others as long as the pod exists. A container gets devices only by naming the claim in "
-        "resources.claims; otherwise it starts without them, without an error. Devices that are not accelerators "
-        "are not reported: a network interface, for example, is available to the whole pod."
+        "A pod's claims are allocated and prepared whether or not its containers use them, and their devices are not "
+        "available to others while the pod exists. A container gets devices only if it names the claim in "
+        "resources.claims; otherwise it starts without them, and no error is reported. Devices other than "
+        "accelerators are not reported: a network interface, for example, is available to the whole pod."
     ),
     bad=examples.join_documents(
         examples.template("single-gpu"),

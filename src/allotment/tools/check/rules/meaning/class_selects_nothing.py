@@ -67,11 +67,11 @@ RULE = Rule(
     name="class-selects-nothing",
     family="meaning",
     level="warning",
-    summary="a DeviceClass selects none of the devices of the given cluster",
+    summary="a DeviceClass selects none of the devices in the given cluster",
     why=(
         "A DeviceClass is accepted whether or not any device matches; claims that request the class stay pending. "
-        "With --cluster or --fleet its selectors are evaluated on the published devices. A class that a claim of the "
-        "files requests is covered by the simulation instead (P501)."
+        "With --cluster or --fleet, the selectors of the class are evaluated for the published devices. A class that "
+        "is requested by a claim in the files is covered by the simulation instead (P501)."
     ),
     bad=examples.device_class("large-gpu", _EXPRESSION.format("80Gi")),
     good=examples.device_class("large-gpu", _EXPRESSION.format("40Gi")),

@@ -30,7 +30,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             yield RuleMatch(
                 claim.document,
                 (*where, number, "distinctAttribute"),
-                "distinctAttribute is silently ignored because matchAttribute is set, too",
+                "distinctAttribute is silently ignored because matchAttribute is also set",
                 help="devices cannot have both equal and different values of one attribute"
                 if match == distinct
                 else "",
@@ -50,11 +50,11 @@ RULE = Rule(
     name="match-and-distinct",
     family="meaning",
     level="error",
-    summary="a constraint has both matchAttribute and distinctAttribute: the second is ignored",
+    summary="a constraint has both matchAttribute and distinctAttribute: distinctAttribute is ignored",
     why=(
-        "According to the API, exactly one of the two may be set. But the API server accepts a constraint with "
-        "both, and the allocator then only evaluates matchAttribute: the devices may have equal values of "
-        "distinctAttribute. Use two constraints instead (KEP-5075)."
+        "According to the API documentation, exactly one of the two fields may be set. However, the API server "
+        "accepts a constraint with both, and the allocator then evaluates only matchAttribute: the devices may have "
+        "equal values of distinctAttribute. Use two constraints instead (KEP-5075)."
     ),
     bad=examples.template(
         "two-gpus", request="gpus", request_extra="count: 2", devices_extra=_CONSTRAINTS.format("  ")

@@ -140,10 +140,10 @@ RULE = Rule(
     level="warning",
     summary="a claim or pod requests more devices of one kind than any known machine has",
     why=(
-        "The devices of a claim are on one node, unless they are reached over a network, and a pod runs on one "
-        "node. A node has eight GPUs in most servers, sixteen in the largest. A request for more is valid, but "
-        "its pod stays pending; more than 32 devices cannot be allocated to any claim. Workloads that need "
-        "more use several pods, each with its own claim."
+        "All devices of a claim are on one node, unless they are network-attached, and a pod runs on one node. Most "
+        "servers have up to eight GPUs, and the largest have sixteen. A request for more devices is valid, but the "
+        "pod stays pending; no claim can have more than 32 devices. A workload that needs more devices must use "
+        "several pods, each with its own claim."
     ),
     bad=examples.template("training", request="gpus", request_extra="count: 32"),
     good=examples.template("training", request="gpus", request_extra="count: 8"),

@@ -96,10 +96,10 @@ RULE = Rule(
     level="error",
     summary="a container, constraint or configuration names a request that the claim does not have",
     why=(
-        "Constraints and configuration may only name requests of their own claim, or alternatives of one; the "
-        "API server rejects others. A request that a container names is not validated: the pod is scheduled and "
-        "its claim is allocated, but the kubelet finds no devices of that request and starts the container "
-        "without any. There is neither an event nor an error (KEP-4381)."
+        "Constraints and configuration may name only requests of their own claim, or alternatives of such requests; "
+        "the API server rejects all other names. The request that a container names is not validated: the pod is "
+        "scheduled and its claim is allocated, but the kubelet finds no devices for the request and starts the "
+        "container without any. This causes neither an event nor an error (KEP-4381)."
     ),
     bad=examples.join_documents(
         examples.claim("shared-gpu", request="mps-gpu"),

@@ -65,7 +65,7 @@ RULE = Rule(
     name="node-name",
     family="meaning",
     level="error",
-    summary="a pod with claims has nodeName, which bypasses the scheduler: its claims are never allocated",
+    summary="a pod with claims sets nodeName, which bypasses the scheduler: its claims are never allocated",
     why=(
         "A pod with nodeName is assigned to its node immediately and bypasses the scheduler, which is the component "
         "that "

@@ -1,4 +1,4 @@
-"""M406: a claim or template in another namespace than the pod."""
+"""M406: a claim or template in a different namespace from the pod."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             "pod can only reference objects in its own namespace",
             help=""
             if is_certain
-            else "an object without metadata.namespace is created in the namespace of kubectl -n, or in default",
+            else "an object without metadata.namespace is created in the namespace set with kubectl -n, or in default",
             fix=_fix(bundle, reference, namespaces, references),
             level=None if is_certain else "warning",
         )
@@ -80,9 +80,9 @@ RULE = Rule(
     level="error",
     summary="the claim or template that a pod references is in another namespace",
     why=(
-        "A pod references claims and templates without a namespace, and Kubernetes looks for them in the pod's "
-        "own namespace. No claim is created from a template in another namespace, so the pod stays Pending, and "
-        "kubectl describe shows neither a condition nor an event of the scheduler."
+        "A pod references claims and templates without a namespace, and Kubernetes looks for them in the pod's own "
+        "namespace. No claim is created from a template in another namespace, so the pod stays Pending, and kubectl "
+        "describe shows neither a condition nor an event from the scheduler."
     ),
     bad=examples.join_documents(
         examples.template("mig-1g-5gb", namespace="demo-1", class_name="mig.nvidia.com", request="slice"),

@@ -64,12 +64,12 @@ RULE = Rule(
     name="shared-by-replicas",
     family="meaning",
     level="warning",
-    summary="several replicas reference one claim without sharing parameters: all get the same device",
+    summary="several replicas reference the same claim without sharing parameters: all get the same device",
     why=(
-        "A ResourceClaim is allocated once. Every pod that references it gets the same devices and must run on the "
-        "node of these devices. No driver isolates the programs unless the claim's parameters configure it "
-        "(time-slicing, MPS). A ResourceClaimTemplate creates a claim for each pod. The rule does not report names "
-        "that mention sharing."
+        "A ResourceClaim is allocated once. Every pod that references the claim gets the same devices and must run "
+        "on the node that has them. Drivers do not isolate the programs from each other unless the claim's "
+        "parameters configure it, for example with time-slicing or MPS. With a ResourceClaimTemplate, each pod gets "
+        "its own claim. The rule does not report claims whose names mention sharing."
     ),
     bad=examples.join_documents(
         _EXAMPLE.format(kind="ResourceClaim", spec=_DEVICES),

@@ -87,12 +87,12 @@ RULE = Rule(
     name="sharing-alone",
     family="meaning",
     level="warning",
-    summary="a template has sharing parameters, but each claim created from it has one user",
+    summary="a template has sharing parameters, but each claim created from it has only one user",
     why=(
-        "Parameters such as time-slicing and MPS tell the driver how the users of one claim share its device. "
-        "With a template, every pod gets its own claim with its own device, so nothing is shared between pods, and "
-        "the cluster runs out of devices as if there were no sharing. To share a device between pods, let all of them "
-        "reference one ResourceClaim; a template shares a device only between the containers of one pod."
+        "Parameters such as time-slicing and MPS tell the driver how the users of one claim share its device. With a "
+        "template, every pod gets its own claim with its own device, so nothing is shared between pods, and the "
+        "cluster runs out of devices as if there were no sharing. To share a device between pods, let all of them "
+        "reference the same ResourceClaim. With a template, only the containers of one pod can share a device."
     ),
     bad=examples.join_documents(
         _SHARED.format(claim=_TEMPLATE), examples.deployment("server", "resourceClaimTemplateName: server-gpu", 3)

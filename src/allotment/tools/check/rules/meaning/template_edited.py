@@ -30,7 +30,8 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
         yield RuleMatch(
             view.document,
             ("spec",) if "spec" in view.document.tree else (),
-            f"{noun} {view.key} exists with another spec, and specs are immutable: the API server rejects the change",
+            f"{noun} {view.key} already exists with a different spec, and specs are immutable: the API server rejects "
+            "the change",
             help=_claim_help(stored)
             if isinstance(stored, ResourceClaim)
             else _template_help(_claims_created_from(bundle, view.key)),
@@ -40,16 +41,17 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
 
 def _claim_help(stored: ResourceClaim) -> str:
     users = len(stored.status.reserved_for)
-    wait = f"; it is deleted after the {users} pod{'s' if users > 1 else ''} that use it have ended" if users else ""
+    pods = "the pod that uses it has" if users == 1 else f"the {users} pods that use it have"
+    wait = f"; it is not deleted until {pods} terminated" if users else ""
     return f"delete the claim and create it again{wait}"
 
 
 def _template_help(claim_count: int) -> str:
-    advice = "delete the template and create it again, or use another name"
+    advice = "delete the template and create it again, or use a different name"
     if not claim_count:
         return advice
     claims = "a claim created from it keeps" if claim_count == 1 else f"{claim_count} claims created from it keep"
-    return f"{advice}; {claims} the old spec until the pods are replaced (kubectl rollout restart)"
+    return f"{advice}; {claims} the old spec until their pods are replaced (kubectl rollout restart)"
 
 
 def _differs(bundle: Bundle, view: ClaimView, stored: ResourceClaim | ResourceClaimTemplate) -> bool:
@@ -87,11 +89,11 @@ RULE = Rule(
     name="template-edited",
     family="meaning",
     level="error",
-    summary="the claim or template exists in the cluster with another spec, which is immutable",
+    summary="the claim or template already exists in the cluster with a different spec, and specs are immutable",
     why=(
-        "The specs of ResourceClaims and ResourceClaimTemplates are immutable (KEP-4381): an existing object "
-        "must be deleted and created again. Claims created from a template are copies. They keep the spec that "
-        "they were created with until their pods are gone, so a new template also needs a rollout."
+        "The specs of ResourceClaims and ResourceClaimTemplates are immutable (KEP-4381): to change one, delete the "
+        "object and create it again. Claims created from a template are copies that keep their original spec until "
+        "their pods are gone, so a changed template also requires a rollout."
     ),
     bad=_training(4),
     good=_training(2),

@@ -31,7 +31,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
                 largest.pod.document,
                 largest.entry.name_path,
                 f"{pods} pods{workloads} reference claim {key.name}; at most {_MAX_PODS} can use it at the same time",
-                help="further pods stay pending until others have ended; use several claims",
+                help="further pods stay pending until others have terminated; use several claims",
             )
 
 
@@ -42,8 +42,8 @@ RULE = Rule(
     level="error",
     summary="more than 256 pods reference one claim at the same time",
     why=(
-        "Each pod that uses a claim is listed in its status.reservedFor, which holds at most 256 entries. "
-        'Further pods stay pending ("resourceclaim in use") until one of the others has ended.'
+        "Each pod that uses a claim is listed in the claim's status.reservedFor, which holds at most 256 entries. "
+        'Further pods stay pending ("resourceclaim in use") until one of the listed pods has terminated.'
     ),
     bad=examples.join_documents(
         examples.claim("shared-gpu", class_name="gpu.example.com"),

@@ -1,4 +1,4 @@
-"""M403: a constraint on an attribute that the devices lack, or that is unique to each device."""
+"""M403: a constraint that devices cannot meet: no such attribute, no domain in its name, or all values are unique."""
 
 from __future__ import annotations
 
@@ -179,11 +179,12 @@ RULE = Rule(
     level="error",
     summary="a constraint names an attribute that the devices lack, or that is unique to each device",
     why=(
-        "A constraint first looks up its attribute on each device. A device without it is never allocated, so an "
-        "attribute that no driver publishes makes the claim wait indefinitely; so does matchAttribute on an "
-        "attribute that identifies a device, such as a UUID. The name needs its domain, even where a selector "
-        "does not; otherwise the API server rejects it. If ResourceSlices are given, a missing attribute is an error. "
-        "Otherwise it is a warning, based on known drivers, or a note if it depends on the machine."
+        "The allocator reads the constraint's attribute on each device and never allocates a device without it. If "
+        "no driver publishes the attribute, the claim therefore waits indefinitely. The same happens if "
+        "matchAttribute names an attribute that is unique to each device, such as a UUID. The name must include its "
+        "domain, even for the driver's own attributes; otherwise the API server rejects it. If ResourceSlices are "
+        "given, a missing attribute is an error. Otherwise, the finding is a warning, based on known drivers, or a "
+        "note if it depends on the machine whether the attribute is published."
     ),
     bad=_EXAMPLE.format(attribute="parentUUID"),
     good=_EXAMPLE.format(attribute="gpu.nvidia.com/parentUUID"),

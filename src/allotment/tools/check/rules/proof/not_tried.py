@@ -48,11 +48,11 @@ RULE = Rule(
     name="not-tried",
     family="proof",
     level="note",
-    summary="a pod or claim was not simulated: it, or an object it references, has errors or is missing",
+    summary="a pod or claim was not simulated, because of errors or because a referenced object is missing",
     why=(
-        "Objects that the API server would reject cannot be simulated, nor can pods whose claim, template or "
-        "class it would reject. The errors themselves are reported where they are; this note only says that it "
-        "is unknown whether the pod would fit."
+        "Objects that the API server would reject cannot be simulated, nor can pods whose claim, template or class "
+        "it would reject. The errors themselves are reported where they occur; this note only means that it is "
+        "unknown whether the pod would fit."
     ),
     bad=examples.join_documents(
         _TEMPLATE.format(exactly=""), examples.pod("server", "resourceClaimTemplateName: single-gpu")

@@ -104,9 +104,10 @@ RULE = Rule(
     summary="the pod or claim does not get its devices in the given cluster",
     why=(
         "With --cluster or --fleet, allocation is simulated: the pods of all workloads request their devices one "
-        "after another, in the order of the files, from a reimplementation of the scheduler's allocator that "
-        "makes the same choices. A device that is allocated to one pod is not available to the next. Each pod "
-        "that stays pending is reported with the reason and the smallest change that was found to help."
+        "after another, in the order of the files. The simulation uses a reimplementation of the scheduler's "
+        "allocator, which makes the same choices. A device that is allocated to one pod is not available to the "
+        "next. Each pod that stays pending is reported with the reason and the smallest change that was found to "
+        "help."
     ),
     bad=examples.join_documents(examples.template("four-gpus", request="gpus", request_extra="count: 8"), _JOB),
     good=examples.join_documents(examples.template("four-gpus", request="gpus", request_extra="count: 4"), _JOB),

@@ -82,10 +82,10 @@ RULE = Rule(
     level="error",
     summary="request fields are next to the request's name instead of under exactly",
     why=(
-        "From v1beta2 on, a request specifies its devices either under exactly or in a list firstAvailable "
-        "(KEP-4816). In v1 the API server rejects deviceClassName, selectors or count next to the name: as unknown "
-        "fields with strict validation; with fieldValidation=Ignore it drops them and then finds neither exactly nor "
-        "firstAvailable."
+        "Since v1beta2, a request specifies its devices either under exactly or in the list firstAvailable "
+        "(KEP-4816). In v1, the API server rejects a request with deviceClassName, selectors or count next to its "
+        "name. With strict validation, these fields are unknown; with fieldValidation=Ignore, they are dropped, and "
+        "the request then has neither exactly nor firstAvailable."
     ),
     bad=_BAD,
     good=_GOOD,

@@ -106,8 +106,8 @@ RULE = Rule(
     why=(
         "Every object starts with apiVersion and kind; kubectl rejects a document without them. Articles often show "
         "fragments of objects, and directories contain Helm values and other configuration next to manifests. The "
-        "fields of a fragment are checked: selectors, resources, attributes, Helm values. Missing fields are not "
-        "reported."
+        "fields that a fragment contains (selectors, resources, attributes, Helm values) are checked, but missing "
+        "fields are not reported."
     ),
     bad=_BAD,
     good=_GOOD,

@@ -64,10 +64,10 @@ RULE = Rule(
     level="warning",
     summary="the object needs a feature gate that is disabled in the cluster's release",
     why=(
-        "The API server drops fields of a disabled feature on creation without an error or a warning; only "
-        "existing objects keep them. The remaining object is stored and means something else, or is rejected "
-        "because required content is missing. Each DRA feature has its own gate and its own path from alpha (off) "
-        "through beta to stable; a release that does not know the field yet rejects it as unknown."
+        "When an object is created, the API server drops the fields of disabled features without an error or a "
+        "warning; only existing objects keep them. The rest of the object is stored and has a different meaning, or "
+        "is rejected because required content is missing. Each DRA feature has its own gate and progresses from "
+        "alpha (off by default) through beta to GA; a release that does not know the field yet rejects it as unknown."
     ),
     bad=examples.device_class("gpu.example.com", 'device.driver == "gpu.example.com"')
     + "  extendedResourceName: example.com/gpu\n",

@@ -77,9 +77,9 @@ RULE = Rule(
     summary="two objects have the same kind and name",
     why=(
         "An object is identified by kind, namespace and name: the second one updates the first. The spec of a "
-        "ResourceClaim or ResourceClaimTemplate is immutable (KEP-4381), and so is most of a pod's, so the "
-        "second apply fails with 'field is immutable'; for other kinds the first object is overwritten. In "
-        "different files of a folder this may be intended, if only one of them is applied."
+        "ResourceClaim or ResourceClaimTemplate is immutable (KEP-4381), and so is most of a pod's spec, so the "
+        "second kubectl apply fails with 'field is immutable'. For other kinds, the first object is overwritten. In "
+        "different files of a folder, this may be intended if only one of the files is applied."
     ),
     bad=examples.join_documents(
         examples.claim("gpu", class_name="gpu.example.com"),

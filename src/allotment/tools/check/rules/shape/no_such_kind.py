@@ -39,9 +39,9 @@ def _report_classic_dra(document: Document, replacement: str) -> RuleMatch:
     path: Path = ("spec",) if kind == "ResourceClaim" else ("spec", "spec")
     # In versions that classic DRA never had, only the field identifies it.
     if shape_of(version, kind) is not None and at(document.tree, (*path, CLASS_NAME)) is not None:
-        message = f"{CLASS_NAME} is classic DRA, which Kubernetes 1.32 removed"
+        message = f"{CLASS_NAME} is part of classic DRA, which was removed in Kubernetes 1.32"
         return RuleMatch(document, (*path, CLASS_NAME), message, help=replacement, at_key=True)
-    message = f"{kind} of {version} is classic DRA, which Kubernetes 1.32 removed"
+    message = f"{kind} of {version} is part of classic DRA, which was removed in Kubernetes 1.32"
     return RuleMatch(document, ("kind",), message, help=replacement)
 
 
@@ -101,13 +101,13 @@ RULE = Rule(
     name="no-such-kind",
     family="shape",
     level="error",
-    summary="Kubernetes does not have this kind, or no longer has it",
+    summary="Kubernetes does not define this kind, or no longer defines it",
     why=(
         "kubectl looks up the kind in the cluster and finds no match: the kind is misspelled, belongs to another "
         "group or version, or is part of classic DRA (KEP-3063). In classic DRA, drivers allocated devices, using "
-        "ResourceClass, PodSchedulingContext and vendor-specific parameter kinds; it was withdrawn in favor of "
-        "structured parameters (KEP-4381), and its kinds were removed in 1.32. Kinds of groups that Kubernetes does "
-        "not define are assumed to be custom resources."
+        "ResourceClass, PodSchedulingContext and vendor-specific parameter kinds. Classic DRA was withdrawn in favor "
+        "of structured parameters (KEP-4381), and its kinds were removed in 1.32. Kinds in groups that Kubernetes "
+        "does not define are assumed to be custom resources."
     ),
     bad=examples.claim("inference").replace("resource.k8s.io/v1", "v1"),
     good=examples.claim("inference"),

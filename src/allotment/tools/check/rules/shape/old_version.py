@@ -142,13 +142,13 @@ RULE = Rule(
     name="old-version",
     family="shape",
     level="warning",
-    summary="the API version is not the one that the cluster serves",
+    summary="the API version is not the newest one that the cluster serves",
     why=(
-        "Kubernetes has served resource.k8s.io/v1 since 1.34. Alpha and beta versions are off unless --runtime-config "
-        "enables them, and they are removed over time: v1alpha3 lost claims, templates, classes and slices in 1.34, "
-        "v1beta1 is removed in 1.38 and v1beta2 in 1.39. kubectl then reports 'no matches for kind'. v1beta1 and "
-        "v1alpha3 also structure requests and devices differently: without exactly, and with a device's fields under "
-        "basic (KEP-4381)."
+        "Kubernetes has served resource.k8s.io/v1 since 1.34. Alpha and beta versions are disabled unless "
+        "--runtime-config enables them, and they are removed over time: v1alpha3 of claims, templates, classes and "
+        "slices was removed in 1.34; v1beta1 is removed in 1.38 and v1beta2 in 1.39. kubectl then reports 'no "
+        "matches for kind'. v1beta1 and v1alpha3 also have a different structure: requests have no exactly, and the "
+        "fields of a device are under basic (KEP-4381)."
     ),
     bad=_BAD,
     good=_GOOD,

@@ -69,12 +69,12 @@ RULE = Rule(
     name="pod-claim-source",
     family="shape",
     level="error",
-    summary="a pod names its claim under source, which Kubernetes 1.31 removed",
+    summary="a pod names its claim under source, which was removed in Kubernetes 1.31",
     why=(
-        "Until Kubernetes 1.30, an entry of spec.resourceClaims held source with resourceClaimName or "
-        "resourceClaimTemplateName. Kubernetes 1.31 removed source (KEP-4381). With strict validation the API "
-        "server rejects the field; otherwise it drops it and rejects the pod because the entry names neither a "
-        "claim nor a template."
+        "Up to Kubernetes 1.30, an entry of spec.resourceClaims had a field source, which contained "
+        "resourceClaimName or resourceClaimTemplateName. Kubernetes 1.31 removed source (KEP-4381). With strict "
+        "validation, the API server rejects the field; otherwise it drops the field and rejects the pod, because the "
+        "entry names neither a claim nor a template."
     ),
     bad=_BAD,
     good=_GOOD,

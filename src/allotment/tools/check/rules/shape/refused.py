@@ -127,12 +127,12 @@ RULE = Rule(
     name="refused",
     family="shape",
     level="error",
-    summary="the API server rejects the object; the message is that of the API server",
+    summary="the API server rejects the object; the message is the API server's own",
     why=(
-        "Beyond types and field names, the API server validates the content of an object: numbers of items, "
-        "mutually exclusive fields, formats of names. It answers 422 Unprocessable Entity with the field path "
-        "and the reason. The same validation is applied here, with the paths of v1, whichever version was "
-        "written."
+        "In addition to types and field names, the API server validates the content of an object, such as the number "
+        "of items, mutually exclusive fields, and the format of names. It responds with 422 Unprocessable Entity, "
+        "the field path and the reason. This rule applies the same validation; its messages use the field paths of "
+        "v1, whatever the version of the manifest."
     ),
     bad=examples.resource_slice(_DEVICE.format("8.0"), node="worker-2"),
     good=examples.resource_slice(_DEVICE.format("8.0.0"), node="worker-2"),

@@ -169,10 +169,10 @@ RULE = Rule(
     level="error",
     summary="a request has no name, or its name is not a DNS label",
     why=(
-        "Every request and every alternative has a name: results, constraints, configuration and containers "
-        "refer to it. The API server requires a DNS label (RFC 1123): lower-case letters, digits and '-', at "
-        "most 63 characters, no dots, because the name becomes part of other names (KEP-4381). An empty name is "
-        "rejected, too."
+        "Every request and every alternative must have a name: results, constraints, configuration and containers "
+        "refer to it. The API server requires a DNS label (RFC 1123): lower-case letters, digits and '-', at most 63 "
+        "characters, and no dots, because the name becomes part of other names (KEP-4381). An empty name is also "
+        "rejected."
     ),
     bad=examples.claim("inference").replace("- name: gpu\n      exactly:", "- exactly:"),
     good=examples.claim("inference"),

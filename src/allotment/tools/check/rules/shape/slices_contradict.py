@@ -49,10 +49,10 @@ RULE = Rule(
     level="error",
     summary="ResourceSlices of one pool contradict each other",
     why=(
-        "The scheduler assembles a pool from its slices of the highest generation. If two of them contain a "
-        "device of the same name, announce different numbers of slices, or consume counters that no slice "
-        "defines, the pool is invalid and none of its devices is allocated (KEP-4381, KEP-4815). The API server "
-        "sees one slice at a time and rejects none of them."
+        "The scheduler assembles a pool from its slices of the highest generation. If two of them contain a device "
+        "with the same name, announce different numbers of slices, or consume counters that no slice defines, the "
+        "pool is invalid and none of its devices is allocated (KEP-4381, KEP-4815). The API server validates one "
+        "slice at a time and rejects none of them."
     ),
     bad=_two_slices("gpu-0", "gpu-0"),
     good=_two_slices("gpu-0", "gpu-1"),

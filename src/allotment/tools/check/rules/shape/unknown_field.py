@@ -67,9 +67,9 @@ RULE = Rule(
     level="error",
     summary="the kind has no such field",
     why=(
-        "kubectl requests strict decoding (fieldValidation=Strict): an unknown field, usually a typo, is "
-        "rejected with 'strict decoding error'. For clients that do not request it, such as Helm and many "
-        "operators, the API server silently drops the field, and the object means something else."
+        "kubectl requests strict decoding (fieldValidation=Strict): an unknown field, usually a typo, is rejected "
+        "with 'strict decoding error'. For clients that do not request strict decoding, such as Helm and many "
+        "operators, the API server silently drops the field, which changes the meaning of the object."
     ),
     bad=examples.claim("inference").replace("deviceClassName", "deviceClass"),
     good=examples.claim("inference"),

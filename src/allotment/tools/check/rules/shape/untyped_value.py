@@ -127,10 +127,10 @@ RULE = Rule(
     level="error",
     summary="an attribute has no type, or a capacity has no value",
     why=(
-        "Attributes in a ResourceSlice are typed: each holds exactly one of string, version, int and bool, so "
-        "that CEL knows the type to compare (KEP-4381). Capacities and counters hold their quantity under value, "
-        "next to which a request policy may be set (KEP-5075). Hardware descriptions often omit the type; the "
-        "API server cannot decode a bare value into the typed struct."
+        "Attributes in a ResourceSlice are typed: each has exactly one of the fields string, version, int and bool, "
+        "so that CEL knows its type (KEP-4381). Capacities and counters have their quantity in the field value; a "
+        "capacity can also have a request policy (KEP-5075). Hardware descriptions often omit the type; the API "
+        "server cannot decode a bare value into the typed struct."
     ),
     bad=examples.resource_slice(_UNTYPED, node="worker-2"),
     good=examples.resource_slice(_TYPED, node="worker-2"),

@@ -1,4 +1,4 @@
-"""S108: values of another type than the field's."""
+"""S108: values whose type differs from that of the field."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ RULE = Rule(
     level="error",
     summary="a value does not have the type of its field",
     why=(
-        "The API server decodes objects into typed fields and stops at the first value that does not fit: a "
+        "The API server decodes objects into typed fields and rejects the first value that has the wrong type: a "
         "number in quotes is a string, and an unquoted true is a boolean. A quantity is a number with one of "
         "Kubernetes' own suffixes: 16Gi or 16G, never 16GB or 16 Gi."
     ),

@@ -54,9 +54,9 @@ RULE = Rule(
     why=(
         "Parameters are opaque to Kubernetes: the scheduler allocates the device, and the driver reads the "
         "parameters when the kubelet calls it to prepare the claim (KEP-4381). In NVIDIA's driver, time-slicing "
-        "settings and MPS require feature gates of the driver that are off by default: it rejects such a claim, and "
-        "the kubelet retries indefinitely. The driver's gates are not visible in the cluster's objects; set them "
-        "with --driver-gates."
+        "settings and MPS require feature gates of the driver that are off by default: the driver rejects such a "
+        "claim, and the kubelet retries indefinitely. The objects in a cluster do not show which driver gates are "
+        "enabled; set them with --driver-gates."
     ),
     bad=examples.claim("shared-gpu", devices_extra=_TIME_SLICING),
     good=examples.claim("shared-gpu"),

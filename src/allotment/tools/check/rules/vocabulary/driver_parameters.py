@@ -13,7 +13,7 @@ from allotment.tools.check.claims.parameters import DriverParameters, driver_par
 from allotment.tools.check.names.known_names import TYPO_SIMILARITY
 from allotment.tools.check.rule import Fix, Level, Rule, RuleMatch
 from allotment.tools.views import at, mapping
-from allotment.vocabulary.parameters import ParameterProblem, parameters_of
+from allotment.vocabulary.parameters import ParameterProblem, parameter_problems
 
 
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
@@ -98,7 +98,7 @@ def _other_kind(bundle: Bundle, parameters: DriverParameters, types: set[str]) -
         group, _, kind = key.rpartition("/")
         if group == version and types <= set(devices):
             tree = {**parameters.values, "kind": kind}
-            problems = parameters_of(parameters.config.driver, tree, gates, parameters.vocabulary.release)
+            problems = parameter_problems(parameters.config.driver, tree, gates, parameters.vocabulary.release)
             if all(problem.gate for problem in problems):
                 edit = SetValue((*parameters.path, "kind"), kind)
                 return Fix(f"use kind {kind}", ((parameters.document, edit),), safe=False)
@@ -124,10 +124,10 @@ RULE = Rule(
     level="error",
     summary="the driver rejects the parameters, or no driver reads them",
     why=(
-        "The API server does not validate driver parameters; only the driver understands them, and it decodes "
-        "them strictly when it prepares the claim (KEP-4381). If it rejects them, the pod stays in "
-        "ContainerCreating, with an event FailedPrepareDynamicResources. Parameters for a driver whose devices "
-        "the claim cannot get are never read."
+        "The API server does not validate driver parameters; only the driver understands them, and it decodes them "
+        "strictly when it prepares the claim (KEP-4381). If it rejects them, the pod stays in ContainerCreating, "
+        "with the event FailedPrepareDynamicResources. Parameters are never read if the claim cannot get devices of "
+        "their driver."
     ),
     bad=examples.claim("shared-gpu", class_name="gpu.example.com", devices_extra=_SHARING.format("Timeslicing")),
     good=examples.claim("shared-gpu", class_name="gpu.example.com", devices_extra=_SHARING.format("TimeSlicing")),

@@ -174,8 +174,8 @@ RULE = Rule(
     level="warning",
     summary="the driver's chart does not read this Helm value",
     why=(
-        "Helm passes any values to a chart and does not report keys that no template reads: a setting with a "
-        "misspelled key keeps its default. NVIDIA's chart enables compute domains by default, so "
+        "Helm passes any values to a chart and does not report keys that no template reads: if the key of a setting "
+        "is misspelled, the setting keeps its default. NVIDIA's chart enables compute domains by default, so "
         "'resources-computeDomains: {enabled: false}' leaves them enabled."
     ),
     bad="""\

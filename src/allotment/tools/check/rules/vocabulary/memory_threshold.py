@@ -71,7 +71,9 @@ def _check_bound(
     names = listed([f"{sample.title} ({sample.memory})" for sample in excluded[:4]])
     names += f" and {len(excluded) - 4} more" if len(excluded) > 4 else ""
     verb = "has" if len(excluded) == 1 else "have"
-    reason = "exactly this amount" if exactly else f"less than {'its' if len(excluded) == 1 else 'their'} label says"
+    reason = (
+        "exactly this amount" if exactly else f"less than {'its' if len(excluded) == 1 else 'their'} advertised size"
+    )
     bound_text = f"more than {bound}" if strict else f"{bound} or more"
     fix = None
     lower = _lower_bound(min(sample.memory.value() for sample in excluded), bound, strict=strict)
@@ -144,12 +146,12 @@ RULE = Rule(
     name="memory-threshold",
     family="vocabulary",
     level="warning",
-    summary="a memory bound excludes a product that is large enough by its label",
+    summary="a memory bound excludes a product whose advertised size is large enough",
     why=(
-        "Drivers publish the bytes that can be allocated, which is less than the label says: an H100 with 80 GB "
-        "has 81559Mi, not 80Gi (81920Mi), while an A100 with 80 GB has exactly 80Gi. A bound at the label's "
-        "figure silently excludes such devices, and a strict one (isGreaterThan) even those that have exactly "
-        "that amount."
+        "Drivers publish the memory that can be allocated, which is often less than the advertised size: an H100 "
+        "with 80 GB has 81559Mi, not 80Gi (81920Mi), while an A100 with 80 GB has exactly 80Gi. A bound equal to the "
+        "advertised size silently excludes such devices, and a strict bound (isGreaterThan) excludes even devices "
+        "that have exactly that amount."
     ),
     bad=examples.template("h100", selector=_EXPRESSION.format("80Gi")),
     good=examples.template("h100", selector=_EXPRESSION.format("79Gi")),

@@ -199,10 +199,11 @@ RULE = Rule(
     level="warning",
     summary="the driver renamed the attribute or capacity, or changed its meaning",
     why=(
-        "Drivers renamed attributes when Kubernetes defined standard names (resource.kubernetes.io) and before "
-        "they became stable. A selector with an old name fails on every device, and a constraint matches none. "
-        "AMD's deviceID was a unique number of each GPU until 1.0 and has been the PCI ID of the model since then, so "
-        "a selector for one GPU silently became a selector for one model."
+        "Drivers have renamed attributes, both when Kubernetes defined standard names (resource.kubernetes.io) and "
+        "before the drivers became stable. A selector with an old name fails on every device, and no device "
+        "satisfies a constraint with an old name. Before release 1.0 of AMD's driver, deviceID was unique to each "
+        "GPU; since then, it has been the PCI ID of the model, so a selector for one GPU silently became a selector "
+        "for one model."
     ),
     bad=examples.claim(
         "two-parts-of-one-gpu",

@@ -21,11 +21,11 @@ RULE = Rule(
     level="warning",
     summary="a selector reads an attribute that the driver does not publish",
     why=(
-        "Attribute names are not validated: the API server accepts any name, and reading one that a device does "
-        "not have is an evaluation error. One such device aborts the attempt to schedule the pod ('no such "
-        "key'), which is then retried indefinitely (KEP-4381). Drivers may publish more names than are known here, so "
-        "this is a warning; if the slices of a cluster are given, it is an error. Names that are only read if present "
-        "are not reported."
+        "Attribute names are not validated: the API server accepts any name, and reading an attribute that a device "
+        "does not have is an evaluation error ('no such key'). A single such device aborts the attempt to schedule "
+        "the pod, and the scheduler retries indefinitely (KEP-4381). Drivers may publish names that are not known "
+        "here, so the finding is a warning; if the slices of a cluster are given, it is an error. Names that are "
+        "read only if they are present are not reported."
     ),
     bad=examples.template("hopper", selector='device.attributes["gpu.nvidia.com"].arch == "Hopper"'),
     good=examples.template("hopper", selector='device.attributes["gpu.nvidia.com"].architecture == "Hopper"'),

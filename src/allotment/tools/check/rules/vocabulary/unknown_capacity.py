@@ -58,9 +58,9 @@ RULE = Rule(
     level="warning",
     summary="a selector or request names a capacity that the driver does not publish",
     why=(
-        "As with attributes, the API server accepts any capacity name, and reading one that a device does not "
-        "have is an evaluation error: the pod is not scheduled, and the attempt is retried indefinitely (KEP-4381). "
-        "This is a warning, because a driver may publish more names than are known here; if the slices of a cluster "
+        "As with attributes, the API server accepts any capacity name, and reading a capacity that a device does not "
+        "have is an evaluation error: the pod is not scheduled, and the scheduler retries indefinitely (KEP-4381). "
+        "Drivers may publish names that are not known here, so the finding is a warning; if the slices of a cluster "
         "are given, it is an error."
     ),
     bad=examples.template(

@@ -18,7 +18,7 @@ from allotment.tools.check.objects.gates import IMPLICIT_RESOURCE_PREFIX
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.views import RequestView, at
 from allotment.vocabulary import Renamed, Vocabulary
-from allotment.vocabulary.parameters import parameters_of
+from allotment.vocabulary.parameters import parameter_problems
 
 _NAME_FORMAT = "class names consist of lower-case letters, digits, '-' and '.'"
 
@@ -120,7 +120,7 @@ def _needs_parameters(chart: Vocabulary, name: str) -> bool:
     for key, types in chart.configs.items():
         if term is not None and not set(types).isdisjoint(term.types):
             version, _, kind = key.rpartition("/")
-            problems = parameters_of(chart.driver, {"apiVersion": version, "kind": kind}, release=chart.release)
+            problems = parameter_problems(chart.driver, {"apiVersion": version, "kind": kind}, release=chart.release)
             if any(not problem.gate for problem in problems):
                 return True
     return False
@@ -140,7 +140,8 @@ def _help(
         return text
     if reference.name in charts_by_class:
         return (
-            f"the chart of {charts_by_class[reference.name].driver} installs it; or create a DeviceClass with this name"
+            f"install the chart of {charts_by_class[reference.name].driver}, which creates the class, or create a "
+            "DeviceClass with this name"
         )
     if suggestion is not None:
         return suggestion.reason
@@ -179,10 +180,11 @@ RULE = Rule(
     level="warning",
     summary="a request names a class that is neither in the files nor installed by a known driver",
     why=(
-        "A DeviceClass must be created, by the driver's chart or by an administrator. The API server accepts a "
-        "claim that names a missing class, and the scheduler then keeps the pod pending with 'device class … "
-        "does not exist' until the class exists (KEP-4381). Names in articles are often invented. If a cluster is "
-        "given, a missing class is an error; if nothing indicates which class was intended, it is a note."
+        "A DeviceClass must be created by the driver's chart or by an administrator. The API server accepts a claim "
+        "that names a missing class, and the scheduler then keeps the pod pending with 'device class … does not "
+        "exist' until the class exists (KEP-4381). Class names in articles are often invented. If a cluster is "
+        "given, a missing class is an error. Otherwise, the finding is a warning, or a note if nothing indicates "
+        "which class was intended."
     ),
     bad=examples.template("small-gpu", class_name="nvidia-mig"),
     good=examples.template("small-gpu", class_name="mig.nvidia.com"),

@@ -191,9 +191,9 @@ RULE = Rule(
     level="warning",
     summary="an attribute is compared with a value that no known device has",
     why=(
-        "String comparison is exact: 'ampere' is not 'Ampere', and NVML calls an H100 'NVIDIA H100 80GB HBM3'. "
-        "Such a comparison is false, so the pod stays pending without an error. For attributes that may have "
-        "unknown values (products), only values similar to a known one are reported."
+        "String comparison is exact: 'ampere' is not 'Ampere', and NVML calls an H100 'NVIDIA H100 80GB HBM3'. Such "
+        "a comparison is false, so the pod stays pending without an error. If not all values of an attribute are "
+        "known, as for product names, only values that are similar to a known one are reported."
     ),
     bad=examples.template("ampere", selector='device.attributes["gpu.nvidia.com"].architecture == "ampere"'),
     good=examples.template("ampere", selector='device.attributes["gpu.nvidia.com"].architecture == "Ampere"'),

@@ -102,9 +102,9 @@ RULE = Rule(
     level="warning",
     summary="an attribute is compared with a literal of a different type",
     why=(
-        "An attribute has a type (string, version, int, bool), which the API server does not know when it checks "
-        "an expression. In CEL, == between values of different types is false without an error, and ordering them "
-        "fails at evaluation."
+        "An attribute has a type (string, version, int or bool), but the API server does not know it when it "
+        "compiles an expression. In CEL, == between values of different types is false without an error, and "
+        "ordering them fails at evaluation."
     ),
     bad=examples.template(
         "channel",

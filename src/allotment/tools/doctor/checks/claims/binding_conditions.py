@@ -32,7 +32,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
                 waiting.setdefault(f"{missing[0]} of {result.driver}", []).append(claim)
     for condition, claims in failed.items():
         names = unique(name_of(claim) for claim in claims)
-        text = f"{named('claim', names)} failed: binding failure condition {condition} is True"
+        text = f"{named('claim', names)} cannot be used: binding failure condition {condition} is True"
         yield Symptom.of("claim", names, text, _help(names[0]), "error")
     for condition, claims in waiting.items():
         names = unique(name_of(claim) for claim in claims)
@@ -62,10 +62,9 @@ def _help(name: str) -> str:
 CHECK = ClusterCheck(
     code="D511",
     severity="warning",
-    summary="a claim waits for a binding condition of its device, or the condition failed",
+    summary="a claim waits for a binding condition of its device, or the binding failed",
     why="Devices with binding conditions must be ready before the pod is bound (KEP-5007). An external controller "
-    "reports this in the claim's status. If it does not, the scheduler gives up after 600 seconds and selects a "
-    "node again.",
+    "reports this in the claim's status. Otherwise, the scheduler gives up after 600 seconds and selects a node again.",
     find=find,
     needs=("resourceclaims",),
 )

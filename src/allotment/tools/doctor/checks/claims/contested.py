@@ -41,8 +41,8 @@ def _left(idle: list[ResourceClaim]) -> Symptom:
     text = f"{named('claim', names)} {verb} set aside and {still}, although no other claim holds {first_few(devices)}"
     namespace, _, name = names[0].partition("/")
     help_ = remedy(
-        "Allotment's scheduler deletes claims that it set aside: check whether it runs. If it was uninstalled, delete "
-        "the claim; no pod uses it.",
+        "Allotment's scheduler deletes claims that it has set aside: check whether it is running. If it was "
+        "uninstalled, delete the claim; no pod uses it.",
         "kubectl get pods -A -l app.kubernetes.io/name=allotment",
         f"kubectl delete resourceclaim -n {namespace} {name}",
     )
@@ -63,11 +63,12 @@ CHECK = ClusterCheck(
     code="D513",
     severity="warning",
     summary="a claim was set aside by Allotment's scheduler and still exists",
-    why="If two schedulers allocate one device to two claims, Allotment's scheduler yields: its pod gets another claim,"
-    " and the first one keeps its allocation with the label allotment.dev/contested, because kube-scheduler would"
-    " consider the device free as soon as one of the two claims is deallocated. No pod uses the claim, and it is"
-    " deleted ten seconds after the other one; until then this is a note. If the claim remains, the scheduler does "
-    "not run, and the claim's devices count as in use.",
+    why="If two schedulers allocate one device to two claims, Allotment's scheduler yields: its pod gets another "
+    "claim, and the original claim keeps its allocation and gets the label allotment.dev/contested, because "
+    "kube-scheduler would"
+    " consider the device free as soon as one of the two claims is deallocated. No pod uses the original claim, and "
+    "it is deleted ten seconds after the other one; until then this is only a note. If the original claim remains, "
+    "Allotment's scheduler is not running, and the claim's devices count as in use.",
     find=find,
     needs=("resourceclaims",),
     transient=True,

@@ -37,8 +37,8 @@ CHECK = ClusterCheck(
     code="D510",
     severity="error",
     summary="a driver reports an allocated device as not ready",
-    why="Drivers report the state of allocated devices in the claim's status (KEP-4817). Kubernetes does not act on"
-    " it.",
+    why="Drivers report the state of allocated devices in the claim's status (KEP-4817). Kubernetes does not react "
+    "to these reports.",
     find=find,
     needs=("resourceclaims",),
 )

@@ -42,7 +42,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
 def _sign(driver: str, kind: str, missing: _MissingDevices) -> Symptom:
     names, pools = list(missing.claims), list(missing.pools)
     used = any(claim.status.reserved_for for claim in missing.claims.values())
-    have, are = "has" if len(names) == 1 else "have", "is" if len(pools) == 1 else "are"
+    have, are = "holds" if len(names) == 1 else "hold", "is" if len(pools) == 1 else "are"
     why = {
         "driver": f"driver {driver} publishes no devices",
         "pool": f"{named('pool', pools)} of {driver} {are} missing",
@@ -51,7 +51,8 @@ def _sign(driver: str, kind: str, missing: _MissingDevices) -> Symptom:
     text = f"{named('claim', names)} {have} {first_few(list(missing.devices))}: {why}"
     help_ = remedy(
         "If the device is broken or the node was deleted, delete the pods that use the claim (their work is lost); the"
-        f" claim is then allocated again. If the driver is only restarting, its slices reappear; check {driver}.",
+        f" claim is then allocated again. If the driver is only restarting, its slices reappear; check the pods of "
+        f"{driver}.",
         f"kubectl describe resourceclaim {kubectl_args(names[0])}",
     )
     return Symptom.of("claim", names, text, help_, "error" if used else "warning")
@@ -62,7 +63,8 @@ CHECK = ClusterCheck(
     severity="error",
     summary="a claim holds a device that is no longer published",
     why="The hardware failed, the node was deleted, or the driver renamed its devices. Running pods keep their devices;"
-    " a new pod fails when its claim is prepared, and the claim keeps it on that node. Schedulers also do not know "
+    " a new pod that uses the claim can be scheduled only to the same node, and fails there when the claim is "
+    "prepared. Schedulers also do not know "
     "the counters that the device consumes, so they may overcommit them.",
     find=find,
     needs=("resourceclaims", "resourceslices"),

@@ -38,8 +38,9 @@ CHECK = ClusterCheck(
     code="D501",
     severity="error",
     summary="one device is allocated to two claims",
-    why="A device that is not shared belongs to one claim. It is allocated twice if two schedulers do not see each"
-    " other's allocations, or if a status was edited. Allocations with admin access and shares of a device are not "
+    why="A device that is not shared can be allocated to only one claim. It is allocated twice if two schedulers do "
+    "not see each other's allocations, or if a user edits the status of a claim. Allocations with admin access and "
+    "shares of a device are not "
     "reported.",
     find=find,
     needs=("resourceclaims",),

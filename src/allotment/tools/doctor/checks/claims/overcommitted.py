@@ -87,8 +87,8 @@ CHECK = ClusterCheck(
     severity="error",
     summary="more of a GPU's counters or capacity is allocated than exists",
     why="Partitions of one GPU consume shared counters (KEP-4815), and shares of one device consume its capacity "
-    "(KEP-5075). They are exceeded only if two schedulers allocate them, or if a driver publishes less than "
-    "before.",
+    "(KEP-5075). These limits are exceeded only if two schedulers do not see each other's allocations, or if a "
+    "driver publishes less than before.",
     find=find,
     needs=("resourceclaims", "resourceslices"),
 )

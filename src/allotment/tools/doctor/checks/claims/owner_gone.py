@@ -29,8 +29,8 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     kept = f"{hold} {counted(held, 'device')}" if held else exist
     text = f"{named('claim', names)} {were} generated for {pods} and still {kept}"
     help_ = remedy(
-        "The garbage collector of kube-controller-manager deletes them: check whether it runs. To delete them manually,"
-        " which is safe because no pod can use them:",
+        "The garbage collector of kube-controller-manager deletes such claims: check whether it is running. You can "
+        "safely delete them manually, because no pod can use them:",
         f"kubectl delete resourceclaim {kubectl_args(names[0])}",
     )
     yield Symptom.of("claim", names, text, help_)

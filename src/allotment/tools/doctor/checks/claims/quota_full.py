@@ -38,9 +38,10 @@ CHECK = ClusterCheck(
     code="D512",
     severity="warning",
     summary="a ResourceQuota for devices or claims is used up",
-    why="The API server rejects claims beyond the quota. If the claim controller creates the claim from a template, the"
-    " pod stays Pending with an event FailedResourceClaimCreation and without a condition. allocationMode All counts as"
-    " 32 devices. This is a note if no pod waits for such a claim.",
+    why="The API server rejects claims beyond the quota. If the claim controller creates the claim from a template, "
+    "the pod stays Pending with an event FailedResourceClaimCreation but without a condition. allocationMode All "
+    "counts as"
+    " 32 devices. This is only a note if no pod is waiting for such a claim.",
     find=find,
     needs=("resourcequotas",),
 )

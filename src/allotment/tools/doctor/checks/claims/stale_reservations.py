@@ -33,7 +33,8 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     pods = first_few([pod for consumers in stale.values() for pod in consumers])
     text = f"{named('claim', names)} {is_} reserved for {pods} and {hold} {counted(held, 'device')}"
     help_ = remedy(
-        "The claim controller removes such entries: check whether kube-controller-manager runs, and look for messages "
+        "The claim controller removes such entries: check whether kube-controller-manager is running, and look for "
+        "messages "
         "about resourceclaims in its log.",
         "kubectl get lease -n kube-system kube-controller-manager",
     )
@@ -57,8 +58,8 @@ CHECK = ClusterCheck(
     severity="error",
     summary="a claim is reserved for deleted or finished pods",
     why="When a pod is deleted, Succeeded or Failed, the claim controller of kube-controller-manager removes the pod "
-    "from reservedFor, and releases the devices after the last pod. If that does not happen within a minute, the "
-    "controller does not run or cannot write.",
+    "from reservedFor, and releases the devices after the last pod was removed. If that does not happen within a "
+    "minute, the controller is not running or cannot update claims.",
     find=find,
     needs=("resourceclaims", "pods"),
     transient=True,

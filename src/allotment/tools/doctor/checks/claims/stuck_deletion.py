@@ -31,27 +31,31 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         names = [name_of(claim) for claim in used]
         pods = [f"{pod.name} ({_state(cluster, pod.uid)})" for claim in used for pod in claim.status.reserved_for]
         text = (
-            f"{named('claim', names)} {is_or_are(names)} being deleted, but used by {first_few(pods)}; deletion "
+            f"{named('claim', names)} {is_or_are(names)} being deleted but still in use by {first_few(pods)}; deletion "
             "completes when the last pod has ended, and new pods cannot use the claim"
         )
         namespace = used[0].metadata.namespace
-        words = "Wait for the pods, or delete them (their work is lost)."
+        words = "Wait for the pods to finish, or delete them (their work is lost)."
         look = f"kubectl get pods -n {namespace} {' '.join(pod.name for pod in used[0].status.reserved_for[:3])}"
         yield Symptom.of("claim", names, text, remedy(words, look))
     if left:
         names = [name_of(claim) for claim in left]
         text = (
-            f"{named('claim', names)} {is_or_are(names)} being deleted and not used by any pod, but finalizer "
-            f"{FINALIZER} is not removed"
+            f"{named('claim', names)} {is_or_are(names)} being deleted and is not used by any pod, but finalizer "
+            f"{FINALIZER} has not been removed"
         )
-        words = "The claim controller of kube-controller-manager removes it: check whether it runs."
+        words = "The claim controller of kube-controller-manager removes this finalizer: check whether the controller"
+        words += " is running."
         look = "kubectl get lease -n kube-system kube-controller-manager"
         yield Symptom.of("claim", names, text, remedy(words, look), "error")
     for finalizer, claims in foreign.items():
         names = [name_of(claim) for claim in claims]
-        text = f"{named('claim', names)} {is_or_are(names)} being deleted, but blocked by finalizer {finalizer}"
-        words = f"The controller of {finalizer.partition('/')[0]} removes it: check whether it runs. If it was"
-        words += " uninstalled, remove the finalizer; its cleanup is then skipped."
+        text = f"{named('claim', names)} {is_or_are(names)} being deleted, but the deletion is blocked by finalizer"
+        text += f" {finalizer}"
+        words = (
+            f"The controller of {finalizer.partition('/')[0]} removes this finalizer: check whether it is running. If"
+        )
+        words += " it was uninstalled, remove the finalizer manually; the controller's cleanup is then skipped."
         look = f"kubectl edit resourceclaim {kubectl_args(names[0])}"
         yield Symptom.of("claim", names, text, remedy(words, look))
 
@@ -70,7 +74,8 @@ CHECK = ClusterCheck(
     severity="warning",
     summary="a claim is being deleted but still exists",
     why="An allocated claim has a finalizer, so that its devices are released before it is removed. The claim "
-    "controller removes it when the last pod that uses the claim has ended; other finalizers are removed by their "
+    "controller removes this finalizer when the last pod that uses the claim has ended; other finalizers are removed "
+    "by their "
     "own controllers.",
     find=find,
     needs=("resourceclaims", "pods"),

@@ -26,7 +26,9 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
             if pod.metadata.namespace == claim.metadata.namespace
         )
         text = f"the claim is reserved for {len(claim.status.reserved_for)} consumers, which is the maximum"
-        text += f"; {counted(waiting, 'more pod')} {'names' if waiting == 1 else 'name'} it" if waiting else ""
+        text += (
+            f"; {counted(waiting, 'more pod')} {'references' if waiting == 1 else 'reference'} it" if waiting else ""
+        )
         words = "Use a ResourceClaimTemplate or a second claim for further pods."
         look = f"kubectl describe resourceclaim {kubectl_args(name)}"
         yield Symptom(f"claim {name}", text, remedy(words, look), "error" if waiting else "warning")
@@ -36,8 +38,8 @@ CHECK = ClusterCheck(
     code="D509",
     severity="warning",
     summary="a claim has the maximum number of consumers (256)",
-    why="status.reservedFor has at most 256 entries (KEP-4381). For the next pod the scheduler reports `resourceclaim"
-    " in use`.",
+    why="status.reservedFor has at most 256 entries (KEP-4381). If another pod references the claim, the scheduler "
+    "reports `resourceclaim in use`.",
     find=find,
     needs=("resourceclaims", "pods"),
 )

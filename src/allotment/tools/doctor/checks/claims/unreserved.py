@@ -42,7 +42,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     )
     namespace, _, name = names[0].partition("/")
     help_ = remedy(
-        "If no pod will use the claim, delete it. Pods that name a deleted claim stay Pending.",
+        "If no pod will use the claim, delete it. Pods that reference a deleted claim stay Pending.",
         f"kubectl delete resourceclaim -n {namespace} {name}",
     )
     yield Symptom.of("claim", names, text, help_)
@@ -54,7 +54,7 @@ CHECK = ClusterCheck(
     summary="a claim is allocated but not reserved for any pod",
     why="The scheduler writes the allocation and the first reservation together, and a claim is deallocated after its "
     "last consumer has ended. A claim keeps its devices without a reservation only if its pod was deleted while "
-    "it was being scheduled, or if the claim controller does not run. The duration is counted from the "
+    "it was being scheduled, or if the claim controller is not running. The duration is counted from the "
     "allocation, or from the claim's creation if the time of the allocation is not recorded.",
     find=find,
     needs=("resourceclaims",),

@@ -37,7 +37,8 @@ CHECK = ClusterCheck(
     code="D401",
     severity="warning",
     summary="a driver publishes devices that no DeviceClass selects",
-    why="Every request names a class. The charts of drivers install classes, which may have been disabled or deleted.",
+    why="Every request must specify a class. Drivers' Helm charts install classes, but these may have been disabled "
+    "or deleted.",
     find=find,
     needs=("resourceslices", "deviceclasses"),
 )

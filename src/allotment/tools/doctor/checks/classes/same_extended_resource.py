@@ -29,8 +29,8 @@ CHECK = ClusterCheck(
     code="D404",
     severity="warning",
     summary="two DeviceClasses have the same extendedResourceName",
-    why="The newest class is used, or the first by name if they are equally old (KEP-5004). Pods may then get other "
-    "devices than before, without notice.",
+    why="The newest class is used; if both were created at the same time, the first one by name (KEP-5004). As a "
+    "result, pods may get different devices than before, without notice.",
     find=find,
     needs=("deviceclasses",),
 )

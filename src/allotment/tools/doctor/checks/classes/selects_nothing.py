@@ -43,9 +43,10 @@ CHECK = ClusterCheck(
     code="D402",
     severity="warning",
     summary="a DeviceClass selects no device",
-    why="Claims of the class stay pending. The charts of drivers install classes for all kinds of devices, and hardware"
-    " may be provisioned only on demand, so this is only a note if no claim waits for the class or if the class is "
-    "one of several alternatives.",
+    why="Claims that request the class stay pending. Drivers' Helm charts install classes for all kinds of devices, "
+    "and hardware"
+    " may be provisioned only on demand, so this is only a note if no claim is waiting for the class, or if the "
+    "class is one of several alternatives in a request.",
     find=find,
     needs=("resourceslices", "deviceclasses", "resourceclaims"),
 )

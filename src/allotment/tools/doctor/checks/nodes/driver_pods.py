@@ -71,9 +71,10 @@ CHECK = ClusterCheck(
     code="D202",
     severity="error",
     summary="a driver pod is not ready",
-    why="Without its driver no claim can be prepared on the node: published devices are still allocated, and pods stay"
-    " in ContainerCreating. A driver is recognized by `dra` in the name of its DaemonSet or image, or by its host"
-    " paths: the kubelet's plugins_registry together with a CDI or NRI directory. Allotment's drivers are recognized"
+    why="Without the driver, no claim can be prepared on the node: published devices are still allocated, and pods stay"
+    " in ContainerCreating. A driver is recognized by `dra` in the name of its DaemonSet or image, or by the host "
+    "paths that it mounts: the kubelet's plugins_registry together with a CDI or NRI directory. Allotment's drivers "
+    "are recognized"
     " by labels.",
     find=find,
     needs=("pods",),

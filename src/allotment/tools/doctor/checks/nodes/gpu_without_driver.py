@@ -41,10 +41,10 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
 CHECK = ClusterCheck(
     code="D201",
     severity="warning",
-    summary="a node has GPUs that their DRA driver does not publish",
-    why="Claims are allocated only from ResourceSlices. GPUs are detected by labels of node-feature-discovery, of the"
-    " vendor's operator or of the cloud, and by resources of a device plugin. If a device plugin provides them, this is"
-    " a note: the GPUs are used, but not by claims.",
+    summary="a node has GPUs that the vendor's DRA driver does not publish",
+    why="Claims are allocated only from ResourceSlices. GPUs are detected by the labels that Node Feature Discovery, "
+    "the vendor's operator or the cloud provider sets, and by the extended resources of a device plugin. If a device "
+    "plugin allocates the GPUs, this is only a note: they are used, but not by claims.",
     find=find,
     needs=("nodes", "resourceslices"),
 )

@@ -20,10 +20,10 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     left = [slice_ for slice_ in cluster.slices if slice_.spec.node_name in set(gone)]
     devices = sum(len(slice_.spec.devices or ()) for slice_ in left)
     drivers = ", ".join(sorted({slice_.spec.driver for slice_ in left}))
-    verb = "does" if len(gone) == 1 else "do"
+    verb, them = ("does", "it") if len(gone) == 1 else ("do", "them")
     text = (
         f"{named('node', gone)} {verb} not exist, but {counted(len(left), 'ResourceSlice')} of {drivers} still"
-        f" {'publishes' if len(left) == 1 else 'publish'} {counted(devices, 'device')} there"
+        f" {'publishes' if len(left) == 1 else 'publish'} {counted(devices, 'device')} for {them}"
     )
     help_ = remedy(
         "If the node does not return, delete its slices; that is safe, because a driver publishes them again.",
@@ -35,9 +35,9 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
 CHECK = ClusterCheck(
     code="D203",
     severity="warning",
-    summary="ResourceSlices of a node that does not exist",
-    why="A slice belongs to its Node and is garbage-collected with it. If a slice remains, it has no owner reference "
-    "or the garbage collector does not run. Autoscalers and reports may count its devices.",
+    summary="ResourceSlices belong to a node that does not exist",
+    why="A slice is owned by its Node and is garbage-collected with it. If a slice remains, it has no owner "
+    "reference, or the garbage collector is not running. Autoscalers and reports may still count its devices.",
     find=find,
     needs=("nodes", "resourceslices"),
     transient=True,

@@ -42,7 +42,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         text = f"{pods_text(cluster, names)} cannot start on {named('node', nodes)}: {reason}"
         driver = _UNREGISTERED.search(message)
         words = (
-            f"{driver[1]} is not registered with the kubelet: its pod on the node does not run, or its socket in"
+            f"{driver[1]} is not registered with the kubelet: its pod on the node is not running, or its socket in"
             " /var/lib/kubelet/plugins_registry was not detected. Restart the pod."
             if driver
             else "Check the driver's log on the node."
@@ -75,7 +75,7 @@ CHECK = ClusterCheck(
     severity="error",
     summary="claims cannot be prepared: pods are scheduled but do not start",
     why="The pod is scheduled, but the drivers repeatedly fail to prepare the claim's devices for the kubelet. This "
-    "is detected by the event FailedPrepareDynamicResources, which the API server keeps for an hour.",
+    "is detected from the event FailedPrepareDynamicResources, which the API server keeps for one hour by default.",
     find=find,
     needs=("pods", "events"),
 )

@@ -43,7 +43,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         text = (
             f"{counted(pieces, 'piece')} of hardware on {counted(len(nodes), 'node')} {'is' if pieces == 1 else 'are'}"
         )
-        text += f" published more than once: on {node}, {identity} {value} is {devices}"
+        text += f" published more than once: on {node}, {identity} {value} belongs to {devices}"
         words = "These devices are allocated independently, so two claims may get the same hardware. "
         words += (
             f"Let only one of the drivers publish it: {' or '.join(drivers)}."
@@ -69,8 +69,9 @@ CHECK = ClusterCheck(
     code="D207",
     severity="error",
     summary="two drivers, or two pools, publish the same GPU",
-    why="Schedulers identify devices by driver, pool and name, and do not know their hardware. Such devices are "
-    "detected by the PCI address and the UUID that drivers publish; partitions of one GPU in one pool may share "
+    why="Schedulers identify devices by driver, pool and name, and do not know which hardware a device represents. "
+    "Duplicates are detected by the PCI address and the UUID that drivers publish; partitions of one GPU in one pool "
+    "may share "
     "these.",
     find=find,
     needs=("resourceslices",),

@@ -40,8 +40,9 @@ CHECK = ClusterCheck(
     code="D209",
     severity="note",
     summary="devices are simulated",
-    why="Schedulers cannot distinguish them from real devices, because they have the vendor's attributes: a pod that "
-    "needs a GPU may run without one. Simulated devices are detected by the label `allotment.dev/simulated` of "
+    why="Schedulers cannot distinguish them from real devices, because simulated devices publish the vendor's "
+    "attributes: a pod that "
+    "needs a GPU may run without one. Simulated devices are detected by the label `allotment.dev/simulated` on their "
     "slices.",
     find=find,
     needs=("resourceslices",),

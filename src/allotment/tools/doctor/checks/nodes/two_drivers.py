@@ -32,11 +32,11 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         if not nodes:
             continue
         both = [name_of(kind[nodes[0], driver]) for kind in (others, allotment)]
-        text = f"{driver} runs twice on {named('node', nodes)}, as pods {' and '.join(both)}. Each of them deletes the"
-        text += " slices of the other, and the kubelet knows only the one that registered last"
+        text = f"{driver} runs twice on {named('node', nodes)}, as pods {' and '.join(both)}. Each deletes the"
+        text += " other's slices, and the kubelet knows only the one that registered last"
         namespace = allotment[nodes[0], driver].metadata.namespace
         help_ = remedy(
-            "Run only one of them on the node: exclude the node from the other DaemonSet by nodeSelector or affinity,"
+            "Run only one of them on the node: exclude the node from the other DaemonSet with nodeSelector or affinity,"
             " or uninstall it.",
             f"kubectl get daemonsets -n {namespace}",
         )

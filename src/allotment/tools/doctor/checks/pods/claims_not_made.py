@@ -32,7 +32,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         words = (
             "Fix the cause; the claim controller retries automatically."
             if message
-            else "The claim controller of kube-controller-manager creates the claims: check whether it runs."
+            else "The claim controller of kube-controller-manager creates the claims: check whether it is running."
         )
         look = f"kubectl describe pod {kubectl_args(names[0])}" if message else "kubectl get lease -n kube-system"
         yield Symptom.of("pod", names, text, remedy(words, look))
@@ -63,8 +63,9 @@ CHECK = ClusterCheck(
     code="D606",
     severity="error",
     summary="no claim is generated for pods although their template exists",
-    why="The claim controller creates a claim per pod and writes its name to the pod's status; until then no scheduler"
-    " considers the pod. A full quota or an admission policy may reject the claim, or the controller may not be "
+    why="The claim controller creates a claim for each pod and writes the claim's name to the pod's status; until "
+    "then, no scheduler considers the pod. A full quota or an admission policy may reject the claim, or the "
+    "controller may not be "
     "running.",
     find=find,
     needs=("pods", "resourceclaimtemplates"),

@@ -30,8 +30,8 @@ CHECK = ClusterCheck(
     severity="note",
     summary="pods that request devices are blocked by a scheduling gate",
     why=(
-        "Schedulers ignore a pod until all its scheduling gates are removed by their owners. Such a pod does not wait "
-        "for devices."
+        "Schedulers ignore a pod until all its scheduling gates are removed by their owners. Such a pod is not "
+        "waiting for devices."
     ),
     find=find,
     needs=("pods",),

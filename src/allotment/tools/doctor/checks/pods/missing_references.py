@@ -31,7 +31,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         changes = answers[0].reasons.headline.changes if answers[0].reasons is not None else ()
         fix = f" Suggested change: {changes[0].text}." if changes and changes[0].text else ""
         text = f"{pods_text(cluster, names)} {verb} for a missing object: {summary}"
-        words = f"Create the object, or correct the name in the pods' workload.{fix}"
+        words = f"Create the object, or correct the name in the manifest.{fix}"
         yield Symptom.of("pod", names, text, remedy(words, _KINDS[code]))
 
 

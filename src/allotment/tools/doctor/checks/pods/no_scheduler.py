@@ -29,7 +29,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         text = f"{pods_text(cluster, names)} {verb} for scheduler {scheduler}, which has not processed {them}: {seen}"
         start = f"Start {_LEASES.get(scheduler, scheduler)}"
         start += "" if scheduler == _DEFAULT else " (or add a profile of that name to kube-scheduler)"
-        words = f"{start}, or correct schedulerName in the pods' workload."
+        words = f"{start}, or correct schedulerName in the manifest."
         look = (
             "kubectl get lease -A",
             f"kubectl get pod {kubectl_args(names[0])} -o jsonpath='{{.spec.schedulerName}}'",
@@ -59,16 +59,16 @@ def _lease_text(cluster: ClusterIndex, scheduler: str, lease: Lease | None) -> s
         return f"there is no Lease {_LEASES.get(scheduler, scheduler)}, no event and no condition"
     age = cluster.age(lease.spec.renew_time)
     if age is not None and age > timedelta(seconds=3 * (lease.spec.lease_duration_seconds or 15)):
-        return f"its Lease was last renewed {duration_text(age)} ago, so it does not run"
-    return "its Lease is held, so it runs but has not processed the pod yet"
+        return f"its Lease was last renewed {duration_text(age)} ago, so the scheduler is not running"
+    return "its Lease is held, so it is running but has not processed the pod yet"
 
 
 CHECK = ClusterCheck(
     code="D605",
     severity="error",
-    summary="pods name a scheduler that does not process them",
-    why="Only the scheduler that a pod names processes the pod, and it sets the condition PodScheduled if no node "
-    "fits. A pod that has all its claims but no such condition was not processed.",
+    summary="pods specify a scheduler that does not process them",
+    why="A pod is processed only by the scheduler named in spec.schedulerName, which sets the PodScheduled condition "
+    "to False if no node fits. A pod that has all its claims but no such condition has not been processed.",
     find=find,
     needs=("pods", "resourceclaims", "leases"),
 )

@@ -41,7 +41,7 @@ CHECK = ClusterCheck(
     code="D610",
     severity="warning",
     summary="pods are pending for a reason other than devices",
-    why="Matching devices are free on a node that the pod's own constraints allow; the last message of the scheduler "
+    why="Matching devices are free on a node that the pod's own constraints allow; the scheduler's last message "
     "gives another reason or is outdated.",
     find=find,
     needs=("nodes", "pods", "resourceclaims", "resourceslices", "deviceclasses", "resourceclaimtemplates"),

@@ -32,8 +32,8 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         "is not allocated: no scheduler will allocate the claim, so the kubelet never starts the pod"
     )
     help_ = remedy(
-        "Remove nodeName from the pod; to select that node, use nodeSelector kubernetes.io/hostname instead. Then"
-        " create the pod again; pods of a workload are created again automatically.",
+        "Remove nodeName from the pod; to select that node, use nodeSelector kubernetes.io/hostname instead. Then "
+        "recreate the pod; the pods of a workload are recreated automatically.",
         f"kubectl delete pod {kubectl_args(names[0])}",
     )
     yield Symptom.of("pod", names, text, help_)

@@ -67,8 +67,9 @@ def _symptom(cluster: ClusterIndex, code: str, answers: Sequence[Answer]) -> Sym
 CHECK = ClusterCheck(
     code="D602",
     severity="error",
-    summary="pods are pending because they do not get devices",
-    why="The cause is determined as by `allot explain`, and pods with the same cause are reported together. If matching"
+    summary="pods are pending because no devices can be allocated to them",
+    why="The cause is determined in the same way as by `allot explain`, and pods with the same cause are reported "
+    "together. If matching"
     " devices are in use, this is a warning, because waiting helps; all other causes require a change. For nearly all "
     "causes, Kubernetes reports only `cannot allocate all claims`, or nothing.",
     find=find,

@@ -72,11 +72,12 @@ def _of_device(device: Device) -> Iterator[str]:
 CHECK = ClusterCheck(
     code="D102",
     severity="error",
-    summary="objects use a feature whose gate is disabled",
-    why="If a gate is disabled, the API server drops its fields from later writes, and schedulers ignore stored ones: "
-    "partitions without counters are allocated twice, and taints have no effect. The state of gates is read from "
-    "the API server's metrics (kubernetes_feature_enabled); if it is not available, the default of the release is "
-    "assumed. The gates of the scheduler, controllers and kubelets cannot be read.",
+    summary="objects use a feature whose feature gate is disabled",
+    why="If a feature gate is disabled, the API server drops the fields of the feature from new objects, and "
+    "schedulers ignore these fields in existing objects: for example, partitions are allocated twice because their "
+    "counters are ignored, and taints have no effect. The state of feature gates is read from "
+    "the API server's metrics (kubernetes_feature_enabled); if this metric is not available, the defaults of the "
+    "release are assumed. The feature gates of the scheduler, controllers and kubelets cannot be read.",
     find=find,
     needs=("gates",),
 )

@@ -45,7 +45,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
 CHECK = ClusterCheck(
     code="D101",
     severity="error",
-    summary="the API server has no resource.k8s.io, or only beta versions of it",
+    summary="the API server does not serve resource.k8s.io, or only in beta versions",
     why="Dynamic resource allocation has been stable and enabled by default since Kubernetes 1.34 (KEP-4381). In "
     "earlier releases it is disabled by default and must be enabled in the API server, the scheduler, the "
     "controller manager and every kubelet.",

@@ -34,15 +34,17 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         elif kubelet < _STABLE and name in cluster.drivers_on:
             early.append(name)
     for names, problem, words in (
-        (newer, f"newer than the API server ({version}), which is not supported", "Upgrade the API server."),
-        (older, f"more than {_SKEW} minor releases older than the API server ({version})", "Upgrade them."),
-        (early, "in which dynamic resource allocation is disabled by default, but publish devices",
-         "Upgrade them to 1.34 or newer."),
+        (newer, f"which is newer than the API server ({version}) and therefore not supported",
+         "Upgrade the API server."),
+        (older, f"which is more than {_SKEW} minor releases older than the API server ({version})",
+         "Upgrade the kubelets."),
+        (early, "in which dynamic resource allocation is disabled by default; a driver publishes devices there",
+         "Upgrade the kubelets to 1.34 or newer."),
     ):  # fmt: skip
         if names:
             kubelet_version = cluster.nodes[names[0]].status.node_info.kubelet_version
-            have = "has" if len(names) == 1 else "have"
-            text = f"{named('node', names)} {have} kubelet {kubelet_version}, {problem}"
+            run = "runs" if len(names) == 1 else "run"
+            text = f"{named('node', names)} {run} kubelet {kubelet_version}, {problem}"
             severity: Severity | None = "warning" if names is early else None
             yield Symptom.of("node", names, text, remedy(words, "kubectl get nodes"), severity)
 
@@ -50,10 +52,10 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
 CHECK = ClusterCheck(
     code="D103",
     severity="error",
-    summary="kubelets with a release that is not supported by the API server or for claims",
+    summary="kubelets run a release that is incompatible with the API server or with claims",
     why="A kubelet may be up to three minor releases older than the API server, but not newer (Kubernetes' version skew"
-    " policy). A kubelet before 1.34 prepares claims only if its gate DynamicResourceAllocation is enabled, and uses "
-    "an older protocol with drivers.",
+    " policy). A kubelet before 1.34 prepares claims only if its feature gate DynamicResourceAllocation is enabled, "
+    "and uses an older protocol to communicate with drivers.",
     find=find,
     needs=("nodes",),
 )

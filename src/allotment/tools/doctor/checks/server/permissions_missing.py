@@ -47,7 +47,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
 CHECK = ClusterCheck(
     code="D104",
     severity="warning",
-    summary="permissions that the read-only tools need are missing",
+    summary="permissions required by the read-only tools are missing",
     why="The API server evaluates the permissions (SelfSubjectAccessReview), so all authorizers, such as RBAC and "
     "webhooks, are considered. `allot rbac reader` prints the minimal permissions. If nodes, pods, slices or "
     "claims cannot be read, this is an error, because hardly anything can be checked.",

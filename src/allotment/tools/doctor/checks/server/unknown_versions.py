@@ -27,9 +27,10 @@ CHECK = ClusterCheck(
     severity="error",
     summary="the API server serves a kind only in versions unknown to Allotment",
     why="Kinds move to new versions from release to release: DeviceTaintRules were in v1alpha3, then in v1beta2, and "
-    "have been in v1 since Kubernetes 1.37 (KEP-5055). An older client behaves as if none existed. Allotment's "
-    "components log a warning, and its scheduler does not allocate devices while it cannot know which ones are "
-    "tainted.",
+    "have been in v1 since Kubernetes 1.37 (KEP-5055). A client that knows only other versions behaves as if no such "
+    "objects existed. Allotment's "
+    "components log a warning, and its scheduler does not allocate devices as long as it cannot determine which ones "
+    "are tainted.",
     find=find,
     needs=("served",),
 )

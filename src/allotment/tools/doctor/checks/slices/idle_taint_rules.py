@@ -44,8 +44,8 @@ CHECK = ClusterCheck(
     severity="warning",
     summary="a DeviceTaintRule selects no device",
     why="All names in the selector must match the device exactly. A rule without a selector should taint no device"
-    " (KEP-5055), but kube-scheduler up to 1.36 applies it to all devices. So either the intended devices are not"
-    " tainted, or all devices are.",
+    " (KEP-5055), but kube-scheduler up to 1.36 applies it to all devices. Therefore, either the intended devices "
+    "are not tainted, or all devices are.",
     find=find,
     needs=("resourceslices", "resourceclaims", "devicetaintrules"),
 )

@@ -52,18 +52,19 @@ def _symptom(cluster: ClusterIndex, driver: str, pools: list[Pool], surplus: boo
     )
     if surplus:
         words = (
-            "An earlier driver instance or a user left an additional slice. Restart the driver on the node, or delete"
+            "An earlier driver instance or a user left an additional slice behind. Restart the driver on the node, or "
+            "delete the slice that does not belong to the pool; the driver publishes missing slices again."
         )
-        words += " the slice that does not belong to it; the driver publishes missing slices again."
     return Symptom.of("pool", names, text, remedy(words, listing))
 
 
 CHECK = ClusterCheck(
     code="D301",
     severity="error",
-    summary="a pool is incomplete: fewer or more slices than it announces",
-    why="Schedulers need the whole pool (KEP-4381), so they ignore pools with missing or additional slices, and a claim"
-    " for all devices of the node fails. While a driver publishes, this is normal for a short time; slices younger than"
+    summary="a pool is incomplete: it has fewer or more slices than it announces",
+    why="Schedulers require complete pools (KEP-4381), so they ignore pools with missing or additional slices, and a "
+    "claim for all devices of the node fails. While a driver is publishing, this is normal for a short time; slices "
+    "younger than"
     " a minute are not reported.",
     find=find,
     needs=("resourceslices",),

@@ -47,8 +47,8 @@ CHECK = ClusterCheck(
     severity="warning",
     summary="slices of an old generation still exist",
     why="Schedulers use only the slices with the highest generation of a pool (KEP-4381). A driver deletes the others "
-    "when it publishes; if it is killed before that, they remain. If two nodes share the name of a pool, the "
-    "devices of one of them are ignored for this reason.",
+    "when it publishes; if it is killed before that, they remain. If two nodes use the same pool name, the devices "
+    "of one of them are therefore ignored.",
     find=find,
     needs=("resourceslices",),
     transient=True,

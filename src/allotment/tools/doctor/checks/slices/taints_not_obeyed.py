@@ -33,7 +33,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     text = f"{pods_text(cluster, names)} {verb} devices with a NoExecute taint that {they} not tolerate"
     text += f" ({staying[names[0]]})"
     help_ = remedy(
-        "The device taint eviction controller of kube-controller-manager evicts such pods: check whether it runs."
+        "The device taint eviction controller of kube-controller-manager evicts such pods: check whether it is running."
         " To delete a pod now (its work is lost):",
         f"kubectl delete pod {kubectl_args(names[0])}",
     )
@@ -68,8 +68,9 @@ CHECK = ClusterCheck(
     code="D307",
     severity="error",
     summary="pods use devices whose NoExecute taint they do not tolerate",
-    why="The taint eviction controller deletes such pods immediately, or when their tolerationSeconds have passed. If "
-    "they remain, it does not run, and the pods continue to run on hardware that is known to be faulty.",
+    why="The taint eviction controller deletes such pods immediately, or when their tolerationSeconds have passed. "
+    "If such pods remain, the controller is not running, and the pods continue to run on hardware that is known to "
+    "be faulty.",
     find=find,
     needs=("resourceslices", "resourceclaims", "pods"),
 )

@@ -136,7 +136,7 @@ def test_messages() -> None:
         "C201": "and is not valid in CEL: write &&",
         "C202": "quantities cannot be compared with >: the API server rejects the expression",
         "C203": "driverVersion is a version: comparing it with a string fails for every device that has it",
-        "C204": "the attribute already is its value: reading .string is an error",
+        "C204": "the attribute is already the value: reading .string is an error",
         "C205": '"model" is read as a domain: the domain must come before the name of an attribute',
         "C207": (
             "not every device of gpu.nvidia.com of type gpu has attribute addressingMode:"
@@ -144,7 +144,7 @@ def test_messages() -> None:
         ),
         "C208": "memory is a capacity of gpu.nvidia.com, not an attribute: reading it here is an error",
         "C209": "'1' is not a semantic version: semver() fails for every device",
-        "C210": "memory is a quantity, and 1 is a number: CEL cannot compare them",
+        "C210": "memory is a quantity, but 1 is a number: CEL cannot compare them",
         "C211": "'1GB' is not a quantity: quantity() fails for every device",
     }
 

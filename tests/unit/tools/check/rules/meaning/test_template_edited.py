@@ -1,4 +1,4 @@
-"""M413: objects that exist in the cluster with another spec."""
+"""M413: objects that exist in the cluster with a different spec."""
 
 from __future__ import annotations
 

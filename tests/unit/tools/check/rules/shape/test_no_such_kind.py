@@ -54,7 +54,7 @@ def test_kind_of_another_group(version: str, kind: str, expected: str) -> None:
 def test_classic_dra(version: str, kind: str, spec: str) -> None:
     text = manifest(version, kind, spec)
     assert levels_and_messages(RULE, text) == [
-        ("error", f"{kind} of {version} is classic DRA, which Kubernetes 1.32 removed")
+        ("error", f"{kind} of {version} is part of classic DRA, which was removed in Kubernetes 1.32")
     ]
     (match,) = matches_of(RULE, text)
     assert match.help
@@ -78,7 +78,7 @@ def test_classic_dra_field_in_any_version() -> None:
     text = "apiVersion: resource.k8s.io/v1alpha3\nkind: ResourceClaim\nmetadata: {name: a}\nspec:\n"
     text += "  resourceClassName: gpu.example.com\n  allocationMode: WaitForFirstConsumer\n"
     assert levels_and_messages(RULE, text) == [
-        ("error", "resourceClassName is classic DRA, which Kubernetes 1.32 removed")
+        ("error", "resourceClassName is part of classic DRA, which was removed in Kubernetes 1.32")
     ]
     assert [finding.code for finding in check(bundle_of(text))] == ["S107"]
 

@@ -17,7 +17,7 @@ def test_bound_equal_to_the_label() -> None:
             "warning",
             (
                 "requiring 80Gi or more excludes NVIDIA H100 80GB HBM3 (81559Mi) and NVIDIA H100 PCIe (81559Mi), which "
-                "have less than their label says"
+                "have less than their advertised size"
             ),
         )
     ]

@@ -81,7 +81,7 @@ def test_unknown_drivers_may_publish_anything() -> None:
 def test_name_of_another_release() -> None:
     old = {"gpu.nvidia.com": "25.8"}
     assert selector_messages(RULE, f'{NVIDIA}.addressingMode == "HMM"', drivers=old) == [
-        ("warning", 'gpu.nvidia.com 25.8 publishes no attribute "addressingMode": added in release 25.12')
+        ("warning", 'gpu.nvidia.com 25.8 publishes no attribute "addressingMode": it was added in release 25.12')
     ]
     assert selector_messages(RULE, f'{NVIDIA}.pcieBusID == "0000:07:00.0"', drivers=old) == []
     assert selector_messages(RULE, f'{NVIDIA}.pcieBusID == "0000:07:00.0"') == []  # V303
@@ -89,7 +89,10 @@ def test_name_of_another_release() -> None:
 
 def test_name_of_other_device_types() -> None:
     assert selector_messages(RULE, f'{NVIDIA}.profile == "1g.5gb"') == [
-        ("warning", 'attribute "profile" is published on devices of type mig, but only type gpu is selected here')
+        (
+            "warning",
+            'attribute "profile" is published only on devices of type mig, but devices of type gpu are selected here',
+        )
     ]
     assert selector_messages(RULE, f'{NVIDIA}.profile == "1g.5gb"', class_name="mig.nvidia.com") == []
 
@@ -113,7 +116,7 @@ def test_known_name_without_such_devices_in_the_cluster() -> None:
     assert selector_messages(RULE, expression, class_name="mig.nvidia.com", fleet="a100-40gb") == []
     message = 'no device in the cluster has attribute "profile" in gpu.nvidia.com'
     assert selector_messages(RULE, expression, fleet="a100-40gb") == [
-        ("error", f"{message}: only devices of type mig have it")
+        ("error", f"{message}: only devices of type mig publish it")
     ]
     assert fixed_expressions(RULE, expression, class_name="mig.nvidia.com", fleet="a100-40gb") == [expression]
 
