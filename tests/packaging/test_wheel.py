@@ -145,4 +145,4 @@ def test_a_demonstration_that_is_not_installed_reports_where_it_is(allot: Path, 
     assert (done.returncode, done.stdout) == (2, "")
     error = " ".join(done.stderr.split())
     assert error.startswith("allot: error: allot demo sharing requires Allotment's source tree: ")
-    assert error.endswith("in a checkout: make demo, then .venv/bin/allot demo sharing")
+    assert error.endswith("in a checkout, run make demo and then .venv/bin/allot demo sharing")

@@ -47,6 +47,7 @@ def vendor_drivers(nodes: NodeDrivers) -> Program:
                 warn(node, "UnknownHardware", text)
                 return None
             simulated = simulated_drivers(machine, compute)
+            nodes.environment.machine(node.name)  # for the kubelet, which handles the node's change after this program
 
             def node_drivers() -> Iterator[NodeDriver]:
                 # Separate field managers: drivers that share a claim would otherwise remove each other's statuses.

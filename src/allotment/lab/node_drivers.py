@@ -30,9 +30,9 @@ from allotment.model.resource import ResourceSlice
 class DriverSet(NamedTuple):
     """The drivers for the hardware of a node, by their names.
 
-    ``create``: called once, in the node's task: by then every program has handled the change of the node, and the
-    folders of earlier hardware are gone. ``programs`` run with the drivers. ``configure``: called with the node at the
-    start and after each of its changes. ``close``: called when the drivers are stopped.
+    ``create``: called in the node's task, until it succeeds once: by then every program has handled the change of the
+    node, and the folders of earlier hardware are gone. ``programs`` run with the drivers. ``configure``: called with
+    the node at the start and after each of its changes. ``close``: called when the drivers are stopped.
     """
 
     names: frozenset[str]
@@ -146,7 +146,7 @@ class _Work(NamedTuple):
         async def serve(context: ProgramContext) -> None:
             try:
                 if not drivers:  # kept after a failure, with what they have prepared
-                    drivers.extend(created.create())
+                    drivers.extend(tuple(created.create()))
                 await self._serve(node.name, drivers, created.programs, registered)
             finally:  # release waiters if the drivers of the node fail
                 registered.set()

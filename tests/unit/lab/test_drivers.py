@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from allotment.cdi.spec import CdiDevice, ContainerEdits, Spec
 from allotment.cluster.resources import CLAIMS, EVENTS, NODES, PODS, SLICES
 from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.fleet import parse_fleet, slices_of
@@ -167,6 +168,23 @@ def test_pods_of_a_deleted_node_do_not_wait_for_a_driver() -> None:
             return not claims.has_claims(uid)
 
         await until(unprepared)
+
+    in_lab(test, "a=4xt4")
+
+
+def test_pods_bound_before_their_node_exists_use_the_cdi_files_of_its_drivers() -> None:
+    spec = {"nodeName": "late", "containers": [{"name": "main", "image": "app"}]}
+
+    async def test(plane: Plane) -> None:
+        client = plane.client()
+        uid = (await client.create(PODS, {"metadata": {"name": "p"}, "spec": spec}, "default"))["metadata"]["uid"]
+        await client.create(NODES, node("late", "4xt4"))
+        await until(lambda: plane.environment.kubelets.find(uid) and plane.drivers.of("late"))
+        run, (driver,) = plane.environment.kubelets.find(uid), plane.drivers.of("late")
+        assert run is not None
+        edits = ContainerEdits(env=("A=b",))
+        driver.host.cdi.write("example", Spec("example.com/gpu", (CdiDevice("gpu-0", edits),)))
+        assert "example.com/gpu=gpu-0" in run.context.cdi.names()
 
     in_lab(test, "a=4xt4")
 

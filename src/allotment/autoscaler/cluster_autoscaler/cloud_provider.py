@@ -25,6 +25,7 @@ from allotment.externalgrpc.cloud_provider import (
     TemplateNode,
 )
 from allotment.model.trees import Tree, to_tree
+from allotment.phrases import counted
 from allotment.tools.plan.report import PlannedMachine
 
 log = logging.getLogger(__name__)
@@ -172,7 +173,7 @@ class Cloud:
             size = len(await self._staying(found))
             if size + by > found.most:
                 raise errors.InvalidArgumentError(
-                    f"size increase too large: {size + by} machines requested, maximum {found.most}"
+                    f"size increase too large: {counted(size + by, 'machine')} requested, maximum {found.most}"
                 )
             names = await self._new_names(found, by)
             semaphore = asyncio.Semaphore(_CONCURRENCY)

@@ -105,7 +105,7 @@ class SimulatedCloud:
                 seconds = fault.amount
             elif fault.kind == "stock":
                 if sum(fault.matches(entry.machine) for entry in entries if not entry.ended) >= fault.amount:
-                    raise self._no_capacity(machine, f"all {fault.amount:g} machines are in use")
+                    raise self._no_capacity(machine, f"the stock of {fault.amount:g} is in use")
             elif self._random.random() < fault.amount:
                 if fault.kind == "no-capacity":
                     raise self._no_capacity(machine, "out of stock")

@@ -69,8 +69,8 @@ UNUSED_IGNORE: Final = Rule(
     summary="an ignore comment suppresses no finding",
     why=(
         "An ignore comment that is no longer needed would hide the next mistake on its line. Remove it, or correct "
-        "the code in its brackets. A comment is not reported if any of its rules is not selected, or needs a cluster "
-        "and none is given."
+        "the code in its brackets. Codes of rules that are not selected, or that need a cluster when none is given, "
+        "are not reported."
     ),
     bad="""\
 apiVersion: resource.k8s.io/v1

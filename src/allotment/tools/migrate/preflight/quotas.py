@@ -52,8 +52,8 @@ def check_quotas(facts: Facts) -> Iterator[Check]:
             state=UNKNOWN,
             title="quotas",
             text=(
-                "A ResourceQuota for requests.nvidia.com/gpu or similar does not cover claims; they are counted "
-                f"under other keys: {keys}."
+                "A ResourceQuota for requests.nvidia.com/gpu or similar covers only claims of a class with that "
+                f"extended resource name; all claims count against other keys: {keys}."
             ),
             look="kubectl get resourcequota -A -o yaml | grep -E 'nvidia.com|amd.com|intel.com'",
             routine=True,

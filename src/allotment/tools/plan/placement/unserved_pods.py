@@ -9,6 +9,7 @@ from collections.abc import Container, Iterable
 from decimal import Decimal
 from typing import Final, NamedTuple
 
+from allotment.phrases import counted
 from allotment.tools.plan.formulation.candidate_nodes import CandidateNode, ItemFit
 from allotment.tools.plan.formulation.problem import Formulation
 from allotment.tools.plan.offerings.offers import allowed_capacity_types, excluded_by_limits
@@ -133,10 +134,12 @@ def _purchase_limits(formulation: Formulation) -> list[str]:
     if limits.budget is not None:
         limits_text.append(f"the budget of {limits.budget} USD per hour")
     if limits.max_machines is not None:
-        limits_text.append(f"the limit of {limits.max_machines} machines")
-    limits_text += [f"the limit of {most} machines of type {pattern}" for pattern, most in limits.max_by_pattern]
+        limits_text.append(f"the limit of {counted(limits.max_machines, 'machine')}")
+    limits_text += [
+        f"the limit of {counted(most, 'machine')} of type {pattern}" for pattern, most in limits.max_by_pattern
+    ]
     if limits.spot_share is not None:
-        limits_text.append(f"the limit of {limits.spot_share:.0%} spot machines")
+        limits_text.append(f"the limit of {float(limits.spot_share) * 100:g}% spot machines")
     return limits_text
 
 

@@ -50,8 +50,11 @@ def _template_help(claim_count: int) -> str:
     advice = "delete the template and create it again, or use a different name"
     if not claim_count:
         return advice
-    claims = "a claim created from it keeps" if claim_count == 1 else f"{claim_count} claims created from it keep"
-    return f"{advice}; {claims} the old spec until their pods are replaced (kubectl rollout restart)"
+    if claim_count == 1:
+        claims = "a claim created from it keeps the old spec until its pod is"
+    else:
+        claims = f"{claim_count} claims created from it keep the old spec until their pods are"
+    return f"{advice}; {claims} replaced (kubectl rollout restart)"
 
 
 def _differs(bundle: Bundle, view: ClaimView, stored: ResourceClaim | ResourceClaimTemplate) -> bool:
