@@ -7,7 +7,8 @@ INSTALL := -m pip install --quiet --disable-pip-version-check --no-input
 PIP    := $(BIN)/python $(INSTALL)
 LATEST := .venv-latest
 
-# The tests of one file run in one process: they share fixtures that are slow to start. Four, because many tests wait.
+# The tests of one file run in one process: they share fixtures that are slow to start. Use four processes even on
+# two cores, because many tests spend most of their time waiting.
 PARALLEL := --numprocesses 4 --dist loadfile
 
 .DEFAULT_GOAL := help
@@ -19,12 +20,13 @@ help:  ## list the targets
 demo: $(READY)  ## install Allotment, then run the example manifests in a lab with A100, T4 and MI300X nodes
 	@PATH="$$PATH:$(CURDIR)/$(VENV)/clients" $(BIN)/allot demo
 
-# Without this, each of the hundreds of programs that the tests start would compile the package again.
+# Allow Python to cache bytecode: otherwise, each of the hundreds of programs that the tests start would compile the
+# package again.
 test test-kube: export PYTHONDONTWRITEBYTECODE :=
 test: lint clients  ## install, lint, check types and layers, and run all tests
 	$(BIN)/python -m pytest -q $(PARALLEL)
 
-# The tests of what a new release of a dependency can break for users. Deprecation warnings do not fail them.
+# Tests for what a new release of a dependency can break for users. Deprecation warnings do not make these tests fail.
 TESTS = tests/packaging tests/unit/test_extras.py tests/unit/cli tests/unit/packing tests/unit/kubelet_plugin tests/unit/externalgrpc
 test-latest:  ## test packaging and commands with the newest release of every dependency; TESTS="…" selects other tests
 	@$(PYTHON) -m venv $(LATEST)
@@ -32,7 +34,7 @@ test-latest:  ## test packaging and commands with the newest release of every de
 	@$(LATEST)/bin/python $(INSTALL) --upgrade --upgrade-strategy eager --editable '.[all,test]'
 	$(LATEST)/bin/python -m pytest -q $(PARALLEL) -W default::DeprecationWarning -W default::PendingDeprecationWarning $(TESTS)
 
-test-kube: clients  ## test with Kubernetes' own programs, taken from $ALLOTMENT_KUBE_BIN or built on first use (requires Go, takes ten minutes)
+test-kube: clients  ## test with Kubernetes' own programs, taken from $ALLOTMENT_KUBE_BIN or built on first use (which requires Go and takes ten minutes)
 	@$(BIN)/python -m tests.kube.binaries
 	$(BIN)/python -m pytest -q $(PARALLEL) tests/kube
 
@@ -49,14 +51,14 @@ clients: $(READY)
 vectors: $(READY)  ## replay recordings of Kubernetes; SET=allocator|apiserver|cel|validation FILES="a.jsonl.gz …"
 	@$(BIN)/python -m tests.vectors $(SET) $(FILES)
 
-storm: $(READY)  ## kill -9 under load, CYCLES=500 times; check that no write is lost, no device is allocated twice and no claim is stuck
+storm: $(READY)  ## kill processes (kill -9) under load, CYCLES=500 times; check that no write is lost, no device is allocated twice and no claim is stuck
 	@$(BIN)/python -m tests.storm --cycles $(or $(CYCLES),500)
 	@$(BIN)/python -m tests.storm.drivers --cycles $(or $(CYCLES),200)
 
 bench: $(READY)  ## compare with upstream: allocator (requires Go), CEL, memory, lab ($ALLOTMENT_KUBE_BIN); results are in bench/out/
 	@$(BIN)/python -m bench
 
-zipapp: $(READY)  ## build dist/allot.pyz, which contains Allotment in one file, for Python 3.11 to 3.14 on this platform
+zipapp: $(READY)  ## build dist/allot.pyz, a single file that contains Allotment, for Python 3.11 to 3.14 on this platform
 	@PYTHON=$(BIN)/python scripts/zipapp
 
 lock:  ## update requirements/dev.lock to the newest releases that pyproject.toml allows, with hashes
@@ -66,7 +68,7 @@ clean:  ## remove everything that was built
 	rm -rf $(VENV) $(LATEST) build dist bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Reinstalled when the project's requirements change. Releases are pinned: a new one must not break the build.
+# Reinstall when the project's requirements change. Dependencies are pinned, so that new releases cannot break the build.
 $(READY): pyproject.toml requirements/dev.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Allotment requires Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>/dev/null || echo 'not found'). Try: make PYTHON=python3.12" >&2; exit 2; }

@@ -61,13 +61,13 @@ def main() -> int:
     _section("A trace of GPU pods under several policies, compared with published figures")
     print(_module("replay"), end="")
     print("planning machines for traces, 30 s each …", flush=True)
-    _section("Machines for the pods of traces: cost as a multiple of the proven bound, with the engine in the loop")
+    _section("Machines for the pods of traces: cost as a multiple of the proven lower bound")
     print(_module("plan"), end="")
-    _section("Promises")
+    _section("Targets")
     for kept, text in report.targets(allotment, upstream):
         print(f"{'met   ' if kept else 'MISSED'}  {text}")
     plot.draw(allotment, upstream, OUT / "bench.png")
-    print(f"\n{OUT / 'bench.png'}, after {time.perf_counter() - begin:.0f} s")
+    print(f"\n{OUT / 'bench.png'}, written after {time.perf_counter() - begin:.0f} s")
     return 0
 
 

@@ -123,7 +123,7 @@ async def _publishing() -> None:
     async with running(Settings(fleet=(f"dgx-a100-40gb:{NODES}",), tls=False)) as plane:
         seconds = perf_counter() - begin
         devices = sum(len(slice_["spec"]["devices"]) for slice_ in (await plane.client().list(SLICES)).items)
-        _line(f"start a lab of {NODES:,} nodes and publish {devices:,} devices", f"{seconds:.1f} s")
+        _line(f"start a lab with {NODES:,} nodes and publish {devices:,} devices", f"{seconds:.1f} s")
 
 
 def main() -> None:

@@ -148,7 +148,7 @@ def main(argv: list[str] | None = None) -> int:
         pods = sample(traces, "default", 10**9)
         found = plan_mix(pods, ALL_SECONDS, with_baselines=not given.no_baselines)
         print(_line("all default", len(pods), found, early, ALL_SECONDS) + f"  ({ALL_SECONDS:g} s)")
-    print("Ratios are cost divided by the bound proven at that time; * means that some pods are not served.")
+    print("Ratios are the cost divided by the bound proven at that time; * means that some pods are not served.")
     return 0
 
 

@@ -101,14 +101,13 @@ def main() -> int:
         return 0
     if options.only:
         result = run(paths, SCALES[0], with_allotment=options.only == "allotment")
-        print(
-            f"{result.bound.rate:.0f} pods/s, {result.cpu * 1000:.1f} ms of CPU per pod, load {os.getloadavg()[0]:.1f}"
-        )
+        rate, cpu, load = result.bound.rate, result.cpu * 1000, os.getloadavg()[0]
+        print(f"{rate:.0f} pods/s, {cpu:.1f} ms of CPU per pod, load average {load:.1f}")
         return 0
     print(_line("", "allotment", "kube-scheduler"))
     for scale in SCALES:
         compare(paths, scale, options.rounds)
-    print(f"(load at the end: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores)")
+    print(f"(load average at the end: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores)")
     return 0
 
 

@@ -19,7 +19,7 @@ def build(target: Path) -> Path:
     """Compile the program to ``target``; Go downloads the modules at the versions that ``go.sum`` pins."""
     go = shutil.which("go")
     if go is None:
-        raise UpstreamUnavailable("Go is not installed (1.26 or newer is needed)")
+        raise UpstreamUnavailable("Go is not installed (1.26 or newer is required)")
     command = [go, "build", "-o", str(target.absolute()), "."]
     done = subprocess.run(command, cwd=SOURCE, capture_output=True, text=True, check=False)
     if done.returncode:

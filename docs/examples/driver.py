@@ -32,7 +32,7 @@ class SerialPorts:
         if config.speed not in (9600, 19200, 38400, 57600, 115200):
             raise driver.ClaimError(f"speed: expected 9600, 19200, 38400, 57600 or 115200, found {config.speed}")
 
-    def plan(self, claim: driver.AllocatedClaim) -> driver.Tree:  # on disk before prepare; the input of unprepare
+    def plan(self, claim: driver.AllocatedClaim) -> driver.Tree:  # saved to disk before prepare; input to unprepare
         return {device.device: (device.config or PortConfig()).speed for device in claim.devices}
 
     async def prepare(self, claim: driver.AllocatedClaim, plan: driver.Tree) -> driver.PreparedClaim:

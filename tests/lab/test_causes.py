@@ -330,7 +330,7 @@ def test_a_claim_with_the_maximum_number_of_consumers() -> None:
             return await lab.failed_scheduling("one-more", NAMESPACE, "(claim-in-use)")
 
     message = asyncio.run(shown()).splitlines()
-    assert message[0] == "claim ml/gpu is reserved for 256 consumers, the maximum (claim-in-use)"
+    assert message[0] == "claim ml/gpu is reserved for 256 consumers, which is the maximum (claim-in-use)"
     assert message[1] == f"  what to do: {CODES['claim-in-use'].advice}"
     assert message[-1].startswith("0/1 nodes are available: resourceclaim in use.")
 

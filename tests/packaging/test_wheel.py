@@ -135,7 +135,7 @@ def test_a_picture_is_drawn_without_output_of_the_charts_library(allot: Path, tm
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["machines"]
-    assert done.stderr == "Drew plan.svg.\n"
+    assert done.stderr == "Wrote plan.svg.\n"
 
 
 def test_a_demonstration_that_is_not_installed_reports_where_it_is(allot: Path, tmp_path: Path) -> None:

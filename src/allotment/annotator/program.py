@@ -45,8 +45,8 @@ _SHARE: Final = 0.2
 
 class Options(NamedTuple):
     """``delay``: seconds that a pod must be observed pending, without interruption, before it is explained.
-    ``every``: seconds between two batches. ``most``: maximum pods (and so events) in a batch; the others follow in the
-    next. ``tries``: limits the search for changes that would help, which takes most of the time."""
+    ``every``: seconds between two batches. ``most``: maximum number of pods (and events) in a batch; the others follow
+    in the next. ``tries``: limits the search for changes that would help, which takes most of the time."""
 
     features: Features
     delay: float = 5.0
@@ -157,7 +157,7 @@ class _Annotator:
             devices = ", ".join(device.device for claim in answer.claims for device in claim.devices)
             note = f"The pod's claims now fit on node {answer.node} ({devices}). {last}"
         else:
-            return False  # it may be scheduled at any moment, so an event would have no use
+            return False  # it may be scheduled at any moment, so an event would be of no use
         if self._last_notes.get(pod.uid) == (short := _note_key(note)):
             return False
         self._last_notes[pod.uid] = short

@@ -96,7 +96,7 @@ class DisruptionController:
         self._reconciler = reconciler
         self._planner: Planner = planner_of(options)
         self._stable_since: dict[str, tuple[frozenset[str], float]] = {}
-        """Pods (uid) by node, and since when they are unchanged."""
+        """Pods (uid) by node, and since when they have been unchanged."""
         self._current: Disruption | None = None
         self._changed = asyncio.Event()
         self._last_search = float("-inf")
@@ -149,7 +149,7 @@ class DisruptionController:
         return {node: order for node, order in by_node.items() if self._cluster.nodes.item("", node) is not None}
 
     def _update_stable_since(self, owned: Iterable[str], now: float) -> bool:
-        """Update since when each node's pods are unchanged; return whether a node has just become stable."""
+        """Update since when each node's pods have been unchanged; return whether a node has just become stable."""
         found: dict[str, tuple[frozenset[str], float]] = {}
         ripe = False
         for node in owned:

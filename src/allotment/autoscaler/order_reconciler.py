@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 #: Maximum number of concurrent writes.
 _MAX_CONCURRENT = 16
-#: Seconds between queries of the provider: while machines are in flight, and otherwise.
+#: Seconds between queries to the provider: while machines are in flight, and otherwise.
 _ACTIVE_INTERVAL, _IDLE_INTERVAL = 1.0, 15.0
 #: Seconds that pods may stay pending after their machine is ready.
 _GRACE_PERIOD = 30.0

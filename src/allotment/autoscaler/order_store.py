@@ -49,7 +49,7 @@ class OrderStore:
         self._names |= self._known.keys()
 
     def __iter__(self) -> Iterator[MachineOrder]:
-        """All of them, as they are now; they may change meanwhile."""
+        """All orders at this moment; orders may be added or removed during the iteration."""
         return iter(tuple(self._known.values()))
 
     def __len__(self) -> int:
@@ -104,7 +104,7 @@ class OrderStore:
         return await self._write(replace(order, initialised=now))
 
     async def mark_leaving(self, order: MachineOrder, why: str) -> MachineOrder:
-        """Record that it will be released, so that it is even after a crash."""
+        """Record that it will be released, so that it is released even after a crash."""
         return await self._write(replace(order, leaving=why))
 
     async def release(self, order: MachineOrder) -> None:

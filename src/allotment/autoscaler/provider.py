@@ -63,7 +63,7 @@ class Provider(Protocol):
         ...
 
     async def list_machines(self) -> Sequence[MachineStatus]:
-        """Return all machines of the autoscaler, also after its restart.
+        """Return all machines of the autoscaler, including those from before a restart.
 
         Raises ProviderUnavailable.
         """

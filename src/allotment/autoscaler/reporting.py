@@ -104,7 +104,7 @@ def summary(plan: ProvisioningPlan | None, orders: Sequence[MachineOrder], at: s
     lines += (f"  {order.name}: {describe_machine(order.machine)}: {state(order)}" for order in orders)
     lines += plan.notes if plan is not None else ()
     more = len(lines) - _MAX_LINES
-    return "\n".join([*lines[:_MAX_LINES], *([f"… and {more} more lines"] if more > 0 else [])]) + "\n"
+    return "\n".join([*lines[:_MAX_LINES], *([f"… and {counted(more, 'more line')}"] if more > 0 else [])]) + "\n"
 
 
 def state(order: MachineOrder) -> str:

@@ -87,7 +87,10 @@ class ScaleUp:
         )
 
     def _excluded(self) -> set[str]:
-        """Return the uids of pods excluded from plans: in purchase back-off, or assigned to a type of no catalog."""
+        """Return the uids of pods excluded from plans.
+
+        They are in purchase back-off, or assigned to a machine whose type is not in the catalog.
+        """
         now = self._clock.seconds()
         held: set[str] = set()
         for pod in self._cluster.unschedulable_pods():

@@ -157,7 +157,9 @@ async def _node(client: HttpClient, found: DriverSockets, seconds: float) -> str
     if itself in known:
         return itself
     where = f"has slices on {len(nodes)} nodes" if nodes else "has published no node-local ResourceSlices"
-    raise Mistake(f"{found.info.name} {where}", f"specify its node with --node-name: {', '.join(known[:5]) or '…'}")
+    raise Mistake(
+        f"{found.info.name} {where}", f"specify the driver's node with --node-name: {', '.join(known[:5]) or '…'}"
+    )
 
 
 def _report(trial: DriverSession, rows: Sequence[CheckResult]) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def _write(screen: Screen, explanation: Explanation, output: str | None) -> None
         screen.data(data, output)
     elif not explanation.answers:
         notes = [f"note: {note}" for note in explanation.notes]
-        for text in notes or ["No pod is pending, and no claim waits for devices."]:
+        for text in notes or ["No pod is pending, and no claim is waiting for devices."]:
             for line in folded(text, screen.width or _DEFAULT_WIDTH):
                 screen.line(line)
     else:
@@ -168,7 +168,7 @@ def narrow(explanation: Explanation, inputs: Inputs, arguments: Namespace, by_na
 def _with_note(answer: Answer) -> Answer:
     if not answer.name.rpartition("/")[2].startswith(ANY_POD):
         return answer
-    return replace(answer, notes=(*answer.notes, "no pod uses the template; evaluated with a generated pod"))
+    return replace(answer, notes=(*answer.notes, "no pod uses the template, so it is evaluated with a generated pod"))
 
 
 def _is_queried(answer: Answer, queried: Iterable[tuple[str, ObjectKey]]) -> bool:

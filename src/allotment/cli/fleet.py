@@ -61,8 +61,8 @@ def run_list(arguments: Namespace) -> int:
     screen.line("  dgx-a100-40gb:2             two of these servers")
     screen.line("  4xl4:3                      three generic machines with four L4 each")
     screen.line("  h100/static-mig=1g.10gb:7   fixed MIG devices; A/B/full sets a layout for each GPU")
-    screen.line("  2xl40s/shared               claims share a GPU by memory; each is limited to its amount")
-    screen.line("  t4/consumable-shares=4      claims share a GPU, without enforcement; or =memory, =unlimited")
+    screen.line("  2xl40s/shared               claims share a GPU; each is limited to the memory that it requests")
+    screen.line("  t4/consumable-shares=4      four shares for each GPU, not enforced; also: =memory, =unlimited")
     screen.line("  mi300x-8x-oam/cpx@v0        partitions, with the attributes of AMD's 2025 driver")
     screen.line("  big=dgx-a100-40gb           a node named big")
     return 0
@@ -176,7 +176,7 @@ def _show_server(screen: Screen, machine: Hardware) -> None:
     for fact in facts:
         screen.line(fact)
     near = {gpu: [nic.name for nic in server.nics if gpu in nic.near_gpus] for gpu in range(len(server.gpus))}
-    headers = ["GPU", "PCI", "PCIE ROOT", "NUMA", *(["NICS NEAR"] if server.nics else [])]
+    headers = ["GPU", "PCI", "PCIE ROOT", "NUMA", *(["NEARBY NICS"] if server.nics else [])]
     screen.line()
     screen.table(
         headers,

@@ -18,7 +18,7 @@ def run(arguments: Namespace) -> int:
         tree = schema(features(arguments.kube_version, ()), arguments.kinds or DEFAULT_KINDS, arguments.id)
     except UnknownKindError as error:
         raise Mistake(
-            f"Kubernetes {arguments.kube_version} has no kind {error.kind!r} for manifests",
+            f"Kubernetes {arguments.kube_version} has no manifest kind {error.kind!r}",
             suggestion(error.kind, error.known) or f"for example {', '.join(DEFAULT_KINDS)}, Pod",
         ) from None
     open_screen().out.write(to_json(tree) + "\n")

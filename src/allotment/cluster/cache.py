@@ -6,8 +6,8 @@ before: its store was restored from a backup, and a watch from a future revision
 synchronously and in order, see the cache as the change left it, and must only enqueue work.
 
 Revisions are compared as numbers, which Kubernetes guarantees since 1.35. This makes :meth:`Cache.record_write` safe: a
-program stores the response to its own write immediately and never acts on what it has replaced itself, and an older
-watch event cannot undo it.
+program stores the response to its own write immediately and never acts on a state that it has itself replaced, and an
+older watch event cannot undo it.
 """
 
 from __future__ import annotations
@@ -180,7 +180,8 @@ class Cache(Generic[T]):
     def on_change(self, callback: Changed[T]) -> Callable[[], None]:
         """Call ``callback(old, new)`` for all current objects and then for every change; None means absent.
 
-        Returns a function that ends this. A deletion and re-creation under the same name are two changes.
+        Returns a function that unregisters the callback. A deletion and a re-creation with the same name are two
+        changes.
         """
         self._callbacks.append(callback)
         for item in tuple(self._items.values()):

@@ -207,7 +207,7 @@ class LeaderElection:
         return True
 
     async def _write(self, lease: Tree) -> None:
-        """Write this copy as the holder. An existing Lease must not have changed: others may write it, too."""
+        """Write this copy as the holder. An existing Lease must not have changed: others may also write it."""
         self._sent_at, known = self._clock.seconds(), "resourceVersion" in lease["metadata"]
         new = {**lease, "spec": self._spec(lease.get("spec") or {})}
         response = self._client.update(LEASES, new) if known else self._client.create(LEASES, new, self.namespace)

@@ -84,7 +84,7 @@ class Objects:
         await all_synced(*self.caches)
 
     def on_change(self, notify: Callable[[], None]) -> Callable[[], None]:
-        """Call ``notify`` after every change. Returns a function that ends this."""
+        """Call ``notify`` after every change. Returns a function that unregisters it."""
 
         def changed(old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
             notify()

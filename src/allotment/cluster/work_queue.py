@@ -4,7 +4,7 @@ A key that is added while it is running runs again afterwards, never twice at th
 with exponential backoff. No task runs while the queue is empty.
 
 Between two keys a worker yields to the event loop. Work that waits for nothing and requests itself or another key again
-therefore costs processor time, but never stops what else runs in the process: a lab is one event loop.
+therefore costs processor time, but never blocks the other tasks of the process: a lab is one event loop.
 """
 
 from __future__ import annotations

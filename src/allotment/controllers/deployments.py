@@ -272,7 +272,7 @@ class _Deployments:
         if annotations.get(REVISION) != revision:
             metadata = {**deployment.metadata, "annotations": {**annotations, REVISION: revision}}
             tree = {**deployment.tree, "metadata": metadata}
-            # A write to the status, as upstream's, because one to the object would count as a new generation.
+            # Write the status, as upstream does: a write to the object would count as a new generation.
             self._deployments.record_write(await self._client.update(DEPLOYMENTS, tree, subresource="status"))
 
     # --- scaling --------------------------------------------------------------------------------------------------

@@ -251,7 +251,7 @@ class _Collector:
             await self._drop_finalizer(found, FOREGROUND)
             return
         for dependent in self._all_dependents(found):
-            # One that waits itself is processed when a dependent changes; in a cycle each would enqueue the next.
+            # Waiting dependents are processed when their dependents change; in a cycle, each would enqueue the next.
             if not self._waits(dependent, FOREGROUND):
                 self._queue.add(dependent)
 

@@ -172,7 +172,7 @@ class Generator:
         patch = {
             "kind": owners.resource.kind,
             "apiVersion": owners.resource.api_version,
-            # The resourceVersion of the decision, so that a concurrent write is not overwritten.
+            # Use the resourceVersion that the decision is based on: concurrent writes must not be overwritten.
             "metadata": {
                 "name": owner.name,
                 "namespace": owner.namespace,

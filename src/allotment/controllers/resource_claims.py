@@ -116,7 +116,7 @@ class _ResourceClaims:
 
     def _claim_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         if new is None:
-            # Its pod or group, if it still exists, needs another.
+            # If the pod or group of the claim still exists, it needs a new claim.
             owner = old.controller if old else None
             for pod in self._pod_of_uid[owner["uid"]] if owner else ():
                 self._queue.add(_Key("pod", pod.namespace, pod.name))

@@ -80,7 +80,7 @@ class SetClaims:
                 matches and reference["uid"] not in (owner.uid, pod.uid)
                 for reference, matches in zip(owners, is_set_or_pod, strict=True)
             ):
-                continue  # an earlier object of the same name owns it, and it is deleted with that
+                continue  # owned by an earlier object with the same name, and deleted with it
             others = [reference for reference, matches in zip(owners, is_set_or_pod, strict=True) if not matches]
             new = others
             if _policy(owner) != ("Retain", "Retain") and any(reference.get("controller") for reference in others):

@@ -3,7 +3,7 @@
 The framework publishes the devices that :meth:`Driver.discover` returns, reads and validates claims, decodes their
 parameters, keeps the checkpoint, writes CDI files and answers the kubelet. Calls for the same claim never overlap.
 
-A driver needs no state between calls. The plan that :meth:`Driver.plan` returns is on disk before
+A driver needs no state between calls. The plan that :meth:`Driver.plan` returns is saved to disk before
 :meth:`Driver.prepare` changes hardware, and is the only input to :meth:`Driver.unprepare`. It must identify things by
 properties that survive a crash and a restart (PCI address, profile and placement), not by handles.
 """

@@ -85,7 +85,7 @@ class ShapeCache:
         return found
 
     def state_after(self, view: NodeView, state: NodeState, solution: Solution) -> NodeState:
-        """The node's state after ``solution``, found in ``state``, would be allocated; nothing is allocated.
+        """The node's state as if ``solution``, found in ``state``, were allocated; nothing is allocated.
 
         The result equals that of `Inventory.allocate`, in a hundredth of the time. Planning uses it for hypothetical
         nodes.

@@ -1,7 +1,7 @@
 """Search for a node on which claims of one shape fit, with the verdicts of all nodes cached as bit masks.
 
 A node is *open* for a shape unless a search failed there; a change to the node opens it again. Finding the next node
-that fits means to search the open nodes in order, and to close those that do not fit or whose search reached the step
+that fits means searching the open nodes in order, and closing those that do not fit or whose search reached the step
 limit (the limit is deterministic, so another search of the same state would reach it again). A shape that fits nowhere
 is therefore refused without a search until something changes.
 """

@@ -149,7 +149,7 @@ CODES: Mapping[str, ReasonCode] = {
     ),
     "pool-invalid": ReasonCode(
         "The slices of the pool are inconsistent; Kubernetes ignores the whole pool.",
-        "Report it to the driver's author: a device or counter set is published twice, or a counter is missing.",
+        "Report this to the driver's author: a device or counter set is published twice, or a counter is missing.",
         "invalid resource pools were encountered",
     ),
     "driver-missing": ReasonCode(
@@ -164,7 +164,7 @@ CODES: Mapping[str, ReasonCode] = {
     # The claim cannot be allocated on any node.
     "selector-fails": ReasonCode(
         "The evaluation of a selector fails with an error; the scheduler then rejects all nodes.",
-        "Guard attributes that a device may lack with has(…), or test device.driver == … first.",
+        "Use has(…) to guard attributes that a device may lack, or test device.driver == … first.",
         "CEL runtime error",
     ),
     "node-selector-unusable": ReasonCode(
@@ -183,7 +183,7 @@ CODES: Mapping[str, ReasonCode] = {
         "the … feature is disabled",
     ),
     "claim-in-use": ReasonCode(
-        "The claim is reserved for the maximum of 256 consumers.",
+        "The claim is already reserved for 256 consumers, which is the maximum.",
         "Use a ResourceClaimTemplate, or create a second claim.",
         "resourceclaim in use",
     ),
@@ -219,7 +219,7 @@ CODES: Mapping[str, ReasonCode] = {
     ),
     "wrong-namespace": ReasonCode(
         "The claim or template exists, but not in the pod's namespace.",
-        "Create both in the same namespace; a claim cannot be used across namespaces.",
+        "Create the claim or template in the pod's namespace; a claim cannot be used across namespaces.",
         "ResourceClaim not created yet (the pod stays Pending without an event)",
     ),
     "selector-invalid": ReasonCode(

@@ -2,7 +2,7 @@
 
 First come remedies that require no change by the user, then those that only change where the pod runs, then spelling
 corrections, and last those that change the requested devices: fewer, smaller or other ones. At most two remedies are
-suggested, each confirmed by the engine. The second one is a single change with another scope than the first and never
+suggested, each confirmed by the engine. The second one is a single change with a different scope and never
 selects another kind of device.
 """
 

@@ -31,7 +31,7 @@ CAUSES: Final[Mapping[str, str]] = {
     **{name: code.summary for name, code in CODES.items()},
     NONE: "A node has matching devices available: the pod is waiting for the scheduler, CPU, memory or a volume.",
     GATED: "The pod has a scheduling gate.",
-    UNEXAMINED: "The pod is not examined yet: the exporter has just started, or too many different pods are pending.",
+    UNEXAMINED: "The pod has not been examined yet: the exporter has just started, or many different pods are pending.",
     NO_POD: "For claims: no pending pod references the claim, so it will not be allocated.",
 }
 

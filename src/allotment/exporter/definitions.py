@@ -23,18 +23,18 @@ DEVICES: Final = Metric(
     "allotment_devices", "gauge",
     "Published devices by state; each device has exactly one state. Overlapping partitions are all counted.",
     ("node", "driver", "product", "state"),
-    f"{_PER_PRODUCT}, for each state that occurs (at most seven; free and in-use always)",
+    f"{_PER_PRODUCT}, for each state that occurs (at most seven; free and in-use are always exported)",
 )  # fmt: skip
 CLASS_DEVICES: Final = Metric(
     "allotment_class_devices", "gauge",
     "Devices that a DeviceClass selects, by state. A device can belong to several classes.",
     ("node", "device_class", "state"),
-    "one per node and class that selects a device on it, for each state that occurs",
+    "one per node and class that selects a device on the node, for each state that occurs",
 )  # fmt: skip
 TAINTED_DEVICES: Final = Metric(
     "allotment_tainted_devices", "gauge",
     "Devices that are tainted by their driver or by a DeviceTaintRule, whether or not they are in use.",
-    ("node", "driver", "effect"), "one per node, driver and taint effect (three)",
+    ("node", "driver", "effect"), "one per node, driver and taint effect (at most three)",
 )  # fmt: skip
 ALLOCATED_TWICE: Final = Metric(
     "allotment_devices_allocated_twice", "gauge",
@@ -50,18 +50,19 @@ POOLS: Final = Metric(
     "allotment_pools", "gauge",
     "Device pools by state: usable, incomplete (missing or surplus slices) or invalid (contradictory slices). "
     "Kubernetes allocates devices only from usable pools.",
-    ("node", "driver", "state"), "one per node and driver, for each state that occurs (usable always; at most three)",
+    ("node", "driver", "state"),
+    "one per node and driver, for each state that occurs (at most three; usable is always exported)",
 )  # fmt: skip
 SLICES: Final = Metric(
     "allotment_resource_slices", "gauge",
-    "ResourceSlices by generation: those of the current generation of their pool, and outdated ones.",
+    "ResourceSlices by generation: current (the latest generation of the pool) or old (an outdated generation).",
     ("node", "driver", "generation"), "one per node and driver, or two if outdated slices exist",
 )  # fmt: skip
 
 SHARES: Final = Metric(
     "allotment_device_shares", "gauge",
     "Allocated shares of devices that several claims can use at the same time.",
-    ("node", "driver", "product"), f"{_PER_PRODUCT} that can be shared",
+    ("node", "driver", "product"), "one per node, driver and shareable product",
 )  # fmt: skip
 MEMORY: Final = Metric(
     "allotment_device_memory_bytes", "gauge",
@@ -85,8 +86,8 @@ CAPACITY_USED: Final = Metric(
 )  # fmt: skip
 COUNTERS: Final = Metric(
     "allotment_counters", "gauge",
-    "Counters that partitions of the same hardware consume, summed over the node's counter sets, in base units. Names "
-    "that differ only in a trailing number (such as memory-slice-3) are counted as one counter.",
+    "Total of the counters that partitions of the same hardware share, over all counter sets of a node, in base units. "
+    "Counters whose names differ only in a trailing number (such as memory-slice-3) are added together.",
     ("node", "driver", "counter"), "one per node, driver and counter name",
 )  # fmt: skip
 COUNTERS_USED: Final = Metric(
@@ -105,23 +106,23 @@ PENDING_CLAIMS: Final = Metric(
     "allotment_pending_claims", "gauge",
     "Claims without devices, by the reason why the pod that references them is pending. no-pod: no pending pod "
     "references the claim, so it will not be allocated.",
-    ("namespace", "cause"), "one per namespace with such claims, and cause (a fixed set; see Causes)",
+    ("namespace", "cause"), "one per namespace with such claims, for each cause that occurs (a fixed set; see Causes)",
 )  # fmt: skip
 PENDING_PODS: Final = Metric(
     "allotment_pending_pods", "gauge",
     "Pods that request devices and are not yet assigned to a node, by cause.",
-    ("namespace", "cause"), "one per namespace with such pods, and cause (a fixed set; see Causes)",
+    ("namespace", "cause"), "one per namespace with such pods, for each cause that occurs (a fixed set; see Causes)",
 )  # fmt: skip
 OLDEST_PENDING: Final = Metric(
     "allotment_oldest_pending_pod_timestamp_seconds", "gauge",
-    "Creation time of the oldest pod that requests devices and is not yet assigned to a node, by cause.",
-    ("cause",), "one per cause (a fixed set; see Causes)",
+    "For each cause, the creation time of the oldest pod that requests devices and is not yet assigned to a node.",
+    ("cause",), "one per cause that occurs (a fixed set; see Causes)",
 )  # fmt: skip
 LATENCY: Final = Metric(
     "allotment_claim_allocation_seconds", "histogram",
-    "Time from a claim's creation to its allocation, for claims observed since the exporter started. origin: template "
+    "Time from a claim's creation to its allocation, for claims allocated since the exporter started. origin: template "
     "(generated for a pod) or user (created by a user, possibly before its pod).",
-    ("device_class", "origin"), "two per class (that of the claim's first request), each with twelve buckets",
+    ("device_class", "origin"), "two per class (the class of a claim's first request), each with twelve buckets",
 )  # fmt: skip
 
 NODE_COST: Final = Metric(
@@ -138,8 +139,8 @@ NODES_PRICED: Final = Metric(
 )  # fmt: skip
 CLAIMS_COST: Final = Metric(
     "allotment_claims_cost_dollars_per_hour", "gauge",
-    "The share of node prices attributed to claims. Claims with an unknown price are excluded.",
-    ("namespace", "device_class"), "one per namespace and class for which claims hold devices",
+    "The share of node prices attributed to claims. Claims on nodes without a known price are excluded.",
+    ("namespace", "device_class"), "one per namespace and class of the devices that claims hold",
 )  # fmt: skip
 CLAIMS_PRICED: Final = Metric(
     "allotment_claims_priced", "gauge",
@@ -148,18 +149,19 @@ CLAIMS_PRICED: Final = Metric(
 )  # fmt: skip
 IDLE_COST: Final = Metric(
     "allotment_idle_cost_dollars_per_hour", "gauge",
-    "The share of a node's price for devices that no claim holds.",
+    "The share of a node's price attributed to devices that no claim holds.",
     ("node",), "one per node with a known price",
 )  # fmt: skip
 CLAIM_COST: Final = Metric(
     "allotment_claim_cost_dollars_per_hour", "gauge",
     "The share of node prices attributed to one claim. Exported only with --per-claim.",
-    ("namespace", "claim"), "one per claim that holds devices; at most --max-series, the most expensive claims",
+    ("namespace", "claim"),
+    "one per claim that holds devices, at most --max-series: those of the most expensive claims",
 )  # fmt: skip
 
 LAST_CONTACT: Final = Metric(
     "allotment_exporter_last_contact_timestamp_seconds", "gauge",
-    "Time of the last update from the API server, for the resource type that was updated least recently.",
+    "Time of the last response from the API server, for the resource type whose last response is the oldest.",
     (), "one",
 )  # fmt: skip
 BUILD_SECONDS: Final = Metric(
@@ -206,7 +208,7 @@ REQUEST_SECONDS: Final = Metric(
 )  # fmt: skip
 LEADER: Final = Metric(
     "allotment_leader", "gauge",
-    "1 if this replica is the leader, 0 if it is on standby; one series per Lease.",
+    "1 if this replica is the leader, 0 if it is on standby.",
     ("lease",), "one",
 )  # fmt: skip
 QUEUE: Final = Metric(

@@ -52,7 +52,7 @@ def _causes() -> Iterator[str]:
         "",
         "## Causes",
         "",
-        "The label `cause` is the code of the pod's first reason (see [reasons.md](reasons.md)) or one of these:",
+        "The label `cause` is the code of the pod's first reason ([reasons.md](reasons.md)) or one of these values:",
         "",
         "| cause | meaning |",
         "|---|---|",
@@ -69,5 +69,5 @@ def _alerts() -> Iterator[str]:
 
 
 def _alert(alert: Alert) -> Iterable[str]:
-    lasting = "immediately" if alert.duration == "0m" else f"for {alert.duration}"
+    lasting = "as soon as this is true" if alert.duration == "0m" else f"if this is true for {alert.duration}"
     return ("", f"### {alert.name}", "", f"{alert.severity}, {lasting}: `{alert.expression}`", "", alert.advice)

@@ -17,7 +17,7 @@ def _device_class(name: str, expression: str, extended_resource: str | None = No
 
 
 def _of_type(driver: str, kind: str) -> str:
-    # The driver is tested first: on a device of another driver the attribute is missing, and reading it an error.
+    # Test the driver first: devices of other drivers do not have the attribute, and reading it is an error.
     return f"device.driver == '{driver}' && device.attributes['{driver}'].type == '{kind}'"
 
 
@@ -38,7 +38,7 @@ CLASSES: dict[str, tuple[DeviceClass, ...]] = {
         ),
     ),
     "amd": (_device_class("gpu.amd.com", f"device.driver == '{_AMD}'"),),
-    # With the extended resource that the example driver's demos request.
+    # The GPU class has the extended resource that the example driver's demos request.
     "example": (
         _device_class("gpu.example.com", "device.driver == 'gpu.example.com'", "example.com/gpu"),
         _device_class("net.example.com", "device.driver == 'net.example.com'"),

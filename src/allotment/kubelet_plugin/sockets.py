@@ -81,7 +81,8 @@ def remove_stale(path: Path) -> None:
         raise SocketError(f"{path} exists and is not a socket: remove it if it is not needed")
     if accepts_connections(path):
         raise SocketError(
-            f"{path} is served by another process: stop it first; for rolling updates, pass each instance's pod UID"
+            f"{path} is served by another process: stop that process first; "
+            "for rolling updates, pass each instance's pod UID"
         )
     path.unlink(missing_ok=True)
 

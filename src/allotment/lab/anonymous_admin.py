@@ -46,7 +46,7 @@ def _stranger(headers: Mapping[str, str], own: str) -> str:
     """The foreign origin or host of a request; empty if it comes from a local program."""
     host, origin = headers.get("host", ""), headers.get("origin")
     if origin is not None and origin.partition("://")[2] != host:
-        return f"a web page from {origin}"
+        return f"web pages with the origin {origin}"
     try:
         name = urlsplit(f"//{host}").hostname or ""
     except ValueError:

@@ -23,7 +23,7 @@ _MARKER = "allotment_lab"
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker."""
-    config.addinivalue_line("markers", f"{_MARKER}(fleet, **settings): how allotment.Lab is started for this test")
+    config.addinivalue_line("markers", f"{_MARKER}(fleet, **settings): settings of the allotment.Lab for this test")
 
 
 @pytest.fixture

@@ -144,7 +144,7 @@ class PodRequirements:
 
 
 class PodRequirementsCache:
-    """Interns pod requirements by the fields of the spec that they are made of."""
+    """Interns pod requirements by the spec fields from which they are computed."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, PodRequirements] = {}

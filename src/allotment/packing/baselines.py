@@ -2,8 +2,8 @@
 
 They serve for comparison, and as initial solutions, so that the search is never worse. Karpenter's rules are those of
 its ``pkg/controllers/provisioning/scheduling``, cluster-autoscaler's those of its ``core/scaleup/orchestrator``,
-``estimator`` and ``expander``, both of August 2026. Here both get the exact feasibility check, which is more than they
-have themselves. Equal nodes are counted, not listed, which does not change the result.
+``estimator`` and ``expander``, both as of August 2026. Here both get the exact feasibility check, which is more
+than they have themselves. Equal nodes are counted, not listed, which does not change the result.
 
 The rules read the rows named ``cpu`` (in thousandths) and ``memory`` (in bytes), or else the first two rows.
 """
@@ -21,9 +21,9 @@ from allotment.packing.simple_bound import simple_bound
 
 #: The maximum number of nodes that cluster-autoscaler adds in one loop.
 _MAX_NODES = 1000
-#: USD an hour in cluster-autoscaler's table for a pod's cpu and GiB of memory, in millionths.
+#: Prices of a CPU and a GiB of memory of a pod in cluster-autoscaler's table, in micro-dollars per hour.
 _CPU_PRICE, _MEMORY_PRICE = 33_174.0, 4_446.0
-#: Pairs: up to this number of nodes, nodes with this number of cores are preferred.
+#: Pairs of a cluster size and the number of CPU cores per node that is preferred up to this size.
 _PREFERRED = ((2, 1), (6, 2), (20, 4), (60, 8), (200, 16))
 _GIB = float(1 << 30)
 
@@ -160,7 +160,7 @@ def pack_like_karpenter(solution: PartialSolution, oracle: FeasibilityOracle) ->
     planned: dict[Load, int] = {}
     for kind in order:
         rest = solution.unpacked[kind]
-        # Of the nodes with the fewest items each takes one before any takes a second.
+        # Each of the nodes with the fewest items takes one before any of them takes a second.
         tried: set[Load] = set()
         while rest > 0:
             untried = [load for load in planned if load not in tried]

@@ -24,7 +24,7 @@ from allotment.packing.problem import KeepGoing, Load, Problem
 _SMOOTHING = 0.5
 #: Maximum number of new loads of one bin type in one round.
 _MAX_NEW = 6
-#: A bin type whose loads are all worth less than this fraction of their price is skipped for this many rounds.
+#: A bin type is skipped for this many rounds if no load is worth at least this fraction of its price.
 _SKIP_BELOW, _SKIP_ROUNDS = 0.97, 6
 #: Quick searches first; more thorough ones when they find no more loads.
 _EFFORTS = (Effort(200, 200, 0, 0), Effort(500, 5000, 6, 200), Effort(2000, 20000, 12, 5000))

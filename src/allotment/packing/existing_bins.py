@@ -1,4 +1,4 @@
-"""Existing bins, if there are too many for the search: they are filled first, then the rest is packed in new ones.
+"""Existing bins, if there are too many for the search: they are filled first, then the rest is packed into new ones.
 
 Comparing the free capacity of a thousand nodes with every machine type would take too long. Free capacity costs
 nothing, so little is lost by using it first; the lower bound still counts the most that it could have held.

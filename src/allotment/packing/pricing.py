@@ -23,7 +23,7 @@ from allotment.packing.problem import Load
 _MARGIN = 1e-6
 #: The fraction by which a load's value must exceed the threshold.
 _CLOSE = 1e-6
-#: Maximum number of loads of one search that are examined.
+#: Maximum number of loads that are examined after one search.
 _MAX_EXAMINED = 60
 #: Searches for further loads, and the factor on the values of kinds that were found already.
 _DIVERSE_LOADS, _DISCOUNT = 6, 0.99

@@ -60,9 +60,10 @@ _NEAR_PRICE, _FEW_TYPES = 0.97, 12
 _STEPS, _PROOF_ROUNDS, _GAP_RATIO = 15, 4, 0.3
 #: Rounds without an improvement after which the search ends.
 _MAX_IDLE_ROUNDS = 60
-#: Items times types up to which the baselines are tried first, and the cost per bound from which they are tried later.
+#: Number of items times number of types up to which the baselines are tried first; for larger problems, they are tried
+#: later if the cost exceeds the bound by this factor.
 _SMALL_PROBLEM, _BASELINE_GAP = 20_000, 1.15
-#: Number of loads up to which the master problem is solved with integer variables, and for how many nodes.
+#: Maximum number of loads for which the master problem is solved with integer variables, and of nodes in that search.
 _MAX_CHOICE_LOADS, _MIP_NODES = 300, 200
 #: Rounds of column generation before the first construction with dual prices.
 _FIRST_ROUNDS = 8

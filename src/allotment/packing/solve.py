@@ -11,9 +11,10 @@ from allotment.packing.problem import FeasibilityCheck, KeepGoing, Packing, Prob
 from allotment.packing.pure_python import greedy, search_without_solver
 from allotment.packing.simple_bound import simple_bound
 
-#: Items times bin types up to which a greedy solution is tried first: faster than importing the solver.
+#: Number of items times number of types up to which a greedy solution is tried first: faster than importing the solver.
 _GREEDY_SIZE = 4_000
-#: Items times bin types up to which columns are generated for a bound without a time limit, and for how many rounds.
+#: Number of items times number of types up to which column generation improves a bound without a time limit, and its
+#: number of rounds.
 _SMALL, _ROUNDS = 20_000, 40
 
 
@@ -121,5 +122,6 @@ def _unpacked_notes(problem: Problem, unpacked: tuple[tuple[int, int], ...]) -> 
         if any(bin_type.max_count is not None for bin_type in problem.bin_types):
             limits.append("the number of bins of some types")
         why = f": {', '.join(limits)}" if limits else ""
-        notes.append(f"{rest} items are not packed because no available bin fits them{why}")
+        items = "item is" if rest == 1 else "items are"
+        notes.append(f"{rest} {items} not packed because the available bins have no room{why}")
     return notes

@@ -69,7 +69,7 @@ def test_running_pod_is_printed_with_its_devices(live: Allot, lab: allotment.Lab
     (claim,) = lab.list("resourceclaim", namespace=namespace)
     held = flat(live("explain", f"claim/{claim['metadata']['name']}").out)
     assert "has its devices" in held
-    assert "it is reserved for pods/train" in held
+    assert "the claim is reserved for pods/train" in held
     assert f"{namespace}/{claim['metadata']['name']}" in live("free").out
 
 

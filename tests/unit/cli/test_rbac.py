@@ -31,7 +31,7 @@ def test_reader_is_the_default_component(allot: Allot) -> None:
 
 def test_every_rule_has_its_reason_above(allot: Allot) -> None:
     lines = allot("rbac", "taints").out.splitlines()
-    assert lines[lines.index("# Progress of the eviction in the status of rules.") + 4] == "  - devicetaintrules/status"
+    assert lines[lines.index("# Eviction progress in the status of rules.") + 4] == "  - devicetaintrules/status"
     assert max(map(len, lines)) <= 100
 
 

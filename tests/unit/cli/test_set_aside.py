@@ -84,9 +84,9 @@ def _claim() -> Tree:
 
 def test_explain_reports_the_set_aside_claim() -> None:
     (note,) = of_claim(read_value(_claim(), ResourceClaim), ()).notes
-    assert (
-        note
-        == "it was set aside, because another scheduler also allocated its devices; it is deleted when they are free"
+    assert note == (
+        "the claim was set aside, because another scheduler also allocated its devices; it is deleted when the devices"
+        " are free"
     )
 
 

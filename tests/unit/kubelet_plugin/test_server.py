@@ -301,7 +301,7 @@ def test_a_socket_that_is_in_use_is_not_removed(folder: Path) -> None:
     async def scenario() -> None:
         endpoint, registration = paths(folder)
         with listening_socket(registration):
-            with pytest.raises(SocketError, match="is served by another process: stop it first"):
+            with pytest.raises(SocketError, match="is served by another process: stop that process first"):
                 async with serve_plugin(FakeDriver(), endpoint, registration, on_registered=ignore_registration):
                     raise AssertionError("served")
             assert sockets_in(folder) == [f"{DRIVER}-reg.sock"]

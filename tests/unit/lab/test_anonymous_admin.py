@@ -42,9 +42,9 @@ def test_the_administrator_can_impersonate() -> None:
 @pytest.mark.parametrize(
     ("host", "origin", "message"),
     [
-        ("localhost:8001", "https://evil.example.com", "a web page from https://evil.example.com"),
-        ("localhost:8001", "http://localhost:3000", "a web page from http://localhost:3000"),
-        ("localhost:8001", "null", "a web page from null"),
+        ("localhost:8001", "https://evil.example.com", "web pages with the origin https://evil.example.com"),
+        ("localhost:8001", "http://localhost:3000", "web pages with the origin http://localhost:3000"),
+        ("localhost:8001", "null", "web pages with the origin null"),
         ("evil.example.com:8001", "http://evil.example.com:8001", "the host name evil.example.com"),
         ("evil.example.com:8001", None, "the host name evil.example.com"),
         ("[", None, r"the host name \["),

@@ -245,7 +245,7 @@ async def _connected(running: ProcessRunning, port: int) -> StreamConnection:
 def test_a_program_that_ignores_its_port_is_not_reached(tmp_path: Path) -> None:
     async def scenario(runtime: ProcessRuntime) -> None:
         running = await runtime.start(sandbox("sleep", "100", ports=(8000,)), Log())
-        with pytest.raises(ConnectionRefusedError, match="which is set in PORT"):
+        with pytest.raises(ConnectionRefusedError, match="the address of this containerPort"):
             await running.connect(8000)
 
     _run(tmp_path, scenario)

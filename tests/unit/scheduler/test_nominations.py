@@ -126,7 +126,7 @@ def test_no_advice_suggests_tolerating_a_reservation() -> None:
         ) as lab:
             await lab.bound("p")
             message = await lab.reported_message("other")
-            assert "reserved for the pods that they were provisioned for: a" in message
+            assert "newly provisioned, and reserved for other pods: a" in message
             assert "tolerate the" not in message
             lab.put(*node("a"))
             await lab.bound("other")

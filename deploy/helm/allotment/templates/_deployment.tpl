@@ -6,7 +6,7 @@ election; empty if replicas do not conflict.
 {{- include "allotment.access" . }}
 {{- if .lease }}
 ---
-# Part of the chart, so that uninstalling removes it. The leader records its identity in it.
+# The leader records its identity in this Lease. It is part of the chart, so uninstalling the chart removes it.
 apiVersion: coordination.k8s.io/v1
 kind: Lease
 metadata:
@@ -43,7 +43,7 @@ spec:
             matchLabels:
               {{- include "allotment.component.selector" . | nindent 14 }}
       {{- end }}
-      # As the Pod Security Standard "restricted" requires. No user is set: the image has one (65532), and OpenShift assigns its own.
+      # Complies with the Pod Security Standard "restricted". No user is set: the image has one (65532), and OpenShift assigns its own.
       securityContext:
         runAsNonRoot: true
         seccompProfile: {type: RuntimeDefault}

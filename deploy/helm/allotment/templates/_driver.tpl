@@ -40,7 +40,7 @@ spec:
     matchLabels:
       {{- include "allotment.component.selector" . | nindent 6 }}
   updateStrategy:
-    # The new pod starts before the old one ends, so that a kubelet always finds a driver.
+    # The new pod starts before the old one ends, so the kubelet always finds a driver.
     rollingUpdate: {maxSurge: 1, maxUnavailable: 0}
   template:
     metadata:
@@ -49,7 +49,7 @@ spec:
       serviceAccountName: {{ include "allotment.account" . | quote }}
       {{- include "allotment.placement" . | nindent 6 }}
       {{- if and (eq .vendor "nvidia") .privileged }}
-      # MPS daemons serve processes in other containers.
+      # MPS daemons serve processes in other containers, so they need the host's PID namespace.
       hostPID: true
       {{- end }}
       securityContext:
@@ -74,7 +74,7 @@ spec:
           resources:
             {{- toYaml .settings.resources | nindent 12 }}
           securityContext:
-            # Root owns the kubelet's directories.
+            # The kubelet's directories belong to root.
             runAsUser: 0
             readOnlyRootFilesystem: true
             {{- if .privileged }}
@@ -85,7 +85,7 @@ spec:
             {{- end }}
           volumeMounts:
             - {name: tmp, mountPath: /tmp}
-            # Same paths as on the host, because the driver reports the path of its socket to the kubelet.
+            # The paths are the same as on the host, because the driver reports the path of its socket to the kubelet.
             {{- if and (eq .vendor "nvidia") .privileged }}
             - {name: plugins, mountPath: {{ .settings.kubeletRoot }}/plugins, mountPropagation: Bidirectional}
             {{- else }}

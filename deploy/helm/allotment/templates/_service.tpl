@@ -9,7 +9,7 @@ metadata:
   labels:
     {{- include "allotment.component.labels" . | nindent 4 }}
 spec:
-  # Each replica has its own metrics, so Prometheus scrapes them separately.
+  # Each replica has its own metrics, so Prometheus must scrape each one.
   clusterIP: None
   selector:
     {{- include "allotment.component.selector" . | nindent 4 }}

@@ -30,7 +30,7 @@ _WRITE: Final = (
     _query(
         "fieldValidation",
         "How unknown and duplicate fields are handled: Strict rejects the request, Warn (the default) drops the fields "
-        "with a warning, Ignore drops them.",
+        "with a warning, Ignore drops them silently.",
     ),
 )
 _FORCE: Final = _query("force", "Whether apply takes over fields from other managers.", "boolean")

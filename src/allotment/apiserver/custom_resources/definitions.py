@@ -25,7 +25,7 @@ _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 _APPROVAL_ANNOTATION: Final = "api-approved.kubernetes.io"
 _WEBHOOK_WARNING: Final = (
-    "conversion webhooks are not called: objects are the same in all versions, except for their apiVersion"
+    "conversion webhooks are not called: conversion between versions changes only an object's apiVersion"
 )
 
 

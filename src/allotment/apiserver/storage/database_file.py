@@ -142,7 +142,9 @@ class DatabaseFile:
         elif application != _APPLICATION:
             raise UnsupportedDatabase(f"{self.path} is another program's database")
         elif version != _SCHEMA:
-            raise UnsupportedDatabase(f"{self.path} has format {version}; this version reads format {_SCHEMA}")
+            raise UnsupportedDatabase(
+                f"{self.path} has format {version}; this version of Allotment reads format {_SCHEMA}"
+            )
 
     def _owner_pid(self) -> int | None:
         try:

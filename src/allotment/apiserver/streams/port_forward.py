@@ -34,7 +34,7 @@ async def forward(request: Request, pod: Tree, kubelets: Kubelets | None) -> Any
     nodes = kubelets_for(pod, kubelets)
     ports = [_port(text) for value in parse_query(request.query).get("ports", ()) for text in value.split(",")]
     if len(ports) > _PORTS_MOST:
-        raise bad_request(f"at most {_PORTS_MOST} ports, not {len(ports)}")
+        raise bad_request(f"expected at most {_PORTS_MOST} ports, found {len(ports)}")
     headers = request.headers
     offered = headers.get("sec-websocket-protocol", "") + headers.get("x-stream-protocol-version", "")
     if headers.get("upgrade", "").lower() == "websocket" and _TUNNEL not in offered and not ports:

@@ -30,7 +30,7 @@ from allotment.tools.plan.report import PlannedMachine
 
 log = logging.getLogger(__name__)
 
-#: Orders that go out at the same time: the autoscaler waits five seconds for all of them.
+#: Maximum number of concurrent orders; the autoscaler waits five seconds for all orders of a request.
 _CONCURRENCY: Final = 32
 _FAILED: Final = "ProvisioningFailed"
 #: The order in which machines without a node are released.
@@ -198,7 +198,8 @@ class Cloud:
             # Failed machines do not count for the minimum.
             left = [machine for machine in staying if machine not in removed and machine.status.state != "failed"]
             if len(left) < found.least and any(machine.status.state != "failed" for machine in removed):
-                problem = f"{len(left)} machines of {group} would remain, but its minimum size is {found.least}"
+                machines_left = counted(len(left), "machine")
+                problem = f"{machines_left} of {group} would remain, but its minimum size is {found.least}"
                 raise errors.FailedPreconditionError(problem)
             await self._release(removed)
 
@@ -210,7 +211,8 @@ class Cloud:
             waiting = [machine for machine in await self._staying(found) if not self._has_node(machine)]
             if by > len(waiting):
                 raise errors.FailedPreconditionError(
-                    f"cannot cancel {by} orders of {group}: only {len(waiting)} of its machines have no node yet"
+                    f"cannot cancel {counted(by, 'order')} of {group}: it has only "
+                    f"{counted(len(waiting), 'machine')} without a node"
                 )
             waiting.sort(key=lambda machine: _FIRST_TO_GO.index(machine.status.state))
             await self._release(waiting[:by])

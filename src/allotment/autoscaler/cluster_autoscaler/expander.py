@@ -1,7 +1,8 @@
 """The expander: selects the options that serve their pods, claims included, at the least cost per pod.
 
 The request contains neither claims nor devices, so they are read from caches. The response is computed in a thread
-within the autoscaler's timeout. Failures return an error or all options, which is the same to the autoscaler.
+within the autoscaler's timeout. If that fails, the response is an error or all options, which
+have the same effect in the autoscaler.
 """
 
 from __future__ import annotations

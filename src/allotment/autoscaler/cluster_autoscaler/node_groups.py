@@ -24,7 +24,7 @@ from allotment.tools.plan.offerings.offers import offers_of
 #: Label with the group of a node.
 LABEL: Final = "allotment.dev/node-group"
 
-#: Limit of the type in a machine name, which is also a node name and label value of at most 63 bytes.
+#: Maximum length of the type in a machine name; the whole name is a node name and a label value of at most 63 bytes.
 _LONGEST: Final = 40
 #: Letters and digits that are easy to distinguish.
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"

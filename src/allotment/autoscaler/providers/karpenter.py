@@ -112,7 +112,7 @@ class Karpenter:
             raise
 
     async def delete(self, name: str) -> None:
-        """Delete the NodeClaim; Karpenter drains the node and ends the machine."""
+        """Delete the NodeClaim; Karpenter drains the node and terminates the machine."""
         self._ordered.pop(name, None)
         try:
             await self._client.delete(NODE_CLAIMS, name)
@@ -121,7 +121,7 @@ class Karpenter:
                 raise
 
     async def list_machines(self) -> Sequence[MachineStatus]:
-        """Allotment's NodeClaims; those deleted by others are failed. Raises ProviderUnavailable."""
+        """Allotment's NodeClaims; those deleted by others count as failed. Raises ProviderUnavailable."""
         try:
             listed = await self._client.list(NODE_CLAIMS, labels=f"{OWNER}={self._settings.owner}")
         except StatusError as error:

@@ -31,7 +31,7 @@ from allotment.tools.plan.report import PlannedMachine
 
 log = logging.getLogger(__name__)
 
-#: On a node: the order that it came by.
+#: Annotation of a node: the name of its order.
 MACHINE: Final = "allotment.dev/machine"
 _LABEL: Final = "allotment.dev/cloud"
 _KEY: Final = "machine.json"
@@ -105,7 +105,7 @@ class SimulatedCloud:
                 seconds = fault.amount
             elif fault.kind == "stock":
                 if sum(fault.matches(entry.machine) for entry in entries if not entry.ended) >= fault.amount:
-                    raise self._no_capacity(machine, f"the stock of {fault.amount:g} is in use")
+                    raise self._no_capacity(machine, f"the stock of {fault.amount:g} is used up")
             elif self._random.random() < fault.amount:
                 if fault.kind == "no-capacity":
                     raise self._no_capacity(machine, "out of stock")
@@ -146,7 +146,7 @@ class SimulatedCloud:
             )  # fmt: skip
         return found
 
-    # --- how it goes on --------------------------------------------------------------------------------------------
+    # --- state of machines --------------------------------------------------------------------------------------------
 
     def _state(self, entry: _Entry, exists: bool) -> tuple[MachineState, str]:
         if exists:
@@ -161,7 +161,7 @@ class SimulatedCloud:
         return ("starting" if due else "ordered"), ""
 
     def _expect(self, entry: _Entry) -> None:
-        """Have its node appear in time."""
+        """Schedule the creation of its node."""
         known = entry.machine.instance in self._catalog
         if not known or entry.fate in ("fail", "lost") or entry.name in self._timers:
             return
@@ -224,7 +224,7 @@ class SimulatedCloud:
     def _no_capacity(self, machine: PlannedMachine, reason: str) -> NoCapacity:
         return NoCapacity(machine.instance, machine.zone, machine.capacity_type, reason)
 
-    # --- books -----------------------------------------------------------------------------------------------------
+    # --- storage -----------------------------------------------------------------------------------------------------
 
     async def _entries(self) -> list[_Entry]:
         listed = await self._client.list(CONFIG_MAPS, self._namespace, labels=f"{_LABEL}={self.name}")

@@ -43,12 +43,13 @@ are published). TYPE is a pattern: aws/g4dn.*
 #: The ConfigMap of NVIDIA's MIG manager.
 MIG_CONFIG: Final = "gpu-operator/allotment-mig-parted-config"
 _MIG_CONFIG: Final = (
-    "ConfigMap of NVIDIA's MIG manager; layouts are added to it before nodes are ordered; none: no ConfigMap"
-    " (default: %(default)s)"
+    "ConfigMap that NVIDIA's MIG manager reads; MIG layouts are added to it before nodes are ordered; none: use no"
+    " ConfigMap (default: %(default)s)"
 )
-_CLOUD_FAULT: Final = "faults of the simulated cloud: aws/g5.xlarge=no-capacity, *=slow:600, *=fail:10%%"
+_CLOUD_FAULT: Final = "faults to inject into the simulated cloud: aws/g5.xlarge=no-capacity, *=slow:600, *=fail:10%%"
 _CONSOLIDATE: Final = (
-    "empty: delete nodes without pods; cheaper: also move pods to cheaper nodes; never (default: %(default)s)"
+    "empty: delete nodes without pods; cheaper: also move pods to cheaper nodes; never: keep all nodes"
+    " (default: %(default)s)"
 )
 _DISRUPTION_BUDGET: Final = (
     "maximum number or percentage of the autoscaler's nodes to disrupt at the same time (default: 10%%)"
@@ -85,8 +86,8 @@ def add_scaling(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
     add_limits(parser)
-    provider = parser.add_argument_group("provider of the machines")
-    provider.add_argument("--provider", choices=PROVIDERS, required=True, help="simulated: the cloud of a lab")
+    provider = parser.add_argument_group("machine provider")
+    provider.add_argument("--provider", choices=PROVIDERS, required=True, help="simulated: simulated machines in a lab")
     add_karpenter(provider)
     add_simulated_cloud(provider)
 

@@ -118,5 +118,5 @@ def _add_filters(parser: argparse.ArgumentParser, *, top: bool = False) -> None:
 def _add_catalog_files(parser: argparse.ArgumentParser, unset: Any = argparse.SUPPRESS) -> None:
     parser.add_argument(
         "--catalog", action="append", default=unset, metavar="FILE", dest="catalogs",
-        help="additional catalog of prices or types (CSV)",
+        help="CSV file with additional prices or types",
     )  # fmt: skip

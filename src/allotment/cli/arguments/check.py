@@ -23,7 +23,7 @@ With --fleet or --cluster, also check whether the workloads get their devices.
 _CHECK_MORE: Final = """\
 A comment at the end of a line, or alone above it, suppresses a finding:
   # allot: ignore[S102]
-Above the first field it applies to the document, or to the whole file:
+Above the first field, a comment can apply to the whole document or file:
   # allot: ignore-document[V301]   # allot: ignore-file[V]
 
 Options can be set in allotment.toml under [check], or in pyproject.toml under

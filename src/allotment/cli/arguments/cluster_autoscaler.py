@@ -22,11 +22,13 @@ EXPANDER: Final = "127.0.0.1:8087"
 
 _ABOUT: Final = """\
 Serve Kubernetes' cluster-autoscaler: a cloud provider (externalgrpc) whose node
-groups are types of the catalog, and an expander (grpc) that selects the group
-with the lowest cost per pod among those that satisfy the pods and their claims.
+groups are instance types from the catalog, and an expander (grpc) that selects
+the group with the lowest cost per pod among those that satisfy the pods and
+their claims.
 
   allot cluster-autoscaler --nodes 0:10:aws/g5.*
-                                 both, on loopback, with generated certificates
+                                 both servers, on loopback, with generated
+                                 certificates
   allot cluster-autoscaler --nodes 1:4:aws/p4d.24xlarge/static-mig=1g.5gb:7
                                  GPUs in MIG mode; at least one node
   allot cluster-autoscaler --expander :8087 --tls-cert-file tls.crt \\
@@ -40,11 +42,11 @@ _MORE: Final = """\
 Clients of the cloud provider can order machines. Unless it listens only on
 loopback, it requires a client certificate; no option disables that.
 """
-_NODES: Final = "node groups: minimum and maximum number of machines of a type in each zone; repeatable"
+_NODES: Final = "minimum and maximum number of machines of this type in each zone; repeatable"
 _SLICES: Final = (
     "field number of resourceSliceBytes in the node template message, if your cluster-autoscaler has this field"
 )
-_GPU_LABEL: Final = "label of nodes whose GPUs a device plugin provides (default: no such nodes)"
+_GPU_LABEL: Final = "label on nodes whose GPUs are provided by a device plugin (default: no label)"
 _PROVISION_TIME: Final = (
     "maximum time for the node and slices of a machine to appear; after that, the machine counts as failed"
     " (default: %(default)s)"
@@ -90,7 +92,7 @@ def add_cluster_autoscaler(commands: Commands) -> None:
     )  # fmt: skip
     add_renamed(
         servers, "--tls-san", "--host-name", action="append", default=[], metavar="NAME",
-        help="additional host name in generated certificates; repeatable",
+        help="additional host name for generated certificates; repeatable",
     )  # fmt: skip
     add_renamed(
         servers, "--plaintext", "--plain", action="store_true", help="disable TLS for a cloud provider on loopback"
@@ -102,12 +104,12 @@ def add_cluster_autoscaler(commands: Commands) -> None:
     groups.add_argument("--zones", action="append", default=[], metavar="ZONE", help="allowed zones: us-east-1a,…")
     add_renamed(
         groups, "--capacity-type", "--capacity", choices=CAPACITY, default="on-demand",
-        help="on-demand, spot, or cheapest: one group for each (default: %(default)s)",
+        help="on-demand, spot, or cheapest: separate groups for on-demand and spot (default: %(default)s)",
     )  # fmt: skip
-    provider = parser.add_argument_group("provider of the machines")
+    provider = parser.add_argument_group("machine provider")
     provider.add_argument(
         "--provider", choices=PROVIDERS, default="karpenter",
-        help="simulated: the cloud of a lab (default: %(default)s)",
+        help="simulated: simulated machines in a lab (default: %(default)s)",
     )  # fmt: skip
     add_karpenter(provider)
     add_simulated_cloud(provider)

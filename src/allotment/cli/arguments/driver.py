@@ -42,7 +42,7 @@ def add_driver(commands: Commands) -> None:
         "--node-name",
         "--node",
         metavar="NAME",
-        help="node of the driver (default: the node of its ResourceSlices)",
+        help="node that the driver runs on (default: the node of its ResourceSlices)",
     )
     verify.add_argument("--device-class", metavar="NAME", help="DeviceClass to request (default: any)")
     verify.add_argument(

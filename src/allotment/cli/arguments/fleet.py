@@ -30,7 +30,9 @@ def add_fleet(commands: Commands) -> None:
         "--gpus", type=int, metavar="N", help="number of GPUs: the first N of a server, or N of an accelerator"
     )
     slices.add_argument(
-        "--all", action="store_true", help="also print nodes and DeviceClasses, so that the output is a whole cluster"
+        "--all",
+        action="store_true",
+        help="also print nodes and DeviceClasses, so that the output is a complete cluster snapshot",
     )
     add_fixed_kube_version(slices)
     add_output(slices, ("yaml", "json"))

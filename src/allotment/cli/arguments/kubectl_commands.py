@@ -137,7 +137,7 @@ def _add_wait(commands: Commands) -> None:
 
 
 def _add_snapshot(commands: Commands) -> None:
-    summary = "save the objects that explain, free and doctor need to a file"
+    summary = "save a snapshot of the objects that explain, free and doctor need"
     snapshot = commands.add_parser("snapshot", help=summary)
     snapshot.set_defaults(run=lazy("snapshot"))
     add_connection(snapshot)

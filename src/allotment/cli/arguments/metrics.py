@@ -8,8 +8,8 @@ from typing import Final
 from allotment.cli.arguments.shared_options import Commands, add_catalog, add_inputs, add_output, add_renamed, lazy
 
 _METRICS: Final = """\
-Print once the metrics of devices, claims and pods that `allot run exporter`
-serves, for a running cluster, a snapshot or hardware.
+Print the current metrics of devices, claims and pods: of a running cluster, a
+snapshot or hardware. `allot run exporter` serves the same metrics.
 
   allot metrics                           the cluster of the current context
   allot metrics --cluster snapshot.yaml   a cluster snapshot
@@ -50,7 +50,7 @@ def add_metrics(commands: Commands) -> None:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that ``allot metrics`` and ``allot run exporter`` share."""
-    add_catalog(parser, "none: no costs")
+    add_catalog(parser, "none, so no costs")
     parser.add_argument("--per-claim", action="store_true", help="add cost metrics with one series per claim")
     add_renamed(
         parser, "--max-series", "--most-series", type=int, default=50_000, metavar="N",

@@ -75,7 +75,7 @@ def add_plan(commands: Commands) -> None:
     )  # fmt: skip
     plan.set_defaults(
         run=lazy("plan.command"), missing="nothing to plan for",
-        otherwise="specify manifests or a snapshot with --cluster FILE, or run allot up",
+        otherwise="specify manifests, or a snapshot with --cluster FILE, or run allot up",
         instead={**_INSTEAD, **{flag: _INSTEAD[known] for flag, known in _INSTEAD_TOO.items()}},
     )  # fmt: skip
 

@@ -35,7 +35,7 @@ _SUMMARIES: Final = {
     "scheduler": "assign nodes and devices to the pods whose schedulerName selects this scheduler",
     "claims": "create the claims of pods from templates, and release unused claims",
     "taints": "evict pods from devices with NoExecute taints",
-    "annotator": "publish events that explain why pods wait for devices, with any scheduler",
+    "annotator": "create events that explain why pods of any scheduler are waiting for devices",
     "autoscaler": "provision machines for pending pods and release idle ones",
     "driver": "publish and prepare the devices of this machine",
     "exporter": "export metrics of devices, claims and pending pods",

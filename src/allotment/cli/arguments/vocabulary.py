@@ -6,7 +6,7 @@ from allotment.cli.arguments.shared_options import Commands, add_output, lazy
 
 _VOCABULARY = """\
 Show what DRA drivers define: attributes, capacities, DeviceClasses, feature
-gates and parameters, and how releases changed them.
+gates and parameters, and how they changed between releases.
 
   allot vocabulary                             list the known drivers
   allot vocabulary nvidia                      all drivers of a vendor
@@ -38,7 +38,7 @@ def add_vocabulary(commands: Commands) -> None:
     vocabulary.add_argument(
         "driver", nargs="?", metavar="DRIVER|VENDOR", help="gpu.nvidia.com, nvidia, amd, intel, … (default: list all)"
     )
-    vocabulary.add_argument("name", nargs="?", metavar="NAME", help="only entries whose name contains this")
+    vocabulary.add_argument("name", nargs="?", metavar="NAME", help="only entries whose name contains this text")
     vocabulary.add_argument(
         "--version", dest="release", default="", metavar="RELEASE", help="driver release (default: the newest)"
     )

@@ -13,6 +13,7 @@ from allotment.fleet.catalog import InstanceType, hardware_of, modes_of
 from allotment.fleet.catalog.allocatable import disk_of
 from allotment.fleet.catalog.csv_format import to_csv
 from allotment.fleet.catalog.price_dates import date_range
+from allotment.phrases import counted
 
 _UNKNOWN = "?"
 #: Columns to drop first on a narrow terminal. Names, GPUs and prices remain.
@@ -178,12 +179,12 @@ def _more(instance: InstanceType) -> list[str]:
 def _about(types: Sequence[InstanceType], shown: Sequence[InstanceType]) -> Iterable[str]:
     when = date_range(instance_type.as_of for instance_type in shown)
     if when:
-        yield f"USD per hour, list prices of one region each as of {when}; ? is unknown."
+        yield f"List prices in USD per hour, in one region per provider, as of {when}; ?: unknown."
     if any(instance_type.memory_bound for instance_type in shown):
         yield "~ marks the smallest of several known values: a claim close to this value may or may not fit."
     left = len(types) - len(shown)
     if left:
-        yield f"{left} more cannot be used in plans (--all lists them with the reasons)."
+        yield f"{counted(left, 'more type')} cannot be used in plans (--all also lists these, with reasons)."
 
 
 def _sentences(instance_type: InstanceType) -> Iterable[tuple[str, str]]:
@@ -196,7 +197,7 @@ def _sentences(instance_type: InstanceType) -> Iterable[tuple[str, str]]:
     yield "As of", instance_type.as_of or "unknown"
     yield "Source", instance_type.price_source
     if instance_type.spec_source:
-        yield "Sizes from", instance_type.spec_source
+        yield "Size source", instance_type.spec_source
     size = [
         _UNKNOWN if instance_type.vcpu is None else f"{instance_type.vcpu:f}",
         _UNKNOWN if instance_type.memory_gib is None else f"{instance_type.memory_gib:f}Gi",
@@ -226,7 +227,7 @@ def _gpu(instance_type: InstanceType) -> Iterable[tuple[str, str]]:
     )
     yield "GPUs", f"{'a part of ' if instance_type.gpu_fraction in ('unknown', 'fractional') else count}{model.product}"
     if not instance_type.gpu_fraction:
-        yield "Memory", f"{model.memory_mib}Mi each, as the driver reports it; claims are compared with this"
+        yield "Memory", f"{model.memory_mib}Mi each, as the driver reports it; claims are compared with this value"
         reported = instance_type.gpu_memory_gib
         if reported is not None and int(reported * 1024) != model.memory_mib:
             more = "less" if reported * 1024 > model.memory_mib else "more"
@@ -234,7 +235,7 @@ def _gpu(instance_type: InstanceType) -> Iterable[tuple[str, str]]:
         if instance_type.memory_bound:
             yield "", "the smallest known value; claims close to it are borderline"
     if instance_type.hardware:
-        yield "As --fleet", instance_type.hardware
+        yield "For --fleet", instance_type.hardware
         yield "Modes", ", ".join(modes_of(instance_type))
     server = hardware_of(instance_type).server if instance_type.hardware else None
     if server is not None:

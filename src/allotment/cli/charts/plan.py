@@ -201,8 +201,6 @@ def _cost(axes: Any, plan: ProvisioningPlan, sorts: Sequence[MachineGroup], bott
     if plan.bound:
         at = left + room * min(float(plan.bound) / total, 1.0)
         axes.plot([at, at], [y - 0.07, y + height + 0.07], color=ALARM, linewidth=1.4, zorder=4)
-        text = (
-            "proven optimal" if plan.gap < 0.0005 else f"no machines for less than {dollars(plan.bound, ROUND_FLOOR)}"
-        )
+        text = "proven optimal" if plan.gap < 0.0005 else f"no plan costs less than {dollars(plan.bound, ROUND_FLOOR)}"
         side = "right" if at > left + room / 2 else "left"
         label(axes, at, y + height + 0.17, text, 7.5, ALARM, ha=side)

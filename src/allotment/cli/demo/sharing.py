@@ -215,10 +215,10 @@ def _lesson(measured: Sequence[Measurement]) -> str:
     turns, mps, mig = (other.per_minute / alone.per_minute if alone.per_minute else 0.0 for other in others)
     return (
         f"A picture uses {BREADTH} of 108 multiprocessors for {WORK / BREADTH:.0f} s, so one replica alone leaves most "
-        f"of the GPU idle. Three replicas taking turns draw {turns:.1f} times as many pictures, because only one runs "
-        f"at a time. Three at once draw {mps:.1f} times as many. A MIG device has 14 multiprocessors: each of the "
-        "seven replicas is slower than one alone, but they cannot disturb each other, and together they draw "
-        f"{mig:.1f} times as many."
+        f"of the GPU idle. Three replicas that take turns draw {turns:.1f} times as many pictures as one alone, "
+        f"because only one runs at a time. Three that run at once draw {mps:.1f} times as many. A MIG device has 14 "
+        "multiprocessors: each of the seven replicas is slower than one alone, but they cannot disturb each other, and "
+        f"together they draw {mig:.1f} times as many."
     )
 
 

@@ -43,7 +43,7 @@ def run(arguments: Namespace) -> int:
         _problems(screen, report)
         return 0
     if any(node.counter_sets for node in report.nodes):
-        screen.line("This counts all possible partitions; overlapping partitions exclude each other.")
+        screen.line("Counts include all possible partitions; overlapping ones exclude each other.")
     screen.line()
     whole = arguments.by == "node" or arguments.output == "wide"
     if arguments.output == "wide":

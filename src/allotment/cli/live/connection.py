@@ -65,7 +65,7 @@ def way_to(arguments: Namespace) -> ClusterTarget:
             raise Mistake(str(error)) from None
         missing = getattr(arguments, "missing", "")
         hint = getattr(arguments, "otherwise", "start a lab with allot up")
-        raise Mistake(f"{missing}: {error}" if missing else str(error), hint) from None
+        raise Mistake(f"{missing}, and {error}" if missing else str(error), hint) from None
 
 
 def _contexts(paths: list[Path]) -> tuple[list[str], str]:
@@ -149,7 +149,7 @@ def cause(error: Unreachable) -> str:
     if isinstance(error.__cause__, ConnectionRefusedError):
         return "nothing is listening on this address"
     if (distrust := _distrust(error)) is not None:
-        return f"its certificate is not trusted: {distrust.verify_message.rstrip('.')}"
+        return f"the server's certificate is not trusted: {distrust.verify_message.rstrip('.')}"
     # The text of an operating system error without "[Errno 2]".
     return re.sub(r"^\[Errno -?\d+\] ", "", str(error.__cause__ or error))
 

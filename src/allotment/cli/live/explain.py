@@ -66,10 +66,11 @@ def answers(pods: Iterable[Pod], values: Sequence[Object]) -> list[Answer]:
 def of_claim(claim: ResourceClaim, values: Sequence[Object]) -> Answer:
     """Return the allocation and the users of a claim."""
     users = [f"{user.resource}/{user.name}" for user in claim.status.reserved_for]
-    note = f"it is reserved for {', '.join(users)}" if users else "it is not in use"
+    note = f"the claim is reserved for {', '.join(users)}" if users else "the claim is not in use"
     if is_contested(claim):
         note = (
-            "it was set aside, because another scheduler also allocated its devices; it is deleted when they are free"
+            "the claim was set aside, because another scheduler also allocated its devices; it is deleted when the"
+            " devices are free"
         )
     given = claim_allocation(claim, "", False, _devices(values))
     return Answer(kind="ResourceClaim", name=str(claim.key), outcome="fits", claims=(given,), bound=True, notes=(note,))
@@ -99,7 +100,7 @@ def _answer(pod: Pod, claims: dict[ObjectKey, ResourceClaim], devices: dict[Devi
             given.append(claim_allocation(claim, template, False, devices))
     return Answer(
         kind="Pod", name=str(pod.key), outcome="fits", node=pod.spec.node_name or "", claims=tuple(given),
-        owner=owner_of(pod), bound=True, notes=(f"its phase is {pod.status.phase or 'Pending'}",),
+        owner=owner_of(pod), bound=True, notes=(f"the pod's phase is {pod.status.phase or 'Pending'}",),
     )  # fmt: skip
 
 

@@ -71,7 +71,7 @@ def _baseline_result(
 
 def comparison_lines(compared: BaselineComparison, plan: ProvisioningPlan) -> list[str]:
     """Yield the comparison as lines of text."""
-    lines = ["With the rules of other autoscalers and the same catalog:"]
+    lines = ["Cost under other autoscalers' rules, with the same catalog:"]
     for result in compared.results:
         times = ""
         if plan.total and result.total:

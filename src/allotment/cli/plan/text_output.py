@@ -290,7 +290,7 @@ def _group_unserved(unserved: Iterable[UnservedPod]) -> Iterator[tuple[list[Obje
 
 
 def _relaxations(screen: Screen, plan: ProvisioningPlan) -> None:
-    screen.line("Savings by relaxing one requirement:")
+    screen.line("Savings from relaxing one requirement:")
     for relaxation in plan.relaxations:
         _paragraph(screen, f"{relaxation.what}: {saving_text(plan.total, relaxation.total)}", "  ")
         where = f"{relaxation.object}: {relaxation.path}" if relaxation.object else relaxation.path

@@ -93,8 +93,8 @@ def _by_time(question: Experiment, steps: dict[str, CurveStep]) -> str:
     best = min(steps, key=lambda policy: steps[policy].refused.mean)
     step = steps[best]
     return (
-        f"{best} cannot place {step.refused.mean:.2f} % of the requested GPUs on {question.capacity:,} GPUs while pods "
-        "start and end."
+        f"{best} refuses {step.refused.mean:.2f} % of the requested GPUs on a cluster with {question.capacity:,} GPUs "
+        "while pods start and end."
     )
 
 

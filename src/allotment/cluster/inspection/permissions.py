@@ -22,7 +22,7 @@ _CONCURRENCY: Final = 16
 
 
 async def missing(client: Client, requests: Iterable[AccessRequest], user: str = "") -> list[AccessRequest]:
-    """The requests that are denied to the client's user, or to ``user``, which requires an administrator.
+    """The requests that are denied to the client's user, or to ``user``, which only an administrator may check.
 
     Service accounts get the groups that Kubernetes assigns; other users get none. Raises StatusError.
     """

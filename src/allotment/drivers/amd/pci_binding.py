@@ -45,18 +45,17 @@ async def bind(
         if (await call(lambda: files.read(f"{PCI}/{pci}/sriov_numvfs")) or "0") != "0":
             raise HardwareError(f"{action}: it has virtual functions; remove them first")
         if not await _wait_until(call, lambda: not processes_using(files, pci), release_seconds):
-            raise HardwareError(
-                f"{action}: it is in use by process {', '.join(await call(lambda: processes_using(files, pci)))}"
-            )
+            users = await call(lambda: processes_using(files, pci))
+            noun = "process" if len(users) == 1 else "processes"
+            raise HardwareError(f"{action}: it is in use by {noun} {', '.join(users)}")
     try:
         before = await call(lambda: _rebind(files, pci, driver))
     except OSError as error:
         raise HardwareError(f"{action}: {error.filename or 'the kernel'}: {error.strerror}") from None
     if not await _wait_until(call, lambda: driver_of(files, pci) == driver, BIND_SECONDS):
-        actual = await call(lambda: driver_of(files, pci)) or "no driver"
-        raise HardwareError(
-            f"{action}: it is still bound to {actual}; check that the kernel module {driver or before} is loaded"
-        )
+        actual = await call(lambda: driver_of(files, pci))
+        state = f"it is still bound to {actual}" if actual else "it is not bound to any driver"
+        raise HardwareError(f"{action}: {state}; check that the kernel module {driver or before} is loaded")
 
 
 def _rebind(files: KernelFiles, pci: str, driver: str) -> str:

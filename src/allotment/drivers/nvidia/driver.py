@@ -144,7 +144,7 @@ class NvidiaDriver:
     async def _prepare(self, plan: Plan) -> PreparedClaim:
         groups = await vfio.bind_to_vfio(self.hardware, plan)
         if isinstance(self.mode, DynamicMig):
-            # MIG was disabled after the last MIG device, unless another process (a monitor) had the GPU open then.
+            # MIG was disabled after the last MIG device, unless another process (such as a monitor) had the GPU open.
             for device in plan.devices:
                 if device.kind == "gpu" and not device.admin:
                     await self.hardware.disable_mig(device.pci)
@@ -234,7 +234,7 @@ class NvidiaDriver:
         """Undo what earlier processes changed on the hardware, except for these plans. Raises ClaimError."""
         remaining = tuple(decode_known(plans))
         if len(remaining) < len(plans):
-            raise ClaimError("cannot clean up the GPUs: another version of the driver wrote the plans of some claims")
+            raise ClaimError("cannot clean up the GPUs: some claims were prepared by a different version of the driver")
         try:
             await remove_orphans(self.hardware, remaining, on_demand=isinstance(self.mode, DynamicMig))
         except HardwareError as error:

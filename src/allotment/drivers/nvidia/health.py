@@ -87,5 +87,5 @@ class GpuHealth(NamedTuple):
         if number := self.critical or self.ignored:
             parts.append(f"Xid {number}" + (f": {_MEANINGS[number]}" if number in _MEANINGS else ""))
         if self.unmonitored:
-            parts.append("the driver does not report the GPU's critical events")
+            parts.append("NVIDIA's driver does not report critical events for this GPU")
         return "; ".join(parts)

@@ -212,7 +212,7 @@ def _check_devices(plan: Plan, device: PlannedDevice, other: Plan, other_device:
     setting, existing = plan.sharing_setting(device.pci), other.sharing_setting(device.pci)
     if setting != existing:
         raise ClaimError(
-            f"device {device.device}: claim {other.claim} shares it with {_describe(existing)}, but this claim "
+            f"device {device.device}: claim {other.claim} uses it with {_describe(existing)}, but this claim "
             f"requests {_describe(setting)}; all claims on a GPU must have the same sharing parameters"
         )
 
@@ -225,4 +225,9 @@ def _in_use_error(device: PlannedDevice, other: Plan, other_device: PlannedDevic
 
 
 def _describe(setting: tuple[object, ...]) -> str:
-    return " ".join(map(str, setting)) if setting else "default settings"
+    if not setting:
+        return "default settings"
+    strategy, value = setting
+    if strategy == "MPS":
+        return "MPS in exclusive mode" if value else "MPS"
+    return f"time-slicing interval {next(name for name, number in INTERVALS.items() if number == value)}"

@@ -71,7 +71,7 @@ def read(driver: DriverParameters, entries: Iterable[DeviceAllocationConfigurati
                 ParameterEntry(location, entry.requests, entry.opaque.parameters["kind"], config),
             )
         )
-    # Class before claim, whatever the order of the list (KEP-4381); each in its own order.
+    # Entries from classes come before those from the claim (KEP-4381), otherwise in the order of the list.
     return tuple(entry for _, entry in sorted(decoded, key=lambda pair: pair[0]))
 
 
@@ -89,7 +89,7 @@ def effective_config(driver: DriverParameters, entries: Sequence[ParameterEntry]
         if entry.requests:
             raise ClaimError(
                 f"{entry.location}: {entry.kind} does not apply to device {device} of request {request}; "
-                "in requests, list only those whose devices it applies to",
+                f"in this config, list under requests only the requests that {entry.kind} applies to",
                 permanent=True,
             )
     return None

@@ -274,7 +274,7 @@ class NodeDriver:
             try:
                 await self._undo(uid, entry)
             except ClaimError as undo_error:
-                log.error("%s: cannot undo the preparation of claim %s, will retry: %s", self.name, uid, undo_error)
+                log.error("%s: cannot undo the preparation of claim %s; will retry: %s", self.name, uid, undo_error)
 
     async def _unprepare(self, uid: str) -> None:
         entry = self._checkpoint.get(uid)
@@ -385,7 +385,7 @@ class NodeDriver:
                 return
             except Exception:
                 self._health.set_watching(False)
-                log.warning("%s: error while watching devices, will retry", self.name, exc_info=True)
+                log.warning("%s: error while watching devices; will retry", self.name, exc_info=True)
             await self._clock.sleep(backoff.next())
 
     async def _clean_up_periodically(self) -> None:

@@ -23,7 +23,7 @@ async def recover(
     checkpoint.load()
     restarted = checkpoint.written_boot_id not in ("", boot_id)
     if restarted:
-        log.info("%s: the node was restarted; removed %d checkpoint entries", driver.name, len(checkpoint))
+        log.info("%s: the node was restarted; checkpoint entries removed: %d", driver.name, len(checkpoint))
         checkpoint.clear()
     for uid, entry in checkpoint:
         try:
@@ -60,11 +60,11 @@ async def sweep(driver: Driver, checkpoint: Checkpoint, files: ClaimFiles) -> No
         checkpoint.lost = False
         await save(checkpoint)
     except ClaimError as error:
-        log.error("%s: cannot undo all changes of lost checkpoint entries: %s", driver.name, error)
+        log.error("%s: cannot undo all changes that are missing from the checkpoint: %s", driver.name, error)
     except Exception:
-        log.exception("%s: unexpected error while undoing the changes of lost checkpoint entries", driver.name)
+        log.exception("%s: unexpected error while undoing changes that are missing from the checkpoint", driver.name)
     else:
-        log.info("%s: undid the changes of lost checkpoint entries", driver.name)
+        log.info("%s: undid changes that were missing from the checkpoint", driver.name)
 
 
 async def ensure_running(driver: Driver, entry: CheckpointEntry) -> None:

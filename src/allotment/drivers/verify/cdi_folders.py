@@ -35,7 +35,7 @@ class CdiFolders:
             reasons = "".join(f"; {text}" for text in error.reasons)
             raise CheckFailed(
                 f"{error} in {self}{reasons}",
-                f"write the CDI file before answering prepare; {_ROOT}",
+                f"write the CDI file before prepare returns; {_ROOT}",
                 "every ID can be resolved",
             ) from None
         if not edits:

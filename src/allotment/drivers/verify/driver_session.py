@@ -225,7 +225,7 @@ class DriverSession:
         except (ProcessExited, DriverNotFound) as error:
             raise CheckFailed(
                 f"after {time.monotonic() - start:.0f} s: {error}",
-                "start from any state that the previous process left, and respond before hardware discovery has "
+                "start from any state that a previous process left behind, and respond before hardware discovery has "
                 "finished",
                 "the driver starts again",
             ) from None

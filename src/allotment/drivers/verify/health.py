@@ -60,7 +60,7 @@ async def _health(session: DriverSession) -> str:
         age, timeout = now - health.updated, health.timeout or _DEFAULT_TIMEOUT
         if age > timeout or age < -_AHEAD_SECONDS:
             raise CheckFailed(
-                f"{health.device} was last updated {age:.0f} s ago; it is Unknown after {timeout} s",
+                f"the health of {health.device} was last updated {age:.0f} s ago; it becomes Unknown after {timeout} s",
                 "set last_updated_time to the time of the message, in seconds since 1970",
             )
         if len(health.message) > _MAX_MESSAGE:

@@ -30,7 +30,7 @@ def check_answer(claim: ClaimFixture, answer: PrepareResult) -> Sequence[Prepare
     answered = {(device.pool, device.device, device.share_id) for device in answer.devices}
     if unexpected := sorted(answered - allocated):
         raise CheckFailed(
-            f"device {_device_name(unexpected[0])}, which is not in the claim",
+            f"device {_device_name(unexpected[0])}, which is not allocated to the claim",
             "return the pool, device and share ID from status.allocation, and only devices of your driver",
             f"device {', '.join(map(_device_name, sorted(allocated)))}",
         )
@@ -42,7 +42,7 @@ def check_answer(claim: ClaimFixture, answer: PrepareResult) -> Sequence[Prepare
         }
         if wrong := sorted(set(device.requests) - requested):
             raise CheckFailed(
-                f"device {device.device} has request {wrong[0]!r}",
+                f"device {device.device} is returned for request {wrong[0]!r}",
                 "use the names of the claim's requests without the subrequest: containers refer to requests by these "
                 "names",
                 f"request {', '.join(sorted(requested))}",

@@ -14,7 +14,7 @@ from allotment.kubelet_plugin.registration import RegistrationFailed, get_info, 
 from allotment.kubelet_plugin.sockets import accepts_connections
 from allotment.model.validation import names
 
-_HANDSHAKE = "kubelet's plugin watcher: dial 10 s, GetInfo 1 s, NotifyRegistrationStatus 5 s"
+_HANDSHAKE = "kubelet's plugin watcher; timeouts: 10 s to connect, 1 s for GetInfo, 5 s for NotifyRegistrationStatus"
 _SERVICES = "KEP-4381; kubelet uses the first entry of supported_versions that it supports"
 #: Services of newer kubelets; none of them calls a driver by it alone.
 _NEWER_SERVICES = ("v1.DRAResourceHealth",)
@@ -57,7 +57,9 @@ async def _lists_services(session: DriverSession) -> str:
     supported = [version.name for version in VERSIONS]
     listed = session.info.versions
     if not any(name in supported for name in listed):
-        hint = "numbers such as 1.0.0 are not supported since 1.32; " if any(map(_is_number, listed)) else ""
+        hint = ""
+        if any(map(_is_number, listed)):
+            hint = "version numbers such as 1.0.0 are not supported in Kubernetes 1.32 or later; "
         raise CheckFailed(
             f"supported_versions {_list(listed)}", f"{hint}list {supported[0]}", f"one of {', '.join(supported)}"
         )
@@ -94,7 +96,7 @@ async def _empty_call(session: DriverSession) -> str:
     try:
         prepared, unprepared = await plugin.prepare([]), await plugin.unprepare([])
     except PluginCallError as error:
-        raise CheckFailed(str(error), "respond to a request without claims with an empty map") from None
+        raise CheckFailed(str(error), "respond to an empty request with an empty map") from None
     return f"{len(prepared)} prepare and {len(unprepared)} unprepare responses"
 
 

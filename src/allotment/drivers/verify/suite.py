@@ -88,4 +88,4 @@ async def _restart_driver(session: DriverSession, check: DriverCheck) -> str:
         except CheckFailed as error:
             return f"the driver has not restarted since {check.name}: {error.seen.splitlines()[0]}"
         return ""
-    return f"the driver has not answered since {check.name}: restart it, and run this command again"
+    return f"the driver has not responded since {check.name}: restart it, and run this command again"

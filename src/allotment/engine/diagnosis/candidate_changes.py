@@ -69,8 +69,8 @@ def complete_pool(pool: PoolID, *, surplus: bool) -> CandidateChange:
 
     if surplus:
         text = (
-            f"fix the driver so that resourceSliceCount of pool {pool} equals the number of published slices; their "
-            "devices are sufficient"
+            f"fix the driver so that the resourceSliceCount of pool {pool} matches the number of published slices; "
+            "their devices are sufficient"
         )
     else:
         text = (

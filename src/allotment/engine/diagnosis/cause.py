@@ -1,4 +1,4 @@
-"""Finds the cause for which claims do not fit one node, also if the search stopped at its step limit.
+"""Finds the reason why claims do not fit on a node, even if the search stopped at its step limit.
 
 A missing class takes precedence. Then the claims are tried on the idle node. If they do not fit there, the cause lies
 in the requests or in the published devices, independent of the current usage. Only if they fit on the idle node is the
@@ -61,8 +61,8 @@ def requests_compete(context: NodeContext, claims: tuple[ResourceClaim, ...]) ->
     elif context.is_busy:
         code = "devices-in-use"
         summary = (
-            f"{subject} ({names}) need {needed} devices in total; {len(pool)} are free, and the others are in use by "
-            f"{holder_names(holders)}"
+            f"{subject} ({names}) need {needed} devices in total; {len(pool)} {'is' if len(pool) == 1 else 'are'} free,"
+            f" and the rest are in use by {holder_names(holders)}"
         )
     else:
         code = "too-few-devices"
@@ -72,7 +72,7 @@ def requests_compete(context: NodeContext, claims: tuple[ResourceClaim, ...]) ->
 
 
 def find_cause(scenario: Scenario, shared: SharedContext) -> Cause:
-    """The cause why the claims of the scenario do not fit; call it only if the engine refused them."""
+    """The reason why the claims of the scenario do not fit; call it only if the engine refused them."""
     unknown = first_unknown_class(scenario)
     if unknown is not None:
         return unknown

@@ -33,7 +33,7 @@ from allotment.phrases import counted
 
 
 def request_cause(context: NodeContext, location: RequestLocation, spec: RequestSpec, outcome: Outcome) -> Cause:
-    """The cause for which this request alone does not fit the node. ``outcome`` is the outcome of the engine."""
+    """The reason why this request alone does not fit on the node. ``outcome`` is the outcome of the engine."""
     wanted = query_of(location, spec)
     invalid = _invalid_selector(context, location, spec)
     if invalid is not None:
@@ -159,4 +159,5 @@ def _not_enough_together(context: NodeContext, location: RequestLocation, spec: 
         counts = sorted({need - 1, need // 2, 1} - {0, need}, reverse=True)
         candidates = tuple(request_count(location, need, c) for c in counts)
         return Cause("counters-exhausted", summary, location.claim, location.name, (trace,), candidates=candidates)
-    return Cause("not-explained", f"{len(left)} devices match", location.claim, location.name, (trace,))
+    summary = counted(len(left), "device matches", "devices match")
+    return Cause("not-explained", summary, location.claim, location.name, (trace,))

@@ -23,7 +23,7 @@ CLUSTER: Final = (
         "All devices that class {{ $labels.device_class }} selects are in use, tainted or blocked. New pods that "
         "request this class stay pending.",
         "If the cluster is meant to be full, no action is needed. Otherwise `allot free` lists the claims that hold "
-        "the devices; claims in the state allocated have no consumer (`allotment_claims{state=\"allocated\"}`).",
+        "the devices; claims in the state `allocated` have no consumer (`allotment_claims{state=\"allocated\"}`).",
     ),
     alert(
         "AllotmentPoolNotUsable", "warning",
@@ -31,9 +31,9 @@ CLUSTER: Final = (
         "A pool of {{ $labels.driver }} on {{ $labels.node }} is {{ $labels.state }}",
         "Kubernetes ignores {{ $value }} pool(s) of {{ $labels.driver }} on node {{ $labels.node }}, so their "
         "devices cannot be allocated.",
-        "In an incomplete pool, slices are missing or left over: check the driver's log, and delete the slices of "
-        "drivers that have been uninstalled. In an invalid pool, slices contradict each other (`allot doctor` lists "
-        "them): report this to the driver's maintainers.",
+        "An incomplete pool has missing or surplus slices: check the driver's log, and delete the slices of drivers "
+        "that have been uninstalled. An invalid pool has contradictory slices, which `allot doctor` lists: report them "
+        "to the driver's maintainers.",
     ),
     alert(
         "AllotmentDeviceTainted", "warning",
@@ -56,7 +56,8 @@ CLUSTER: Final = (
         "AllotmentDevicesMissing", "warning", "allotment_devices_missing > 0", "15m",
         "Claims hold {{ $value }} device(s) of {{ $labels.driver }} that are no longer published",
         "No ResourceSlice contains the devices. Either the driver is down, or the node or the hardware was removed.",
-        "`allot free` lists the devices with their claims. Restart the driver, or delete the pods.",
+        "`allot free` lists the devices with their claims. Restart the driver, or delete the pods that use the "
+        "devices.",
     ),
     alert(
         "AllotmentAllocationSlow", "warning",

@@ -30,15 +30,15 @@ COMPONENTS: Final = (
     ),
     alert(
         "AllotmentNoLeader", "critical", "max by (lease) (allotment_leader) < 1", "2m",
-        "No leader for {{ $labels.lease }}",
+        "{{ $labels.lease }} has no leader",
         "All replicas of the component are on standby, so the component is not working.",
-        "`kubectl -n kube-system get lease` shows the holder. If a replica crashes, its Lease must expire first. If "
-        "no replica becomes the leader after that, check whether the replicas are allowed to update the Lease (`allot "
-        "rbac`) and whether their clocks are correct.",
+        "`kubectl get leases -A` shows the holder of the Lease. If the leader has crashed, the Lease must expire "
+        "before another replica becomes the leader. If this does not happen, check whether the replicas are allowed to "
+        "update the Lease (`allot rbac`) and whether their clocks are correct.",
     ),
     alert(
         "AllotmentSeveralLeaders", "critical", "sum by (lease) (allotment_leader) > 1", "1m",
-        "{{ $value }} replicas are leaders for {{ $labels.lease }} at the same time",
+        "{{ $labels.lease }} has {{ $value }} leaders at the same time",
         "Several replicas of the component are doing the same work.",
         "If one Prometheus server scrapes several clusters, add a label that distinguishes them. Otherwise stop all "
         "but one of the replicas, and please report a bug.",
@@ -62,7 +62,7 @@ COMPONENTS: Final = (
         "AllotmentSchedulerSlow", "warning",
         "histogram_quantile(0.99, sum by (le)"
         ' (rate(allotment_work_duration_seconds_bucket{work="schedule"}[10m]))) > 1', "15m",
-        "The scheduler takes up to {{ $value | humanizeDuration }} per pod (p99)",
+        "The scheduler takes {{ $value | humanizeDuration }} per pod (p99)",
         "At least 1% of the scheduling attempts take more than a second.",
         "Check whether the scheduler has enough CPU. Complex CEL selectors take the most time. Traces "
         "(`--otlp-endpoint`) show where the time is spent.",

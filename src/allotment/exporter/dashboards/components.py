@@ -8,7 +8,7 @@ from allotment.exporter.panels import Dashboard, PanelRow, lines, quantile, stat
 from allotment.exporter.queries import query
 
 _NOW: Final = (
-    stat("Components", "Number of running replicas.", "count(allotment_build_info)", width=6),
+    stat("Components", "Running replicas of all components.", "count(allotment_build_info)", width=6),
     stat(
         "Without a leader", "Leases that no replica holds.",
         "count(max by (lease) (allotment_leader) < 1) or vector(0)", width=6, bad=True,
@@ -24,7 +24,7 @@ _NOW: Final = (
 )  # fmt: skip
 _WORK: Final = (
     lines(
-        "Throughput", "Units of work by kind and result.",
+        "Throughput", "Units of work per second, by kind and result.",
         query(
             "sum by (work, result) (rate(allotment_work_duration_seconds_count[$__rate_interval]))",
             "{{work}} {{result}}",
@@ -32,7 +32,7 @@ _WORK: Final = (
         unit="ops",
     ),
     lines(
-        "Duration (p99)", "99th percentile by kind of work.",
+        "Duration (p99)", "99th percentile of the duration of a unit of work, by kind.",
         query(quantile(0.99, "allotment_work_duration_seconds", by="work"), "{{work}}"), unit="s",
     ),
     lines(
@@ -46,20 +46,20 @@ _WORK: Final = (
 )  # fmt: skip
 _SERVER: Final = (
     lines(
-        "Requests", "Requests by status code. 0: no response.",
+        "Requests", "Requests per second, by status code. 0: no response.",
         query("sum by (code) (rate(allotment_client_requests_total[$__rate_interval]))", "{{code}}"), unit="reqps",
         stacked=True,
     ),
     lines(
-        "Latency (p99)", "99th percentile by method.",
+        "Latency (p99)", "99th percentile of the time to the first byte of the response, by method.",
         query(quantile(0.99, "allotment_client_request_duration_seconds", by="method"), "{{method}}"), unit="s",
     ),
 )  # fmt: skip
 _EXPORTER: Final = (
     lines(
         "Duration", "Time to compute the metrics and to diagnose pending pods.",
-        query("max(allotment_exporter_build_seconds)", "values"),
-        query("max(allotment_exporter_diagnosis_seconds)", "causes"), unit="s",
+        query("max(allotment_exporter_build_seconds)", "metrics"),
+        query("max(allotment_exporter_diagnosis_seconds)", "diagnosis"), unit="s",
     ),
     lines(
         "Dropped series", "Series dropped from metrics that exceed --max-series.",

@@ -10,7 +10,7 @@ from allotment.exporter.queries import query
 _DOLLARS: Final = "currencyUSD"
 _NOW: Final = (
     stat(
-        "Nodes", "Total price of all nodes with a known price.", "sum(allotment_node_cost_dollars_per_hour)",
+        "Nodes", "Total price of all nodes whose price is known.", "sum(allotment_node_cost_dollars_per_hour)",
         unit=_DOLLARS, width=6,
     ),
     stat(
@@ -28,14 +28,14 @@ _NOW: Final = (
 )  # fmt: skip
 _WHO: Final = (
     lines(
-        "By namespace", "Price of the held devices in USD per hour.",
+        "By namespace", "Price of the devices that claims hold, in USD per hour.",
         query(
             'sum by (namespace) (allotment_claims_cost_dollars_per_hour{namespace=~"$namespace"})', "{{namespace}}"
         ),
         unit=_DOLLARS, stacked=True,
     ),
     lines(
-        "By class", "Price of the held devices in USD per hour.",
+        "By class", "Price of the devices that claims hold, in USD per hour.",
         query(
             'sum by (device_class) (allotment_claims_cost_dollars_per_hour{namespace=~"$namespace"})',
             "{{device_class}}",
@@ -52,17 +52,18 @@ _WHO: Final = (
         unit=_DOLLARS,
     ),
     bars(
-        "Most expensive idle nodes", "Price of the idle devices in USD per hour.",
+        "Nodes with the most expensive idle devices", "Price of the idle devices in USD per hour.",
         query("topk(20, sum by (node) (allotment_idle_cost_dollars_per_hour))", "{{node}}"), unit=_DOLLARS,
     ),
 )  # fmt: skip
 _KNOWN: Final = (
     lines(
-        "Nodes", "region: price in the node's region. elsewhere: the catalog lists a price only for another region.",
+        "Nodes",
+        "Nodes by source of their price. region: the node's own region. elsewhere: another region. unknown: no price.",
         query("sum by (price) (allotment_nodes)", "{{price}}"), stacked=True,
     ),
     table(
-        "By instance type", "Total price of the nodes in USD per hour.",
+        "By instance type", "Number of nodes, and their total price in USD per hour.",
         query("count by (instance_type, capacity_type, region) (allotment_node_cost_dollars_per_hour)", "nodes"),
         query("sum by (instance_type, capacity_type, region) (allotment_node_cost_dollars_per_hour)", "USD/h"),
     ),

@@ -26,7 +26,7 @@ _DEVICES: Final = (
         unit="percentunit",
     ),
     lines(
-        "Counters in use", "Fraction in use of the counters that partitions of the same hardware share.",
+        "Counters in use", "Fraction of shared counters in use, for hardware that is divided into partitions.",
         query(
             'sum by (counter) (allotment_counters_used{node=~"$node"})'
             ' / (sum by (counter) (allotment_counters{node=~"$node"}) > 0)',
@@ -35,11 +35,11 @@ _DEVICES: Final = (
         unit="percentunit",
     ),
     lines(
-        "Shares", "Allocated shares of devices that several claims can share.",
+        "Shares", "Number of allocated shares of shareable devices.",
         query('sum by (node) (allotment_device_shares{node=~"$node"})', "{{node}}"),
     ),
     lines(
-        "Shared capacity in use", "Fraction in use of the capacity of devices that several claims can share.",
+        "Shared capacity in use", "Fraction of capacity in use, for devices that several claims can share.",
         query(
             'sum by (node, capacity) (allotment_shared_capacity_used{node=~"$node"})'
             ' / (sum by (node, capacity) (allotment_shared_capacity{node=~"$node"}) > 0)',
@@ -67,13 +67,13 @@ _WRONG: Final = (
         ),
     ),
     lines(
-        "Missing devices", "Devices that claims hold but that are no longer published.",
+        "Missing devices", "Devices that are held by claims but no longer published.",
         query("sum by (driver) (allotment_devices_missing)", "{{driver}}"),
     ),
 )  # fmt: skip
 _COST: Final = (
     table(
-        "Price", "Price of the node and of its idle devices in USD per hour.",
+        "Price", "Price of the node, and of its idle devices, in USD per hour.",
         query('max by (node) (allotment_node_cost_dollars_per_hour{node=~"$node"})', "USD/h"),
         query('max by (node) (allotment_idle_cost_dollars_per_hour{node=~"$node"})', "idle USD/h"),
     ),

@@ -11,7 +11,7 @@ _NOW: Final = (
     stat("Devices", "Published devices in any state.", "sum(allotment_devices)"),
     stat("Free", "Devices that can be allocated.", 'sum(allotment_devices{state="free"})'),
     stat(
-        "Held", "Devices that claims hold, either entirely or as shares.",
+        "Held", "Devices that are held by claims, either entirely or in shares.",
         'sum(allotment_devices{state=~"in-use|shared|full"})',
     ),
     stat(
@@ -63,7 +63,7 @@ _WHY: Final = (
         query("time() - allotment_oldest_pending_pod_timestamp_seconds", "{{cause}}"), unit="s",
     ),
     lines(
-        "Time to allocation", "Time from creation to allocation of claims generated from templates.",
+        "Time to allocation", "Time from creation to allocation, for claims generated from templates.",
         *(
             query(quantile(of, "allotment_claim_allocation_seconds", where='origin="template"'), f"p{of * 100:.0f}")
             for of in (0.5, 0.95, 0.99)

@@ -154,7 +154,7 @@ def read_catalog(text: str, file: str) -> tuple[tuple[InstanceType, ...], tuple[
             continue
         if instance.key in found:
             message = f"{instance.key} is listed twice, first in line {places[instance.key]}"
-            hint = "list each type once, with one region"
+            hint = "list each instance type once, with one region"
             problems.append(_problem("listed-twice", message, file, number, 1, hint))
             continue
         found[instance.key] = instance
@@ -305,14 +305,15 @@ class _RowReader:
             return None
 
     def room(self, provider: str, vcpu: Decimal | None, memory: Decimal | None) -> NodeCapacity | None:
-        milli = self.whole("alloc_vcpu_milli", "thousandths of a CPU, at least 1", 1, _MAX_CPUS * 1000)
-        mib = self.whole("alloc_memory_mib", "MiB, at least 1", 1, _MAX_GIB * 1024)
+        milli = self.whole("alloc_vcpu_milli", "millicores, at least 1", 1, _MAX_CPUS * 1000)
+        mib = self.whole("alloc_memory_mib", "memory in MiB, at least 1", 1, _MAX_GIB * 1024)
         pods = self.whole("pods", f"number of pods per node, 1 to {_MAX_PODS}", 1, _MAX_PODS)
         for name, part, whole in (
             ("alloc_vcpu_milli", milli, vcpu and vcpu * 1000), ("alloc_memory_mib", mib, memory and memory * 1024),
         ):  # fmt: skip
             if part and whole and part > whole:
-                self._report("bad-cell", f"{name}: {part} for pods exceeds the {whole} of the type", self._column(name))
+                message = f"{name}: {part} exceeds the {whole} that the instance type has"
+                self._report("bad-cell", message, self._column(name))
         if vcpu is None or memory is None:
             return None if milli is None or mib is None else NodeCapacity(milli, mib, pods or PODS)
         rule = estimated_capacity(provider, vcpu, memory)
@@ -339,11 +340,11 @@ class _RowReader:
         region = self.matching("region", _LABEL, "a region or an empty cell")
         arch = self.matching("arch", re.compile("amd64|arm64"), "amd64 or arm64") or "amd64"
         as_of = self.matching("as_of", _DATE, "a date such as 2026-08-03")
-        vcpu = self.size("vcpu", "vCPUs", _MAX_CPUS)
-        memory = self.size("memory_gib", "GiB", _MAX_GIB)
-        gpu_memory = self.size("gpu_memory_gib", "GiB of a GPU", _MAX_GIB)
+        vcpu = self.size("vcpu", "a number of vCPUs", _MAX_CPUS)
+        memory = self.size("memory_gib", "memory in GiB", _MAX_GIB)
+        gpu_memory = self.size("gpu_memory_gib", "GPU memory in GiB", _MAX_GIB)
         gpus = self.whole("gpu_count", f"number of GPUs, 0 to {MAX_GPUS}", 0, MAX_GPUS)
-        disk = self.size("ephemeral_gib", "GiB of disk for pods", _MAX_GIB)
+        disk = self.size("ephemeral_gib", "disk space for pods in GiB", _MAX_GIB)
         accelerator = self.accelerator(gpus)
         prices = [(capacity, self.price(capacity)) for capacity in CAPACITY_TYPES]
         zones = tuple(self.text("zones").split())

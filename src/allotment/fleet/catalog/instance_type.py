@@ -39,10 +39,10 @@ def _unusable_reason(instance: InstanceType) -> str:
     """Return why a plan must not use a type; empty if it may."""
     fraction = instance.gpu_fraction
     if fraction == "unknown":
-        return "it is unknown whether it has a whole GPU or a part of one"
+        return "it is unknown whether it has a whole GPU or only part of one"
     if fraction:
-        part = "a part" if fraction == "fractional" else fraction
-        return f"it has {part} of a GPU (vGPU), which its driver does not publish"
+        part = "only part" if fraction == "fractional" else fraction
+        return f"it has {part} of a GPU (a vGPU), which the GPU vendor's DRA driver does not publish"
     if instance.gpus > MAX_GPUS:
         return f"it has {instance.gpus} GPUs; a node can have at most {MAX_GPUS}"
     if instance.gpus and instance.accelerator is None:

@@ -57,7 +57,7 @@ def _over(known: InstanceType, row: InstanceType) -> InstanceType:
             room=room,
             disk_gib=row.disk_gib or known.disk_gib,
             taints=row.taints or known.taints,
-            arch="arm64" if row.arch == "arm64" else known.arch,  # which blank is taken for the other
+            arch="arm64" if row.arch == "arm64" else known.arch,  # a blank cell is read as amd64
             gpus=row.gpus if equipped else known.gpus,
             accelerator=row.accelerator or known.accelerator,
             gpu_model=row.gpu_model or known.gpu_model,

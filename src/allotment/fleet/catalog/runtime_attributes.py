@@ -34,7 +34,7 @@ _GPU: Final = (f"{_STANDARD}pciBusID", "pciAddr", "parentPciAddr")
 def runtime_only(slices: Iterable[ResourceSlice], mode: Mode) -> frozenset[str]:
     """Return the attributes in these slices whose values are symbols."""
     names = _IDENTITY | _TOPOLOGY.keys()
-    # In AMD's driver of 2025 it identifies the GPU, in that of 2026 the model.
+    # In AMD's 2025 driver, deviceID identifies the GPU; in the 2026 driver, it identifies the model.
     if isinstance(mode, Partitioned) and mode.vocabulary == "v0":
         names |= {"deviceID"}
     return frozenset(name for device in _devices(slices) for name in device.attributes if name in names)

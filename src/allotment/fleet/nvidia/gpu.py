@@ -109,6 +109,6 @@ def _gpu(machine: Hardware, node: str, number: int, mig_enabled: bool) -> Gpu:
         pcie_root=slot.pcie_root,
         mig=model.mig,
         mig_enabled=mig_enabled,
-        # Profiles do not contain it; except on small cards, apertures are the next power of two of the memory.
+        # Not in the profiles; except on small cards, the aperture is the memory rounded up to a power of two.
         bar_bytes=1 << (memory - 1).bit_length(),
     )

@@ -254,9 +254,7 @@ class Connection(asyncio.Protocol):
                 await self.drained()
         if not keep_alive:
             self._close(linger=self._rest is not None)
-        elif (
-            self._rest is not None
-        ):  # parsed for an upgrade and got an ordinary response: the following bytes are HTTP, too
+        elif self._rest is not None:  # an upgrade request got an ordinary response: the bytes after it are HTTP as well
             rest, self._rest = bytes(self._rest), None
             self.hold(False)
             if rest:

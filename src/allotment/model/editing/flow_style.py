@@ -160,7 +160,7 @@ def lift(source: SourceText, location: ValueLocation) -> list[Splice]:
 def _members(source: SourceText, location: ValueLocation) -> list[Member]:
     members = source.members(location)
     if source.text[source.content_start(location)] not in "{[":
-        raise EditError(f"{join_path(location.path)} is a mapping without brackets")
+        raise EditError(f"{join_path(location.path)} is a mapping without braces")
     return members
 
 

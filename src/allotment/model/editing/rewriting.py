@@ -251,10 +251,10 @@ def _description(document: Document) -> str:
 
 
 def _unsafe_edit(old: str, detail: str) -> str:
-    return _edit_failure(old, f"its syntax cannot be edited safely ({detail})")
+    return _edit_failure(old, f"the syntax cannot be edited safely ({detail})")
 
 
 def _edit_failure(old: str, detail: str) -> str:
     """The reason why a text cannot be edited; it mentions anchors if the text has any."""
     has_aliases = "&" in old and "*" in old
-    return f"it shares a value with something else, through an anchor ({detail})" if has_aliases else detail
+    return f"the file may share values through anchors ({detail})" if has_aliases else detail

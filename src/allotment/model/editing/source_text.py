@@ -155,7 +155,7 @@ class SourceText(NamedTuple):
             elif mark.items is not None and isinstance(step, int) and 0 <= step < len(mark.items):
                 location = ValueLocation(prefix, mark.items[step], None, location)
             else:
-                raise EditError(f"{join_path(prefix)} is not written out here")
+                raise EditError(f"{join_path(prefix)} is not set directly here")
         return location
 
     def indicator_end(self, location: ValueLocation) -> int:

@@ -32,7 +32,7 @@ _TAG_TYPES: Final[dict[str, tuple[type, ...]]] = {
 
 
 class ScalarError(ValueError):
-    """Raised when a scalar contradicts its explicit tag or has no JSON form."""
+    """Raised when a scalar contradicts its explicit tag or cannot be represented in JSON."""
 
 
 def plain_value(text: str) -> Any:
@@ -43,7 +43,7 @@ def plain_value(text: str) -> Any:
     if text in _CONSTANTS:
         value = _CONSTANTS[text]
         if type(value) is float:
-            raise ScalarError(f"{text} has no JSON form")
+            raise ScalarError(f"{text} cannot be represented in JSON")
         return value
     return _number(text) if first in _NUMERIC else text
 

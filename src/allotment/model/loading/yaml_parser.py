@@ -218,7 +218,9 @@ class _Composer:
     def alias(self, event: Any) -> tuple[Any, ValueMark | None]:
         anchored = self.anchors.get(event.anchor)
         if anchored is None:
-            raise _document_error(event, "bad-yaml", f"alias *{event.anchor} refers to no anchor above it")
+            raise _document_error(
+                event, "bad-yaml", f"no anchor &{event.anchor} is defined before alias *{event.anchor}"
+            )
         value, size, mark = anchored
         if value is _MISSING:
             raise _document_error(event, "cyclic-anchor", f"anchor &{event.anchor} contains itself")

@@ -249,7 +249,7 @@ class ProcessRunning:
         try:
             return StreamConnection(*await asyncio.open_connection(_HERE, host_port))
         except OSError as error:
-            message = f"port {port}: no process is listening on {_HERE}:{host_port}, which is set in PORT"
+            message = f"port {port}: no process is listening on {_HERE}:{host_port}, the address of this containerPort"
             raise ConnectionRefusedError(f"{message}: {error.strerror or error}") from None
 
     async def _life(self, output: Write) -> int:

@@ -69,7 +69,7 @@ def inter_pod_affinity_scores(
 
 
 def _nodes_without_affinity(pod: AssignedPod, cache: NodeCache, namespaces: Namespaces) -> Iterable[CachedNode]:
-    """Yield nodes without the pods that required affinity demands. Only pods that match all terms count."""
+    """Yield nodes without the pods that required affinity terms demand. Only pods that match all terms count."""
     terms = tuple(n.term for n in pod.requirements.affinity)
     counts = _matching_pods(terms, pod, cache, namespaces)
     # The first of a group of pods with affinity to each other has no matching pod yet.

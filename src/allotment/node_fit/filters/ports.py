@@ -12,7 +12,7 @@ _TAKEN = Refusal(
 
 
 def ports(requirements: PodRequirements, node: CachedNode) -> Refusal | None:
-    """Reject a node where a host port of the pod is in use. A port on all addresses conflicts with it on any."""
+    """Reject a node where a host port of the pod is in use. 0.0.0.0 conflicts with the same port on any address."""
     if not requirements.ports or not node.ports:
         return None
     if any(wanted.conflicts_with(used) for wanted in requirements.ports for used in node.ports):

@@ -133,7 +133,7 @@ class Binder:
     ) -> None:
         """Raise ContestedError if another claim got one of these devices.
 
-        A claim with other consumers has settled before; one without may come from a scheduler that ended before it had.
+        A claim with other consumers has already settled; one without may come from a scheduler that stopped too early.
         """
         found = [
             claim.key for claim in chosen.already_allocated if all(user.get("uid") == pod.uid for user in claim.users)

@@ -1,10 +1,10 @@
-"""Detects other schedulers that allocate devices, and estimates how long a decision must settle next to them.
+"""Detects other schedulers that allocate devices, and estimates how long a decision must settle alongside them.
 
-Another scheduler decides on the state it has seen and writes shortly after. Writes before the
-decision's own are visible; one after it that did not see it must follow soon: the settling period waits for it. Its
-length is estimated from observable behavior: between the allocation of a pod's claims and its binding there is one
-request, as there are a few between the decision and the allocation. A scheduler slowed down by client-side limits (50
-requests a second by default) shows it there.
+Another scheduler decides based on the state that it has seen, and writes shortly after. Writes that precede this
+scheduler's own are visible; a later one that did not take it into account must follow soon, and the settling period
+waits for it. The length of the period is estimated from observable behavior: between the allocation of a pod's claims
+and its binding there is one request; between the decision and the allocation there are a few. Client-side limits (50
+requests per second by default) slow down both.
 
 If no pod that may want devices waits for another scheduler, and none was allocated devices recently, no other scheduler
 is active and there is no settling period.

@@ -1,4 +1,4 @@
-"""The settling period: a pod is bound only after its claims were the only holders of their devices for a while.
+"""The settling period: a pod is bound only after its claims have been the only holders of their devices for a while.
 
 Two schedulers can allocate one device to two claims without a write conflict. This scheduler therefore writes a claim's
 allocation without binding the pod, waits until its view of all claims includes that write, and then for the time that

@@ -23,11 +23,11 @@ from allotment.tools.explain.text import ADVICE
 
 #: Causes that lie in the pod's own constraints or in the node's taints.
 _EXCLUSION_CAUSES = frozenset({"unschedulable", "taint", "affinity", "name"})
-#: Nodes that an autoscaler ordered: their state, and until when.
+#: The state of nodes that an autoscaler ordered, and how long it lasts.
 _INITIALIZING = ("not ready yet", "provisioned nodes accept pods once they are initialized.")
 _RESERVED = (
-    "reserved for the pods that they were provisioned for",
-    "the nodes accept all pods once these pods are bound, or after 30 seconds.",
+    "newly provisioned, and reserved for other pods",
+    "the nodes accept all pods once those pods are bound, or after 30 seconds.",
 )
 #: Maximum number of nodes for which changes are searched.
 _MAX_TRIED = 8

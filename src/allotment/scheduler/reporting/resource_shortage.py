@@ -66,7 +66,7 @@ def _line(demand: PodRequirements, cause: str, text: str, machines: list[CachedN
 
 def _unmatched(demand: PodRequirements, machines: list[CachedNode], where: str) -> str:
     if not demand.node_selector:
-        return f"node affinity of the pod excludes {where}"
+        return f"the pod's node affinity excludes {where}"
 
     def missing(machine: CachedNode) -> list[tuple[str, str]]:
         return [(k, v) for k, v in demand.node_selector if machine.facts.labels.get(k) != v]
@@ -74,7 +74,7 @@ def _unmatched(demand: PodRequirements, machines: list[CachedNode], where: str) 
     nearest = min(machines, key=lambda m: len(missing(m)))
     lacks = missing(nearest)
     if not lacks:
-        return f"node affinity of the pod excludes {where}"
+        return f"the pod's node affinity excludes {where}"
     key, value = lacks[0]
     has = nearest.facts.labels.get(key)
     difference = f"{nearest.name} has {key}={has}" if has is not None else f"{nearest.name} has no label {key}"

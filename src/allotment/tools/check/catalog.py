@@ -37,7 +37,7 @@ UNREADABLE: Final = Rule(
     name="unreadable",
     family="shape",
     level="error",
-    summary="the file or document is neither valid YAML nor JSON, or it is not an object",
+    summary="the file or document is neither valid YAML nor valid JSON, or is not an object",
     why=(
         "kubectl rejects a document that it cannot parse. Helm templates are not valid YAML until they are rendered: "
         "check the output of `helm template` instead. A duplicate key is also an error, because it is unclear which "
@@ -68,7 +68,7 @@ UNUSED_IGNORE: Final = Rule(
     level="note",
     summary="an ignore comment suppresses no finding",
     why=(
-        "An ignore comment that is no longer needed would hide the next mistake on its line. Remove it, or correct "
+        "An ignore comment that is no longer needed could hide a future mistake on its line. Remove it, or correct "
         "the code in its brackets. Codes of rules that are not selected, or that need a cluster when none is given, "
         "are not reported."
     ),

@@ -20,7 +20,7 @@ from allotment.tools.check.selection import is_known_pattern, known_patterns, pa
 
 _MARKER: Final = "allot:"
 _DIRECTIVE: Final = re.compile(r"#*\s*allot:\s*(?P<verb>[\w-]*)(?:\[(?P<words>[^\]]*)\])?(?P<rest>.*)")
-#: A reason that may follow without brackets; distinguishes it from codes whose brackets are missing.
+#: A reason that follows the directive without brackets, as opposed to codes whose brackets are missing.
 _REASON: Final = re.compile(r"\s*(?:[-–—#(:;,.].*)?")
 _BLANK_OR_COMMENT: Final = re.compile(r"\s*(?:#.*|---.*|%.*)?")
 

@@ -54,7 +54,7 @@ def limit_findings(findings: Iterable[ClusterFinding]) -> Iterator[ClusterFindin
         names = [finding.subject for finding in rest]
         objects = tuple(name for finding in rest for name in finding.objects)
         yield ClusterFinding(
-            code, severity, f"{len(rest)} more", f"same problem: {first_few(names)}",
+            code, severity, f"{len(rest)} more", f"the same problem affects {first_few(names)}",
             f"To list all of them:\n$ allot doctor --select {code} -o wide", objects,
         )  # fmt: skip
 

@@ -10,7 +10,7 @@ from allotment.tools.doctor.checks import CHECKS
 
 #: The path of the page in the repository, and the line after which the checks are inserted.
 PAGE: Final = "docs/doctor.md"
-MARK: Final = "<!-- What follows is made from allotment.tools.doctor.checks. -->\n"
+MARK: Final = "<!-- Everything below is generated from allotment.tools.doctor.checks. -->\n"
 
 _FAMILIES: Final = {
     "1": ("The server", "Does the API server provide the APIs, features and permissions that devices require?"),
@@ -18,7 +18,7 @@ _FAMILIES: Final = {
     "3": ("Slices", "Are the published devices usable?"),
     "4": ("Classes", "Do classes select devices?"),
     "5": ("Claims", "Are allocations valid and in use?"),
-    "6": ("Pods", "Why does a pod not run, or not use its devices?"),
+    "6": ("Pods", "Why is a pod not running, or not using its devices?"),
 }
 
 

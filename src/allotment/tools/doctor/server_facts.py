@@ -39,7 +39,7 @@ def facts_among(values: Iterable[Object]) -> ServerFacts | None:
 
 
 def features_of(facts: ServerFacts) -> Features:
-    """The modelled release of the server, with its feature gates from metrics and from the served resources."""
+    """The modeled release of the server, with its feature gates from metrics and from the served resources."""
     reported = {name: on for name, on in facts.gates.items() if name in GATES}
     return Features(modelled_release(facts.version), {**served_gates(facts), **reported})
 
@@ -55,7 +55,7 @@ def serves_devices(facts: ServerFacts) -> bool:
 
 
 def release_note(facts: ServerFacts) -> str:
-    """A note if the cluster's release is modelled by another one; otherwise empty."""
+    """A note if the cluster's release is modeled by another one; otherwise empty."""
     release = modelled_release(facts.version)
     if not facts.version or facts.version.removeprefix("v").startswith(f"{release}."):
         return ""

@@ -31,7 +31,7 @@ class ClusterSnapshot:
     """A cluster at the time ``now``. ``None`` means unknown, which no check treats as absent."""
 
     features: Features
-    """The modelled release with the known feature gates."""
+    """The modeled release with the known feature gates."""
     values: Sequence[Object] = ()
     now: datetime | None = None
     version: str = ""

@@ -39,7 +39,7 @@ def refused_everywhere(
 
 def too_many_consumers(claim: str, users: int) -> Diagnosis:
     """The reason if a claim is reserved for the maximum number of consumers."""
-    return refused_everywhere("claim-in-use", f"claim {claim} is reserved for {users} consumers, the maximum")
+    return refused_everywhere("claim-in-use", f"claim {claim} is reserved for {users} consumers, which is the maximum")
 
 
 def group_missing(key: ObjectKey, known: Iterable[ObjectKey]) -> Diagnosis:

@@ -103,7 +103,7 @@ def opening(kind: str, name: str, refused: AllocationRefusal) -> str:
 
 
 def _grouped(answers: Sequence[Answer]) -> Iterator[list[Answer]]:
-    """Answers in blocks: replicas of one owner with the same reason are one block, and so are many that fit."""
+    """Answers in blocks: replicas of one owner with the same reason form one block, and so do many that fit."""
     for _, group in groupby(enumerate(answers), key=lambda pair: _block(*pair)):
         block = [answer for _, answer in group]
         if block[0].fits and len(block) <= _ROWS:

@@ -57,8 +57,8 @@ class WorkloadCase(NamedTuple):
 
 
 SEVERAL: Final = (
-    "One container requests several kinds of devices, and another container requests more devices. A container can "
-    "reference one request of a claim or the whole claim, but not two requests."
+    "One container requests several kinds of devices, and another container requests devices of its own. A container "
+    "can reference one request of a claim or the whole claim, but not two requests."
 )
 
 
@@ -98,7 +98,7 @@ def use_template(
     gates: tuple[str, ...] = (),
     hint: str = "",
 ) -> Action:
-    """Give each pod its own claim. ``sharer`` serves parts of GPUs; ``gates`` are the Kubernetes gates this needs."""
+    """Give each pod its own claim. ``sharer`` serves parts of GPUs; ``gates``: the Kubernetes gates that it needs."""
     plan, uses = plan_for(case, sharer)
     if is_unwritable(uses):
         return keep_manifest(case, "cannot", SEVERAL, *basis)

@@ -21,7 +21,8 @@ from allotment.tools.migrate.plugin_requests import ContainerRequests, PluginReq
 class RequestKind(NamedTuple):
     """The content of a claim request, without its name and count.
 
-    ``capacity``: what it takes of each shareable device. ``admin``: admin access to all devices (KEP-5018).
+    ``capacity``: the amounts that it consumes of each shareable device. ``admin``: admin access to all devices
+    (KEP-5018).
     """
 
     class_name: str
@@ -55,7 +56,7 @@ class ClaimPlan(NamedTuple):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Equal for plans that result in the same claim."""
+        """A key that is equal for plans that result in the same claim."""
         return (self.requests, tuple((c.driver, str(c.parameters)) for c in self.configs), self.same)
 
 

@@ -1,7 +1,8 @@
 """The rules that decide how a workload is migrated. Each rule returns an action or None; the first action wins.
 
-A class can serve requests by count alone without any change (KEP-5004), so a manifest is changed only if the claim adds
-something: a GPU model, a profile, an amount, or one GPU for several containers.
+A class can serve a request that is only a number of devices, without any change to the manifest (KEP-5004). A manifest
+is therefore changed only if the claim adds something: a GPU model, a profile, an amount, or one GPU for several
+containers.
 """
 
 from __future__ import annotations
@@ -268,7 +269,8 @@ def _whole(case: WorkloadCase) -> Action | None:
         return use_template(case, "--strategy claims converts every workload; this one requests only a number of GPUs.")
     if extended:
         reason = (
-            "It requests only a number of whole GPUs, which the class serves under the old name, so nothing changes."
+            "It requests only a number of whole GPUs, which the class serves under the old resource name, so nothing "
+            "changes."
         )
         return serve_by_class(case, reason, state)
     reason = f"It requests only a number of whole GPUs, for which a claim has no benefit, and {state}."

@@ -23,7 +23,7 @@ from allotment.tools.migrate.report import Label
 
 
 class Devices(NamedTuple):
-    """The devices that expressions select: vendor and driver; ``pieces``: they are parts of GPUs."""
+    """The devices that expressions select: vendor and driver; ``pieces``: whether they are parts of GPUs."""
 
     vendor: Vendor
     driver: str

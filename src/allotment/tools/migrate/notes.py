@@ -33,8 +33,8 @@ def _kind(action: Action) -> Iterable[str]:
     view = action.workload.view
     if view.custom:
         yield (
-            f"{view.kind} is a custom resource: if its CRD is too old for resourceClaims, the dry run rejects them. "
-            "If its operator does not recreate the pods, delete and recreate the object."
+            f"{view.kind} is a custom resource: if its CRD is too old for resourceClaims, the dry run rejects the "
+            "object. If its operator does not recreate the pods, delete and recreate the object."
         )
         return
     spec = mapping(view.document.tree.get("spec"))
@@ -64,7 +64,7 @@ def _surges(spec: dict[str, Any]) -> bool:
 def _together(action: Action) -> Iterable[str]:
     if action.decision.outcome == "claim":
         yield "A claim is bound to one node: all pods that use it run there, and stay pending while that node is down."
-        yield "During the change, old pods still share their GPU and new pods need another one: keep one GPU free."
+        yield "During the rollout, old pods still share their GPU and new pods need another one: keep one GPU free."
 
 
 def _autoscaler(action: Action) -> Iterable[str]:

@@ -25,8 +25,8 @@ AMD_WHOLE: Final = "gpu.amd.com-spx"
 class Sharer(NamedTuple):
     """A driver that can allocate parts of one GPU to several claims (KEP-5075).
 
-    ``capacities``: those it divides, of ``memory``, ``cores`` and ``shares``. ``least_mib``: the memory of its smallest
-    GPU, 0 if unknown.
+    ``capacities``: those of ``memory``, ``cores`` and ``shares`` that it divides. ``least_mib``: the memory of its
+    smallest GPU, 0 if unknown.
     """
 
     driver: str

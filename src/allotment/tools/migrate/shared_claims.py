@@ -68,7 +68,7 @@ def _configured(plan: ClaimPlan, sharing: Sharing) -> ClaimPlan:
         limits["defaultPinnedDeviceMemoryLimit"] = f"{memory // sharing.replicas}Mi"
     why = f"MPS with 1/{sharing.replicas} of the GPU for each program, as in the device plugin."
     if not memory:
-        why += " No memory limit is set, because no label selects the model (defaultPinnedDeviceMemoryLimit)."
+        why += " No memory limit (defaultPinnedDeviceMemoryLimit) is set, because no label selects the model."
     kind = "MigDeviceConfig" if plan.requests[0].kind.class_name == "mig.nvidia.com" else "GpuConfig"
     parameters = {"apiVersion": _API, "kind": kind, "sharing": {"strategy": "MPS", "mpsConfig": limits}}
     return plan._replace(configs=(DriverConfig(NVIDIA, parameters, why),))

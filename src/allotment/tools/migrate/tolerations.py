@@ -1,7 +1,7 @@
 """Tolerations that pods get only because they request an extended resource.
 
-If GPU nodes have a taint of the resource's name, the admission plugin ExtendedResourceToleration, which GKE runs, adds
-the toleration to pods that request the resource. A pod with a claim no longer does and needs an explicit toleration.
+If GPU nodes have a taint with the resource's name, the admission plugin ExtendedResourceToleration, which GKE runs,
+adds the toleration to pods that request the resource. A pod with a claim does not get it and needs an explicit one.
 """
 
 from __future__ import annotations

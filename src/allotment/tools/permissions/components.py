@@ -66,15 +66,15 @@ _READER: Final = ComponentPermissions(
             "published devices and their allocations",
         ),
         PermissionRule(_DRA, ("devicetaintrules",), _WATCH, "devices tainted by an administrator"),
-        PermissionRule(_DRA, ("resourceclaimtemplates",), _WATCH, "requests of claims that will be generated"),
+        PermissionRule(_DRA, ("resourceclaimtemplates",), _WATCH, "device requests of claims that will be generated"),
         PermissionRule(_CORE, ("pods",), _WATCH, "pods that request devices"),
         PermissionRule(_CORE, ("namespaces",), _WATCH, "whether admin access is allowed; namespace selectors"),
         PermissionRule(
             ("apps",), ("deployments", "replicasets", "statefulsets", "daemonsets"), _WATCH,
-            "workloads of pods",
+            "workloads that own the pods",
         ),
-        PermissionRule(("batch",), ("jobs", "cronjobs"), _WATCH, "workloads of pods"),
-        PermissionRule(_CORE, ("replicationcontrollers",), _WATCH, "workloads of pods"),
+        PermissionRule(("batch",), ("jobs", "cronjobs"), _WATCH, "workloads that own the pods"),
+        PermissionRule(_CORE, ("replicationcontrollers",), _WATCH, "workloads that own the pods"),
         PermissionRule(
             ("scheduling.k8s.io",), ("podgroups",), _WATCH, "pods that are scheduled together (gate GenericWorkload)",
         ),
@@ -85,7 +85,7 @@ _READER: Final = ComponentPermissions(
         PermissionRule(
             ("storage.k8s.io",), ("storageclasses",), _LIST, "zones of volumes that are not provisioned yet",
         ),
-        PermissionRule(_CORE, ("events",), _LIST, "events of pods, for snapshots and allot doctor"),
+        PermissionRule(_CORE, ("events",), _LIST, "events about pods, for snapshots and allot doctor"),
         PermissionRule(_CORE, ("resourcequotas",), _LIST, "quotas for claims, for allot doctor"),
         PermissionRule(("coordination.k8s.io",), ("leases",), _LIST, "running schedulers and controllers, for allot "
             "doctor"),
@@ -100,24 +100,24 @@ _SCHEDULER: Final = ComponentPermissions(
         PermissionRule(_CORE, ("pods",), _WATCH, "pending pods, and pods that are already scheduled"),
         PermissionRule(
             _CORE, ("pods",), ("get",),
-            "whether a binding with a lost response succeeded, and whether a pod has started",
+            "whether a binding succeeded if its response was lost, and whether a pod has started",
         ),
         PermissionRule(
             _CORE, ("pods",), ("delete",),
             "preemption of pods with lower priority; pods whose devices were also allocated by another scheduler",
         ),
         PermissionRule(_CORE, ("pods/binding",), ("create",), "binding of pods to nodes"),
-        PermissionRule(_CORE, ("pods/status",), ("patch",), "conditions and claims in the status of pods"),
+        PermissionRule(_CORE, ("pods/status",), ("patch",), "conditions and claim names in the status of pods"),
         PermissionRule(_CORE, ("nodes", "namespaces"), _WATCH, "eligible nodes; namespace selectors"),
         PermissionRule(
             _DRA, ("resourceslices", "deviceclasses", "devicetaintrules", "resourceclaimtemplates"), _WATCH,
-            "published devices, and requests of claims that will be generated",
+            "published devices, and device requests of claims that will be generated",
         ),
         PermissionRule(_DRA, ("resourceclaims",), _WATCH, "requests of pods, and current allocations"),
         PermissionRule(_DRA, ("resourceclaims",), ("get",), "the current claim, after a conflict or before a rollback"),
         PermissionRule(
             _DRA, ("resourceclaims",), ("update",),
-            "the finalizer of allocated claims, and the label of claims that are set aside",
+            "the finalizer on allocated claims, and the label on claims that were set aside",
         ),
         PermissionRule(
             _DRA, ("resourceclaims",), ("create", "delete"),
@@ -147,11 +147,11 @@ _CLAIMS: Final = ComponentPermissions(
     (
         PermissionRule(_CORE, ("pods",), _WATCH, "pods that need claims, and pods that have finished"),
         PermissionRule(
-            _CORE, ("pods",), ("get",), "whether a pod that is not in the cache was deleted, before its claim is "
-                "deallocated",
+            _CORE, ("pods",), ("get",),
+            "whether a pod that is missing from the cache was really deleted, before its claim is deallocated",
         ),
         PermissionRule(_CORE, ("pods/status",), ("patch",), "names of generated claims in the status of pods"),
-        PermissionRule(_DRA, ("resourceclaimtemplates",), _WATCH, "templates of claims"),
+        PermissionRule(_DRA, ("resourceclaimtemplates",), _WATCH, "claim templates"),
         PermissionRule(_DRA, ("resourceclaimtemplates",), ("get",), "a new template that is not in the cache yet"),
         PermissionRule(_DRA, ("resourceclaims",), _WATCH, "existing claims"),
         PermissionRule(_DRA, ("resourceclaims",), ("get",), "whether a claim that a pod references was deleted"),
@@ -187,12 +187,10 @@ _TAINTS: Final = ComponentPermissions(
     (
         PermissionRule(_CORE, ("pods",), _WATCH, "pods with devices"),
         PermissionRule(_CORE, ("pods",), ("delete",), "eviction of pods"),
-        PermissionRule(_CORE, ("pods/status",), ("update",), "the condition DisruptionTarget of evicted pods"),
+        PermissionRule(_CORE, ("pods/status",), ("update",), "the DisruptionTarget condition of evicted pods"),
         PermissionRule(_DRA, ("resourceslices", "devicetaintrules"), _WATCH, "tainted devices"),
         PermissionRule(_DRA, ("resourceclaims",), _WATCH, "allocations of tainted devices"),
-        PermissionRule(
-            _DRA, ("devicetaintrules/status",), ("patch",), "progress of the eviction in the status of rules"
-        ),
+        PermissionRule(_DRA, ("devicetaintrules/status",), ("patch",), "eviction progress in the status of rules"),
         _events(_OLD_EVENTS, "evictions of pods"),
         *_SERVING,
     ),
@@ -205,7 +203,7 @@ _MACHINES: Final = (
         ("karpenter.sh",), ("nodeclaims",), ("create", "delete", "get", "list"),
         "machines are provisioned, monitored and released",
     ),
-    PermissionRule(_CORE, ("events",), _LIST, "reasons of failed NodeClaims"),
+    PermissionRule(_CORE, ("events",), _LIST, "reasons why NodeClaims failed"),
     PermissionRule(
         _CORE, ("configmaps",), ("create", "get", "patch"),
         "layouts of MIG devices on new machines; not needed with --mig-config none",
@@ -235,20 +233,25 @@ _AUTOSCALER: Final = ComponentPermissions(
             ("scheduling.k8s.io",), ("podgroups",), _WATCH,
             "pods that are scheduled together (gate GenericWorkload)",
         ),
-        PermissionRule(_CORE, ("pods",), ("patch",), "the toleration that a pod needs for the taint of its reserved "
-            "node"),
-        PermissionRule(_CORE, ("pods/status",), ("patch",), "nominatedNodeName of pods, set to the node that was "
-            "provisioned for them"),
-        PermissionRule(_CORE, ("nodes",), ("patch",), ("taints of nodes that are not ready, and cordoning before "
-                                                      "removal")),
+        PermissionRule(
+            _CORE, ("pods",), ("patch",), "the toleration that a pod needs for the taint on the node reserved for it",
+        ),
+        PermissionRule(
+            _CORE, ("pods/status",), ("patch",),
+            "nominatedNodeName of a pod, set to the node that was provisioned for it",
+        ),
+        PermissionRule(
+            _CORE, ("nodes",), ("patch",),
+            "taints on nodes that are not ready, and cordoning of nodes before their removal",
+        ),
         PermissionRule(_CORE, ("pods/eviction",), ("create",), "eviction of pods from a machine that is released"),
-        _events(_NEW_EVENTS, "events of pods and nodes"),
+        _events(_NEW_EVENTS, "events about pods and nodes"),
         *_MACHINES,
         *_SERVING,
     ),
     (
         PermissionRule(
-            _CORE, ("configmaps",), ("create", "delete", "list", "patch"), "orders and the report of the last plan",
+            _CORE, ("configmaps",), ("create", "delete", "list", "patch"), "orders, and the report on the last plan",
         ),
         *_leading("autoscaler"),
     ),
@@ -259,7 +262,7 @@ _CLUSTER_AUTOSCALER: Final = ComponentPermissions(
     "cluster-autoscaler",
     "cloud provider and expander for cluster-autoscaler",
     (
-        PermissionRule(_CORE, ("nodes",), _WATCH, "the machine on which each node runs"),
+        PermissionRule(_CORE, ("nodes",), _WATCH, "the machine that each node runs on"),
         PermissionRule(_CORE, ("pods", "namespaces"), _WATCH, "pending pods, and pods with anti-affinity"),
         PermissionRule(
             _CORE, ("persistentvolumes", "persistentvolumeclaims"), _WATCH, "volumes that restrict a pod to a zone",
@@ -288,9 +291,8 @@ def driver_permissions(*drivers: str) -> ComponentPermissions:
             PermissionRule(_DRA, ("resourceclaims/status",), ("patch",), "prepared devices in the status of claims"),
             PermissionRule(
                 _DRA, ("resourceclaims/driver",), ("associated-node:patch",),
-                "the same, if the device status requires a separate permission (since Kubernetes 1.36), only for "
-                "this driver "
-                "on its own node",
+                "the same, if the device status requires a separate permission (since Kubernetes 1.36); only for "
+                "this driver on its own node",
                 names=drivers,
             ),
             *_SERVING,
@@ -308,7 +310,7 @@ _EXPORTER: Final = ComponentPermissions(
         PermissionRule(
             _DRA,
             ("resourceslices", "deviceclasses", "resourceclaims", "resourceclaimtemplates", "devicetaintrules"),
-            _WATCH, "published devices, allocations, and reasons of pending pods",
+            _WATCH, "published devices, allocations, and reasons why pods are pending",
         ),
         *_SERVING,
     ),
@@ -316,7 +318,7 @@ _EXPORTER: Final = ComponentPermissions(
 
 _ANNOTATOR: Final = ComponentPermissions(
     "annotator",
-    "explains in events why pods of kube-scheduler are pending",
+    "records events that explain why pods are pending",
     (
         PermissionRule(_CORE, ("pods", "nodes", "namespaces"), _WATCH, "pending pods, and eligible nodes"),
         PermissionRule(
@@ -324,7 +326,7 @@ _ANNOTATOR: Final = ComponentPermissions(
             ("resourceclaims", "resourceclaimtemplates", "resourceslices", "deviceclasses", "devicetaintrules"),
             _WATCH, "device requests, and published devices",
         ),
-        _events(_NEW_EVENTS, "reasons of pending pods"),
+        _events(_NEW_EVENTS, "reasons why pods are pending"),
         PermissionRule(_CORE, ("events",), _LIST, "events from before a restart"),
         *_SERVING,
     ),

@@ -10,7 +10,7 @@ from allotment.tools.permissions.rule import ComponentPermissions, PermissionRul
 
 #: The path of the page in the repository, and the line after which the components are inserted.
 PAGE: Final = "docs/permissions.md"
-MARK: Final = "<!-- What follows is made from allotment.tools.permissions.components. -->\n"
+MARK: Final = "<!-- Everything below is generated from allotment.tools.permissions.components. -->\n"
 
 
 def page(before: str) -> str:

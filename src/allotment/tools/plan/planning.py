@@ -179,7 +179,7 @@ class _Planner:
         return packing
 
     def _exceeds_spot_share(self, assignment: Assignment) -> bool:
-        """Whether there are more spot machines than their share allows; if so, lower the maximum for the next."""
+        """Whether there are more spot machines than their share allows; if so, the next packing allows fewer."""
         share = self.limits.spot_share
         offers = [node.candidate.offer for node in assignment.nodes if node.candidate.offer is not None]
         spot = sum(offer.capacity_type == "spot" for offer in offers)
@@ -396,7 +396,11 @@ class _Planner:
             unknown = sum(pod.code == code for pod in unserved)
             if unknown:
                 pods = counted(unknown, "pod")
-                yield f"the placement of {pods} depends on {cause} and may use capacity that is planned for other pods"
+                pronoun = "it" if unknown == 1 else "they"
+                yield (
+                    f"the placement of {pods} depends on {cause}; {pronoun} may use capacity that is planned for other "
+                    "pods"
+                )
         undecided = {
             candidate.offer.instance.key if candidate.offer is not None else candidate.name
             for candidate in self.formulation.candidates

@@ -106,7 +106,7 @@ class Relaxation(Value, frozen=True):
 class ProvisioningPlan(Value, frozen=True):
     """``existing``: placements on existing nodes. ``total`` and ``bound``: of the new machines, per hour.
 
-    No set of machines of the catalog within the limits that serves the same pods costs less than ``bound``.
+    Within the limits, no set of machines from the catalog that serves the same pods costs less than ``bound``.
     """
 
     machines: tuple[PlannedMachine, ...] = ()

@@ -121,7 +121,7 @@ DESCRIPTIONS: Final[Mapping[str, FieldDescription]] = {
         "Conditions on devices, all of which must be true. Test device.driver first."
     ),
     "DeviceClassSpec.config": FieldDescription(
-        "Parameters for drivers, for every request of the class; those of a claim take precedence."
+        "Parameters for drivers, for every request for the class; those in a claim take precedence."
     ),
     "DeviceClassSpec.extendedResourceName": FieldDescription(
         "An extended resource by which containers request these devices without a claim, as in "
@@ -145,7 +145,7 @@ DESCRIPTIONS: Final[Mapping[str, FieldDescription]] = {
         "A template in the pod's namespace, from which a claim is created for the pod."
     ),
     "ResourceRequirements.claims": FieldDescription(
-        "The claims that the container uses; without an entry, it gets no devices."
+        "The claims that the container uses; without an entry, the container gets no devices from claims."
     ),
     "ContainerClaim.name": FieldDescription("The name of an entry in the pod's resourceClaims."),
     "ContainerClaim.request": FieldDescription(

@@ -29,7 +29,7 @@ class SpacePartitioningConfig(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class GpuSharing(msgspec.Struct, frozen=True, rename="camel"):
-    """The sharing of a claim's GPUs between programs."""
+    """The way in which programs share a claim's GPUs."""
 
     strategy: Literal["TimeSlicing", "SpacePartitioning"]
     time_slicing_config: TimeSlicingConfig | None = None

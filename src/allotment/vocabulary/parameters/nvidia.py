@@ -51,7 +51,7 @@ class MpsConfig(_Parameters, frozen=True):
 
 
 class GpuSharing(_Parameters, frozen=True):
-    """The sharing of a claim's GPUs between programs."""
+    """The way in which programs share a claim's GPUs."""
 
     strategy: Strategy
     time_slicing_config: TimeSlicingConfig | None = None
@@ -59,7 +59,7 @@ class GpuSharing(_Parameters, frozen=True):
 
 
 class MigDeviceSharing(_Parameters, frozen=True):
-    """The sharing of a claim's MIG devices between programs; time slicing has no settings."""
+    """The way in which programs share a claim's MIG devices; time slicing has no settings."""
 
     strategy: Strategy
     mps_config: MpsConfig | None = None

@@ -248,7 +248,7 @@ async def test_only_machines_without_a_node_can_be_cancelled() -> None:
     starting = world.provider.put(G5, "starting")
     world.provider.put(G5, "ordered")
     world.nodes |= {"ip-0": "id-0", "ip-1": ""}
-    with pytest.raises(errors.FailedPreconditionError, match="only 2 of its machines have no node yet"):
+    with pytest.raises(errors.FailedPreconditionError, match="it has only 2 machines without a node"):
         await world.cloud.decrease_target_size(G5.id, 3)
     await world.cloud.decrease_target_size(G5.id, 1)
     assert list(world.provider.machines) == [here, registered, starting]

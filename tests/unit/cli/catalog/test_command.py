@@ -35,7 +35,7 @@ def test_without_arguments_all_usable_types_are_listed_cheapest_first(allot: All
     prices = [line.split()[-3] for line in ran.out.splitlines()[1:] if "/" in line.split(" ")[0]]
     known = [float(price) for price in prices if price != "?"]
     assert known == sorted(known)
-    assert "26 more cannot be used in plans (--all lists them with the reasons)." in ran.out
+    assert "26 more types cannot be used in plans (--all also lists these, with reasons)." in ran.out
 
 
 def test_lists_fit_80_columns(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +131,7 @@ def test_slices_of_a_future_node(allot: Allot) -> None:
 def test_exports_are_manifests_and_report_omissions(allot: Allot) -> None:
     ran = allot("catalog", "export", "karpenter", "aws/g5", "lambda/gpu_1x_a10")
     assert {tree["kind"] for tree in yaml.safe_load_all(ran.out)} == {"NodePool", "NodeOverlay"}
-    assert "no Karpenter node class is known for lambda: set one: lambda/gpu_1x_a10" in ran.err
+    assert "no Karpenter node class is known for lambda; set --node-class: lambda/gpu_1x_a10" in ran.err
     ran = allot(
         "catalog", "export", "cluster-autoscaler", "--mode", "dynamic-mig", "gcp/a2-highgpu", "gcp/g2-standard-4"
     )
@@ -163,7 +163,7 @@ def test_invalid_arguments_are_explained(allot: Allot, tmp_path: Path) -> None:
         (["show", "aws/p5.48xlarg"], "unknown instance type 'aws/p5.48xlarg'", "did you mean aws/p5.48xlarge?"),
         (["slices", "aws/p4d.24xlarge", "--mode", "static-mig=1g.5gb:8"], "fits at most 7", ""),
         (["slices", "aws/m6i.xlarge"], "publishes no devices: it has no GPUs", ""),
-        (["slices", "aws/g6f.large"], "publishes no devices: it has a part of a GPU", ""),
+        (["slices", "aws/g6f.large"], "publishes no devices: it has only part of a GPU", ""),
         (["list", "--provider", "awz"], "unknown provider 'awz'", "did you mean aws?"),
         (["list", "nothing"], "no instance type name contains 'nothing'", ""),
         (["list", "--gpu", "a1000"], "unknown GPU 'a1000'", "did you mean"),

@@ -40,7 +40,7 @@ def test_an_svg_is_well_formed_and_names_everything(tmp_path: Path) -> None:
 
 
 def test_the_lower_bound_is_drawn(tmp_path: Path) -> None:
-    assert "no machines for less than 26.237" in svg(mixed_plan(), tmp_path)
+    assert "no plan costs less than 26.237" in svg(mixed_plan(), tmp_path)
 
 
 def test_the_same_plan_gives_the_same_bytes(tmp_path: Path) -> None:

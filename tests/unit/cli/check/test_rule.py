@@ -19,7 +19,7 @@ def test_all_rules_are_listed_by_family(allot: Allot) -> None:
         allot("rule").out
         == """\
 Shape and version: Does a cluster of this release accept the object?
-S100  error         The file or document is neither valid YAML nor JSON, or it is not an object
+S100  error         The file or document is neither valid YAML nor valid JSON, or is not an object
 S116  note          An ignore comment suppresses no finding
 S191  error    [*]  An old name
 

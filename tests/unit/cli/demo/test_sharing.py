@@ -44,7 +44,7 @@ def test_output_sums_the_measurements_and_draws_them_to_scale() -> None:
         ["182.0", "████████████████████████"],
     ]
     assert [line.strip() for line in table if "+" in line][1] == "60 + 60 + 58"
-    assert "Three replicas taking turns draw 1.0 times" in " ".join(lines)
+    assert "Three replicas that take turns draw 1.0 times" in " ".join(lines)
     assert "together they draw 3.0 times" in " ".join(lines)
     assert lines[-1] == "140 pictures, drawn by 14 containers; 15.2 s in total. The lab was deleted."
     assert all(len(line) <= 80 for line in lines)

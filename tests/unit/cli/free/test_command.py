@@ -39,7 +39,7 @@ def test_the_first_line_is_the_summary_and_tables_follow(allot: Allot, snapshot:
     assert ran.code == 0
     lines = ran.out.splitlines()
     assert lines[0] == "15 of 28 devices are free, on 2 nodes."
-    assert lines[1] == "This counts all possible partitions; overlapping partitions exclude each other."
+    assert lines[1] == "Counts include all possible partitions; overlapping ones exclude each other."
     assert "a      Tesla T4                    2       1      1        0" in lines
     assert "a      gpu-1                  ml/train   train-0,train-1" in lines
     assert "mig    gpu-0-mig-3g40gb-9-4   ml/train   train-0,train-1" in lines

@@ -277,7 +277,7 @@ def test_other_autoscalers_are_never_cheaper_than_the_bound(allot: Allot, app: s
     assert [baseline["rules"] for baseline in data["compared"]] == ["Karpenter", "cluster-autoscaler (least-waste)"]
     assert all(float(baseline["total"]) >= float(data["bound"]) for baseline in data["compared"])
     text = allot("plan", app, "--compare", "--time-limit", "0").out
-    assert "With the rules of other autoscalers and the same catalog:\n  Karpenter: " in text
+    assert "Cost under other autoscalers' rules, with the same catalog:\n  Karpenter: " in text
     assert "cluster-autoscaler (least-waste): 2 machines, 2.012 USD/h (equal)" in text
 
 
@@ -295,7 +295,7 @@ def test_ctrl_c_keeps_the_plan_and_skips_relaxations(allot: Allot, app: str, mon
 
 
 def test_ctrl_c_skips_relaxations(allot: Allot, app: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    heading = "Savings by relaxing one requirement"
+    heading = "Savings from relaxing one requirement"
     assert heading in allot("plan", app).out
 
     def interrupted(*arguments: Any, **options: Any) -> ProvisioningPlan:

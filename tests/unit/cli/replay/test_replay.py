@@ -50,7 +50,7 @@ def test_progress_is_on_standard_error(allot: Allot) -> None:
 
 def test_replay_with_times_reports_unplaced_requests(allot: Allot) -> None:
     ran = allot("replay", "sample", "--use-times", "--policy", "lookahead", "--jobs", "1")
-    assert ran.out.startswith("lookahead cannot place ")
+    assert ran.out.startswith("lookahead refuses ")
     assert "REFUSED" in ran.out
 
 

@@ -133,7 +133,7 @@ def test_the_health_of_an_unmonitored_gpu_is_unknown() -> None:
         taint = DeviceTaint(key="gpu.nvidia.com/unmonitored", effect="None")
         (event,) = await listener.events()
         assert event == HealthUpdate(
-            "gpu-0", "Unknown", "the driver does not report the GPU's critical events", (taint,)
+            "gpu-0", "Unknown", "NVIDIA's driver does not report critical events for this GPU", (taint,)
         )
         n.hardware.lose(n.pci[0])
         (event,) = await listener.events()

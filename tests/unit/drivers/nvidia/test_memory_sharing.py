@@ -128,7 +128,7 @@ def test_counted_shares_reset_a_common_time_slice_after_the_last() -> None:
 def test_counted_shares_with_different_parameters_are_rejected(other: object) -> None:
     async def scenario(n: SimulatedNode) -> None:
         first, _ = await n.prepare("c1", gpu("gpu-0", time_slicing("Long"), share="s-1"))
-        with pytest.raises(ClaimError, match="claim c1 shares it with time slice 3") as caught:
+        with pytest.raises(ClaimError, match="claim c1 uses it with time-slicing interval Long") as caught:
             n.plan("c2", gpu("gpu-0", other, share="s-2"), others=(first,))
         assert not caught.value.permanent
         n.plan("c2", gpu("gpu-1", other, share="s-2"), others=(first,))

@@ -71,7 +71,7 @@ def test_a_plan_of_an_unknown_version_prevents_the_cleanup() -> None:
     async def scenario() -> None:
         simulated = await simulated_node("t4-4x-pcie")
         await simulated.prepare("lost", allocated("gpu-0", mps()))
-        with pytest.raises(ClaimError, match="another version of the driver wrote the plans"):
+        with pytest.raises(ClaimError, match="prepared by a different version of the driver"):
             await simulated.driver.sweep([{"held": "unknown"}])
         assert len(simulated.daemons()) == 1
 

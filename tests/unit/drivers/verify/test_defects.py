@@ -418,11 +418,12 @@ DEFECTS: list[tuple[str, str, Defect]] = [
     ("slices-valid", "devices[0].name", with_slices(_bad_name)),
     ("slices-owner", "no owner", with_slices(_unowned)),
     ("prepare", "rejected: out of order", with_answers(lambda claim, answer: PrepareResult(error="out of order"))),
-    ("prepare", "which is not in the claim", with_devices(lambda device: device._replace(device="gpu-9"))),
+    ("prepare", "which is not allocated to the claim", with_devices(lambda device: device._replace(device="gpu-9"))),
     ("prepare", "no device", with_answers(lambda claim, answer: PrepareResult())),
-    ("prepare", "which is not in the claim", with_devices(lambda device: device._replace(pool="n2"))),
-    ("request-names", "has request 'gpu/first'", with_devices(lambda device: device._replace(requests=("gpu/first",)))),
-    ("other-drivers", "which is not in the claim", with_answers(
+    ("prepare", "which is not allocated to the claim", with_devices(lambda device: device._replace(pool="n2"))),
+    ("request-names", "is returned for request 'gpu/first'",
+     with_devices(lambda device: device._replace(requests=("gpu/first",)))),
+    ("other-drivers", "which is not allocated to the claim", with_answers(
         lambda claim, answer: answer._replace(
             devices=(*answer.devices, PreparedDevice(("other",), "elsewhere", "none"))
         )
@@ -508,7 +509,7 @@ def test_remaining_checks_are_skipped_after_a_crash() -> None:
     node.modify = lambda good: Exits(node, good)
     results = run_checks(node, "empty-call", "prepare", "cdi", "health", restartable=False)
     assert [result.result for result in results] == ["pass", "FAIL", "skipped", "skipped"]
-    assert results[2].seen == "the driver has not answered since prepare: restart it, and run this command again"
+    assert results[2].seen == "the driver has not responded since prepare: restart it, and run this command again"
 
 
 def test_a_crashed_driver_is_restarted_if_possible() -> None:

@@ -39,8 +39,11 @@ def test_a_blank_or_zero_price_is_unknown(price: str) -> None:
         ("us,box,8,64,1,l4,1e3,", f"own.csv:2:18: on_demand_usd_per_hour: {USD}, found '1e3'"),
         ("us,box,8,64,1,l4,10000.5,", f"own.csv:2:18: on_demand_usd_per_hour: {USD}, found '10000.5'"),
         ("us,box,8,64,1,l4,1,$2", f"own.csv:2:20: spot_usd_per_hour: {USD}, found '$2'"),
-        ("us,box,8,0,1,l4,1,", "own.csv:2:10: memory_gib: expected GiB, above 0 and at most 65536, found '0'"),
-        ("us,box,-8,64,1,l4,1,", "own.csv:2:8: vcpu: expected vCPUs, above 0 and at most 4096, found '-8'"),
+        (
+            "us,box,8,0,1,l4,1,",
+            "own.csv:2:10: memory_gib: expected memory in GiB, above 0 and at most 65536, found '0'",
+        ),
+        ("us,box,-8,64,1,l4,1,", "own.csv:2:8: vcpu: expected a number of vCPUs, above 0 and at most 4096, found '-8'"),
         ("us,box,8,64,73,l4,1,", "own.csv:2:13: gpu_count: expected number of GPUs, 0 to 72, found '73'"),
         ("us,box,8,64,1.5,l4,1,", "own.csv:2:13: gpu_count: expected number of GPUs, 0 to 72, found '1.5'"),
         ("us,box,8,64,0,l4,1,", "own.csv:2:15: gpu: found 'l4' without gpu_count"),
@@ -66,7 +69,7 @@ def test_all_problems_of_a_row_are_reported() -> None:
 
 def test_allocatable_resources_cannot_exceed_the_capacity() -> None:
     _, problems = found("us,box,8,64,9000,64", head="provider,instance_type,vcpu,memory_gib,alloc_vcpu_milli,pods")
-    assert problems == ["own.csv:2:13: alloc_vcpu_milli: 9000 for pods exceeds the 8000 of the type"]
+    assert problems == ["own.csv:2:13: alloc_vcpu_milli: 9000 exceeds the 8000 that the instance type has"]
 
 
 def test_unknown_and_missing_columns_are_reported() -> None:

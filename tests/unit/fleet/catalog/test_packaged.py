@@ -86,7 +86,7 @@ def test_an_unknown_price_is_none_and_never_zero(sold: Type) -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("aws/g6f.large", "a part of a GPU"),
+        ("aws/g6f.large", "only part of a GPU"),
         ("gcp/g4-standard-6", "1/8 of a GPU"),
         ("azure/Standard_NC8ads_A10_v4", "it is unknown whether it has a whole GPU"),
         ("coreweave/hgx-h100", "its vCPUs and memory are unknown"),

@@ -404,9 +404,9 @@ def test_one_line_json() -> None:
 @pytest.mark.parametrize(
     ("text", "edit", "reason"),
     [
-        ("a: &x {b: 1}\nc: *x\n", SetValue(("a", "b"), 2), "through an anchor"),
+        ("a: &x {b: 1}\nc: *x\n", SetValue(("a", "b"), 2), "share values through anchors"),
         ("a: &x {b: 1}\nc: *x\n", Remove(("c", "b")), "c is an alias (*x): edit the value at its anchor"),
-        ("a: &x {b: 1}\nc:\n  <<: *x\n  d: 1\n", RenameKey(("c", "b"), "e"), "c.b is not written out here"),
+        ("a: &x {b: 1}\nc:\n  <<: *x\n  d: 1\n", RenameKey(("c", "b"), "e"), "c.b is not set directly here"),
         ("a: 1\n", Remove(("b",)), "b not found"),
         ("? a\n: 1\n", Remove(("b",)), "b not found"),
     ],

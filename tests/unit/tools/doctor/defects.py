@@ -337,11 +337,7 @@ DEFECTS: Final = (
         "--field-selector spec.nodeName=node-2",
     ),
     Defect(
-        "D204",
-        _unready,
-        "node/node-1",
-        "is not Ready and has 2 devices, 1 of them in use",
-        "$ kubectl describe node node-1",
+        "D204", _unready, "node/node-1", "is not Ready and has 2 devices, 1 in use", "$ kubectl describe node node-1"
     ),
     Defect(
         "D205",
@@ -408,7 +404,7 @@ DEFECTS: Final = (
         "D404",
         _same_resource,
         "3 classes",
-        "a, b, gpu.nvidia.com all have extendedResourceName nvidia.com/gpu; the newest, a,",
+        "a, b and gpu.nvidia.com have the same extendedResourceName, nvidia.com/gpu; the newest, a,",
         "$ kubectl edit deviceclass b",
     ),
     Defect("D405", _class_missing, "class/gpu.nvidia.con", "ml/two", 'Did you mean "gpu.nvidia.com"?'),
@@ -433,7 +429,7 @@ DEFECTS: Final = (
         "D504",
         _unreserved,
         "claim ml/idle",
-        "not reserved for any pod for 4h; it holds 1 device",
+        "has been allocated for 4h without being reserved for any pod; it holds 1 device",
         "$ kubectl delete resourceclaim -n ml idle",
     ),
     Defect("D505", _stale_reservation, "claim ml/stale", "reserved for pod ghost (deleted)", "kube-controller-manager"),
@@ -470,7 +466,7 @@ DEFECTS: Final = (
         "D511",
         _not_bound,
         "claim ml/web-gpu",
-        "waits for binding condition attached of gpu.nvidia.com, for up to 4h",
+        "is waiting for binding condition attached of gpu.nvidia.com, for up to 4h",
         "ten minutes",
     ),
     Defect(
@@ -513,7 +509,7 @@ DEFECTS: Final = (
         "D605",
         _unserved,
         "pod ml/odd",
-        "waits for scheduler volcano, which has not processed it: there is no Lease volcano",
+        "is waiting for scheduler volcano, which has not processed it: there is no Lease volcano",
         "Start volcano",
     ),
     Defect("D606", _not_made, "pod ml/poor", "is forbidden: exceeded quota: team", "$ kubectl describe pod -n ml poor"),
@@ -535,7 +531,7 @@ DEFECTS: Final = (
         "D609",
         _not_ending,
         "pod ml/web",
-        "is Terminating on node node-1 beyond the grace period, and holds 1 device",
+        "is still Terminating on node node-1 after the grace period, and holds 1 device",
         "force-delete",
     ),
     Defect(

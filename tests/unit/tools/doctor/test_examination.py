@@ -20,7 +20,7 @@ def test_findings_beyond_the_limit_are_combined() -> None:
     assert reported[: MAX_FINDINGS_PER_CHECK - 1] == many[: MAX_FINDINGS_PER_CHECK - 1]
     assert len(reported) == MAX_FINDINGS_PER_CHECK
     assert reported[-1].subject == "16 more"
-    assert reported[-1].evidence == "same problem: pod ml/p-4, pod ml/p-5, pod ml/p-6 and 13 more"
+    assert reported[-1].evidence == "the same problem affects pod ml/p-4, pod ml/p-5, pod ml/p-6 and 13 more"
     assert "$ allot doctor --select D603 -o wide" in reported[-1].remedy
 
 

@@ -172,7 +172,7 @@ class ComputeDomainDriver:
         if present != domain.uid:
             raise ClaimError(
                 f"device {device}: node {self._node} is still in another ComputeDomain ({present}); wait until "
-                "its last workload on the node has ended"
+                "the last workload of that domain on the node has ended"
             )
 
     async def _label_node(self, uid: str) -> str:

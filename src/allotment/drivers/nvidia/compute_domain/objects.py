@@ -69,7 +69,7 @@ def daemon_set(domain: Tree, namespace: str) -> Tree:
             "metadata": {"labels": {LABEL: uid}},
             "spec": {
                 "nodeSelector": {LABEL: uid},
-                # The daemon runs where the workload runs, on tainted nodes, too.
+                # The daemon runs wherever the workload runs, including tainted nodes.
                 "tolerations": [{"operator": "Exists"}],
                 "containers": [{"name": "daemon", "image": IMAGE, "resources": {"claims": [{"name": "daemon"}]}}],
                 "resourceClaims": [{"name": "daemon", "resourceClaimTemplateName": name}],

@@ -271,7 +271,7 @@ class HostHardware:
                 return None, events
             if watcher.unmonitored:
                 _log.warning(
-                    "critical events of GPU %s are not watched, because the driver does not report them",
+                    "critical events of GPU %s are not watched, because NVIDIA's driver does not report them",
                     ", ".join(watcher.unmonitored),
                 )
             if was_unavailable:

@@ -88,7 +88,7 @@ class MpsDaemons:
 
     def _folder(self, key: str) -> Path:
         if _KEY.fullmatch(key) is None:
-            raise HardwareError(f"MPS control daemon {key!r}: expected a name of letters, digits, dots and dashes")
+            raise HardwareError(f"MPS control daemon {key!r}: expected only letters, digits, dots and dashes")
         return self._roots.state / "mps" / key
 
     async def _launch(self, folder: Path, daemon: MpsDaemon) -> None:

@@ -42,7 +42,8 @@ def bind_to_vfio(
         raise HardwareError(f"{action}: other devices in IOMMU group {group} are in use: {', '.join(others)}")
     users: list[str] = []
     if not _wait_until(lambda: not processes_using(roots, minor, users), release_seconds):
-        raise HardwareError(f"{action}: it is in use by process {', '.join(users)}")
+        noun = "process" if len(users) == 1 else "processes"
+        raise HardwareError(f"{action}: it is in use by {noun} {', '.join(users)}")
     if not _rebind(roots, pci, VFIO, bind_seconds):
         _rebind(roots, pci, "", bind_seconds)
         raise HardwareError(f"{action}: the kernel did not bind it; check that the kernel module {VFIO} is loaded")

@@ -93,7 +93,7 @@ class Library:
             library = CDLL(str(path or SONAME))
         except OSError as error:
             raise NvmlUnavailable(f"{SONAME} cannot be loaded: {error}") from None
-        # The module would load the system's library, unless one is set. Function pointers into another are dropped.
+        # Unless a library is set, the module loads the system's. Drop function pointers into a different library.
         pynvml.nvmlLib = library
         pynvml._nvmlGetFunctionPointer_cache.clear()
         try:

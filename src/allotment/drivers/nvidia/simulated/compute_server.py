@@ -117,7 +117,7 @@ class ComputeServer:
 
     def _listen(self) -> Path:
         if self._closed:
-            raise ComputeError("CUDA_ERROR_DEINITIALIZED", "the simulated GPUs were closed")
+            raise ComputeError("CUDA_ERROR_DEINITIALIZED", "the simulated GPUs have been shut down")
         if self._folder is None:
             self._folder, self._own_folder = Path(tempfile.mkdtemp(prefix="allotment-gpu-")), True
         path = self._folder / "gpu.sock"

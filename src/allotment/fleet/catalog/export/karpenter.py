@@ -36,9 +36,9 @@ NODE_CLASSES: Final[Mapping[str, NodeClass]] = {
 def karpenter_exclusion(instance: InstanceType, node_class: NodeClass | None = None) -> str:
     """Return why a type cannot be exported to Karpenter; empty if it can."""
     if node_class is None and instance.provider not in NODE_CLASSES:
-        return f"no Karpenter node class is known for {instance.provider}: set one"
+        return f"no Karpenter node class is known for {instance.provider}; set --node-class"
     if "+" in instance.name:
-        return "it is a host with attached GPUs, which its cloud does not offer as an instance type"
+        return "it is a host with attached GPUs, which the provider does not offer as an instance type"
     return instance.unusable
 
 

@@ -1,6 +1,6 @@
 """Suggests an existing class for an unknown class name: ``any-nvidia-gpu``, ``nvidia-gpu-mig``, ``nvidia-h100``.
 
-Class names in articles usually describe the device. The vendor and device type in such a name lead to the class that
+Class names in tutorials usually describe the device. The vendor and device type in such a name lead to the class that
 the vendor's chart installs; a GPU model becomes a selector, so that this requirement is not lost.
 """
 

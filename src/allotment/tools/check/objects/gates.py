@@ -1,7 +1,7 @@
 """The Kubernetes feature gates that a document needs, by field, and which of them are disabled.
 
-`allotment.model.validation.disabled_fields` has the same facts from the API server's side: what it drops from an
-object. This module says where a field is written and what the consequences are.
+`allotment.model.validation.disabled_fields` does the same from the API server's point of view: it drops disabled fields
+from an object. This module says where a field is written and what the consequences are.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _is_unset(field: WrittenField) -> bool:
 
 
 def stage_text(gate: str, features: Features) -> str:
-    """The stage of a gate in a release: ``alpha and off by default in Kubernetes 1.35, on by default since 1.36``."""
+    """The stage of a gate in a release: ``which is alpha and off by default in Kubernetes 1.35``."""
     stages, kube = GATES[gate], features.kube
     if kube not in stages:
         added = next(iter(stages))
@@ -151,8 +151,8 @@ def stage_text(gate: str, features: Features) -> str:
     if default:
         return f"which is disabled here ({level_text} and on by default in Kubernetes {kube})"
     default_since = next((release for release in RELEASES if stages.get(release, ("", False))[1]), "")
-    return f"{level_text} and off by default in Kubernetes {kube}" + (
-        f", on by default since {default_since}" if default_since else ""
+    return f"which is {level_text} and off by default in Kubernetes {kube}" + (
+        f", and on by default since {default_since}" if default_since else ""
     )
 
 

@@ -89,7 +89,7 @@ def _capacity_condition(subject: str, comparison: str, values: Sequence[str]) ->
     pairs = [(value.strip(), amount) for value, amount in zip(values, amounts, strict=True)]
     interpretations = [f"{value} is read as {amount}" for value, amount in pairs if value != amount]
     assumptions = (
-        f"{listed(interpretations)} because it has no unit"
+        f"{listed(interpretations)} because no unit is given"
         if interpretations
         else f"{subject.rpartition('.')[2]} is a capacity"
     )

@@ -8,7 +8,7 @@ from typing import Final
 
 _TYPES: Final = {
     "kubernetes.Quantity": "a quantity", "kubernetes.Semver": "a version", "string": "a string", "int": "a number",
-    "double": "a number", "uint": "an unsigned number", "bool": "true or false", "any": "an attribute",
+    "double": "a number", "uint": "an unsigned number", "bool": "a bool", "any": "an attribute",
     "google.protobuf.Any": "an attribute", "dyn": "an attribute", "null": "null", "null_type": "null",
     "kubernetes.DRADevice": "the device", "type": "a type",
 }  # fmt: skip
@@ -20,11 +20,11 @@ def readable_message(message: str) -> str:
     """A compiler error as a readable sentence; unchanged if it is of an unknown form.
 
     >>> readable_message("found no matching overload for '_>_' applied to '(string, int)'")
-    'CEL has no > for a string and a number'
+    'CEL has no operator > for a string and a number'
     >>> readable_message("undeclared reference to 'gpu' (in container '')")
     'gpu is undefined: an expression can only use device'
     >>> readable_message("found no matching overload for 'slice' applied to 'list(string).(list(int), string)'")
-    'a list has no slice that takes a list and a string'
+    'a list has no method slice that takes a list and a string'
     """
     for pattern, render in _SENTENCES:
         match = pattern.match(message)
@@ -57,14 +57,14 @@ def _overload(match: re.Match[str]) -> str:
         return "both results of ? : must have the same type"
     operator = _OPERATOR.fullmatch(function)
     if operator and len(types) == 2:
-        return f"CEL has no {operator[1]} for {types[0]} and {types[1]}"
+        return f"CEL has no operator {operator[1]} for {types[0]} and {types[1]}"
     if function.startswith(("!", "-")):
-        return f"CEL has no {function[0]} for {types[0]}"
+        return f"CEL has no operator {function[0]} for {types[0]}"
     argument_list = " and ".join(types) or "nothing"
     if receiver:
         receiver_type = type_name(receiver)
-        return f"{receiver_type} has no {function} that takes {argument_list}"
-    return f"{function} does not take {argument_list}"
+        return f"{receiver_type} has no method {function} that takes {argument_list}"
+    return f"{function}() does not take {argument_list}"
 
 
 def _split(arguments: str) -> list[str]:

@@ -24,7 +24,7 @@ class DeviceCategory(NamedTuple):
     def __str__(self) -> str:
         if not self.driver:
             return "a device of another driver"
-        return f"a device of {self.driver}" + (f" of type {self.type}" if self.type else "")
+        return f"a {self.driver} device" + (f" of type {self.type}" if self.type else "")
 
 
 class AccessKey(NamedTuple):

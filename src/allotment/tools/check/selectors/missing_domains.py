@@ -43,15 +43,15 @@ def guess_domain(
 def _driver(bundle: Bundle, view: SelectorView, expr: Expression, name: str) -> tuple[str, str]:
     compared = list(dict.fromkeys(mistaken_drivers().get(driver, driver) for driver, _ in expr.compared_drivers))
     if len(compared) == 1 and "." in compared[0] and not compared[0][0].isdigit():
-        return compared[0], f"the expression tests for {expr.compared_drivers[0][0]}"
+        return compared[0], f"the expression tests for driver {expr.compared_drivers[0][0]}"
     candidates = list(
         dict.fromkeys(mistaken_drivers().get(driver, driver) for driver in candidate_drivers(bundle, view))
     )
     if len(candidates) == 1:
-        return candidates[0], f"{'the class selects' if view.class_name else 'these are'} devices of {candidates[0]}"
+        return candidates[0], f"the {'class' if view.class_name else 'expression'} selects devices of {candidates[0]}"
     other_domains = list(dict.fromkeys(a.domain for a in expr.accesses if vocabulary_of(bundle, a.domain) is not None))
     if len(other_domains) == 1:
-        return other_domains[0], f"the other names are in {other_domains[0]}"
+        return other_domains[0], f"the other names are in domain {other_domains[0]}"
     if view.class_name:
         driver = _driver_of_class(view.class_name)
         if driver:

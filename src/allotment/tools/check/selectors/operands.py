@@ -1,4 +1,4 @@
-"""The kinds of operands in an expression, determined from the syntax, so that they are known if compilation fails.
+"""The kinds of operands in an expression, determined from the syntax, so that they are known even if compilation fails.
 
 For the compiler an attribute may have any type; the driver's vocabulary is more specific.
 """

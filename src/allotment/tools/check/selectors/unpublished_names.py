@@ -1,7 +1,7 @@
 """Names in selectors that their driver does not publish: V301 for attributes, V302 for capacities.
 
-Forks of a driver may publish unknown names. So an unknown name is a warning, and one that is read only if present
-(``has``, ``.?``, ``in``) at most a note. If slices are given, they are the complete set of names.
+Forks of a driver may publish unknown names. An unknown name is therefore a warning, and at most a note if it is read
+only if present (``has``, ``.?``, ``in``). If slices are given, they contain the complete set of names.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _report_other_type(bundle: Bundle, view: SelectorView, access: DeviceAccess,
         view.path,
         f'{_SINGULAR[access.kind]} "{access.name}" is published only on devices of type {publishing_types}, '
         f"but devices of type {reaching_types} are selected here",
-        help="use a class for that type, or remove the condition",
+        help=f"use a class that selects devices of type {publishing_types}, or remove the condition",
         span=access.name_extent,
     )
 

@@ -25,6 +25,8 @@ from allotment.tools.views import ClaimView, PodView, mapping, text
 _MAX_TRIES: Final = 1_000
 #: Reasons that do not come from the allocator: the API server would reject an object.
 _NOT_ALLOCATOR: Final = ("invalid-manifest", "selector-invalid", "admin-access-not-allowed")
+#: A claim with errors of its own, as the subject of its message.
+_ITSELF: Final = "it"
 
 
 class SkippedObject(NamedTuple):
@@ -118,13 +120,13 @@ class _BundleIndex:
                 referenced.update([view.document] if view is not None else [])
             yield from self._of_pod(pod)
         for view in self.bundle.claims:
-            reason = self._flaw(view)
-            if reason and view.document not in referenced:
-                yield SkippedObject(view.document, _name_path(view.document), reason)
+            faulty = self._faulty(view)
+            if faulty and view.document not in referenced:
+                yield SkippedObject(view.document, _name_path(view.document), f"{faulty} has errors")
 
     def invalid_claims(self) -> Iterator[Document]:
-        """Claims and templates that have errors, or whose class has."""
-        return (view.document for view in self.bundle.claims if self._flaw(view))
+        """Claims and templates that have errors, or whose class has errors."""
+        return (view.document for view in self.bundle.claims if self._faulty(view))
 
     def _of_pod(self, pod: PodView) -> Iterator[SkippedObject]:
         if pod.document in self.invalid:
@@ -134,19 +136,22 @@ class _BundleIndex:
             key = ObjectKey(pod.key.namespace, entry.refers_to)
             view = self.bundle.claims_by_key.get((entry.kind, key))
             stored = self.bundle.cluster_claims if entry.kind == "ResourceClaim" else self.bundle.cluster_templates
-            reason = self._flaw(view) if view is not None else ""
-            if reason or (view is None and key not in stored):
-                reason = f"{entry.kind} {entry.refers_to}: {reason}" if reason else ""
+            faulty = self._faulty(view) if view is not None else ""
+            if faulty or (view is None and key not in stored):
+                claim = f"{entry.kind} {entry.refers_to}"
+                subject = claim if faulty == _ITSELF else f"{faulty}, which {claim} requests,"
+                reason = f"{subject} has errors" if faulty else ""
                 yield SkippedObject(pod.document, entry.name_path, reason)
                 return
 
-    def _flaw(self, view: ClaimView) -> str:
+    def _faulty(self, view: ClaimView) -> str:
+        """The object with errors that prevents simulation: the claim itself, or a class; empty without one."""
         if view.document in self.invalid:
-            return "it has errors"
+            return _ITSELF
         for request in view.requests:
             document = self.documents.get(f"DeviceClass {request.class_name}")
             if document in self.invalid:
-                return f"DeviceClass {request.class_name} has errors"
+                return f"DeviceClass {request.class_name}"
         return ""
 
     # --- answers -------------------------------------------------------------------------------------------------

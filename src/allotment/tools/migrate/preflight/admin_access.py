@@ -22,8 +22,8 @@ def check_admin_access(facts: Facts) -> Iterator[Check]:
     for name in names:
         title = f"admin access in {name}"
         if name in labelled:
-            yield Check(state="ok", title=title, text=f"Namespace {name} has the label.")
+            yield Check(state="ok", title=title, text=f"Namespace {name} has the label {LABEL}=true.")
         else:
-            text = "Without this label the API server rejects the claim."
+            text = f"The API server rejects the claim unless the namespace has the label {LABEL}=true."
             command = f"kubectl label namespace {name} {LABEL}=true"
             yield Check(state="to do", title=title, text=text, commands=(command,))

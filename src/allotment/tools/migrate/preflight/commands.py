@@ -86,13 +86,13 @@ def plugin_off(vendor: Vendor, daemon_set: str = "") -> tuple[str, ...]:
         case "nvidia":
             return (
                 *(_by_label(daemon_set) if daemon_set else ()),
-                "# with the GPU operator, after every node has moved:",
+                "# GPU operator only, once every node has moved to the driver:",
                 "helm upgrade gpu-operator nvidia/gpu-operator -n gpu-operator" + _MORE,
                 "  --version VERSION --reuse-values --set devicePlugin.enabled=false",
             )
         case "amd":
             return (
-                "# AMD's GPU operator runs one of the two, set in DeviceConfig:",
+                "# AMD's GPU operator runs the device plugin or the driver (DeviceConfig):",
                 "kubectl -n kube-amd-gpu patch deviceconfig NAME --type=merge" + _MORE,
                 '  -p \'{"spec":{"devicePlugin":{"enableDevicePlugin":false}}}\'',
             )
@@ -105,7 +105,7 @@ def _by_label(daemon_set: str) -> tuple[str, ...]:
     namespace, _, name = daemon_set.partition("/")
     selector = '{"spec":{"template":{"spec":{"nodeSelector":{"' + PLUGIN_LABEL + '":"true"}}}}}'
     return (
-        "# so that it does not run on nodes that have moved:",
+        "# keep the device plugin off nodes that have moved to the driver:",
         f"kubectl label node -l nvidia.com/gpu.present=true {PLUGIN_LABEL}=true",
         f"kubectl -n {namespace} patch daemonset {name}{_MORE}",
         f"  -p '{selector}'",

@@ -23,7 +23,7 @@ def check_dependents(facts: Facts) -> Iterator[Check]:
         scaled_note = f" {first_few(scaled, 4)} may scale on these metrics." if scaled else ""
         yield Check(
             state=UNKNOWN,
-            title="metrics by pod",
+            title="per-pod metrics",
             text=(
                 "DCGM exporter (4.4 or later) adds pod labels to metrics of claimed GPUs only if "
                 "KUBERNETES_ENABLE_DRA=true."
@@ -37,7 +37,7 @@ def check_dependents(facts: Facts) -> Iterator[Check]:
             label.term for workload in facts.moving for label in workload.labels if label.term.startswith(_CLOUD_LABELS)
         )
     )
-    chosen = f" {first_few(labels, 4)} no longer selects the machine to add." if labels else ""
+    chosen = f" Node autoscalers can no longer select machines by {first_few(labels, 4)}." if labels else ""
     yield Check(
         state=UNKNOWN,
         title="node autoscaling",

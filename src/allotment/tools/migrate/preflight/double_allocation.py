@@ -82,7 +82,7 @@ def _others(facts: Facts) -> Iterator[Check]:
         text = (
             f"{first_few(running, 4)} {'uses' if len(running) == 1 else 'use'} GPUs from the device plugin but "
             f"{'is' if len(running) == 1 else 'are'} not in the files: drain each node before you move it, and also "
-            "migrate these manifests."
+            "migrate the manifests of these pods."
         )
         yield Check(state="to do", title="pods outside the files", text=text, look="kubectl get pods -A -o wide")
 
@@ -93,7 +93,7 @@ def _kept(trial: Comparison | None) -> Iterator[Check]:
         users = tuple(dict.fromkeys(user for names in kept.values() for user in names))
         moving = first_few(trial.moved, 4)
         text = (
-            f"{first_few(tuple(kept), 4)} must keep the device plugin, for {first_few(users, 4)}; {moving} can move "
+            f"{first_few(tuple(kept), 4)} must keep the device plugin for {first_few(users, 4)}; {moving} can move "
             "to the driver."
         )
         yield Check(state="ok", title="which nodes move", text=text)

@@ -28,7 +28,7 @@ def check_driver(facts: Facts) -> Iterator[Check]:
                 routine=True,
             )
         elif not nodes:
-            text = "It publishes no ResourceSlices. Install it; it runs only on nodes with its label."
+            text = "It publishes no ResourceSlices. Install it; it runs only on nodes that have the driver's label."
             yield Check(state="to do", title=title, text=text, commands=commands)
         elif left := tuple(node for node in facts.nodes if node not in nodes):
             text = f"It publishes slices for {first_few(nodes, 4)}, but none for {first_few(left, 4)}."

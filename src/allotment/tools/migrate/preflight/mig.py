@@ -29,7 +29,7 @@ def check_mig(facts: Facts) -> Iterator[Check]:
     }
     missing = tuple(profile for profile in wanted if profile not in published)
     if facts.cluster and missing and all(profile in cut for profile in missing):
-        text = "The nodes are already partitioned this way; the driver publishes the existing devices when it starts."
+        text = "The nodes already have these MIG devices; the driver publishes them when it starts."
         yield Check(state="ok", title=f"MIG {first_few(wanted, 4)}", text=text)
         return
     title = f"MIG {first_few(wanted, 4)}"

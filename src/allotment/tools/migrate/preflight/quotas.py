@@ -16,7 +16,7 @@ _SUFFIX = ".deviceclass.resource.k8s.io/devices"
 
 
 def check_quotas(facts: Facts) -> Iterator[Check]:
-    """Report the quotas in the files that miss claims, and the keys to add."""
+    """Report the quotas in the files that do not count claims, and the keys to add."""
     classes = tuple(
         dict.fromkeys(
             name for workload in facts.moving if workload.decision.changes for name in workload.decision.needs.classes
@@ -40,7 +40,11 @@ def check_quotas(facts: Facts) -> Iterator[Check]:
         if old and new:
             found = True
             counted = [name for name in new if name in served]
-            also = f" ({', '.join(counted)} also counts against the old name if its class serves it)" if counted else ""
+            also = (
+                f" (claims for {', '.join(counted)} also count against the old name if the class serves it)"
+                if counted
+                else ""
+            )
             text = (
                 f"{document.position()}: {document.name} limits {', '.join(old)}. Claims count against "
                 f"{', '.join(f'{name}{_SUFFIX}' for name in new)}{also}: add "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from allotment.phrases import counted
 from allotment.tools.migrate.preflight.check import UNKNOWN, Check
 from allotment.tools.migrate.preflight.commands import install
 from allotment.tools.migrate.preflight.facts import Facts
@@ -46,7 +47,9 @@ def _shared(facts: Facts) -> Check:
         if device.allow_multiple_allocations
     ]
     if facts.cluster and published:
-        return Check(state="ok", title=title, text=f"{len(published)} devices can be allocated to several claims.")
+        return Check(
+            state="ok", title=title, text=f"{counted(len(published), 'device')} can be allocated to several claims."
+        )
     text = "The driver must publish GPUs that several claims can share (driver gate ConsumableShares)."
     look = "kubectl get resourceslices -o yaml | grep allowMultipleAllocations"
     commands = install(NVIDIA, facts.driver_gates, shares=True)

@@ -111,8 +111,8 @@ def _dry_run(migration: Migration, paths: FilePaths) -> Iterator[str]:
     yield from code_block(f"kubectl{flag} apply --dry-run=server -f {name}" for name in _files(migration, paths))
     if any(is_recreated(workload) and workload.decision.changes for workload in migration.workloads):
         yield from _paragraph(
-            "The API server rejects the change of an existing Job or Pod, because it is immutable; step 4 "
-            "recreates the object."
+            "The API server rejects changes to an existing Job or Pod, because its spec is immutable; step 4 recreates "
+            "the object."
         )
 
 
@@ -133,7 +133,7 @@ def _nodes(facts: Facts) -> Iterator[str]:
         plugged = facts.plugged_by(vendor)
         nodes = [node for node in facts.nodes if node in plugged] or ["NODE"]
         if nodes != ["NODE"]:
-            yield from _paragraph(f"Repeat for each NODE of: {', '.join(nodes)}.")
+            yield from _paragraph(f"Run these commands for each of these nodes: {', '.join(nodes)}.")
         resource = _RESOURCES[vendor]
         yield from code_block(
             (
@@ -149,7 +149,7 @@ def _nodes(facts: Facts) -> Iterator[str]:
 
 def _workloads(migration: Migration, paths: FilePaths) -> Iterator[str]:
     if migration.classes:
-        yield from _paragraph("The new DeviceClasses first:")
+        yield from _paragraph("Create the new DeviceClasses first:")
         yield from code_block(f"kubectl apply -f {name}" for name in _files(migration, paths)[:1])
     served = [workload.subject for workload in migration.workloads if workload.decision.outcome == "class"]
     if served:
@@ -184,7 +184,7 @@ def _roll_back(facts: Facts, paths: FilePaths) -> Iterator[str]:
         "manifests need to the device plugin, then apply the original files, and finally delete the objects that the "
         "migration created. Running pods keep their GPUs until their nodes are drained."
     )
-    yield from _paragraph("Nodes, one at a time:")
+    yield from _paragraph("Return the nodes, one at a time:")
     for driver in facts.drivers:
         vendor = VENDORS[driver]
         yield from code_block(
@@ -197,14 +197,16 @@ def _roll_back(facts: Facts, paths: FilePaths) -> Iterator[str]:
                 "kubectl uncordon NODE",
             )
         )
-        yield from _paragraph("If the device plugin was disabled for the whole cluster, do this before the first node:")
+        yield from _paragraph(
+            "If the device plugin was disabled for the whole cluster, enable it before you return the first node:"
+        )
         yield from code_block(plugin_on(vendor))
     for file, workloads in reversed(changed_workloads(migration).items()):
         yield from _paragraph(f"{', '.join(workload.subject for workload in workloads)}:")
         yield from code_block(apply_commands(migration, paths.old[file], workloads))
     gone = list(cleanup_commands(migration))
     if gone:
-        yield from _paragraph("After the new pods are gone:")
+        yield from _paragraph("When the new pods are gone, delete the objects that they used:")
         yield from code_block(gone)
     yield from _paragraph("Without labeled nodes, the driver does not run; `helm uninstall` removes it.")
 

@@ -1,4 +1,4 @@
-"""Commands to apply and to roll back the workloads of a file, by how each kind applies a new pod template."""
+"""Commands that apply or roll back the workloads of a file; they depend on how a kind applies a new pod template."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KEEP_PODS: Final = ("ReplicaSet", "ReplicationController")
 
 
 def apply_commands(migration: Migration, file: str, workloads: Iterable[MigratedWorkload]) -> Iterator[str]:
-    """The commands that apply a file in which these workloads differ."""
+    """The commands that apply a file in which these workloads have changed."""
     listed = tuple(workloads)
     for workload in listed:
         if is_recreated(workload) and not workload.generated:

@@ -42,7 +42,7 @@ class AfterResult(NamedTuple):
 
 
 def simulate_after(environment: SimulationEnvironment) -> AfterResult:
-    """Place all pods as after the migration."""
+    """Place all pods as they would be placed after the migration."""
     moving = [pod for pod in environment.others if _served(pod, environment)]
     staying = [pod for pod in environment.others if pod not in moving]
     plugin_nodes = environment.plugin_nodes(staying)
@@ -88,7 +88,7 @@ def _place_staying(
             users.setdefault(node.name, [])
     for name, result in place_all(daemons, plugin_nodes).items():
         if result.node and result.node not in users:
-            why = f"{result.node} moves to the driver, and this DaemonSet stays with the device plugin"
+            why = f"{result.node} moves to the driver, but this DaemonSet stays with the device plugin"
             result = PodResult(pod=name, reason=why)
         found[name] = result
     return found, {node: tuple(dict.fromkeys(names)) for node, names in users.items()}

@@ -94,8 +94,8 @@ class PluginNode:
 def _mismatch(form: Form) -> str:
     match form:
         case ("fractions", _):
-            return "its GPUs are not divided into fractions"
+            return "the node's GPUs are not divided into fractions"
         case ("", 0):
-            return "its GPUs are shared, or it has none"
+            return "the node has no GPUs, or they are shared"
         case (strategy, replicas):
-            return f"its GPUs are not shared by {replicas} pods ({strategy})"
+            return f"the node's GPUs are not shared by {replicas} pods ({strategy})"

@@ -1,6 +1,6 @@
 """Limits on disruption: nodes and pods that must stay, PodDisruptionBudgets, and budgets for concurrent removals.
 
-The annotations of Karpenter and cluster-autoscaler count as well as Allotment's, so that workloads need no changes.
+Annotations of Karpenter and cluster-autoscaler have the same effect as Allotment's, so workloads need no changes.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from allotment.model.core import LabelSelector
 from allotment.model.meta import ObjectKey, Value
 from allotment.model.trees import Tree, read_value
 from allotment.node_fit.label_selectors import matcher
+from allotment.phrases import counted
 from allotment.tools.plan.consolidation.movable_pods import MovablePod
 from allotment.tools.plan.consolidation.rescheduling import SimulatedCluster
 
@@ -173,8 +174,8 @@ class EvictionBudgets:
             for pod in pods:
                 self._by_pod.setdefault(pod.resident.uid, []).append(str(key))
             free = (tree.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
-            counted = frozenset(pod.resident.uid for pod in pods if not free or _is_ready(pod))
-            self._budgets.append((str(key), counted, _disruptions_allowed(tree, pods)))
+            relevant = frozenset(pod.resident.uid for pod in pods if not free or _is_ready(pod))
+            self._budgets.append((str(key), relevant, _disruptions_allowed(tree, pods)))
 
     def violation(self, before: Iterable[MovablePod], leaving: Iterable[MovablePod]) -> str:
         """The reason why the pods of a node cannot be evicted in addition to those in ``before``; empty if they can.
@@ -190,11 +191,12 @@ class EvictionBudgets:
                     f"pod {gone[uid].key} has more than one PodDisruptionBudget ({', '.join(names)}), which the "
                     "Eviction API does not support"
                 )
-        for name, counted, limit in self._budgets:
-            needed, used = len(counted & gone.keys()), len(counted & earlier)
+        for name, relevant, limit in self._budgets:
+            needed, used = len(relevant & gone.keys()), len(relevant & earlier)
             if needed and (not limit or (used and used + needed > limit)):
                 left = max(limit - used, 0)
-                return f"PodDisruptionBudget {name} allows {left} more evictions, but {needed} are required"
+                allowed = counted(left, "more eviction")
+                return f"PodDisruptionBudget {name} allows {allowed}, but removing the node requires {needed}"
         return ""
 
 

@@ -189,7 +189,7 @@ class SimulatedCluster:
                 self._allocate(key, None)
 
     def place(self, pod: MovablePod, node_mask: int = -1) -> PodTarget | Unschedulable:
-        """Place a pod as the scheduler would, or change nothing if none fits. ``only``: a bit mask of node indices."""
+        """Place a pod as the scheduler would, or change nothing if no node fits. ``node_mask``: bits by node index."""
         chosen = self._choose(pod, node_mask)
         if isinstance(chosen, Unschedulable):
             return chosen

@@ -20,6 +20,7 @@ from allotment.fleet.catalog.instance_type import InstanceType, Template
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey, Value
 from allotment.model.trees import Tree, to_tree
+from allotment.phrases import counted
 from allotment.tools.explain.report import ClaimAllocation
 from allotment.tools.plan.consolidation.disruption import (
     ConsolidationPolicy,
@@ -213,13 +214,7 @@ class _Search:
         limit = allowed_removals(self._policy, reason, len(self._owned), self._deleting + already)
         ordered = sorted(nodes, key=lambda node: (-self._price(node), node))
         for node in ordered[limit:]:
-            self._kept[node] = KeptNode(
-                node=node,
-                code="budget",
-                text=(
-                    f"disruption budgets currently allow the disruption of only {limit} more nodes for reason {reason}"
-                ),
-            )
+            self._kept[node] = self._over_budget(node, reason, limit)
         return ordered[:limit]
 
     def _allowed_removals(self, already: int) -> int:
@@ -236,7 +231,7 @@ class _Search:
         limit = self._allowed_removals(len(empty))
         for node in self._by_saving_per_pod(in_use):
             if len(removed) - len(empty) >= limit:
-                self._kept[node] = self._over_budget(node, limit)
+                self._kept[node] = self._over_budget(node, "Underutilized", limit)
                 continue
             if not self._keep_going():
                 self._kept[node] = KeptNode(node=node, code="time", text="not checked within the time limit")
@@ -271,8 +266,9 @@ class _Search:
         """Nodes by saving per moved pod, the highest first."""
         return sorted(nodes, key=lambda node: (-self._price(node) / (1 + len(pods_to_move(self._cluster, node))), node))
 
-    def _over_budget(self, node: str, limit: int) -> KeptNode:
-        text = f"disruption budgets currently allow the disruption of only {limit} more nodes for reason Underutilized"
+    def _over_budget(self, node: str, reason: Reason, limit: int) -> KeptNode:
+        nodes = counted(limit, "more node")
+        text = f"disruption budgets currently allow at most {nodes} to be disrupted for reason {reason}"
         return KeptNode(node=node, code="budget", text=text)
 
     def _replacement_sets(self, empty: list[str], in_use: list[str]) -> list[tuple[str, ...]]:

@@ -2,7 +2,7 @@
 
 Lower bounds rely on these amounts, so they never exceed the real ones. A request takes distinct devices of a set if all
 its eligible devices are in the set; a share takes at least the smallest amount that an eligible device would give; a
-partition draws at least the counters of the smallest eligible one. Of prioritized alternatives the minimum counts.
+partition draws at least the counters of the smallest eligible one. For prioritized alternatives, the minimum counts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from allotment.engine.search.pattern import Pattern
 from allotment.packing.problem import CapacityRow, Pieces
 from allotment.tools.plan.offerings.hypothetical_nodes import NodeDevices
 
-#: Counters of which a device draws one each: their sum bounds more than any single counter.
+#: Counters of which a device draws at most one each: a row for their sum is tighter than one for each counter.
 _MEMORY_SLICE_PREFIX: Final = "memory-slice-"
 #: Rows with a larger size are scaled down.
 _MAX_ROW_SIZE: Final = 1 << 40
@@ -39,7 +39,7 @@ class DeviceRows(NamedTuple):
 
 
 def device_rows(devices: NodeDevices, shapes: Sequence[int]) -> DeviceRows:
-    """The rows of a node's devices of which any of these shapes takes an amount."""
+    """The rows of a node's devices that at least one of these shapes uses."""
     patterns = [
         (devices.claim_shapes.shape_cache(devices.cluster, shape).shape, devices.pattern(shape)) for shape in shapes
     ]

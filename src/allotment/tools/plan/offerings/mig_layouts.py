@@ -31,7 +31,7 @@ def allocated_layout(view: NodeView, state: NodeState, gpus: int) -> Layout:
 
 
 def filled_layout(layout: Layout, accelerator: Accelerator) -> Layout:
-    """The layout with GPUs of a single profile filled with more partitions of it, to leave no unusable remainder."""
+    """The layout in which GPUs with a single profile are filled with partitions of it, so that no space is unusable."""
     return tuple(_filled_gpu(pieces, accelerator) for pieces in layout)
 
 

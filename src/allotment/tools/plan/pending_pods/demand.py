@@ -126,7 +126,7 @@ class _PodReader:
     broken_gangs: set[str] = field(default_factory=set)
 
     def requirements_on_node(self, pod: Pod) -> PodRequirements:
-        """The requirements of a running pod, which may be in a resize."""
+        """The requirements of a running pod, including those of a resize in progress."""
         return self.demands.of(to_tree(pod.spec), to_tree(pod.status))
 
     def requirements_of(self, spec: PodSpec) -> PodRequirements:
@@ -150,7 +150,7 @@ class _PodReader:
         )
 
     def pending(self, pod: Pod) -> PendingPod | None:
-        """The pod as a pending one; None if it cannot be scheduled, which is then recorded."""
+        """The pod as a `PendingPod`; None if it cannot be scheduled, which is then recorded."""
         owner = owner_of(pod)
         gates = [gate.name for gate in pod.spec.scheduling_gates]
         if gates:

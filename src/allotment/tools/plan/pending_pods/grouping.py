@@ -69,7 +69,7 @@ def group_items(demand: ClusterDemand, lost: Collection[int] = ()) -> list[ItemK
 def group_inseparable_items(demand: ClusterDemand) -> list[ItemKind]:
     """Like `group_items`, but only pods that cannot be on different machines are one item.
 
-    `group_items` decides to put a pod with affinity to any of several pods with the first of them. Pods that use one
+    If a pod has affinity to any of several pods, `group_items` puts it with the first of them. Pods that use one
     claim must share a node unless there are devices that several nodes can use; then only the first pod has the claim.
     """
     return _kinds(demand, _inseparable_items(demand))

@@ -145,7 +145,7 @@ def _with_node_affinity(spec: PodSpec, nodes: Iterable[NodeSelector]) -> PodSpec
 
 
 def _both(selector: NodeSelector, other: NodeSelector) -> NodeSelector:
-    """A selector that matches what both match: terms are alternatives, so each is combined with each."""
+    """A selector that matches the nodes that both match: terms are alternatives, so each is combined with each."""
     return NodeSelector(
         node_selector_terms=tuple(
             NodeSelectorTerm(

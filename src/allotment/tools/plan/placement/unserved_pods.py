@@ -97,7 +97,7 @@ def unserved_pods(item: Item, reason: UnservedReason, placements: Container[int]
 
 def _never_reason(fit: ItemFit, candidate: CandidateNode, nearest: tuple[str, ...]) -> UnservedReason:
     if fit.code == "arch":
-        return UnservedReason("architecture", f"only types of another architecture fit: {fit.text}", nearest)
+        return UnservedReason("architecture", f"only types with a different CPU architecture fit: {fit.text}", nearest)
     if fit.code == "run-time-only":
         return UnservedReason("run-time-only", fit.text, nearest)
     name = candidate.offer.instance.key if candidate.offer is not None else candidate.name

@@ -422,7 +422,7 @@ def _check_hardware(instance: InstanceType, most: int, templates: TemplateNodes,
     model = instance.accelerator
     if reasons and model is not None and model.mig is not None and result[0].rank == CLASS and UNDECIDED not in modes:
         if not templates.lacks_devices(instance, UNDECIDED) and templates.fits(instance, UNDECIDED, 1) is not None:
-            result.append(Shortfall("limits", f"mode {UNDECIDED} is required, but not allowed", LIMIT))
+            result.append(Shortfall("limits", f"mode {UNDECIDED} is required but not allowed", LIMIT))
         else:
             # The claims need partitions that this GPU does not support, so that its mode is not the reason.
             result = [shortfall_of(templates.why_not(instance, UNDECIDED), instance, _RUNTIME)]

@@ -41,12 +41,12 @@ def plan_summary(plan: ProvisioningPlan) -> str:
 
 
 def proof_text(plan: ProvisioningPlan) -> str:
-    """The lower bound of a plan's cost, as text."""
+    """The lower bound on a plan's cost, as text."""
     if not plan.bound:
         return "no lower bound"
     if plan.gap < 0.0005:
         return "proven optimal"
-    # A lower bound is rounded down, to remain one.
+    # Rounded down, it is still a lower bound.
     return f"lower bound {dollars(plan.bound, ROUND_FLOOR)}, gap {plan.gap:.1%}".replace("%", " %")
 
 

@@ -201,7 +201,10 @@ def limit_relaxations(limits: PlanLimits, catalog: Sequence[InstanceType]) -> It
     for pattern, number in limits.max_by_pattern:
         fewer = tuple(each for each in limits.max_by_pattern if each[0] != pattern)
         widened = replace(limits, max_by_pattern=fewer)
-        what, path = f"more than {number} of {pattern} allowed", f"--max-per-type {pattern}={number}"
+        what, path = (
+            f"more than {counted(number, 'machine')} of type {pattern} allowed",
+            f"--max-per-type {pattern}={number}",
+        )
         yield RelaxationCandidate(what, path=path, limits=widened, is_count_limit=True)
     if limits.max_machines is not None:
         widened = replace(limits, max_machines=None)

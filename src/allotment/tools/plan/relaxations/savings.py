@@ -32,7 +32,7 @@ from allotment.tools.plan.relaxations.candidates import (
 )
 from allotment.tools.plan.report import ProvisioningPlan, Relaxation
 
-#: Maximum numbers of reported relaxations, of candidates that are planned again, and of pod groups.
+#: Maximum number of relaxations that are reported, candidates that are planned again, and pod groups.
 MAX_REPORTED: Final = 5
 _MAX_PLANNED: Final = 6
 _MAX_GROUPS: Final = 12

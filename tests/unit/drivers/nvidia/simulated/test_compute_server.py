@@ -280,5 +280,5 @@ def test_the_socket_exists_from_the_first_address_until_close(tmp_path: Path) ->
 def test_no_socket_is_created_after_close() -> None:
     compute = ComputeServer()
     compute.close()
-    with pytest.raises(ComputeError, match="were closed"):
+    with pytest.raises(ComputeError, match="have been shut down"):
         compute.address("a")

@@ -103,7 +103,7 @@ def test_names_that_some_devices_of_a_type_have() -> None:
     bundle, view = _of_request("gpu.nvidia.com", f'{N}.addressingMode == "HMM"')
     (lack,) = unguarded_accesses(bundle, view)
     assert lack.is_sometimes
-    assert [str(sort) for sort in lack.categories] == ["a device of gpu.nvidia.com of type gpu"]
+    assert [str(sort) for sort in lack.categories] == ["a gpu.nvidia.com device of type gpu"]
     assert _unguarded(*_of_request("gpu.nvidia.com", f'{N}.?addressingMode.orValue("") == "HMM"')) == []
     assert _unguarded(*_of_request("gpu.nvidia.com", f'{N}.addressingMode == "HMM" && "addressingMode" in {N}')) == []
     assert _unguarded(*_of_request("gpu.nvidia.com", f'{N}.addressingMode == "HMM" || true')) == []

@@ -176,7 +176,7 @@ def test_autoscalers_in_the_files_are_reported() -> None:
         "metadata": {"name": "h"},
         "spec": spec,
     }
-    check = check_of(migrated(workload(limits=GPU, nodeSelector=PRODUCT), to_yaml([scaler])), "metrics by pod")
+    check = check_of(migrated(workload(limits=GPU, nodeSelector=PRODUCT), to_yaml([scaler])), "per-pod metrics")
     assert ("HorizontalPodAutoscaler h" in check.text, check.routine) == (True, False)
 
 

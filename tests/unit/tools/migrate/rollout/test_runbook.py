@@ -67,7 +67,7 @@ def test_new_classes_come_first() -> None:
 
 def test_known_nodes_are_named() -> None:
     nodes = section(page(in_cluster(workload(limits=GPU), objects=[t4s("n1"), t4s("n2")])), "3. Nodes, one at a time")
-    assert "Repeat for each NODE of: n1, n2." in nodes
+    assert "Run these commands for each of these nodes: n1, n2." in nodes
     steps = ("kubectl cordon", "kubectl drain", "kubectl label node", "get resourceslices", "kubectl uncordon")
     positions = [nodes.index(step) for step in steps]
     assert positions == sorted(positions)

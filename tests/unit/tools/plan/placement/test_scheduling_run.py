@@ -43,8 +43,8 @@ def test_a_pod_is_planned_only_if_its_node_is_the_same_in_both_retry_orders() ->
     assert scheduling_differences(values, found, CATALOG, FEATURES) == []
     assert [(pod.pod.name, pod.code) for pod in found.unserved] == [("second", "order")]
     note = (
-        "the placement of 1 pod depends on the order in which the scheduler retries pods "
-        "and may use capacity that is planned for other pods"
+        "the placement of 1 pod depends on the order in which the scheduler retries pods; "
+        "it may use capacity that is planned for other pods"
     )
     assert note in found.notes
 

@@ -111,7 +111,7 @@ def test_a_limit_on_the_number_of_machines_is_removed() -> None:
     (found,) = relaxations_of(values, types, PlanLimits(max_machines=1))
     assert (found.what, found.path, found.total) == ("more than 1 machine allowed", "--max-machines", Decimal(1))
     (found,) = relaxations_of(values, types, PlanLimits(max_by_pattern=(("cloud/one", 0),)))
-    assert (found.what, found.total) == ("more than 0 of cloud/one allowed", Decimal(1))
+    assert (found.what, found.total) == ("more than 0 machines of type cloud/one allowed", Decimal(1))
 
 
 def test_a_node_selector_is_removed() -> None:

@@ -34,8 +34,8 @@ RULE = Rule(
     summary="a capacity is read from device.attributes, or an attribute from device.capacity",
     why=(
         "A device has two maps. Countable or measurable properties, such as memory, are capacities and have quantity "
-        'values; all others are attributes. Reading a name from the wrong map fails with "no such key" at '
-        "evaluation. Such an error aborts scheduling of the pod, and the scheduler retries indefinitely."
+        'values; all others are attributes. Reading a name from the wrong map fails with "no such key" at evaluation. '
+        "Such an error aborts the attempt to schedule the pod, and the scheduler retries indefinitely."
     ),
     bad=examples.claim("gpu", selector='device.attributes["gpu.nvidia.com"].memory == quantity("24564Mi")'),
     good=examples.claim("gpu", selector='device.capacity["gpu.nvidia.com"].memory == quantity("24564Mi")'),

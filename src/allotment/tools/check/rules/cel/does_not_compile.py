@@ -310,8 +310,8 @@ RULE = Rule(
     why=(
         "The API server compiles the selectors of classes, claims and templates before it stores them, and rejects "
         "the object (422, Invalid value) if an expression does not compile, evaluates to a type other than bool, or "
-        "references anything other than device. The syntax resembles C: == compares values; &&, || and ! combine "
-        "conditions; strings are enclosed in straight quotes."
+        "references anything other than device. CEL's syntax is similar to that of C: == compares values; &&, || and "
+        "! combine conditions; strings are enclosed in straight quotes."
     ),
     bad=examples.device_class(
         "whole-gpu", 'device.driver = "gpu.nvidia.com" and device.attributes["gpu.nvidia.com"].type == "gpu"'

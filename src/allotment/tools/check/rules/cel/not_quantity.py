@@ -42,11 +42,11 @@ RULE = Rule(
     name="not-quantity",
     family="cel",
     level="error",
-    summary='the string in quantity() is not a quantity: "40GB"',
+    summary='the string in quantity() is not a quantity, as in quantity("40GB")',
     why=(
         "A quantity is a number followed by one of Kubernetes' suffixes, such as Mi or Gi, without a B and without a "
         "space. The compiler does not check the string, so quantity() fails only at evaluation. Such an error aborts "
-        "scheduling of the pod, and the scheduler retries indefinitely."
+        "the attempt to schedule the pod, and the scheduler retries indefinitely."
     ),
     bad=examples.claim("gpu", selector='device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("40GB"))'),
     good=examples.claim("gpu", selector='device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("40Gi"))'),

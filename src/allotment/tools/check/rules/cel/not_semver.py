@@ -36,7 +36,7 @@ def of_selector(bundle: Bundle, view: SelectorView, expr: Expression) -> Iterato
             continue
         version = normalized_version(written)
         message = f"{expr.source[slice(*extent)]} is not a semantic version: semver() fails for every device"
-        help_text = "" if version else 'write three numbers: semver("8.0.0")'
+        help_text = "" if version else 'write three numbers, as in semver("8.0.0")'
         fix = replacement_fix(view, f'write "{version}"', extent, f'"{version}"', safe=True) if version else None
         yield RuleMatch(view.document, view.path, message, help=help_text, fix=fix, span=extent)
 
@@ -54,10 +54,10 @@ RULE = Rule(
     name="not-semver",
     family="cel",
     level="error",
-    summary='the string in semver() is not a semantic version: "8.0"',
+    summary='the string in semver() is not a semantic version, as in semver("8.0")',
     why=(
         "A semantic version has three numbers and no leading v. The compiler does not check the string, so semver() "
-        "fails only at evaluation. Such an error aborts scheduling of the pod, and the scheduler retries "
+        "fails only at evaluation. Such an error aborts the attempt to schedule the pod, and the scheduler retries "
         "indefinitely. Drivers publish the CUDA compute capability 8.0 as 8.0.0. Since Kubernetes 1.34, "
         "semver(string, true) normalizes such versions."
     ),

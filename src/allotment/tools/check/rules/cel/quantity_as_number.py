@@ -58,7 +58,7 @@ def of_selector(bundle: Bundle, view: SelectorView, expr: Expression) -> Iterato
         literal_text = source_text(expr, literal)
         literal_type = "a string" if literal.kind == "string" else "a number"
         message = f"{name or 'this'} is a quantity, but {literal_text} is {literal_type}: CEL cannot compare them"
-        help_text = "" if fix else 'write the amount as quantity("40Gi")'
+        help_text = "" if fix else 'write the amount as a quantity, as in quantity("40Gi")'
         yield RuleMatch(view.document, view.path, message, help=help_text, fix=fix, span=expr.extent(node))
 
 
@@ -100,9 +100,9 @@ RULE = Rule(
     level="error",
     summary="a capacity is compared with a bare number or a string",
     why=(
-        "A capacity is a quantity, which is a separate CEL type. CEL compares quantities only with each other: there "
-        "is no overload of > or == for a number or a string, so the API server rejects the class or claim when it is "
-        'created. Write quantity("40Gi"); a number without a unit means bytes if it is an amount of memory.'
+        "A capacity is a quantity, which is a separate CEL type. CEL compares quantities only with each other: > and "
+        "== have no overload for a quantity and a number or string, so the API server rejects the class or claim when "
+        'it is created. Write quantity("40Gi"); for memory, a number without a unit means bytes.'
     ),
     bad=examples.claim("gpu", selector='device.capacity["gpu.nvidia.com"].memory > "40Gi"'),
     good=examples.claim("gpu", selector='device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("40Gi")) > 0'),

@@ -30,7 +30,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             "type(), joined lists and loops over whole maps are the most expensive: compare a single attribute instead"
         )
         if part is not None and part_cost < total:
-            help_text = f"this part alone has an estimated cost of {_format_cost(part_cost)}; {help_text}"
+            help_text = f"the estimated cost of this part alone is {_format_cost(part_cost)}; {help_text}"
         yield RuleMatch(view.document, view.path, message, help=help_text, span=part)
 
 
@@ -56,7 +56,7 @@ RULE = Rule(
     why=(
         "Before the API server stores a class or claim, it estimates the cost of evaluating each selector, based on "
         "types and maximum sizes, and rejects estimates above one million units. The type of a value has no maximum "
-        "size, and neither has a list of strings that is joined or searched, so the estimate is unbounded. "
+        "size, and neither does a list of strings that is joined or searched, so estimates for them are unbounded. "
         "Evaluation stops at the same limit."
     ),
     bad=examples.claim("gpu", selector='type(device.attributes["gpu.nvidia.com"].architecture) == string'),

@@ -99,7 +99,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             reported.add(key)
             example = _example_device(bundle, view)
             level: Level | None = "error" if example else None
-            message = f"{_subject(missing)}: one such device aborts scheduling of the pod"
+            message = f"{_subject(missing)}: one such device is enough to keep the pod pending"
             fix = _guard(view, expr, access, is_foreign)
             yield RuleMatch(view.document, view.path, message, help=example, fix=fix, level=level, span=access.extent)
 
@@ -221,7 +221,7 @@ RULE = Rule(
     name="unguarded-name",
     family="cel",
     level="warning",
-    summary="an attribute or capacity is read on devices that may not have it",
+    summary="an attribute or capacity is read from devices that may not have it",
     why=(
         "Reading a name that a device does not have is an error, not false. The scheduler aborts the attempt to "
         "schedule the pod and retries indefinitely, although other devices would fit. A single device of another "

@@ -40,12 +40,12 @@ RULE = Rule(
     name="value-accessor",
     family="cel",
     level="error",
-    summary="the type of a value is read as a field: .string, .bool, .quantity",
+    summary="the type of a value is read as a field, such as .string, .bool or .quantity",
     why=(
         "In a ResourceSlice, an attribute is written with its type, as in {string: Ampere}. In CEL, the attribute is "
         "already the value itself. The expression compiles, because an attribute may have any type, but fails with "
-        '"no such key: string" at evaluation. Such an error aborts scheduling of the pod, and the scheduler retries '
-        "indefinitely."
+        '"no such key: string" at evaluation. Such an error aborts the attempt to schedule the pod, and the scheduler '
+        "retries indefinitely."
     ),
     bad=examples.claim("ampere", selector='device.attributes["gpu.nvidia.com"].architecture.string == "Ampere"'),
     good=examples.claim("ampere", selector='device.attributes["gpu.nvidia.com"].architecture == "Ampere"'),

@@ -80,7 +80,8 @@ def _check_literals(view: SelectorView, expr: Expression, node: Call, literals: 
         position = extent[1]
     fix: Fix | None = replacement_fix(view, "compare with versions", (start, stop), text, safe=True) if text else None
     name = next((a.name for a in expr.accesses if expr.extent(node)[0] <= a.extent[0] < start), "this")
-    message = f"{name} is a version, but {expr.source[start:stop]} is not: use semver()"
+    verb = "is" if len(literals) == 1 else "are"
+    message = f"{name} is a version, but {expr.source[start:stop]} {verb} not: use semver()"
     yield RuleMatch(view.document, view.path, message, help=_help(text), fix=fix, span=expr.extent(node))
 
 
@@ -98,7 +99,7 @@ def _semver(expr: Expression, literal: Const) -> str:
 
 
 def _help(version: str) -> str:
-    return "" if version else 'write the version with three numbers: semver("8.0.0"), or test .major() == 8'
+    return "" if version else 'write the version with three numbers, as in semver("8.0.0"), or test .major() == 8'
 
 
 RULE = Rule(
@@ -110,8 +111,8 @@ RULE = Rule(
     why=(
         "In CEL, an attribute of type version is a semantic version, not a string. Comparing it with a string using "
         '== or >=, or passing a string to isGreaterThan, fails with "no such overload" at evaluation. Such an error '
-        "aborts scheduling of the pod, and the scheduler retries indefinitely. If versions were compared as strings, "
-        'their order would also be wrong: "10.0" is less than "9.0".'
+        "aborts the attempt to schedule the pod, and the scheduler retries indefinitely. If versions were compared as "
+        'strings, their order would also be wrong: "10.0" is less than "9.0".'
     ),
     bad=examples.claim("ampere", selector='device.attributes["gpu.nvidia.com"].cudaComputeCapability >= "8.0"'),
     good=examples.claim(

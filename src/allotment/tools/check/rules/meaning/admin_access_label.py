@@ -32,7 +32,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
                 continue
             labels = namespace.metadata.labels
             reason = (
-                f"it has {LEGACY}, which is no longer recognized"
+                f"it has label {LEGACY}, which is no longer recognized"
                 if LEGACY in labels
                 else _label_problem(labels.get(LABEL))
             )

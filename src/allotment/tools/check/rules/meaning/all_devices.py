@@ -28,11 +28,11 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
                 continue
             if _is_intended(claim, request):
                 continue
-            name = request.name or "without a name"
+            subject = f"request {request.name}" if request.name else "a request without a name"
             yield RuleMatch(
                 claim.document,
                 path,
-                f"request {name} requests every matching device on a node, and cannot be satisfied while any of them "
+                f"{subject} requests every matching device on a node, and cannot be satisfied while any of them "
                 "is in use",
                 help=(
                     "remove allocationMode to request one device; if all devices are intended, use a name like all-gpus"
@@ -61,11 +61,11 @@ RULE = Rule(
     level="warning",
     summary="allocationMode All requests every matching device on a node, but only one seems to be intended",
     why=(
-        "With allocationMode All, a claim gets all matching devices on one node, however many there are. It cannot "
-        "be allocated on a node where any of them is already in use (KEP-4381). This mode is intended for node "
-        "agents and for jobs that use a whole node. If a single GPU was intended, the claim occupies all GPUs of the "
-        "node, and the next pod stays pending. The rule does not report requests and claims whose names indicate "
-        "that all devices are intended, or requests for admin access, which does not reserve the devices."
+        "With allocationMode All, a claim gets all matching devices on one node, however many there are. It cannot be "
+        "allocated on a node where any of them is already in use (KEP-4381). This mode is intended for node agents "
+        "and for jobs that use a whole node. If only one GPU was intended, the claim nevertheless occupies all GPUs "
+        "of the node, and the next pod stays pending. The rule does not report requests and claims whose names "
+        "indicate that all devices are intended, or requests for admin access, which does not reserve the devices."
     ),
     bad=examples.template("inference", request_extra="allocationMode: All"),
     good=examples.template("inference"),

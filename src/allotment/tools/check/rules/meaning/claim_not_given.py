@@ -31,7 +31,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
         if other_namespaces(bundle, reference):
             continue  # M406
         has_namespace = bool(reference.pod.document.kind)  # the namespace of a fragment is unknown
-        where = f"namespace {reference.key.namespace}" if has_namespace else "its namespace"
+        where = f"namespace {reference.key.namespace}" if has_namespace else "the pod's namespace"
         is_absent = _cluster_has_claims(bundle)
         fix, guess = _suggest(bundle, reference)
         if is_absent:
@@ -39,12 +39,12 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
                 f"{reference.description} is neither in the files nor in {where} of the cluster: the pod stays pending"
             )
         else:
-            message = f"{reference.description} is not in the files: the pod stays pending until it exists in {where}"
+            message = f"{reference.description} is not in the files: until it exists in {where}, the pod stays pending"
         yield RuleMatch(
             reference.pod.document,
             entry.name_path,
             message,
-            help=guess or _help(entry.kind),
+            help=guess or _help(entry.kind, is_absent=is_absent),
             fix=fix,
             level="error" if is_absent else "warning" if fix is not None else "note",
         )
@@ -97,8 +97,10 @@ def _similar_names(name: str, candidates: Iterable[str]) -> list[str]:
     )
 
 
-def _help(kind: ClaimKind) -> str:
-    return f"check it together with the file that defines the {kind}, or pass --cluster"
+def _help(kind: ClaimKind, *, is_absent: bool) -> str:
+    if is_absent:
+        return f"create the {kind}, or check the file that defines it together with this one"
+    return f"check this file together with the one that defines the {kind}, or pass --cluster"
 
 
 RULE = Rule(

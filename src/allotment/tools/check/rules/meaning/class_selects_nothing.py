@@ -69,9 +69,9 @@ RULE = Rule(
     level="warning",
     summary="a DeviceClass selects none of the devices in the given cluster",
     why=(
-        "A DeviceClass is accepted whether or not any device matches; claims that request the class stay pending. "
-        "With --cluster or --fleet, the selectors of the class are evaluated for the published devices. A class that "
-        "is requested by a claim in the files is covered by the simulation instead (P501)."
+        "A DeviceClass is accepted whether or not any device matches; if none does, claims that request the class "
+        "stay pending. With --cluster or --fleet, the selectors of the class are evaluated against the published "
+        "devices. A class that is requested by a claim in the files is covered by the simulation instead (P501)."
     ),
     bad=examples.device_class("large-gpu", _EXPRESSION.format("80Gi")),
     good=examples.device_class("large-gpu", _EXPRESSION.format("40Gi")),

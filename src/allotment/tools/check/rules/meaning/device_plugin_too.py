@@ -35,7 +35,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
                     pod.document,
                     path,
                     f"container {container} requests {resource}, and the pod references {claimed[vendor].description} "
-                    "for GPUs of the same vendor: it gets both, or stays pending if nodes offer only one of them",
+                    "for GPUs of the same vendor: the pod gets GPUs from both, or stays pending if no node offers both",
                     help="remove the limit, and name the claim in resources.claims",
                     at_key=True,
                 )
@@ -68,10 +68,10 @@ RULE = Rule(
     summary="a pod has claims for GPUs and also requests GPUs of the same vendor from the device plugin",
     why=(
         "A limit such as nvidia.com/gpu and a claim are two separate requests: the pod gets a GPU for each. A device "
-        "plugin and a DRA driver allocate the same cards without coordination, so vendors require that a node runs "
-        "only one of them; in that case, no node can run such a pod. This is typical of an incomplete migration. If "
-        "a DeviceClass defines the resource (extendedResourceName, KEP-5004), the limit alone is enough: Kubernetes "
-        "creates a claim for it."
+        "plugin and a DRA driver allocate the same cards without coordination, so vendors allow only one of them on a "
+        "node, and then no node can run such a pod. This is typical of an incomplete migration. If a DeviceClass "
+        "defines the resource (extendedResourceName, KEP-5004), the limit alone is enough: Kubernetes creates a claim "
+        "for it."
     ),
     bad=examples.join_documents(
         examples.template("single-gpu"),

@@ -54,7 +54,7 @@ RULE = Rule(
     why=(
         "According to the API documentation, exactly one of the two fields may be set. However, the API server "
         "accepts a constraint with both, and the allocator then evaluates only matchAttribute: the devices may have "
-        "equal values of distinctAttribute. Use two constraints instead (KEP-5075)."
+        "the same value for the other attribute. Use two constraints instead (KEP-5075)."
     ),
     bad=examples.template(
         "two-gpus", request="gpus", request_extra="count: 2", devices_extra=_CONSTRAINTS.format("  ")

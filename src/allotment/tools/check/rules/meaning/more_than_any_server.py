@@ -48,7 +48,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
                 (*last.body, "count") if last.count > 1 else last.path,
                 f"{whose}{requested} {kind.words} requested; no known machine has more than {kind.most}, and all "
                 "devices of a claim come from one node",
-                help="request fewer devices and run more pods",
+                help="request fewer devices per pod and run more pods",
             )
     for pod in bundle.pods:
         views = (t.view for t in references_of_pod(bundle, pod) if t.view is not None)
@@ -64,7 +64,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
                     (*pod.spec, "resourceClaims"),
                     f"{requested} {kind.words} requested by the pod's claims; no known machine has more than "
                     f"{kind.most}, and a pod runs on one node",
-                    help="request fewer devices and run more pods",
+                    help="request fewer devices per pod and run more pods",
                     at_key=True,
                 )
 
@@ -115,7 +115,7 @@ def _kind(bundle: Bundle, request: RequestView) -> _DeviceKind | None:
             for literal in comparison.literals
         }
         if len(profiles) == 1 and (instances := _max_instances(str(*profiles))):
-            return _DeviceKind(vendor, f"MIG devices {str(*profiles)}", max_gpus * instances)
+            return _DeviceKind(vendor, f"MIG devices of profile {str(*profiles)}", max_gpus * instances)
     return None
 
 

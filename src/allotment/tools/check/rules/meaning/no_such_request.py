@@ -52,7 +52,8 @@ def _check_alternatives(bundle: Bundle, pod: PodView) -> Iterator[RuleMatch]:
                 )
                 is_known = any(main in (request_names(reference) or ()) for reference in references)
                 fix = _rename(pod.document, path, main) if is_known else None
-                yield RuleMatch(pod.document, path, f"{message}; the API server rejects it", fix=fix)
+                message += f"; the API server rejects the {pod.document.kind or 'pod'}"
+                yield RuleMatch(pod.document, path, message, fix=fix)
 
 
 def _check_claim(claim: ClaimView) -> Iterator[RuleMatch]:
@@ -73,7 +74,7 @@ def _check_claim(claim: ClaimView) -> Iterator[RuleMatch]:
                     claim.document,
                     path,
                     f"{noun} names request {name}, which the claim does not have (it has {', '.join(names)}); "
-                    "the API server rejects it",
+                    f"the API server rejects the {claim.document.kind or 'claim'}",
                     fix=_suggest(claim.document, path, name, dict.fromkeys(known, ())),
                 )
 

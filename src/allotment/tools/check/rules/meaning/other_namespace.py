@@ -37,7 +37,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             "pod can only reference objects in its own namespace",
             help=""
             if is_certain
-            else "an object without metadata.namespace is created in the namespace set with kubectl -n, or in default",
+            else "without metadata.namespace, an object is created in the namespace given by -n or the kubectl context",
             fix=_fix(bundle, reference, namespaces, references),
             level=None if is_certain else "warning",
         )

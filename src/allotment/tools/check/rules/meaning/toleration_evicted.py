@@ -52,11 +52,11 @@ RULE = Rule(
     level="warning",
     summary="a device toleration that does not set effect does not prevent eviction",
     why=(
-        "A toleration that does not set effect matches taints with any effect, and the scheduler treats it this way "
-        "(KEP-5055). However, the controller that evicts pods from devices with NoExecute taints considers only "
-        "tolerations with effect NoExecute, at least up to Kubernetes 1.37. The pod therefore gets the tainted "
-        "device and is evicted, and its replacement may get the same device again. Two tolerations, one for each "
-        "effect, have the same meaning for both components."
+        "A toleration that does not set effect is defined to match taints with any effect, and the scheduler "
+        "evaluates it accordingly (KEP-5055). However, the controller that evicts pods from devices with NoExecute "
+        "taints considers only tolerations with effect NoExecute, at least up to Kubernetes 1.37. The pod therefore "
+        "gets the tainted device and is evicted, and its replacement may get the same device again. Two tolerations, "
+        "one for each effect, have the same meaning for both components."
     ),
     bad=examples.template("any-health", request_extra=f"tolerations:\n{_TOLERATION}"),
     good=examples.template(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.model.meta import ObjectKey
+from allotment.phrases import counted
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.references import ClaimReference, claim_references, qualified_name
@@ -24,9 +25,8 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
         if pods > _MAX_PODS:
             # Which pods stay pending is unknown; the finding points at the largest workload.
             largest = max(references, key=lambda reference: reference.pod.replicas)
-            workloads = (
-                "" if len(references) == 1 else f" of {qualified_name(largest.pod)} and {len(references) - 1} more"
-            )
+            others = counted(len(references) - 1, "other workload")
+            workloads = "" if len(references) == 1 else f" of {qualified_name(largest.pod)} and {others}"
             yield RuleMatch(
                 largest.pod.document,
                 largest.entry.name_path,

@@ -92,11 +92,15 @@ def _check_slices(
             for device_id in selected
             for name in devices.by_id[device_id].attributes
         }
+        subject = (
+            f"of the {len(selected)} {drivers} devices that match request {request.name}, none has attribute"
+            if len(selected) > 1
+            else f"the only {drivers} device that matches request {request.name} has no attribute"
+        )
         return RuleMatch(
             claim.document,
             (*constraint.path, constraint.field),
-            f"none of the {len(selected)} devices of {drivers} for request {request.name} has attribute "
-            f"{constraint.attribute}: devices without it are never allocated",
+            f"{subject} {constraint.attribute}: devices without it are never allocated",
             help=did_you_mean(constraint.attribute, names).strip(),
         )
     return None
@@ -179,12 +183,12 @@ RULE = Rule(
     level="error",
     summary="a constraint names an attribute that the devices lack, or that is unique to each device",
     why=(
-        "The allocator reads the constraint's attribute on each device and never allocates a device without it. If "
-        "no driver publishes the attribute, the claim therefore waits indefinitely. The same happens if "
-        "matchAttribute names an attribute that is unique to each device, such as a UUID. The name must include its "
-        "domain, even for the driver's own attributes; otherwise the API server rejects it. If ResourceSlices are "
-        "given, a missing attribute is an error. Otherwise, the finding is a warning, based on known drivers, or a "
-        "note if it depends on the machine whether the attribute is published."
+        "The allocator reads the constraint's attribute on each device and never allocates a device without it. If no "
+        "driver publishes the attribute, the claim therefore waits indefinitely. The same happens if matchAttribute "
+        "names an attribute that is unique to each device, such as a UUID. The name must include its domain, even for "
+        "the driver's own attributes; otherwise the API server rejects it. If ResourceSlices are given, a missing "
+        "attribute is an error. Otherwise, the finding is a warning, based on known drivers, or a note if the "
+        "attribute is published only on some machines."
     ),
     bad=_EXAMPLE.format(attribute="parentUUID"),
     good=_EXAMPLE.format(attribute="gpu.nvidia.com/parentUUID"),

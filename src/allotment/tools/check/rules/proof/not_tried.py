@@ -25,7 +25,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             )
             if key not in controller_templates:
                 continue
-            reason = f"the controller of the ComputeDomain creates template {key.name}"
+            reason = f"template {key.name} does not exist until the ComputeDomain controller creates it"
         subject = f"{skipped.document.kind} {skipped.document.name}".strip()
         yield RuleMatch(skipped.document, skipped.path, f"{subject} was not simulated: {reason}")
 

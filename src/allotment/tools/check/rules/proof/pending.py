@@ -31,7 +31,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
         headline = reasons.headline
         on_all_nodes = all(row.refused.code in _NOT_IN_FLEET for row in reasons.nodes)
         is_uncertain = bundle.cluster.fleet_only and headline.code in _NOT_IN_FLEET and on_all_nodes
-        # Each node has its own sentence; that no node is known to fit is reported once.
+        # Each node has its own reason, but one sentence is enough to report that no node is known to fit.
         if is_uncertain and (pending_object.document, headline.code) in reported:
             continue
         reported.add((pending_object.document, headline.code))

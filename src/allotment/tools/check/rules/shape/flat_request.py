@@ -38,10 +38,13 @@ def _fix_and_help(document: Document, path: Path, request: dict[str, Any], names
     exactly = mapping(request["exactly"])
     conflicting = [name for name in names if name in exactly and exactly[name] != request[name]]
     if conflicting or not exactly:
-        return None, f"{listed(conflicting)} is set twice with different values: keep the right one under exactly"
+        values = "is set twice with different values: keep the right one"
+        if len(conflicting) > 1:
+            values = "are set twice with different values: keep the right ones"
+        return None, f"{listed(conflicting)} {values} under exactly"
     edits = [Remove((*path, name)) for name in names]
     edits += [SetValue((*path, "exactly", name), request[name]) for name in names if name not in exactly]
-    return _make_fix(document, "move the fields next to exactly into it", edits), ""
+    return _make_fix(document, "move the other fields into exactly", edits), ""
 
 
 def _make_fix(document: Document, text: str, edits: list[Edit]) -> Fix:

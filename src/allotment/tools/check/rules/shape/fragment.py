@@ -16,11 +16,11 @@ _POD: Final = frozenset({"containers", "resourceClaims", "initContainers", "node
 #: Keys that identify a fragment, and what it is a part of.
 _FRAGMENTS: Final = (
     (_POD, "part of a pod's spec"),
-    (frozenset({"selectors", "deviceClassName"}), "part of a request or of a DeviceClass"),
-    (frozenset({"exactly", "firstAvailable"}), "a request of a claim"),
-    (frozenset({"requests", "constraints", "devices"}), "part of a claim or of a ResourceSlice"),
-    (frozenset({"attributes", "capacity"}), "a device of a ResourceSlice"),
-    (frozenset({"mig-configs"}), "the configuration of nvidia-mig-parted"),
+    (frozenset({"selectors", "deviceClassName"}), "part of a request or DeviceClass"),
+    (frozenset({"exactly", "firstAvailable"}), "a request in a claim"),
+    (frozenset({"requests", "constraints", "devices"}), "part of a claim or ResourceSlice"),
+    (frozenset({"attributes", "capacity"}), "a device in a ResourceSlice"),
+    (frozenset({"mig-configs"}), "a configuration for nvidia-mig-parted"),
 )
 #: Top-level Helm values of NVIDIA's gpu-operator; a single one is not conclusive.
 _OPERATOR_VALUES: Final = frozenset(
@@ -48,7 +48,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
 def _description(document: Document) -> str:
     keys = document.tree.keys()
     if _POD & mapping(document.tree.get("spec")).keys():
-        return "part of a pod or of a pod's template"
+        return "part of a pod or pod template"
     for names, description in _FRAGMENTS:
         if names & keys:
             return description
@@ -57,9 +57,9 @@ def _description(document: Document) -> str:
     for driver in drivers():
         vocab = vocabulary(driver)
         if vocab is not None and keys & _distinctive_keys(vocab.helm):
-            return f"Helm values of the chart of driver {driver}"
+            return f"Helm values for the chart of driver {driver}"
     if len(_OPERATOR_VALUES & keys) > 1:
-        return "Helm values of NVIDIA's gpu-operator"
+        return "Helm values for NVIDIA's gpu-operator"
     return "Helm values or other configuration"
 
 
@@ -104,10 +104,10 @@ RULE = Rule(
     level="note",
     summary="the document is not a Kubernetes object",
     why=(
-        "Every object starts with apiVersion and kind; kubectl rejects a document without them. Articles often show "
-        "fragments of objects, and directories contain Helm values and other configuration next to manifests. The "
-        "fields that a fragment contains (selectors, resources, attributes, Helm values) are checked, but missing "
-        "fields are not reported."
+        "Every object starts with apiVersion and kind; kubectl rejects a document without them. Tutorials and blog "
+        "posts often show only fragments of objects, and directories contain Helm values and other configuration next "
+        "to manifests. The fields that a fragment contains (selectors, resources, attributes, Helm values) are "
+        "checked, but missing fields are not reported."
     ),
     bad=_BAD,
     good=_GOOD,

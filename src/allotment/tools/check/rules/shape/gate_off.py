@@ -51,9 +51,9 @@ def _how_to_enable(document: Document, gate: str, is_kind: bool) -> str:
     gates = f"{gate}=true"
     if document.kind == "PodGroup":
         gates = f"GenericWorkload=true,{gates}"
-    advice = f"enable it with --feature-gates={gates} on all components"
+    advice = f"enable the gate with --feature-gates={gates} on all components"
     if is_kind or document.kind == "PodGroup":
-        advice += f", and its API with --runtime-config={document.api_version}=true"
+        advice += f", and the API with --runtime-config={document.api_version}=true"
     return advice
 
 

@@ -83,9 +83,10 @@ RULE = Rule(
     summary="a selector has key, operator and values instead of a CEL expression",
     why=(
         "Label selectors and affinities use key, operator and values; device selectors never did. With structured "
-        "parameters (KEP-4381), the only kind of selector is cel, with an expression that evaluates device. The API "
-        "server rejects the unknown fields, or drops them and rejects the selector because cel is missing. Sizes are "
-        "published as capacities: the expression needs the driver's domain and a quantity with a unit."
+        "parameters (KEP-4381), the only kind of selector is cel, with an expression that is evaluated for each "
+        "device. The API server rejects the unknown fields, or drops them and rejects the selector because cel is "
+        "missing. Sizes are published as capacities: the expression needs the driver's domain and a quantity with a "
+        "unit."
     ),
     bad=examples.claim("training", request_extra='selectors:\n- key: memory\n  operator: Gt\n  values: ["24000"]'),
     good=examples.claim(

@@ -41,7 +41,7 @@ def _report_classic_dra(document: Document, replacement: str) -> RuleMatch:
     if shape_of(version, kind) is not None and at(document.tree, (*path, CLASS_NAME)) is not None:
         message = f"{CLASS_NAME} is part of classic DRA, which was removed in Kubernetes 1.32"
         return RuleMatch(document, (*path, CLASS_NAME), message, help=replacement, at_key=True)
-    message = f"{kind} of {version} is part of classic DRA, which was removed in Kubernetes 1.32"
+    message = f"{kind} in {version} is part of classic DRA, which was removed in Kubernetes 1.32"
     return RuleMatch(document, ("kind",), message, help=replacement)
 
 

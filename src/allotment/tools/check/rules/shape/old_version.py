@@ -104,7 +104,7 @@ def _fix(document: Document, version: str, newest: str) -> Fix:
     if any(isinstance(edit, Nest) for edit in shape):
         text += ", and move the requests' fields under exactly"
     if any(isinstance(edit, Lift) for edit in shape):
-        text += ", and the devices' fields out of basic"
+        text += ", and move the devices' fields out of basic"
     return Fix(text, tuple((document, edit) for edit in [*edits, *shape]), safe=True)
 
 

@@ -91,7 +91,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
 def _report(document: Document, path: Path, error: FieldError) -> RuleMatch:
     value = at(document.tree, path)
     if is_placeholder(value):
-        message = f'"{value}" is a placeholder: the API server rejects the {document.kind} unless it is replaced'
+        message = f'"{value}" is a placeholder: unless it is replaced, the API server rejects the {document.kind}'
         return RuleMatch(document, path, message, level="note")
     return RuleMatch(document, path, str(error).rstrip("."), fix=suggest_fix(document, path, error))
 

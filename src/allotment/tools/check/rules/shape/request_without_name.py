@@ -84,7 +84,7 @@ def _check_group(bundle: Bundle, claim: ClaimView, group: list[_RequestName], is
                 (*request.path, "name"),
                 f'"{request.name}" is not a valid request name: {_short_problem(problems[0])}',
                 fix=Fix(
-                    f"name it {name}" + (", also where it is referenced" if reference_edits else ""),
+                    f"rename it to {name}" + (" and update the references" if reference_edits else ""),
                     edits,
                     not reference_edits,
                 ),
@@ -169,10 +169,10 @@ RULE = Rule(
     level="error",
     summary="a request has no name, or its name is not a DNS label",
     why=(
-        "Every request and every alternative must have a name: results, constraints, configuration and containers "
-        "refer to it. The API server requires a DNS label (RFC 1123): lower-case letters, digits and '-', at most 63 "
-        "characters, and no dots, because the name becomes part of other names (KEP-4381). An empty name is also "
-        "rejected."
+        "Every request and every alternative must have a name: allocation results, constraints, configuration and "
+        "containers refer to it. The API server requires a DNS label (RFC 1123): lower-case letters, digits and '-', "
+        "at most 63 characters, and no dots, because the name becomes part of other names (KEP-4381). An empty name "
+        "is also rejected."
     ),
     bad=examples.claim("inference").replace("- name: gpu\n      exactly:", "- exactly:"),
     good=examples.claim("inference"),

@@ -37,7 +37,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             document,
             ("spec",) if pool is None else ("spec", "pool"),
             f"a ResourceSlice belongs to a pool, but this one has no {field}",
-            help="" if _pool(bundle, spec) else "name the pool and set the number of its slices",
+            help="" if _pool(bundle, spec) else "set pool.name and pool.resourceSliceCount",
             fix=_fix(bundle, document, spec, missing),
             at_key=True,
         )

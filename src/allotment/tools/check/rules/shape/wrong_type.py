@@ -89,7 +89,7 @@ def _format_value(value: Any) -> str:
         return f'"{value}"' if len(value) < 40 else "it as a string"
     if isinstance(value, dict):
         return f"it under {next(iter(value))}"
-    return "a list of it" if isinstance(value, list) else str(value).lower()
+    return "it as a list" if isinstance(value, list) else str(value).lower()
 
 
 def _convert(expected: TypeShape, value: Any) -> tuple[Any, bool] | None:

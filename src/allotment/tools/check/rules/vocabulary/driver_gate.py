@@ -52,11 +52,11 @@ RULE = Rule(
     level="warning",
     summary="the parameters need a driver feature gate that is disabled",
     why=(
-        "Parameters are opaque to Kubernetes: the scheduler allocates the device, and the driver reads the "
-        "parameters when the kubelet calls it to prepare the claim (KEP-4381). In NVIDIA's driver, time-slicing "
-        "settings and MPS require feature gates of the driver that are off by default: the driver rejects such a "
-        "claim, and the kubelet retries indefinitely. The objects in a cluster do not show which driver gates are "
-        "enabled; set them with --driver-gates."
+        "Parameters are opaque to Kubernetes: the scheduler allocates the device, and the driver reads the parameters "
+        "when the kubelet calls it to prepare the claim (KEP-4381). In NVIDIA's driver, time-slicing settings and MPS "
+        "require driver feature gates that are off by default; without them, the driver rejects the claim, and the "
+        "kubelet retries indefinitely. The objects in a cluster do not show which driver gates are enabled; specify "
+        "them with --driver-gates."
     ),
     bad=examples.claim("shared-gpu", devices_extra=_TIME_SLICING),
     good=examples.claim("shared-gpu"),

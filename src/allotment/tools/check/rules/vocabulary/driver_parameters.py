@@ -80,11 +80,12 @@ def _check_devices(bundle: Bundle, parameters: DriverParameters) -> Iterator[Rul
     if not supported or "" in supported or not types.isdisjoint(supported) or types == {""}:
         return
     is_rejected = parameters.names_requests or bool(parameters.class_name)
-    outcome = f"{driver} rejects it" if is_rejected else "it is ignored"
+    outcome = f"{driver} rejects the parameters" if is_rejected else "the parameters are ignored"
     yield RuleMatch(
         parameters.document,
         (*parameters.path, "kind"),
-        f"{kind} is for devices of type {either(supported)}, but these have type {either(sorted(types))}: {outcome}",
+        f"{kind} is for devices of type {either(supported)}, but the requested devices have type "
+        f"{either(sorted(types))}: {outcome}",
         fix=_other_kind(bundle, parameters, types),
         level="error" if is_rejected and driver == "gpu.nvidia.com" else "warning",
     )

@@ -160,7 +160,7 @@ def _check_override(document: Document, vocab: Vocabulary) -> Iterator[RuleMatch
         yield RuleMatch(
             document,
             (_OVERRIDE,) if _OVERRIDE in document.tree else (),
-            f"resources.gpus.enabled is true (the default), and the chart then also requires {_OVERRIDE}: true",
+            f"because resources.gpus.enabled is true (the default), the chart also requires {_OVERRIDE}: true",
             help="set it if no device plugin allocates the same GPUs; otherwise set resources.gpus.enabled: false",
             fix=Fix(f"set {_OVERRIDE}: true", ((document, edit),), safe=False),
             level="note",

@@ -198,8 +198,8 @@ RULE = Rule(
     summary="the MIG profile does not exist on the selected GPU or on any known GPU",
     why=(
         "The name of a profile states its number of slices and its memory, so the same fraction of a different GPU "
-        "has a different name: half an A100 with 40 GB is 3g.20gb, and half an A100 with 80 GB is 3g.40gb (NVIDIA's "
-        "MIG guide). A selector with another GPU's profile name is false for every device, and the pod stays pending."
+        "has a different name: half of a 40 GB A100 is 3g.20gb, and half of an 80 GB A100 is 3g.40gb (NVIDIA's MIG "
+        "guide). A selector with another GPU's profile name is false for every device, and the pod stays pending."
     ),
     bad=examples.template("half-a-gpu", class_name="mig.nvidia.com", selector=_EXPRESSION.format("3g.40gb")),
     good=examples.template("half-a-gpu", class_name="mig.nvidia.com", selector=_EXPRESSION.format("3g.20gb")),

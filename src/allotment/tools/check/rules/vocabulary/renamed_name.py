@@ -115,7 +115,7 @@ def _message(name: str, vocab: Vocabulary, renaming: Renamed) -> str:
 def _help(renaming: Renamed, guard: str) -> str:
     if renaming.redefined:
         return f"use {renaming.becomes} for its former meaning" if renaming.becomes else ""
-    advice = f"; to support both releases, test for it: {guard}" if guard and renaming.becomes else ""
+    advice = f"; to support old and new releases, test for it: {guard}" if guard and renaming.becomes else ""
     return f"it was {renaming.meaning}{advice}"
 
 

@@ -23,8 +23,8 @@ RULE = Rule(
     why=(
         "Attribute names are not validated: the API server accepts any name, and reading an attribute that a device "
         "does not have is an evaluation error ('no such key'). A single such device aborts the attempt to schedule "
-        "the pod, and the scheduler retries indefinitely (KEP-4381). Drivers may publish names that are not known "
-        "here, so the finding is a warning; if the slices of a cluster are given, it is an error. Names that are "
+        "the pod, and the scheduler retries indefinitely (KEP-4381). Drivers may publish names that Allotment does "
+        "not know, so the finding is a warning; if the slices of a cluster are given, it is an error. Names that are "
         "read only if they are present are not reported."
     ),
     bad=examples.template("hopper", selector='device.attributes["gpu.nvidia.com"].arch == "Hopper"'),

@@ -60,8 +60,8 @@ RULE = Rule(
     why=(
         "As with attributes, the API server accepts any capacity name, and reading a capacity that a device does not "
         "have is an evaluation error: the pod is not scheduled, and the scheduler retries indefinitely (KEP-4381). "
-        "Drivers may publish names that are not known here, so the finding is a warning; if the slices of a cluster "
-        "are given, it is an error."
+        "Drivers may publish names that Allotment does not know, so the finding is a warning; if the slices of a "
+        "cluster are given, it is an error."
     ),
     bad=examples.template(
         "large-gpu", selector='device.capacity["gpu.nvidia.com"].vram.isGreaterThan(quantity("30Gi"))\n'

@@ -53,14 +53,15 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
         if renaming is not None:
             chart, renamed = renaming
             message = (
-                f'class "{reference.name}" was removed: {chart.driver} has not installed it since {renamed.release}'
+                f'class "{reference.name}" was removed: {chart.driver} has not installed it since release '
+                f"{renamed.release}"
             )
         suggestion = _suggest(reference, renaming, charts_by_class, existing, charts, is_complete)
         yield RuleMatch(
             reference.document,
             reference.path,
             message,
-            help=_help(reference, suggestion, charts_by_class, renaming)
+            help=_help(reference, suggestion, charts_by_class, renaming, is_complete=is_complete)
             if suggestion or not is_invalid
             else _NAME_FORMAT,
             fix=_fix(reference, suggestion),
@@ -131,6 +132,8 @@ def _help(
     suggestion: ClassSuggestion | None,
     charts_by_class: dict[str, Vocabulary],
     renaming: tuple[Vocabulary, Renamed] | None,
+    *,
+    is_complete: bool,
 ) -> str:
     if renaming is not None:
         chart, renamed = renaming
@@ -145,7 +148,9 @@ def _help(
         )
     if suggestion is not None:
         return suggestion.reason
-    return "check it together with the file that defines the DeviceClass, or pass --cluster"
+    if is_complete:
+        return "create the DeviceClass, or check the file that defines it together with this one"
+    return "check this file together with the one that defines the DeviceClass, or pass --cluster"
 
 
 def _fix(reference: _ClassReference, suggestion: ClassSuggestion | None) -> Fix | None:
@@ -182,9 +187,9 @@ RULE = Rule(
     why=(
         "A DeviceClass must be created by the driver's chart or by an administrator. The API server accepts a claim "
         "that names a missing class, and the scheduler then keeps the pod pending with 'device class … does not "
-        "exist' until the class exists (KEP-4381). Class names in articles are often invented. If a cluster is "
-        "given, a missing class is an error. Otherwise, the finding is a warning, or a note if nothing indicates "
-        "which class was intended."
+        "exist' until the class exists (KEP-4381). Class names in tutorials and blog posts are often invented. If a "
+        "cluster is given, a missing class is an error. Otherwise, the finding is a warning, or a note if nothing "
+        "indicates which class was intended."
     ),
     bad=examples.template("small-gpu", class_name="nvidia-mig"),
     good=examples.template("small-gpu", class_name="mig.nvidia.com"),

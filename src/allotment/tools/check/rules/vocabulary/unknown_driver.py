@@ -35,7 +35,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
                 continue
             if access.domain not in reported or names.suggestion(access.domain):
                 reported.add(access.domain)
-                message = f'no driver publishes names in "{access.domain}"'
+                message = f'no driver publishes names in domain "{access.domain}"'
                 yield from names.report_unknown(view, expr, access.domain, access.steps[0].key_extent, message)
     views: tuple[ClaimView | ClassView, ...] = (*bundle.claims, *bundle.classes)
     for owner in views:
@@ -80,7 +80,7 @@ class _DriverNames:
     def description(self, driver: str) -> str:
         """A description of a driver, followed by its name in messages."""
         title = self.titles.get(driver, "")
-        return f"the driver of {title.partition(':')[0]}" if title else "the closest name"
+        return f"the driver for {title.partition(':')[0]}" if title else "the closest name"
 
     def report_unknown(
         self, view: SelectorView, expr: Expression, name: str, extent: TextSpan, message: str

@@ -65,7 +65,7 @@ def _check_value(
     if len(suggestions) == 1 and not suggestions[0].part:
         message += f': did you mean "{suggestions[0].value}"?'
     elif suggestions:
-        message += ": the published names that contain it are longer" if suggestions[0].part else ""
+        message += ": the published values that contain it are longer" if suggestions[0].part else ""
     values = (
         sorted(candidate for candidate in known if value.lower() in candidate.lower())
         if suggestions and suggestions[0].part

@@ -16,7 +16,7 @@ from allotment.tools.views import SelectorView
 
 #: The types of values and literals in messages.
 _TYPE_NAMES: Final = {
-    "string": "a string", "int": "an integer", "bool": "true or false", "version": "a version",
+    "string": "a string", "int": "an integer", "bool": "a bool", "version": "a version",
     "double": "a number",
 }  # fmt: skip
 _INT = re.compile(r"-?[0-9]{1,18}")

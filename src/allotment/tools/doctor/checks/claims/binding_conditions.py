@@ -37,7 +37,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     for condition, claims in waiting.items():
         names = unique(name_of(claim) for claim in claims)
         longest = max((age for claim in claims if (age := cluster.age(allocated_at(claim))) is not None), default=None)
-        verb = "waits" if len(names) == 1 else "wait"
+        verb = "is waiting" if len(names) == 1 else "are waiting"
         text = f"{named('claim', names)} {verb} for binding condition {condition}"
         text += f", for up to {duration_text(longest)}" if longest is not None else ""
         yield Symptom.of("claim", names, text, _help(names[0]))
@@ -62,9 +62,10 @@ def _help(name: str) -> str:
 CHECK = ClusterCheck(
     code="D511",
     severity="warning",
-    summary="a claim waits for a binding condition of its device, or the binding failed",
+    summary="a claim is waiting for a binding condition of its device, or the binding failed",
     why="Devices with binding conditions must be ready before the pod is bound (KEP-5007). An external controller "
-    "reports this in the claim's status. Otherwise, the scheduler gives up after 600 seconds and selects a node again.",
+    "reports their readiness in the claim's status. If it does not, the scheduler gives up after 600 seconds and "
+    "selects a node again.",
     find=find,
     needs=("resourceclaims",),
 )

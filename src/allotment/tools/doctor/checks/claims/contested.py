@@ -15,7 +15,7 @@ from allotment.tools.doctor.wording import named, remedy, unique
 
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
-    """Claims that were not deleted; and as a note those that are still needed."""
+    """Claims that were set aside and should have been deleted; as notes, those that are still needed."""
     idle: list[ResourceClaim] = []
     needed: dict[str, tuple[str, ...]] = {}
     for claim in cluster.claims.values():

@@ -28,7 +28,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         subject = "device" if len(names) == 1 else f"{len(names)} devices"
         help_ = remedy(
             "Two schedulers or a user wrote these allocations. Delete the pods of one of the claims (their work is "
-            "lost); its devices are released, and new pods of the workload get other devices.",
+            "lost); that claim's devices are then released, and new pods of the workload get other devices.",
             f"kubectl describe resourceclaim {kubectl_args(holders[-1])}",
         )
         yield Symptom(f"{subject} {names[0]}" if len(names) == 1 else subject, text, help_, objects=tuple(holders))

@@ -28,10 +28,10 @@ class _Excess(NamedTuple):
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     """Exceeded counters by pool, exceeded capacities by device."""
     for excess in (*_counters(cluster), *_capacities(cluster)):
-        text = f"{excess.resource}: {excess.taken} of {excess.total} allocated, to claims {first_few(excess.claims)}"
+        text = f"{excess.resource}: {excess.taken} of {excess.total} allocated to claims {first_few(excess.claims)}"
         help_ = remedy(
             "Two schedulers did not see each other's allocations, or the driver changed the devices while claims used"
-            " them. Delete the pods of one of the claims (their work is lost); it is then allocated again.",
+            " them. Delete the pods of one of the claims (their work is lost); that claim is then allocated again.",
             f"kubectl describe resourceclaim {kubectl_args(excess.claims[-1])}",
         )
         yield Symptom(excess.where, text, help_, objects=excess.claims)
@@ -85,7 +85,7 @@ def _name(id: DeviceID) -> str:
 CHECK = ClusterCheck(
     code="D502",
     severity="error",
-    summary="more of a GPU's counters or capacity is allocated than exists",
+    summary="the counters or the capacity of a GPU are overcommitted",
     why="Partitions of one GPU consume shared counters (KEP-4815), and shares of one device consume its capacity "
     "(KEP-5075). These limits are exceeded only if two schedulers do not see each other's allocations, or if a "
     "driver publishes less than before.",

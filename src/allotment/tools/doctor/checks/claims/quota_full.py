@@ -26,7 +26,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         if full:
             text = (
                 f"the quota is used up for {', '.join(full)}. Further claims are rejected; for claims from templates, "
-                "only an event reports it"
+                "only an event reports the rejection"
             )
             words = "Delete unused claims, or raise the quota."
             look = f"kubectl describe resourcequota {kubectl_args(name_of(quota))}"

@@ -33,9 +33,8 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     pods = first_few([pod for consumers in stale.values() for pod in consumers])
     text = f"{named('claim', names)} {is_} reserved for {pods} and {hold} {counted(held, 'device')}"
     help_ = remedy(
-        "The claim controller removes such entries: check whether kube-controller-manager is running, and look for "
-        "messages "
-        "about resourceclaims in its log.",
+        "The claim controller removes such reservations: check whether kube-controller-manager is running, and look "
+        "for messages about resourceclaims in its log.",
         "kubectl get lease -n kube-system kube-controller-manager",
     )
     yield Symptom.of("claim", names, text, help_)

@@ -31,8 +31,8 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         names = [name_of(claim) for claim in used]
         pods = [f"{pod.name} ({_state(cluster, pod.uid)})" for claim in used for pod in claim.status.reserved_for]
         text = (
-            f"{named('claim', names)} {is_or_are(names)} being deleted but still in use by {first_few(pods)}; deletion "
-            "completes when the last pod has ended, and new pods cannot use the claim"
+            f"{named('claim', names)} {is_or_are(names)} being deleted but still in use by {first_few(pods)}; the "
+            "deletion completes when the last pod has ended, and new pods cannot use the claim"
         )
         namespace = used[0].metadata.namespace
         words = "Wait for the pods to finish, or delete them (their work is lost)."
@@ -41,8 +41,8 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     if left:
         names = [name_of(claim) for claim in left]
         text = (
-            f"{named('claim', names)} {is_or_are(names)} being deleted and is not used by any pod, but finalizer "
-            f"{FINALIZER} has not been removed"
+            f"{named('claim', names)} {is_or_are(names)} being deleted and no longer used by any pod, but "
+            f"finalizer {FINALIZER} has not been removed"
         )
         words = "The claim controller of kube-controller-manager removes this finalizer: check whether the controller"
         words += " is running."

@@ -24,9 +24,9 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         names = list(dict.fromkeys(claims))
         text = (
             f"{named('claim', names)} {is_or_are(names)} reserved for {kind}, which Kubernetes' claim controller "
-            "does not know"
+            "does not handle"
         )
-        words = f"The controller that created the entry must remove it: check the controller of {kind}."
+        words = f"The controller that made the reservation must remove it: check the controller of {kind}."
         look = f"kubectl get resourceclaim {kubectl_args(names[0])} -o jsonpath='{{.status.reservedFor}}'"
         yield Symptom.of("claim", names, text, remedy(words, look))
 
@@ -35,7 +35,7 @@ CHECK = ClusterCheck(
     code="D506",
     severity="warning",
     summary="a claim is reserved for something other than a pod",
-    why="The claim controller removes only entries of deleted pods and PodGroups. Entries of other kinds remain, and"
+    why="The claim controller removes only entries for deleted pods and PodGroups. Entries for other kinds remain, and"
     " keep the devices allocated, until their own controller, if any, removes them.",
     find=find,
     needs=("resourceclaims",),

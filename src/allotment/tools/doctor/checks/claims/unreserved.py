@@ -37,7 +37,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         since = f" for {duration_text(oldest)}" if len(idle) == 1 else f" (the oldest for {duration_text(oldest)})"
     verb, hold = ("has", "it holds") if len(idle) == 1 else ("have", "they hold")
     text = (
-        f"{named('claim', names)} {verb} been allocated but not reserved for any pod{since}; {hold} "
+        f"{named('claim', names)} {verb} been allocated{since} without being reserved for any pod; {hold} "
         f"{counted(held, 'device')}"
     )
     namespace, _, name = names[0].partition("/")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from allotment.phrases import listed
 from allotment.tools.doctor.check import ClusterCheck, Symptom
 from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.wording import remedy
@@ -20,7 +21,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
             names.sort()
             created = {name: cluster.classes[name].metadata.creation_timestamp or "" for name in names}
             newest, other, *_ = sorted(names, key=created.__getitem__, reverse=True)
-            text = f"{', '.join(names)} all have extendedResourceName {resource}; the newest, {newest}, is used"
+            text = f"{listed(names)} have the same extendedResourceName, {resource}; the newest, {newest}, is used"
             help_ = remedy("Keep the name in only one of them.", f"kubectl edit deviceclass {other}")
             yield Symptom.of("class", names, text, help_)
 

@@ -18,7 +18,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         if not failing:
             continue
         error = " ".join(failing[0].error.split())
-        text = f"the selector fails on {counted(len(failing), 'node')}: {error}"
+        text = f"the selector fails for devices on {counted(len(failing), 'node')}: {error}"
         users = cluster.class_users.get(name, ())
         if users:
             text += f". The class is requested by {named('claim or template', unique(user.name for user in users))}"

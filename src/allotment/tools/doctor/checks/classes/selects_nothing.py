@@ -34,7 +34,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         if names is not unused:
             users = unique(user.name for user in cluster.class_users[names[0]])
             text += f"; {named('claim or template', users)} {'requests' if len(users) == 1 else 'request'} {names[0]}"
-        words = "Correct its selector, or add hardware that it selects."
+        words = "Correct the selector of the class, or add hardware that it selects."
         help_ = "" if names is unused else remedy(words, f"kubectl get deviceclass {names[0]} -o yaml")
         yield Symptom.of("class", names, text, help_, "warning" if names is awaited else "note")
 

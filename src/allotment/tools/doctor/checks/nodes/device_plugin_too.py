@@ -51,9 +51,9 @@ CHECK = ClusterCheck(
     code="D206",
     severity="error",
     summary="a device plugin and a DRA driver allocate the same GPUs",
-    why="Neither knows the other's allocations: two pods may get the same GPU, and the second one fails or slows "
-    "down the first. A DeviceClass with extendedResourceName is different: pods that request `nvidia.com/gpu` get a "
-    "claim, and status.allocatable of the node does not contain the resource (KEP-5004).",
+    why="Neither knows the other's allocations: two pods may get the same GPU, and the second pod then fails or "
+    "slows down the first. A DeviceClass with extendedResourceName is different: pods that request `nvidia.com/gpu` "
+    "get a claim, and status.allocatable of the node does not contain the resource (KEP-5004).",
     find=find,
     needs=("nodes", "resourceslices"),
 )

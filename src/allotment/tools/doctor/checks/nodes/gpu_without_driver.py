@@ -44,7 +44,7 @@ CHECK = ClusterCheck(
     summary="a node has GPUs that the vendor's DRA driver does not publish",
     why="Claims are allocated only from ResourceSlices. GPUs are detected by the labels that Node Feature Discovery, "
     "the vendor's operator or the cloud provider sets, and by the extended resources of a device plugin. If a device "
-    "plugin allocates the GPUs, this is only a note: they are used, but not by claims.",
+    "plugin allocates the GPUs, this is only a note: they are used, but not through claims.",
     find=find,
     needs=("nodes", "resourceslices"),
 )

@@ -23,7 +23,7 @@ _UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a
 
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
-    """Pods by the message of the kubelet, without the names in it."""
+    """Pods by the kubelet's message, from which names are removed."""
     groups: dict[str, list[tuple[Pod, str]]] = {}
     for pod in cluster.pods:
         if pod.status.phase not in ("", "Pending") or not pod.spec.node_name:

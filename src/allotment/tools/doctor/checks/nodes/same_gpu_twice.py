@@ -70,9 +70,8 @@ CHECK = ClusterCheck(
     severity="error",
     summary="two drivers, or two pools, publish the same GPU",
     why="Schedulers identify devices by driver, pool and name, and do not know which hardware a device represents. "
-    "Duplicates are detected by the PCI address and the UUID that drivers publish; partitions of one GPU in one pool "
-    "may share "
-    "these.",
+    "Duplicates are detected by the PCI address and the UUID that drivers publish; partitions of one GPU "
+    "may share these values if they are in the same pool.",
     find=find,
     needs=("resourceslices",),
 )

@@ -25,9 +25,10 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
             devices[spec.driver] = devices.get(spec.driver, 0) + len(spec.devices or ())
     for driver, every in nodes.items():
         names = unique(every)
+        are, them = ("is", "it") if devices[driver] == 1 else ("are", "them")
         text = (
-            f"{counted(devices[driver], 'device')} of {driver} on {named('node', names)} are simulated: pods that use"
-            " them start without a real device"
+            f"{counted(devices[driver], 'device')} of {driver} on {named('node', names)} {are} simulated: pods that use"
+            f" {them} start without a real device"
         )
         look = remedy(
             "If this is not intended, uninstall the simulated driver. To list its slices:",

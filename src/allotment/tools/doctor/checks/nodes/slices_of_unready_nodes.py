@@ -21,7 +21,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     devices = [id for id, found in cluster.devices.items() if found.slice.spec.node_name in unready]
     held = sum(id in cluster.results for id in devices)
     verb, have = ("is", "has") if len(down) == 1 else ("are", "have")
-    text = f"{named('node', down)} {verb} not Ready and {have} {counted(len(devices), 'device')}, {held} of them in use"
+    text = f"{named('node', down)} {verb} not Ready and {have} {counted(len(devices), 'device')}, {held} in use"
     words = "Find out why the kubelet does not report the node as Ready:"
     yield Symptom.of("node", down, text, remedy(words, f"kubectl describe node {down[0]}"))
 

@@ -45,7 +45,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         f"; {counted(held, 'device')} {'is' if held == 1 else 'are'} allocated but not used"
     )
     words = f"Add resources: {{claims: [{{name: {unused[names[0]]}}}]}} to the container in the pod's workload."
-    look = "allot check FILE finds this in manifests"
+    look = "allot check FILE finds this mistake in manifests"
     yield Symptom.of("pod", names, text, remedy(f"{words} {look}."))
 
 

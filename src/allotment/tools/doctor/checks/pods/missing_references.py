@@ -27,7 +27,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
             groups.setdefault((headline.code, headline.summary), []).append(answer)
     for (code, summary), answers in groups.items():
         names = [answer.name for answer in answers]
-        verb = "waits" if len(names) == 1 else "wait"
+        verb = "is waiting" if len(names) == 1 else "are waiting"
         changes = answers[0].reasons.headline.changes if answers[0].reasons is not None else ()
         fix = f" Suggested change: {changes[0].text}." if changes and changes[0].text else ""
         text = f"{pods_text(cluster, names)} {verb} for a missing object: {summary}"

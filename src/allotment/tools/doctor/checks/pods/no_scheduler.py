@@ -25,7 +25,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     for scheduler, names in unseen.items():
         lease = _lease(cluster, scheduler)
         seen = _lease_text(cluster, scheduler, lease)
-        verb, them = ("waits", "it") if len(names) == 1 else ("wait", "them")
+        verb, them = ("is waiting", "it") if len(names) == 1 else ("are waiting", "them")
         text = f"{pods_text(cluster, names)} {verb} for scheduler {scheduler}, which has not processed {them}: {seen}"
         start = f"Start {_LEASES.get(scheduler, scheduler)}"
         start += "" if scheduler == _DEFAULT else " (or add a profile of that name to kube-scheduler)"

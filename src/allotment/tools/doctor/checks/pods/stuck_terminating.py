@@ -35,7 +35,8 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     held = sum(1 for claim in claims.values() for _ in results_of(claim))
     verb, hold = ("is", "holds") if len(names) == 1 else ("are", "hold")
     text = (
-        f"{pods_text(cluster, names)} {verb} Terminating on {named('node', nodes)} beyond the grace period, and {hold}"
+        f"{pods_text(cluster, names)} {verb} still Terminating on {named('node', nodes)} after the grace period, and "
+        f"{hold}"
     )
     text += f" {counted(held, 'device')}"
     help_ = remedy(

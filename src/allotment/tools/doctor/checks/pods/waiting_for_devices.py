@@ -1,4 +1,4 @@
-"""Pending pods by the cause why their claims are not allocated."""
+"""Pending pods, grouped by the reason why their claims are not allocated."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     """A symptom if the API server serves no version, or only beta versions."""
     if cluster.snapshot.served is None:
         return
-    release = cluster.snapshot.version or "an unknown release"
+    release = cluster.snapshot.version or "(unknown release)"
     versions = cluster.snapshot.served.get("resourceclaims", ())
     turned_off = (minor_of(cluster.snapshot.version) or 0) >= _STABLE
     if not versions:
@@ -28,10 +28,10 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
             yield Symptom("server", text, remedy(_TURN_ON, _COMMAND))
             return
         words = (
-            "Upgrade to 1.34 or newer, where it is enabled by default. In 1.32 and 1.33, set --runtime-config of "
+            "Upgrade to 1.34 or newer, where it is enabled by default. In 1.32 and 1.33, set --runtime-config on "
             "kube-apiserver, and"
         )
-        words += " --feature-gates=DynamicResourceAllocation=true of every component."
+        words += " --feature-gates=DynamicResourceAllocation=true on every component."
         yield Symptom("server", text, remedy(words, _COMMAND))
     elif "v1" not in versions:
         text = f"Kubernetes {release} serves resource.k8s.io only as {', '.join(versions)}"

@@ -18,7 +18,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         versions = cluster.snapshot.served.get(plural, ())
         if has_no_known_version(group, plural, versions):
             text = f"{plural}.{group} cannot be read: {version_mismatch(versions, known)}"
-            words = "Upgrade Allotment. Until then neither its tools nor its components consider these objects."
+            words = "Upgrade Allotment. Until then, its tools and components ignore these objects."
             yield Symptom(plural, text, remedy(words, f"kubectl api-resources --api-group={group}"))
 
 

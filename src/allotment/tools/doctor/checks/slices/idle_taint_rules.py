@@ -20,7 +20,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
             continue
         name = rule.metadata.name
         if rule.spec.device_selector is None:
-            # k8s.io/dynamic-resource-allocation up to 0.36, resourceslice/tracker: no selector restricts nothing.
+            # k8s.io/dynamic-resource-allocation up to 0.36, resourceslice/tracker: no selector means every device.
             text = (
                 "the rule has no deviceSelector: up to Kubernetes 1.36, kube-scheduler treats all devices as tainted, "
                 "although no pod is evicted; from 1.37 on, the rule taints no device"

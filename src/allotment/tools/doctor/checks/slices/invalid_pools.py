@@ -21,7 +21,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         text = f"{named('pool', names)} of {driver}: {reason}. Kubernetes ignores such pools"
         slices = [slice_.metadata.name for slice_ in cluster.slices_by_pool[pools[0].id]]
         help_ = remedy(
-            "The driver publishes inconsistent slices: report it to its author. If two programs publish slices under"
+            "The driver publishes inconsistent slices: report this to its author. If two programs publish slices under"
             " the same driver name, stop one of them.",
             f"kubectl get resourceslice {' '.join(slices[:3])} -o yaml",
         )

@@ -22,22 +22,22 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         names = unique(slice_.metadata.name for slice_ in old)
         pools = unique(slice_.spec.pool.name for slice_ in old)
         nodes = {pool: {s.spec.node_name for s in old if s.spec.pool.name == pool} for pool in pools}
-        are = "is" if len(old) == 1 else "are"
+        are, slices, them = ("is", "slice", "it") if len(old) == 1 else ("are", "slices", "them")
         text = (
             f"{counted(len(old), 'slice')} of {driver} in {named('pool', pools)} {are} of an older generation than "
-            "other slices of the pool; their devices are ignored"
+            f"other slices of the pool; the devices of the older {slices} are ignored"
         )
         shared = any(
             len(nodes[slice_.spec.pool.name] | {slice_.spec.node_name}) > 1
             for slice_ in cluster.newest
             if slice_.spec.driver == driver and slice_.spec.pool.name in nodes
         )
-        words = "Delete them; a driver that still needs them publishes them again."
+        words = f"Delete the older {slices}; a driver that still needs {them} publishes {them} again."
         if shared:
             words = (
-                "They belong to a different node than the newer slices: the driver uses one pool name for several "
-                "nodes, which you should report to its author. To restore the devices now, delete the older slices; "
-                "the driver publishes them again."
+                "Several nodes use the same pool name, so newer slices supersede those of another node. Report this to "
+                f"the author of the driver. To restore the devices now, delete the older {slices}; the driver "
+                f"publishes {them} again."
             )
         yield Symptom.of("slice", names, text, remedy(words, f"kubectl delete resourceslice {' '.join(names[:3])}"))
 
@@ -46,9 +46,9 @@ CHECK = ClusterCheck(
     code="D302",
     severity="warning",
     summary="slices of an old generation still exist",
-    why="Schedulers use only the slices with the highest generation of a pool (KEP-4381). A driver deletes the others "
-    "when it publishes; if it is killed before that, they remain. If two nodes use the same pool name, the devices "
-    "of one of them are therefore ignored.",
+    why="Schedulers use only the slices with the highest generation of a pool (KEP-4381). A driver deletes older "
+    "slices when it publishes new ones; if it is killed before that, they remain. If two nodes use the same pool "
+    "name, the devices of one of them are therefore ignored.",
     find=find,
     needs=("resourceslices",),
     transient=True,

@@ -36,7 +36,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         where = f"{counted(len(nodes), 'node')} ({first_few(nodes)})"
         have = "has" if len(distinct) == 1 else "have"
         text = f"{counted(len(distinct), 'device')} on {where} {have} taint {tainted}"
-        text += f", {used} of them in use" if used else ""
+        text += f", {used} in use" if used else ""
         text += f": {first_few([id.device for id in distinct])} of {distinct[0].driver}"
         if name := by_rule.get(tainted):
             words = (

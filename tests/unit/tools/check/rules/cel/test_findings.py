@@ -139,8 +139,8 @@ def test_messages() -> None:
         "C204": "the attribute is already the value: reading .string is an error",
         "C205": '"model" is read as a domain: the domain must come before the name of an attribute',
         "C207": (
-            "not every device of gpu.nvidia.com of type gpu has attribute addressingMode:"
-            " one such device aborts scheduling of the pod"
+            "not every gpu.nvidia.com device of type gpu has attribute addressingMode:"
+            " one such device is enough to keep the pod pending"
         ),
         "C208": "memory is a capacity of gpu.nvidia.com, not an attribute: reading it here is an error",
         "C209": "'1' is not a semantic version: semver() fails for every device",
@@ -151,7 +151,7 @@ def test_messages() -> None:
 
 def test_help_quotes_the_api_server() -> None:
     ((_, match),) = matches_of("device.driver == 1", GPU)
-    assert match.message == "CEL has no == for a string and a number"
+    assert match.message == "CEL has no operator == for a string and a number"
     assert match.help == ("the API server reports: found no matching overload for '_==_' applied to '(string, int)'")
 
 

@@ -114,4 +114,4 @@ def test_pods_of_all_workloads_are_counted() -> None:
     second = workload(name="b", replicas=57, resourceClaims=by_claim())
     (match,) = matches_of(MANY, claim(), workload(replicas=200, resourceClaims=by_claim()), second)
     assert match.document.name == "app"
-    assert match.message.startswith("257 pods of Deployment default/app and 1 more")
+    assert match.message.startswith("257 pods of Deployment default/app and 1 other workload reference claim gpu")

@@ -65,7 +65,7 @@ def test_check_against_slices() -> None:
     text = claim_for_two("gpu.nvidia.com/parentUUID")
     assert levels_and_paths(RULE, text, fleet="dgx-a100-40gb") == [("error", WHERE)]
     (match,) = matches_of(RULE, text, fleet="dgx-a100-40gb")
-    assert "none of the 8 devices of gpu.nvidia.com" in match.message
+    assert "of the 8 gpu.nvidia.com devices that match request both, none has attribute" in match.message
     assert levels_and_paths(RULE, claim_for_two("gpu.nvidia.com/productName"), fleet="dgx-a100-40gb") == []
 
 

@@ -173,7 +173,7 @@ metadata: {name: large}
 spec: {selectors: [{cel: {expression: device.driver =}}]}
 """
     (match,) = matches_of(NOT_TRIED, device_class, template(gpu_request(deviceClassName="large")), pod(), fleet="t4")
-    assert match.message.endswith("ResourceClaimTemplate gpu: DeviceClass large has errors")
+    assert match.message.endswith(": DeviceClass large, which ResourceClaimTemplate gpu requests, has errors")
 
 
 def test_rejected_admin_access_is_skipped() -> None:
@@ -192,7 +192,7 @@ metadata: {name: domain}
 spec: {numNodes: 1, channel: {resourceClaimTemplate: {name: channel}}}
 """
     (match,) = matches_of(NOT_TRIED, domain, pod(resourceClaims=by_template("channel")), fleet="t4")
-    assert "the controller of the ComputeDomain creates template channel" in match.message
+    assert "template channel does not exist until the ComputeDomain controller creates it" in match.message
 
 
 @pytest.mark.parametrize("fleet", ["t4", "mi300x", "example"])

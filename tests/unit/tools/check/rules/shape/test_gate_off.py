@@ -107,11 +107,11 @@ def test_message_and_help() -> None:
     text = claim("- name: a\n  exactly: {deviceClassName: a, tolerations: [{operator: Exists}]}")
     (match,) = matches_of(RULE, text, kube="1.35")
     assert match.message == (
-        "tolerations needs feature gate DRADeviceTaints, alpha and off by default in Kubernetes 1.35, on by default "
-        "since 1.36"
+        "tolerations needs feature gate DRADeviceTaints, which is alpha and off by default in Kubernetes 1.35, and on "
+        "by default since 1.36"
     )
     assert match.help == (
-        "the API server silently drops the field; device taints have no effect either; enable it with "
+        "the API server silently drops the field; device taints have no effect either; enable the gate with "
         "--feature-gates=DRADeviceTaints=true on all components"
     )
     assert matches_of(RULE, text) == []

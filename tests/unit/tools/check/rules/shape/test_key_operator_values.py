@@ -64,7 +64,7 @@ def test_fix_is_unsafe_and_states_its_assumption() -> None:
     assert matches_of(unknown_field.RULE, text) == []
     assert match.fix is not None
     assert not match.fix.safe
-    assert match.fix.text == "select with CEL (16000 is read as 16000Mi because it has no unit)"
+    assert match.fix.text == "select with CEL (16000 is read as 16000Mi because no unit is given)"
     assert fixed_documents(RULE, text)[0]["spec"]["devices"]["requests"][0]["exactly"]["selectors"] == [
         {"cel": {"expression": f'{SIZE}.memory.isGreaterThan(quantity("16000Mi"))'}}
     ]

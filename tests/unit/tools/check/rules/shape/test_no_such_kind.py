@@ -54,7 +54,7 @@ def test_kind_of_another_group(version: str, kind: str, expected: str) -> None:
 def test_classic_dra(version: str, kind: str, spec: str) -> None:
     text = manifest(version, kind, spec)
     assert levels_and_messages(RULE, text) == [
-        ("error", f"{kind} of {version} is part of classic DRA, which was removed in Kubernetes 1.32")
+        ("error", f"{kind} in {version} is part of classic DRA, which was removed in Kubernetes 1.32")
     ]
     (match,) = matches_of(RULE, text)
     assert match.help

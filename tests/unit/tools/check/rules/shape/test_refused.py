@@ -112,7 +112,7 @@ def test_errors_of_disabled_gates_are_left_to_their_rule() -> None:
 def test_placeholders_are_a_note() -> None:
     text = claim(GOOD).replace("name: gpu\n", "name: ${APP}-gpu\n", 1)
     assert levels_and_messages(RULE, text) == [
-        ("note", '"${APP}-gpu" is a placeholder: the API server rejects the ResourceClaim unless it is replaced')
+        ("note", '"${APP}-gpu" is a placeholder: unless it is replaced, the API server rejects the ResourceClaim')
     ]
 
 

@@ -78,7 +78,13 @@ def test_invalid_value_is_an_error() -> None:
 def test_kind_for_other_devices() -> None:
     text = claim_with_parameters(nvidia_parameters(kind="MigDeviceConfig"))
     assert levels_and_messages(RULE, text) == [
-        ("error", "MigDeviceConfig is for devices of type mig, but these have type gpu: gpu.nvidia.com rejects it")
+        (
+            "error",
+            (
+                "MigDeviceConfig is for devices of type mig, but the requested devices have type gpu: "
+                "gpu.nvidia.com rejects the parameters"
+            ),
+        )
     ]
     assert fixed_parameters(text)["kind"] == "GpuConfig"
     assert (
@@ -92,7 +98,13 @@ def test_kind_for_other_devices() -> None:
 def test_kind_for_unnamed_requests_is_ignored() -> None:
     text = claim_with_parameters(nvidia_parameters(kind="MigDeviceConfig")).replace('"requests": ["gpu"], ', "")
     assert levels_and_messages(RULE, text) == [
-        ("warning", "MigDeviceConfig is for devices of type mig, but these have type gpu: it is ignored")
+        (
+            "warning",
+            (
+                "MigDeviceConfig is for devices of type mig, but the requested devices have type gpu: "
+                "the parameters are ignored"
+            ),
+        )
     ]
 
 

@@ -115,7 +115,7 @@ def test_snapshot_without_classes_is_inconclusive() -> None:
 def test_removed_class() -> None:
     (match,) = matches_of(RULE, claim("", class_name="imex.nvidia.com"))
     assert match.message == (
-        'class "imex.nvidia.com" was removed: compute-domain.nvidia.com has not installed it since 25.3'
+        'class "imex.nvidia.com" was removed: compute-domain.nvidia.com has not installed it since release 25.3'
     )
     # The controller of ComputeDomains creates the claims of its successor.
     assert match.fix is None

@@ -23,7 +23,7 @@ CONFIG = """\
 
 def test_resource_name_is_not_a_driver() -> None:
     assert selector_messages(RULE, 'device.driver == "nvidia.com"') == [
-        ("warning", 'no driver is named "nvidia.com": the driver of NVIDIA GPUs is gpu.nvidia.com')
+        ("warning", 'no driver is named "nvidia.com": the driver for NVIDIA GPUs is gpu.nvidia.com')
     ]
     assert fixed_expressions(RULE, "device.driver == 'nvidia.com'") == ["device.driver == 'gpu.nvidia.com'"]
 
