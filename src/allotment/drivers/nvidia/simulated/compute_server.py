@@ -171,7 +171,7 @@ class ComputeServer:
         if share.exclusive and engine.programs:
             raise ComputeError(
                 "CUDA_ERROR_DEVICE_UNAVAILABLE",
-                f"{share.engine} is busy: another program uses it in compute mode EXCLUSIVE_PROCESS",
+                f"{share.engine} is busy: it is in compute mode EXCLUSIVE_PROCESS, and another program is using it",
             )
         if threads is not None and not 1 <= threads <= 100:
             raise ComputeError("CUDA_ERROR_INVALID_VALUE", f"threads: expected 1 to 100 percent, found {threads!r}")
