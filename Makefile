@@ -74,6 +74,6 @@ $(READY): pyproject.toml requirements/dev.lock
 	  || { echo "Allotment requires Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>/dev/null || echo 'not found'). Try: make PYTHON=python3.12" >&2; exit 2; }
 	@$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
 	@echo "installing into $(VENV)" >&2
-	@$(PIP) --require-hashes --requirement requirements/dev.lock
+	@$(PIP) --no-compile --require-hashes --requirement requirements/dev.lock
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
