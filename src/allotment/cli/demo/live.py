@@ -108,7 +108,7 @@ def run() -> int:
             )
             if fixed is not None:
                 progress(f"fixed and applied again: {fixed.example.title}")
-                second = applied(lab, applying, fixed.example, "mended")
+                second = applied(lab, applying, fixed.example, "fixed")
                 # A pod created before its template reports that, and runs a moment later.
                 decide(lab, second, allocations, known, until_running=True)
                 again.append((fixed, second.outcome))

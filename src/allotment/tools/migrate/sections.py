@@ -13,7 +13,7 @@ import msgspec
 from allotment.tools.migrate.preflight.check import UNKNOWN, Check
 from allotment.tools.migrate.preflight.checks import checks_of
 from allotment.tools.migrate.report import Migration, Section
-from allotment.tools.migrate.rollout.summary import roll_back
+from allotment.tools.migrate.rollout.steps import apply_commands, changed_workloads, cleanup_commands
 from allotment.tools.migrate.simulation.comparison import Comparison
 from allotment.tools.migrate.simulation.text import before_and_after
 
@@ -51,6 +51,26 @@ def _check_lines(check: Check) -> Iterator[str]:
 
 
 #: Returns a section, or None if it is empty. The comparison is None if no fleet or cluster was given.
+def roll_back(migration: Migration, trial: Comparison | None) -> Section | None:
+    """The section; None if nothing changes."""
+    workloads = changed_workloads(migration)
+    if not workloads:
+        return None
+    made = len(migration.new_objects) + len(migration.classes)
+    objects = f"the {made} new objects" if made > 1 else "the new object"
+    text = (
+        f"Return the nodes to the device plugin, apply the original files, and delete {objects} after the new pods are "
+        "gone. -d DIR keeps the original files in DIR/rollback and writes the steps of the migration and the "
+        "rollback to DIR/README.md."
+    )
+    steps: list[object] = [
+        {"workloads": [workload.subject for workload in each], "commands": list(apply_commands(migration, file, each))}
+        for file, each in reversed(workloads.items())
+    ]
+    steps.append({"workloads": [], "commands": list(cleanup_commands(migration))})
+    return Section(title="Roll-back", lines=(text,), data={"steps": steps})
+
+
 Writer = Callable[[Migration, Comparison | None], Section | None]
 
 _WRITERS: Final[tuple[Writer, ...]] = (before_and_after, pre_flight, roll_back)

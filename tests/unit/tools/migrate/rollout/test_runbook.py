@@ -7,7 +7,7 @@ import re
 from allotment.tools.migrate.report import Migration
 from allotment.tools.migrate.rollout.file_layout import file_paths
 from allotment.tools.migrate.rollout.runbook import runbook
-from allotment.tools.migrate.rollout.summary import roll_back
+from allotment.tools.migrate.sections import roll_back
 from allotment.tools.migrate.simulation.comparison import compare
 from tests.unit.tools.migrate.manifests import migrated, target, workload
 from tests.unit.tools.migrate.trials import in_cluster, on_fleet, t4s
