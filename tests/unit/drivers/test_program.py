@@ -144,7 +144,8 @@ def test_in_a_rolling_update_the_new_process_takes_over_prepared_claims(folder: 
                     assert await new.prepare([first]) == answer
                     assert (await new.prepare([second]))[second.uid].error == ""
                     assert await new.unprepare([first, second]) == {first.uid: "", second.uid: ""}
-            assert driver.calls == [f"prepare {first.uid}", f"prepare {second.uid}", *sorted(driver.calls[2:])]
+            assert driver.calls[:2] == [f"prepare {first.uid}", f"prepare {second.uid}"]
+            assert set(driver.calls[2:]) == {f"unprepare {first.uid}", f"unprepare {second.uid}"}
         assert cluster.generations() == before
 
     asyncio.run(main())
