@@ -269,6 +269,8 @@ class NodeStatus(Value, frozen=True):
 
     capacity: dict[str, Quantity] = {}
     allocatable: dict[str, Quantity] = {}
+    declared_features: tuple[str, ...] = ()
+    """Features of the kubelet that schedulers must know (KEP-5328)."""
 
 
 class Node(Object, frozen=True):

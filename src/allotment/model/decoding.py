@@ -12,12 +12,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from allotment.model import core, resource, storage, workloads
-from allotment.model.fields import GROUP, REMOVED_KINDS, REMOVED_VERSION, kinds_of, shape_of, versions_of
+from allotment.model.fields import GROUP, REMOVED_KINDS, REMOVED_VERSION, kinds_of, shape_of, version_key, versions_of
+from allotment.model.group_versions import to_hub
 from allotment.model.loading.documents import Document
 from allotment.model.loading.marks import Path
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.problems import InputProblem, Position
 from allotment.model.quoting import quote
+from allotment.model.releases import RELEASES, release_key
 from allotment.model.strict_decoding import SchemaViolation, StrictlyDecoded, server_text, strict_decode
 from allotment.model.trees import to_value
 from allotment.model.versions import to_v1
@@ -58,6 +60,9 @@ _CLUSTER_SCOPED: Final = frozenset(
         "APIResourceList",
     }
 )  # fmt: skip
+
+# Groups in which all kinds are known; other groups can have custom kinds.
+_CLOSED_GROUPS: Final = frozenset({"", GROUP, "scheduling.k8s.io", "extensions"})
 
 # Kinds that were removed from resource.k8s.io, with a hint.
 _CLASSIC_DRA_KINDS: Final = dict.fromkeys(
@@ -126,32 +131,34 @@ class DecodedManifests(NamedTuple):
     problems: list[InputProblem]
 
 
-def decode_all(documents: Iterable[Document], *, strict: bool = True) -> DecodedManifests:
+def decode_all(documents: Iterable[Document], *, strict: bool = True, release: str = "") -> DecodedManifests:
     """Decode all documents and collect their problems instead of raising."""
     decoded = DecodedManifests([], [])
     for document in documents:
         try:
-            decoded.manifests.append(decode(document, strict=strict))
+            decoded.manifests.append(decode(document, strict=strict, release=release))
         except DecodingError as error:
             decoded.problems.extend(error.problems)
     return decoded
 
 
-def decode(document: Document, *, strict: bool = True) -> Manifest:
+def decode(document: Document, *, strict: bool = True, release: str = "") -> Manifest:
     """Decode the object in a document. Raises ``DecodingError``.
 
     ``strict``, kubectl's default: unknown fields are errors. Otherwise they are dropped, as the server does with
-    ``fieldValidation=Ignore``; wrong types are always errors.
+    ``fieldValidation=Ignore``; wrong types are always errors. ``release``: the Kubernetes release whose kinds and
+    fields are known; if empty, or if not strict and the release does not have the kind, the kind has the fields of the
+    newest release that has it.
     """
     tree = document.tree
     version, kind = document.api_version, document.kind
     _require_type(document)
-    shape = shape_of(version, kind)
+    shape = shape_of(version, kind, release) or (None if strict else shape_of(version, kind))
     if shape is None:
-        _reject_unknown_kind(document)
+        _reject_unknown_kind(document, release)
         _require_names(document)
         return Manifest(document, _key(tree, namespaced=None), tree)
-    checked = strict_decode(tree, version, kind, shape)
+    checked = strict_decode(tree, version, kind, shape, release=release)
     violations = [violation for violation in checked.violations if strict or violation.category != "unknown"]
     if violations:
         raise DecodingError(
@@ -163,7 +170,7 @@ def decode(document: Document, *, strict: bool = True) -> Manifest:
 
 
 def _decoded_manifest(document: Document, checked: StrictlyDecoded) -> Manifest:
-    tree = to_v1(checked.tree)
+    tree = to_hub(to_v1(checked.tree))
     kind = document.kind
     key = _key(tree, namespaced=kind not in _CLUSTER_SCOPED)
     removed = "1.34" if document.api_version == REMOVED_VERSION and kind in REMOVED_KINDS else ""
@@ -218,25 +225,38 @@ def _require_names(document: Document) -> None:
             )
 
 
-def _reject_unknown_kind(document: Document) -> None:
+def _reject_unknown_kind(document: Document, release: str) -> None:
     """Raise for a kind that a known group does not have; other unknown kinds are custom kinds."""
     version, kind = document.api_version, document.kind
-    kinds = kinds_of(version)
+    kinds = kinds_of(version, release)
     group = version.rpartition("/")[0]
-    if not kinds and group not in ("", GROUP, "extensions") and (group, kind) not in VALUE_TYPES:
+    if not kinds_of(version) and group not in _CLOSED_GROUPS and (group, kind) not in VALUE_TYPES:
         return
     message = f"no matches for kind {quote(kind)} in version {quote(version)}"
     hint, suggestion, field = "", "", "kind"
-    elsewhere = [version for version in versions_of(kind) if version != REMOVED_VERSION]
+    elsewhere = [other for other in versions_of(kind, release) if other != REMOVED_VERSION]
     close = difflib.get_close_matches(kind, kinds, n=1)
     if kind in _CLASSIC_DRA_KINDS and group == GROUP:
         hint = _CLASSIC_DRA_KINDS[kind]
+    elif kind in kinds_of(version):
+        hint, field = _other_release(version, kind, release), "apiVersion"
+        in_group = (other for other in elsewhere if other.rpartition("/")[0] == group)
+        suggestion = max(in_group, key=version_key, default="")
+        hint += f"; {release} has {suggestion}" if suggestion else ""
     elif elsewhere:
         hint, suggestion, field = f"did you mean {elsewhere[0]}?", elsewhere[0], "apiVersion"
     elif close:
         hint, suggestion = f"did you mean {close[0]}?", close[0]
     problem = _make_problem("no-such-kind", message, document.position((field,)), field, hint, suggestion)
     raise DecodingError([problem])
+
+
+def _other_release(version: str, kind: str, release: str) -> str:
+    """The releases that have a version of a kind which a release does not have."""
+    found = [name for name in RELEASES if kind in kinds_of(version, name)]
+    if found and release_key(found[0]) > release_key(release):
+        return f"{version} has {kind} since Kubernetes {found[0]}"
+    return f"{version} had {kind} until Kubernetes {found[-1]}" if found else ""
 
 
 def _problem(document: Document, violation: SchemaViolation) -> InputProblem:

@@ -1,64 +1,57 @@
 """The Kubernetes release and feature gates that a run models.
 
-The table repeats the gate registry of each release: a gate that is absent from a release does not exist there; a gate
-whose stage is ``GA`` or locked cannot be turned off (GA gates that upstream has not locked can).
+A gate whose default is locked cannot be changed. A gate that a release no longer has was removed with its feature, or,
+if it was stable, because the feature is always on.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
-#: Releases whose behaviour is modelled, oldest first.
-RELEASES = ("1.34", "1.35", "1.36", "1.37")
+from allotment.model.releases import RELEASES, Gate, release_key, release_table
 
-# fmt: off
-#: gate -> release -> (stage, on by default). Source: KEP tables and the versioned gate registry.
-GATES: Mapping[str, Mapping[str, tuple[str, bool]]] = {
-    "DynamicResourceAllocation": {
-        "1.34": ("GA", True), "1.35": ("GA", True), "1.36": ("GA", True), "1.37": ("GA", True),
-    },
-    "DRAAdminAccess": {
-        "1.34": ("Beta", True), "1.35": ("Beta", True), "1.36": ("GA", True), "1.37": ("GA", True),
-    },
-    "DRAPrioritizedList": {
-        "1.34": ("Beta", True), "1.35": ("Beta", True), "1.36": ("GA", True), "1.37": ("GA", True),
-    },
-    "DRAResourceClaimDeviceStatus": {
-        "1.34": ("Beta", True), "1.35": ("Beta", True), "1.36": ("Beta", True), "1.37": ("GA", True),
-    },
-    "DRAPartitionableDevices": {
-        "1.34": ("Alpha", False), "1.35": ("Alpha", False), "1.36": ("Beta", True), "1.37": ("Beta", True),
-    },
-    "DRADeviceTaints": {
-        "1.34": ("Alpha", False), "1.35": ("Alpha", False), "1.36": ("Beta", True), "1.37": ("GA", True),
-    },
-    "DRADeviceTaintRules": {
-        "1.35": ("Alpha", False), "1.36": ("Beta", False), "1.37": ("GA", True),
-    },
-    "DRAConsumableCapacity": {
-        "1.34": ("Alpha", False), "1.35": ("Alpha", False), "1.36": ("Beta", True), "1.37": ("Beta", True),
-    },
-    "DRADeviceBindingConditions": {
-        "1.34": ("Alpha", False), "1.35": ("Alpha", False), "1.36": ("Beta", True), "1.37": ("Beta", True),
-    },
-    "DRAExtendedResource": {
-        "1.34": ("Alpha", False), "1.35": ("Alpha", False), "1.36": ("Beta", True), "1.37": ("GA", True),
-    },
-    "DRAListTypeAttributes": {"1.36": ("Alpha", False), "1.37": ("Alpha", False)},
-    "DRANodeAllocatableResources": {"1.36": ("Alpha", False), "1.37": ("Alpha", False)},
-    "DRAResourcePoolStatus": {"1.36": ("Alpha", False), "1.37": ("Alpha", False)},
-    "DRAWorkloadResourceClaims": {"1.36": ("Alpha", False), "1.37": ("Beta", False)},
-    "DRAFractionalCapacityRange": {"1.37": ("Beta", True)},
-}
-# fmt: on
-#: Resources of ``resource.k8s.io`` that are served only if a gate is on: they reveal the state of the gate.
-GATED_RESOURCES: Mapping[str, str] = {
-    "devicetaintrules": "DRADeviceTaintRules",
-    "resourcepoolstatusrequests": "DRAResourcePoolStatus",
+#: Gates for workloads and nodes that Allotment implements besides those of DRA.
+_OTHER_GATES: Final = frozenset(
+    {
+        "CompositePodGroup", "DynamicResourceAllocation", "GangScheduling", "GenericWorkload", "NodeDeclaredFeatures",
+        "PodGroupPreemptionPolicy", "ResourceHealthStatus", "TopologyAwareWorkloadScheduling",
+        "WorkloadAwarePreemption", "WorkloadWithJob",
+    }
+)  # fmt: skip
+
+
+def _gates() -> dict[str, dict[str, Gate]]:
+    found: dict[str, dict[str, Gate]] = {}
+    for release in RELEASES:
+        for name, gate in release_table(release).gates.items():
+            if name.startswith("DRA") or name in _OTHER_GATES:
+                found.setdefault(name, {})[release] = gate
+    return dict(sorted(found.items()))
+
+
+#: The gates that Allotment implements, by name and release.
+GATES: Final[Mapping[str, Mapping[str, Gate]]] = _gates()
+#: Resources of ``resource.k8s.io`` and ``scheduling.k8s.io`` that are served only if gates are on, which they reveal.
+#: Claims of groups have a gate of their own; without it, the server drops them from every group.
+GATED_RESOURCES: Mapping[str, tuple[str, ...]] = {
+    "devicetaintrules": ("DRADeviceTaintRules",),
+    "resourcepoolstatusrequests": ("DRAResourcePoolStatus",),
+    "podgroups": ("GenericWorkload", "DRAWorkloadResourceClaims"),
+    "compositepodgroups": ("CompositePodGroup", "TopologyAwareWorkloadScheduling"),
 }  # fmt: skip
 _MINOR = re.compile(r"v?1\.([0-9]+)")
+
+
+def gates_of_resources(served: Container[str]) -> dict[str, bool]:
+    """The gates that must be on because these resources, by plural, are served.
+
+    >>> gates_of_resources({"pods", "devicetaintrules"})
+    {'DRADeviceTaintRules': True}
+    """
+    return {gate: True for plural, gates in GATED_RESOURCES.items() if plural in served for gate in gates}
 
 
 def modelled_release(version: str) -> str:
@@ -71,6 +64,15 @@ def modelled_release(version: str) -> str:
     minors = [int(release.partition(".")[2]) for release in RELEASES]
     requested = int(match[1]) if match else minors[-1]
     return RELEASES[max((index for index, minor in enumerate(minors) if minor <= requested), default=0)]
+
+
+def on_by_default_since(gate: str) -> str:
+    """The first modeled release in which a gate is on by default; empty if there is none.
+
+    >>> on_by_default_since("DRAExtendedResource"), on_by_default_since("DRADerivedAttributes")
+    ('1.36', '')
+    """
+    return next((release for release, found in GATES[gate].items() if found.default), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +96,20 @@ class Features:
                 raise ValueError(f"feature gate: {gate!r} is unknown to Kubernetes {self.kube}")
 
     def enabled(self, gate: str) -> bool:
-        """Whether a gate is on; a gate that the release does not have is off."""
-        stage = GATES[gate].get(self.kube)
-        if stage is None:
-            return False
-        return self.gates.get(gate, stage[1])
+        """Whether a gate is on. One that the release does not have is off, or on if it was removed as stable."""
+        in_release = GATES[gate].get(self.kube)
+        if in_release is None:
+            older = [GATES[gate][kube] for kube in RELEASES[: RELEASES.index(self.kube)] if kube in GATES[gate]]
+            return bool(older) and older[-1].stage == "GA"
+        return self.gates.get(gate, in_release.default)
+
+    def since(self, release: str) -> bool:
+        """Whether the release is this one or newer, for changes that no gate controls.
+
+        >>> Features("1.37").since("1.37"), Features("1.36").since("1.37")
+        (True, False)
+        """
+        return release_key(self.kube) >= release_key(release)
 
     def __hash__(self) -> int:
         return hash((self.kube, tuple(sorted(self.gates.items()))))

@@ -12,6 +12,7 @@ from typing import Final
 from allotment.model.fields import GROUP
 from allotment.phrases import listed
 
+_GROUPS: Final = ("v1beta1", "v1alpha3", "v1alpha2")
 _MAIN: Final = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 
 #: By group and plural, newest version first. Kinds that are not listed are stable.
@@ -23,7 +24,10 @@ KNOWN_VERSIONS: Final[Mapping[tuple[str, str], Sequence[str]]] = {
     # KEP-5055: v1alpha3 from 1.33, v1beta2 from 1.36, v1 from 1.37.
     (GROUP, "devicetaintrules"): ("v1", "v1beta2", "v1alpha3"),
     (GROUP, "resourcepoolstatusrequests"): ("v1alpha3",),
-    ("scheduling.k8s.io", "podgroups"): ("v1alpha2",),
+    # KEP-4671: v1alpha2 in 1.36, v1beta1 and v1alpha3 from 1.37.
+    **dict.fromkeys((("scheduling.k8s.io", plural) for plural in ("podgroups", "workloads")), _GROUPS),
+    # KEP-5732
+    ("scheduling.k8s.io", "compositepodgroups"): ("v1alpha3",),
 }
 
 

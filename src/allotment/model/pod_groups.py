@@ -1,4 +1,4 @@
-"""Claims of PodGroups: the claims that a pod shares with its group, and the owners and consumers of claims.
+"""PodGroups: whether a cluster has them, the group of a pod, the claims that pods share with their group.
 
 A pod names its group. If an entry of its claims equals an entry of the group, the claim is generated once, owned by the
 group and reserved for it (KEP-5729). A pod has its group's name and not its uid, so owners and consumers are compared
@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from allotment.model.features import Features
+
 GROUP: Final = "scheduling.k8s.io"
 RESOURCE: Final = "podgroups"
 KIND: Final = "PodGroup"
-VERSION: Final = f"{GROUP}/v1alpha2"
-#: The feature gate. It requires GenericWorkload, which is assumed to be on with it.
+VERSION: Final = f"{GROUP}/v1beta1"
+#: The feature gate of groups.
+GENERIC: Final = "GenericWorkload"
+#: The feature gate of claims of groups. It requires GenericWorkload, which is assumed to be on with it.
 GATE: Final = "DRAWorkloadResourceClaims"
 #: The finalizer that keeps a group until its last pod has finished.
 FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
@@ -22,6 +26,15 @@ FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
 Tree = Mapping[str, Any]
 
 _SAME: Final = ("name", "resourceClaimName", "resourceClaimTemplateName")
+
+
+def are_groups_enabled(features: Features) -> bool:
+    """Whether pods can belong to groups.
+
+    >>> are_groups_enabled(Features("1.37")), are_groups_enabled(Features("1.37", {GENERIC: True}))
+    (False, True)
+    """
+    return features.enabled(GENERIC) or features.enabled(GATE)
 
 
 def group_name(spec: Tree) -> str:

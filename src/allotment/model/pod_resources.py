@@ -9,6 +9,7 @@ The rules are those of Kubernetes' scheduler, quotas and kubectl (``k8s.io/compo
 - During an in-place resize, the maximum of the spec, the amounts admitted by the kubelet (``allocatedResources``) and
   the actual amounts (``resources`` of the status) counts. An infeasible resize does not count (KEP-1287, for pod-level
   resources KEP-5419).
+- The devices of a pod may use cpu, memory or huge pages of the node, as its status says (KEP-5517, 1.37).
 """
 
 from __future__ import annotations
@@ -29,12 +30,14 @@ _OVERCOMMITTABLE: Final = ("cpu", "memory")
 
 
 def pod_requests(
-    spec: Tree, status: Tree | None = None, *, overhead: bool = True, missing: Mapping[str, Quantity] = {}
-) -> Amounts:
+    spec: Tree, status: Tree | None = None, *, overhead: bool = True, missing: Mapping[str, Quantity] = {},
+    devices: Mapping[str, Quantity] = {},
+) -> Amounts:  # fmt: skip
     """The total requests of a pod.
 
     ``status``: the status of a pod on a node, to include a resize; None for the spec only. ``overhead``: whether to add
     the overhead of the RuntimeClass. ``missing``: the amounts for containers that do not request these resources.
+    ``devices``: what the pod's devices use of the node (`claim_amounts`).
 
     >>> main = {"resources": {"requests": {"cpu": "200m"}}}
     >>> sidecar = {"restartPolicy": "Always", "resources": {"requests": {"cpu": "100m"}}}
@@ -44,9 +47,30 @@ def pod_requests(
     '650m'
     """
     total = container_amounts(spec, "requests", status, missing)
+    add_amounts(total, devices)
     _replace(total, spec, "requests", status)
     if overhead:
         add_amounts(total, _parse_amounts(spec.get("overhead")))
+    return total
+
+
+def claim_amounts(status: Tree) -> Amounts:
+    """What the devices of a pod use of its node, according to ``status.nodeAllocatableResourceClaimStatuses``.
+
+    >>> memory = {"name": "memory", "perPod": "100Mi", "perContainer": "50Mi"}
+    >>> use = {"containers": ["a", "b"], "mapping": [{"name": "cpu", "quantity": "4"}], "overhead": [memory]}
+    >>> {n: str(a) for n, a in claim_amounts({"nodeAllocatableResourceClaimStatuses": [use]}).items()}
+    {'cpu': '4', 'memory': '200Mi'}
+    """
+    total: Amounts = {}
+    for claim in status.get("nodeAllocatableResourceClaimStatuses") or ():
+        for mapping in claim.get("mapping") or ():
+            add_amounts(total, _parse_amounts({mapping["name"]: mapping.get("quantity") or "0"}))
+        for overhead in claim.get("overhead") or ():
+            parts = [overhead.get("perPod"), *(overhead.get("perContainer") for _ in claim.get("containers") or ())]
+            for amount in parts:
+                if amount is not None:
+                    add_amounts(total, _parse_amounts({overhead["name"]: amount}))
     return total
 
 

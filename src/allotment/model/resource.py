@@ -1,8 +1,9 @@
 """The kinds of ``resource.k8s.io`` in their v1 shape, the hub that every other version converts to and from.
 
-Sources: Kubernetes 1.36, KEP-4381 (structured parameters), 4815 (partitions), 4816 (firstAvailable), 5007 (binding
-conditions), 5055 (taints), 5075 (consumable capacity), 5491 (list attributes). Where Go distinguishes nil from empty
-and validation depends on it, the field is ``tuple | None``; otherwise absent and empty are the same value.
+Sources: Kubernetes 1.36 and 1.37, KEP-4381 (structured parameters), 4815 (partitions), 4816 (firstAvailable), 5007
+(binding conditions), 5055 (taints), 5075 (consumable capacity), 5491 (list attributes). Fields of all modelled releases
+are present; a field that a release does not have is unknown there. Where Go distinguishes nil from empty and validation
+depends on it, the field is ``tuple | None``; otherwise absent and empty are the same value.
 The whole API group is in one file because its types refer to each other.
 """
 
@@ -72,10 +73,15 @@ class CounterSet(Value, frozen=True):
 
 
 class DeviceCounterConsumption(Value, frozen=True):
-    """The counters of one counter set that a device consumes while it is allocated."""
+    """The counters of one counter set that a device consumes while it is allocated.
+
+    Devices that consume counters of one set are allocated together only if they have a compatibility group in common,
+    or none of them has any (1.37).
+    """
 
     counter_set: str = ""
     counters: dict[str, Counter] = {}
+    compatibility_groups: tuple[str, ...] = ()
 
 
 class DeviceTaint(Value, frozen=True):
@@ -92,10 +98,32 @@ class DeviceTaint(Value, frozen=True):
 
 
 class NodeAllocatableResourceMapping(Value, frozen=True):
-    """The cpu, memory or huge pages of the node that a device represents (alpha in 1.36)."""
+    """The cpu, memory or huge pages of the node that a device represents (alpha in 1.36, not in 1.37)."""
 
     capacity_key: str | None = None
     allocation_multiplier: Quantity | None = None
+
+
+class NodeAllocatableMapping(Value, frozen=True):
+    """The amount that an allocation takes: a multiple of a consumed capacity, or a fixed amount per device."""
+
+    capacity_key: str | None = None
+    capacity_multiplier: Quantity | None = None
+    device_multiplier: Quantity | None = None
+
+
+class NodeAllocatableOverhead(Value, frozen=True):
+    """The amount that each pod, and each of its containers that references the claim, takes in addition."""
+
+    per_pod: Quantity | None = None
+    per_container: Quantity | None = None
+
+
+class NodeAllocatableResource(Value, frozen=True):
+    """The cpu, memory or huge pages of the node that an allocation of a device takes (1.37)."""
+
+    mapping: NodeAllocatableMapping | None = None
+    overhead: NodeAllocatableOverhead | None = None
 
 
 class Device(Value, frozen=True):
@@ -114,6 +142,7 @@ class Device(Value, frozen=True):
     binding_failure_conditions: tuple[str, ...] = ()
     allow_multiple_allocations: bool | None = None
     node_allocatable_resource_mappings: dict[str, NodeAllocatableResourceMapping] = {}
+    node_allocatable_resources: dict[str, NodeAllocatableResource] = {}
 
 
 class ResourcePool(Value, frozen=True, omit_defaults=False):
@@ -135,6 +164,8 @@ class ResourceSliceSpec(Value, frozen=True):
     devices: tuple[Device, ...] | None = None
     per_device_node_selection: bool | None = None
     shared_counters: tuple[CounterSet, ...] | None = None
+    partition_type_attribute: str | None = None
+    skip_node_operations: tuple[str, ...] = ()
 
 
 class ResourceSlice(Object, frozen=True):
@@ -204,6 +235,16 @@ class CapacityRequirements(Value, frozen=True):
     requests: dict[str, Quantity] = {}
 
 
+class DeviceDerivedAttribute(Value, frozen=True):
+    """An attribute, fully qualified, whose value for a device is that of a CEL expression over ``device`` (1.37).
+
+    Only the constraints of the claim read it, for devices of the request that defines it.
+    """
+
+    name: str = ""
+    expression: str = ""
+
+
 class ExactDeviceRequest(Value, frozen=True):
     """Devices of one class: a count of them, or all."""
 
@@ -214,6 +255,7 @@ class ExactDeviceRequest(Value, frozen=True):
     admin_access: bool | None = None
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
+    derived_attributes: tuple[DeviceDerivedAttribute, ...] = ()
 
 
 class DeviceSubRequest(Value, frozen=True):
@@ -226,6 +268,7 @@ class DeviceSubRequest(Value, frozen=True):
     count: int = 0
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
+    derived_attributes: tuple[DeviceDerivedAttribute, ...] = ()
 
 
 class DeviceRequest(Value, frozen=True):
@@ -278,6 +321,7 @@ class DeviceRequestAllocationResult(Value, frozen=True):
     binding_failure_conditions: tuple[str, ...] = ()
     share_id: str | None = field(name="shareID", default=None)
     consumed_capacity: dict[str, Quantity] = {}
+    skip_node_operations: tuple[str, ...] = ()
 
 
 class DeviceAllocationConfiguration(Value, frozen=True):
@@ -397,6 +441,33 @@ class ResourcePoolStatusRequestSpec(Value, frozen=True):
     driver: str = ""
     pool_name: str | None = None
     limit: int | None = None
+    default_partition_type_attribute: str | None = None
+
+
+class PartitionTypeStatus(Value, frozen=True):
+    """The partitions of one type: those with the value ``type`` of ``attribute``."""
+
+    attribute: str = ""
+    type: str = ""
+    total: int | None = None
+    allocatable: int | None = None
+
+
+class ShareableCapacityStatus(Value, frozen=True):
+    """One capacity, summed over the shareable devices of a pool."""
+
+    name: str = ""
+    total: Quantity | None = None
+    consumed: Quantity | None = None
+    available: Quantity | None = None
+
+
+class ShareableSummaryStatus(Value, frozen=True):
+    """The shareable devices of a pool."""
+
+    fully_available_devices: int | None = None
+    partially_available_devices: int | None = None
+    capacity: tuple[ShareableCapacityStatus, ...] = ()
 
 
 class PoolStatus(Value, frozen=True):
@@ -412,6 +483,8 @@ class PoolStatus(Value, frozen=True):
     unavailable_devices: int | None = None
     node_name: str | None = None
     validation_error: str | None = None
+    partition_summary: tuple[PartitionTypeStatus, ...] = ()
+    shareable_summary: ShareableSummaryStatus | None = None
 
 
 class ResourcePoolStatusRequestStatus(Value, frozen=True):
@@ -423,7 +496,7 @@ class ResourcePoolStatusRequestStatus(Value, frozen=True):
 
 
 class ResourcePoolStatusRequest(Object, frozen=True):
-    """A request for the state of a driver's pools (alpha in 1.36)."""
+    """A request for the state of a driver's pools (alpha since 1.36)."""
 
     spec: ResourcePoolStatusRequestSpec = ResourcePoolStatusRequestSpec()
     status: ResourcePoolStatusRequestStatus | None = None

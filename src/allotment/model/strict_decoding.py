@@ -13,7 +13,8 @@ from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple
 
 from allotment.model.base64_text import base64_error_offset, is_base64
-from allotment.model.fields import GROUP, TypeShape, shape_of, versions_of
+from allotment.model.field_history import release_advice, version_advice
+from allotment.model.fields import TypeShape
 from allotment.model.pruning import Path, prune
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.quoting import quote
@@ -63,16 +64,17 @@ class StrictlyDecoded(NamedTuple):
 
 def strict_decode(
     tree: dict[str, Any], api_version: str, kind: str, shape: TypeShape, *, exact: bool = False,
-    previous: dict[str, Any] | None = None,
+    previous: dict[str, Any] | None = None, release: str = "",
 ) -> StrictlyDecoded:  # fmt: skip
     """Check and clean ``tree`` by its type ``shape``. Does not raise and does not change ``tree``.
 
     ``exact``: the tree was JSON, where Go does not accept 2.0 as an integer; YAML is converted and 2.0 becomes 2.
     ``previous``: a tree of the same type without violations; parts that are identical to its parts are skipped.
+    ``release``: the release of ``shape``, for hints about fields of other releases; empty for the newest one.
     """
     if shape.package and fits(tree, shape, previous):
         return StrictlyDecoded(tree, [])
-    decoder = _Decoder(api_version, kind, shape, exact)
+    decoder = _Decoder(api_version, kind, shape, exact, release)
     cleaned = decoder.struct(shape, tree) if shape.package else decoder.custom(shape, tree)
     return StrictlyDecoded(cleaned, decoder.violations)
 
@@ -88,8 +90,9 @@ def server_text(violations: list[SchemaViolation]) -> str:
 
 
 class _Decoder:
-    def __init__(self, api_version: str, kind: str, shape: TypeShape, exact: bool) -> None:
+    def __init__(self, api_version: str, kind: str, shape: TypeShape, exact: bool, release: str) -> None:
         self.exact = exact
+        self.release = release
         self.api_version = api_version
         self.kind = kind
         self.root = shape
@@ -230,35 +233,16 @@ class _Decoder:
         for parent, field in shape.fields.items():
             if field.shape.form == "struct" and name in field.shape.fields and parent != "metadata":
                 return f"did you mean {parent}.{name}?", f"{parent}.{name}"
+        path = (*self.path, name)
+        elsewhere = release_advice(self.api_version, self.kind, path, self.release, shape.bare_name)
+        if elsewhere:
+            return elsewhere, ""
         close = difflib.get_close_matches(name, shape.fields, n=1, cutoff=0.7) or [
             known for known in shape.fields if known.lower() == name.lower()
         ]
         if close:
             return f"did you mean {close[0]}?", close[0]
-        elsewhere = [version for version in self.other_versions() if self.exists_in(version, name)]
-        if elsewhere:
-            return f"{name} belongs to {' and '.join(elsewhere)}, not to {self.api_version}", ""
-        return "", ""
-
-    def other_versions(self) -> list[str]:
-        group = self.api_version.rpartition("/")[0]
-        return [
-            version
-            for version in versions_of(self.kind)
-            if version != self.api_version and version.rpartition("/")[0] == group == GROUP
-        ]
-
-    def exists_in(self, version: str, name: str) -> bool:
-        shape = shape_of(version, self.kind)
-        for step in self.path:
-            if shape is None:
-                return False
-            if shape.form == "struct":
-                field = shape.fields.get(str(step))
-                shape = field.shape if field else None
-            else:
-                shape = shape.element
-        return shape is not None and name in shape.fields
+        return version_advice(self.api_version, self.kind, path, shape.bare_name), ""
 
     # --- values --------------------------------------------------------------------------------------------------
 
@@ -348,7 +332,7 @@ class _Decoder:
         assert schema is not None
         if type(value) is not dict:
             return None
-        inner = _Decoder(self.api_version, self.kind, self.root, self.exact)
+        inner = _Decoder(self.api_version, self.kind, self.root, self.exact, self.release)
         cleaned = inner.struct(schema, value)
         self.violations.extend(
             SchemaViolation("value", violation.message, (*self.path, *violation.path), violation.hint)

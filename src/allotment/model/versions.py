@@ -101,6 +101,7 @@ ONLY_BEFORE_V1: Final = frozenset({"ResourcePoolStatusRequest"})
 
 _FLAT_FIELDS: Final = (
     "deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity",
+    "derivedAttributes",
 )  # fmt: skip
 # Fields of v1alpha3 for classic DRA controllers, which are no longer used.
 _DROPPED_SPEC: Final = {"ResourceClaim": ("controller",), "DeviceClass": ("suitableNodes",)}

@@ -1,4 +1,4 @@
-"""A valid object of every kind of ``resource.k8s.io`` with every field set, as JSON in the v1 shape."""
+"""A valid object of every kind of ``resource.k8s.io`` with every field of every release, as JSON in the v1 shape."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ _REQUEST: dict[str, Any] = {
         {"operator": "Exists"},
     ],
     "capacity": {"requests": {"memory": "1Gi"}},
+    "derivedAttributes": [{"name": "d.io/attr", "expression": "true"}],
 }
 _OPAQUE = {"driver": "d.io", "parameters": {"k": [1, "x"]}}
 _CLAIM = {
@@ -39,8 +40,8 @@ _CLAIM = {
             {"name": "b", "firstAvailable": [{"name": "x", **_REQUEST}, {"name": "y", **_REQUEST}]},
             {"name": "c", "exactly": {"deviceClassName": "k", "allocationMode": "All"}},
         ],
-        "constraints": [{"requests": ["a", "b/x"], "matchAttribute": "d.io/attr"}, {"distinctAttribute": "d.io/other"}],
-        "config": [{"requests": ["b"], "opaque": _OPAQUE}, {"opaque": _OPAQUE}],
+        "constraints": [{"requests": ["a", "b"], "matchAttribute": "d.io/attr"}, {"distinctAttribute": "d.io/other"}],
+        "config": [{"requests": ["b/x"], "opaque": _OPAQUE}, {"opaque": _OPAQUE}],
     }
 }
 _DEVICE = {
@@ -57,13 +58,17 @@ _DEVICE = {
         "cores": {"value": "10", "requestPolicy": {"default": "1", "validValues": ["1", "2"]}},
         "plain": {"value": "3"},
     },
-    "consumesCounters": [{"counterSet": "cs", "counters": {"m": {"value": "1"}}}],
+    "consumesCounters": [{"counterSet": "cs", "counters": {"m": {"value": "1"}}, "compatibilityGroups": ["g", "h"]}],
     "taints": [{"key": "k", "value": "v", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}],
     "bindsToNode": True,
     "bindingConditions": ["a"],
     "bindingFailureConditions": ["b"],
     "allowMultipleAllocations": True,
     "nodeAllocatableResourceMappings": {"cpu": {"capacityKey": "cores"}, "memory": {"allocationMultiplier": "2"}},
+    "nodeAllocatableResources": {
+        "cpu": {"mapping": {"capacityKey": "cores", "capacityMultiplier": "500m"}},
+        "memory": {"mapping": {"deviceMultiplier": "2"}, "overhead": {"perPod": "1Mi", "perContainer": "0"}},
+    },
 }  # fmt: skip
 _POOL = {"name": "p/q", "generation": 1, "resourceSliceCount": 1}
 
@@ -79,7 +84,17 @@ SPECS: list[tuple[str, dict[str, Any]]] = [
             "extendedResourceName": "example.com/gpu",
         },
     ),
-    ("resourceslices", {"driver": "d.io", "pool": _POOL, "allNodes": True, "devices": [_DEVICE, {"name": "d1"}]}),
+    (
+        "resourceslices",
+        {
+            "driver": "d.io",
+            "pool": _POOL,
+            "allNodes": True,
+            "devices": [_DEVICE, {"name": "d1"}],
+            "partitionTypeAttribute": "d.io/b",
+            "skipNodeOperations": ["NodePrepareResources", "NodeUnprepareResources"],
+        },
+    ),
     (
         "resourceslices",
         {
@@ -112,5 +127,8 @@ SPECS: list[tuple[str, dict[str, Any]]] = [
             "taint": {"key": "k", "value": "v", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"},
         },
     ),
-    ("resourcepoolstatusrequests", {"driver": "d.io", "poolName": "p/q", "limit": 5}),
+    (
+        "resourcepoolstatusrequests",
+        {"driver": "d.io", "poolName": "p/q", "limit": 5, "defaultPartitionTypeAttribute": "d.io/b"},
+    ),
 ]

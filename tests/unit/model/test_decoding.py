@@ -12,10 +12,11 @@ import pytest
 
 from allotment.model import core, decoding, resource
 from allotment.model.decoding import DecodingError, Manifest, decode, decode_all
-from allotment.model.fields import shape_of
+from allotment.model.fields import TypeShape, shape_of
 from allotment.model.loading import Document, load_paths, load_text
 from allotment.model.meta import ObjectKey, Value
 from allotment.model.quantity import Quantity
+from allotment.model.releases import RELEASES
 from allotment.model.trees import to_tree
 
 
@@ -243,30 +244,37 @@ def _value_types(value_type: type) -> set[type]:
 
 @pytest.mark.parametrize(("group", "kind"), sorted(decoding.VALUE_TYPES))
 def test_value_types_have_no_unknown_fields(group: str, kind: str) -> None:
-    """Value types of resource.k8s.io also have all fields, except managed fields."""
-    versions = {
-        "ResourcePoolStatusRequest": "v1alpha3", "PodGroup": "v1alpha2",
-    }  # fmt: skip
+    """Value types of resource.k8s.io also have all fields of all releases, except managed fields."""
+    versions = {"ResourcePoolStatusRequest": "v1alpha3", "PodGroup": "v1beta1"}
     version = "/".join(part for part in (group, versions.get(kind, "v1")) if part)
+    known: dict[type, set[str]] = {}
+    seen: set[TypeShape] = set()
 
-    def compare(value_type: type[Value], shape: object) -> None:
-        fields = {field.encode_name: field for field in msgspec.structs.fields(value_type)}
-        known = {name for name, field in shape.fields.items() if field.embedded != "TypeMeta"}  # type: ignore[attr-defined]
-        known -= {"managedFields", "selfLink"}
-        assert set(fields) <= set(shape.fields), value_type  # type: ignore[attr-defined]
-        if group == "resource.k8s.io":
-            assert set(fields) == known, value_type
-        for name in fields:
-            inner = shape.fields[name].shape  # type: ignore[attr-defined]
+    def collect(value_type: type[Value], shape: TypeShape) -> None:
+        names = {name for name, field in shape.fields.items() if field.embedded != "TypeMeta"}
+        if shape in seen:
+            return
+        seen.add(shape)
+        known.setdefault(value_type, set()).update(names)
+        for field in msgspec.structs.fields(value_type):
+            if field.encode_name not in shape.fields:
+                continue
+            inner = shape.fields[field.encode_name].shape
             while inner.element is not None:
                 inner = inner.element
             structs = [candidate for candidate in _value_types(value_type) if candidate.__name__ == inner.bare_name]
-            if inner.form == "struct" and structs and (structs[0], inner.name) not in seen:
-                seen.add((structs[0], inner.name))
-                compare(structs[0], inner)
+            if inner.form == "struct" and structs:
+                collect(structs[0], inner)
 
-    seen: set[tuple[type, str]] = set()
-    compare(decoding.VALUE_TYPES[group, kind], shape_of(version, kind))
+    for release in RELEASES:
+        if shape := shape_of(version, kind, release):
+            collect(decoding.VALUE_TYPES[group, kind], shape)
+    assert known
+    for value_type, names in known.items():
+        fields = {field.encode_name for field in msgspec.structs.fields(value_type)}
+        assert fields <= names, value_type
+        if group == "resource.k8s.io":
+            assert fields == names - {"managedFields", "selfLink"}, value_type
 
 
 def test_every_upstream_manifest_is_decoded_or_has_a_problem(shared: Callable[[str], Path]) -> None:
@@ -332,3 +340,73 @@ def test_taint_rules_of_every_version_decode_to_the_same_value(version: str) -> 
     assert manifest.value.spec.device_selector is not None
     assert (manifest.value.spec.device_selector.device, manifest.value.spec.taint.effect) == ("gpu-0", "NoSchedule")
     assert manifest.key == ObjectKey("", "broken")
+
+
+# --- by release ------------------------------------------------------------------------------------------------------
+
+GROUP = """\
+apiVersion: scheduling.k8s.io/{}
+kind: PodGroup
+metadata: {{name: g}}
+spec: {{schedulingPolicy: {{basic: {{}}}}}}
+"""
+MAPPED = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: s}
+spec:
+  driver: cpu.example.com
+  nodeName: node
+  pool: {name: p, resourceSliceCount: 1}
+  devices: [{name: d, nodeAllocatableResourceMappings: {cpu: {allocationMultiplier: "1"}}}]
+"""
+
+
+def problem_in(text: str, release: str) -> tuple[str, str, str]:
+    """Code, hint and suggestion of the only problem in a release."""
+    with pytest.raises(DecodingError) as caught:
+        decode(load_text(text).documents[0], release=release)
+    (problem,) = caught.value.problems
+    return problem.code, problem.hint, problem.suggestion
+
+
+@pytest.mark.parametrize(
+    ("version", "release", "hint", "suggestion"),
+    [
+        (
+            "v1beta1",
+            "1.36",
+            "scheduling.k8s.io/v1beta1 has PodGroup since Kubernetes 1.37; 1.36 has scheduling.k8s.io/v1alpha2",
+            "scheduling.k8s.io/v1alpha2",
+        ),
+        (
+            "v1alpha2",
+            "1.37",
+            "scheduling.k8s.io/v1alpha2 had PodGroup until Kubernetes 1.36; 1.37 has scheduling.k8s.io/v1beta1",
+            "scheduling.k8s.io/v1beta1",
+        ),
+        ("v1alpha2", "1.35", "scheduling.k8s.io/v1alpha2 has PodGroup since Kubernetes 1.36", ""),
+    ],
+)
+def test_versions_of_another_release(version: str, release: str, hint: str, suggestion: str) -> None:
+    code, found, best = problem_in(GROUP.format(version), release)
+    assert (code, found, best) == ("no-such-kind", hint, suggestion)
+    assert decode(load_text(GROUP.format(version)).documents[0]).kind == "PodGroup"  # without a release
+
+
+def test_fields_of_another_release() -> None:
+    assert problem_in(MAPPED, "1.37") == (
+        "unknown-field",
+        "nodeAllocatableResourceMappings was replaced by nodeAllocatableResources in Kubernetes 1.37",
+        "",
+    )
+    assert isinstance(decode(load_text(MAPPED).documents[0], release="1.36").value, resource.ResourceSlice)
+
+
+def test_objects_that_a_server_returned_keep_the_fields_of_its_release() -> None:
+    (found,) = decode_all(load_text(MAPPED).documents, strict=False, release="1.36").manifests
+    assert isinstance(found.value, resource.ResourceSlice)
+    assert found.value.spec.devices is not None
+    assert found.value.spec.devices[0].node_allocatable_resource_mappings
+    rule = "apiVersion: resource.k8s.io/v1\nkind: DeviceTaintRule\nmetadata: {name: a}\nspec: {taint: {key: a}}\n"
+    assert decode_all(load_text(rule).documents, strict=False, release="1.36").problems == []

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from allotment.model.fields import Field, TypeShape, introduced_in, kinds_of, shape_of, versions_of
+from allotment.model.releases import release_table
 
 # Types with their own decoder, which the schema describes by their JSON form.
 OPAQUE = {
@@ -66,7 +67,7 @@ def published(definitions: dict[str, Any]) -> Iterator[tuple[TypeShape, dict[str
     for reference, definition in definitions.items():
         for kind in definition.get("x-kubernetes-group-version-kind", ()):
             version = "/".join(part for part in (kind["group"], kind["version"]) if part)
-            shape = shape_of(version, kind["kind"])
+            shape = shape_of(version, kind["kind"], "1.36")
             if shape is not None:
                 yield from nested(shape, {"$ref": f"#/definitions/{reference}"}, f"{version} {kind['kind']}")
 
@@ -141,7 +142,7 @@ def test_always_printed_and_pointer_fields() -> None:
     spec = slices.fields["spec"].shape.fields
     assert {name for name, field in spec.items() if field.always_printed} == {"driver", "pool"}
     assert {name for name, field in spec.items() if field.pointer} == {
-        "nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection",
+        "nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection", "partitionTypeAttribute",
     }  # fmt: skip
 
 
@@ -198,35 +199,32 @@ def test_v1alpha3_differs_from_v1beta1() -> None:
     assert claim.fields["spec"].shape.name == "v1alpha3.ResourceClaimSpec"
 
 
-def test_v1_taint_rules_match_the_schema_of_1_37(shared: Callable[[str], Path]) -> None:
-    """The table is from 1.36, which has only older versions of taint rules."""
-    with gzip.open(shared("vectors/k8s-1.37/apiserver/137-11-openapi-p1.jsonl.gz"), "rt") as file:
-        rows = [json.loads(line) for line in file]
-    (document,) = (row["response"]["body"] for row in rows if "/apis/resource.k8s.io/v1?" in row["request"]["path"])
-    schemas: dict[str, Any] = document["components"]["schemas"]
-    structs: list[str] = []
+def _structs(release: str) -> dict[str, TypeShape]:
+    """All structs of a release by the names of their schemas: ``io.k8s.api.core.v1.Pod``."""
+    table = release_table(release)
+    pending = [shape_of(version, kind, release) for version, kinds in table.kinds.items() for kind in kinds]
+    found: dict[str, TypeShape] = {}
+    while pending:
+        shape = pending.pop()
+        if shape is None:
+            continue
+        name = f"io.{shape.package.replace('k8s.io', 'k8s').replace('/', '.')}.{shape.bare_name}"
+        if shape.form != "struct":
+            pending.append(shape.element)
+        elif name not in found:
+            found[name] = shape
+            pending.extend(field.shape for field in shape.fields.values())
+    return found
 
-    def compare(shape: TypeShape, schema: dict[str, Any]) -> None:
-        for reference in schema.get("allOf", (schema,)):
-            if "$ref" in reference:
-                name = reference["$ref"].removeprefix("#/components/schemas/")
-                if shape.form == "struct":
-                    # Version and struct: io.k8s.api.resource.v1.DeviceTaint.
-                    assert name.split(".")[-2:] == shape.name.split(".")[-2:]
-                    assert set(shape.fields) == set(schemas[name]["properties"]), name
-                    structs.append(shape.bare_name)
-                schema = schemas[name]
-        for name, field in shape.fields.items():
-            published = schema["properties"][name]
-            assert published.get("x-kubernetes-list-type", "atomic") == field.list_type, name
-            assert (name in schema.get("required", ())) == field.required, name
-            compare(field.shape, published)
-        if shape.form == "slice":
-            assert shape.element is not None
-            compare(shape.element, schema["items"])
 
-    shape = shape_of("resource.k8s.io/v1", "DeviceTaintRule")
-    assert shape is not None
-    assert shape.package == "k8s.io/api/resource/v1"
-    compare(shape, {"$ref": "#/components/schemas/io.k8s.api.resource.v1.DeviceTaintRule"})
-    assert {"DeviceTaintRuleSpec", "DeviceTaintSelector", "DeviceTaint", "DeviceTaintRuleStatus"} <= set(structs)
+@pytest.mark.parametrize("served", ["p1", "p2"])
+def test_table_of_1_37_has_the_fields_of_a_running_server(shared: Callable[[str], Path], served: str) -> None:
+    with gzip.open(shared(f"vectors/k8s-1.37/apiserver/137-12-schema-fields-{served}.json.gz"), "rt") as file:
+        schemas: dict[str, dict[str, Any]] = json.load(file)
+    structs = _structs("1.37")
+    compared = structs.keys() & schemas.keys()
+    for name in compared:
+        assert set(structs[name].fields) == set(schemas[name].get("properties", ())), name
+        required = {field for field, facts in structs[name].fields.items() if facts.required}
+        assert required == set(schemas[name].get("required", ())), name
+    assert len(compared) > 500

@@ -53,7 +53,7 @@ def passes_strict_decoding(tree: dict[str, Any]) -> bool:
     """Whether strict decoding returns the tree unchanged and without violations."""
     shape = shape_of(tree["apiVersion"], tree["kind"])
     assert shape is not None
-    decoder = strict_decoding._Decoder(tree["apiVersion"], tree["kind"], shape, True)
+    decoder = strict_decoding._Decoder(tree["apiVersion"], tree["kind"], shape, True, "")
     return decoder.struct(shape, tree) is tree and not decoder.violations
 
 

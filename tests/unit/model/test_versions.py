@@ -105,6 +105,10 @@ def test_v1beta1_has_required_empty_fields() -> None:
         ({"name": "r", "selectors": []}, {"name": "r", "exactly": {"selectors": []}}),
         ({"name": "r", "adminAccess": False}, {"name": "r", "exactly": {"adminAccess": False}}),
         (
+            {"name": "r", "deviceClassName": "", "derivedAttributes": [{"name": "d/x"}]},
+            {"name": "r", "exactly": {"deviceClassName": "", "derivedAttributes": [{"name": "d/x"}]}},
+        ),
+        (
             {"name": "r", "deviceClassName": "c", "firstAvailable": []},
             {"name": "r", "exactly": {"deviceClassName": "c"}, "firstAvailable": []},
         ),

@@ -158,12 +158,13 @@ func (t *table) field(
 	return row
 }
 
-// Slices with a name of their own are messages in protobuf where Kubernetes says so; all that do are called like this.
+// Slices with a name of their own are messages in protobuf where Kubernetes generated code for them.
 func namedSlice(of reflect.Type) bool {
 	if of.Kind() == reflect.Map {
 		of = of.Elem()
 	}
-	return of.Kind() == reflect.Slice && (of.Name() == "ExtraValue" || of.Name() == "Verbs")
+	_, message := reflect.PointerTo(of).MethodByName("MarshalToSizedBuffer")
+	return of.Kind() == reflect.Slice && message
 }
 
 func protobufNumber(field reflect.StructField) int {
