@@ -135,7 +135,7 @@ def _features(gates_off: tuple[str, ...]) -> Features:
 
 @cache
 def _kinds(features: Features) -> tuple[ServedKind, ...]:
-    return tuple(built_in_kinds(features))
+    return tuple(built_in_kinds(features, ("api/all=true",)))
 
 
 def _api(features: Features, now: datetime, objects: Objects) -> Api:
@@ -192,7 +192,7 @@ def _stored(tree: Row, steps: list[str]) -> Objects:
 def _entry(tree: Row, steps: list[str]) -> Objects:
     """An object of the group, given in v1, at its key."""
     version = f"{GROUP}/{_NEWEST.get(tree['kind'], 'v1')}"
-    return {_key(tree, steps): normalize({**tree, "apiVersion": version}, shape_of(version, tree["kind"]))}
+    return {_key(tree, steps): normalize({**tree, "apiVersion": version}, shape_of(version, tree["kind"], RELEASE))}
 
 
 def _key(tree: Row, steps: list[str]) -> tuple[str, str, str]:

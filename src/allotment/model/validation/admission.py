@@ -6,13 +6,16 @@ the object to store, with all errors. Storage is up to the caller: resource vers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from allotment.model.defaults import with_defaults
+from allotment.model.fields import GROUP, shape_of
 from allotment.model.meta import ObjectMeta
+from allotment.model.normal_form import normalize
 from allotment.model.resource import (
     DeviceClass,
     DeviceTaintRule,
@@ -21,11 +24,13 @@ from allotment.model.resource import (
     ResourcePoolStatusRequest,
     ResourceSlice,
 )
+from allotment.model.trees import Tree, to_tree
 from allotment.model.validation import (
     admin_access,
     claim_status,
     claims,
     classes,
+    declarative,
     pool_status,
     preparation,
     slices,
@@ -33,7 +38,10 @@ from allotment.model.validation import (
 )
 from allotment.model.validation.context import ValidationContext
 from allotment.model.validation.errors import Errors, FieldError
+from allotment.model.validation.gotext import GoValue
 from allotment.model.validation.metadata import common_update
+from allotment.model.validation.release import release
+from allotment.model.versions import from_v1
 
 
 class KindValidators(NamedTuple):
@@ -61,23 +69,37 @@ VALIDATORS: Mapping[type, KindValidators] = {
 
 
 class AdmissionResult(NamedTuple):
-    """The result of a write: the object to store, its errors, and, if there are none, warnings."""
+    """The result of a write: the object to store, its errors, and, if there are none, warnings.
+
+    ``owned``: the object with the fields of disabled features; the client that wrote them owns them nevertheless.
+    """
 
     value: Any
     errors: list[FieldError]
     warnings: list[str]
+    owned: Any
 
 
 def create(
-    value: Any, context: ValidationContext, *, version: str, now: str, namespace_labels: Mapping[str, str] | None = None
+    value: Any,
+    context: ValidationContext,
+    *,
+    version: str,
+    now: str,
+    namespace_labels: Mapping[str, str] | None = None,
+    path_version: str = "",
 ) -> AdmissionResult:
     """Admit a new object, whose name is generated and whose namespace is set already.
 
     ``version``: the API version that it was written in. ``now``: RFC 3339, whole seconds. ``namespace_labels``: the
-    labels of its namespace; required only for admin access.
+    labels of its namespace; required only for admin access. ``path_version``: the version whose paths errors have, if
+    it is not ``version``.
     """
-    value = preparation.for_create(with_defaults(value, version=version, now=now), context.features)
-    return _admitted(value, _create_errors(value, context, namespace_labels or {}))
+    written = with_defaults(value, version=version, now=now)
+    value = preparation.for_create(written, context.features)
+    errors = _create_errors(value, context, namespace_labels or {})
+    result = _admitted(value, None, (), errors, context, path_version or version)
+    return result._replace(owned=preparation.for_create(written, None))
 
 
 def _create_errors(value: Any, context: ValidationContext, namespace_labels: Mapping[str, str]) -> Iterator[FieldError]:
@@ -88,12 +110,20 @@ def _create_errors(value: Any, context: ValidationContext, namespace_labels: Map
     yield from VALIDATORS[type(value)].create(value, context)
 
 
+def object_errors(value: Any, context: ValidationContext) -> list[FieldError]:
+    """The errors of an object in v1 as it is: without defaults, and with the fields of disabled features."""
+    errors = VALIDATORS[type(value)].create(value, context)
+    return _admitted(value, None, (), errors, context, "v1").errors
+
+
 def update(new: Any, old: Any, context: ValidationContext, *, version: str, now: str) -> AdmissionResult:
     """Admit an update; ``old`` is the stored object."""
     new = with_defaults(new, version=version, now=now, stored=old)
     new = replace(new, metadata=replace(new.metadata, generation=old.metadata.generation))
+    owned = _with_kept_metadata(preparation.for_update(new, old, None, now=now), old.metadata)
     new = _with_kept_metadata(preparation.for_update(new, old, context.features, now=now), old.metadata)
-    return _admitted(new, _update_errors(new, old, VALIDATORS[type(new)].update, context))
+    errors = VALIDATORS[type(new)].update(new, old, context)
+    return _admitted(new, old, _common_errors(new, old), errors, context, version)._replace(owned=owned)
 
 
 def update_status(
@@ -118,14 +148,7 @@ def update_status(
     if isinstance(new, ResourceClaim):
         errors.extend(admin_access.admin_results(new.status.allocation, old.status.allocation, namespace_labels or {}))
     errors.extend(rule(new, old, context))
-    return _admitted(new, [*_common_errors(new, old), *errors])
-
-
-def _update_errors(
-    new: Any, old: Any, rule: Callable[[Any, Any, ValidationContext], Errors], context: ValidationContext
-) -> Errors:
-    yield from _common_errors(new, old)
-    yield from rule(new, old, context)
+    return _admitted(new, old, _common_errors(new, old), errors, context, version)
 
 
 def _common_errors(new: Any, old: Any) -> Errors:
@@ -149,7 +172,38 @@ def _with_kept_metadata(value: Any, old: ObjectMeta) -> Any:
     )
 
 
-def _admitted(value: Any, errors: Iterator[FieldError] | list[FieldError]) -> AdmissionResult:
-    problems = list(errors)
+def _admitted(
+    value: Any,
+    old: Any,
+    common: Iterable[FieldError],
+    coded: Iterable[FieldError],
+    context: ValidationContext,
+    version: str,
+) -> AdmissionResult:
+    """The result for the errors of any object's metadata, of the kind's code and of its declared rules."""
+    kube = context.features.kube
+    problems = [*common]
+    own = [*coded]
+    if declarative.is_declared(f"{GROUP}/{version}", type(value).__name__, context.features):
+        before = _written(old, version, kube) if old is not None else None
+        declared = declarative.declared_errors(_written(value, version, kube), before, context.features)
+        if release(context.features).declared_rules_are_last:
+            problems = declarative.merged([*problems, *own], declared)
+        else:
+            problems += declarative.merged(own, declared)
+    else:
+        problems += own
     warnings = slices.warnings(value) if isinstance(value, ResourceSlice) and not problems else []
-    return AdmissionResult(value, problems, warnings)
+    return AdmissionResult(value, [_of_release(error, kube) for error in problems], warnings, value)
+
+
+def _of_release(error: FieldError, kube: str) -> FieldError:
+    """An error whose text has the fields that the release has."""
+    return error._replace(value=GoValue(error.value, kube)) if isinstance(error.value, Struct) else error
+
+
+def _written(value: Any, version: str, kube: str) -> Tree:
+    """An object as a tree of a version, in its normal form, so that equal objects are equal trees."""
+    kind, api_version = type(value).__name__, f"{GROUP}/{version}"
+    tree = {**from_v1(to_tree(value, f"{GROUP}/v1", kind), api_version), "apiVersion": api_version}
+    return normalize(tree, shape_of(api_version, kind, kube))

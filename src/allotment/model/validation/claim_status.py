@@ -21,7 +21,7 @@ from allotment.model.resource import (
     ResourceClaim,
     ResourceClaimConsumerReference,
 )
-from allotment.model.validation import names
+from allotment.model.validation import names, node_operations
 from allotment.model.validation.binding_conditions import binding_conditions
 from allotment.model.validation.conditions import check_conditions
 from allotment.model.validation.configuration import allocation_config, json_object
@@ -31,7 +31,9 @@ from allotment.model.validation.gotext import size
 from allotment.model.validation.lists import check_list, check_set
 from allotment.model.validation.metadata import object_meta_update
 from allotment.model.validation.node_selectors import node_selector
+from allotment.model.validation.release import release
 from allotment.model.validation.requests import RequestNames, reference, request_names
+from allotment.model.validation.taints import toleration
 
 RESULTS_MAX = 32
 RESERVED_FOR_MAX = 256
@@ -56,7 +58,7 @@ def shared_device_id(value: DeviceRequestAllocationResult | AllocatedDeviceStatu
     return SharedDeviceID(value.driver, value.pool, value.device, value.share_id or "")
 
 
-def claim_status_update(new: ResourceClaim, old: ResourceClaim, _: ValidationContext) -> Errors:
+def claim_status_update(new: ResourceClaim, old: ResourceClaim, context: ValidationContext) -> Errors:
     """Validate a changed status; spec and metadata have been reset to the stored ones."""
     yield from object_meta_update(new.metadata, old.metadata)
     status, stored = new.status, old.status
@@ -68,7 +70,7 @@ def claim_status_update(new: ResourceClaim, old: ResourceClaim, _: ValidationCon
     yield from check_set(
         status.devices,
         None,
-        lambda value, path: _device_status(value, path, allocated),
+        lambda value, path: _device_status(value, path, allocated, context),
         shared_device_id,
         "status.devices",
     )
@@ -82,7 +84,7 @@ def claim_status_update(new: ResourceClaim, old: ResourceClaim, _: ValidationCon
     if allocation is None:
         return
     if stored.allocation is None:
-        yield from _allocation(allocation, request_names(new.spec.devices.requests))
+        yield from _allocation(allocation, request_names(new.spec.devices.requests), context)
     elif allocation != stored.allocation:
         yield immutable("status.allocation", allocation)
 
@@ -93,12 +95,12 @@ def _consumer(consumer: ResourceClaimConsumerReference, path: str) -> Errors:
             yield required(f"{path}.{name}")
 
 
-def _allocation(allocation: AllocationResult, request_names: RequestNames) -> Errors:
+def _allocation(allocation: AllocationResult, request_names: RequestNames, context: ValidationContext) -> Errors:
     path = "status.allocation"
     yield from check_list(
         allocation.devices.results,
         RESULTS_MAX,
-        lambda result, item_path: _result(result, item_path, request_names),
+        lambda result, item_path: _result(result, item_path, request_names, context),
         f"{path}.devices.results",
     )
     yield from allocation_config(allocation.devices.config, f"{path}.devices.config", request_names)
@@ -106,13 +108,18 @@ def _allocation(allocation: AllocationResult, request_names: RequestNames) -> Er
         yield from node_selector(allocation.node_selector, f"{path}.nodeSelector")
 
 
-def _result(result: DeviceRequestAllocationResult, path: str, request_names: RequestNames) -> Errors:
-    # Tolerations are copied from the request and not validated again in 1.36.
+def _result(
+    result: DeviceRequestAllocationResult, path: str, request_names: RequestNames, context: ValidationContext
+) -> Errors:
     yield from reference(result.request, f"{path}.request", request_names)
     yield from _device_id(result, path)
     yield from binding_conditions(result.binding_conditions, result.binding_failure_conditions, path)
+    if release(context.features).checks_result_tolerations:
+        for index, item in enumerate(result.tolerations):
+            yield from toleration(item, f"{path}.tolerations[{index}]")
     if result.share_id is not None:
         yield from names.share_id(result.share_id, f"{path}.shareID")
+    yield from node_operations.skipped(result.skip_node_operations, f"{path}.skipNodeOperations")
 
 
 def _device_id(value: DeviceRequestAllocationResult | AllocatedDeviceStatus, path: str) -> Errors:
@@ -121,7 +128,9 @@ def _device_id(value: DeviceRequestAllocationResult | AllocatedDeviceStatus, pat
     yield from names.label(value.device, f"{path}.device")
 
 
-def _device_status(value: AllocatedDeviceStatus, path: str, allocated: AbstractSet[SharedDeviceID]) -> Errors:
+def _device_status(
+    value: AllocatedDeviceStatus, path: str, allocated: AbstractSet[SharedDeviceID], context: ValidationContext
+) -> Errors:
     yield from _device_id(value, path)
     if value.share_id is not None:
         yield from names.share_id(value.share_id, f"{path}.shareID")
@@ -129,7 +138,7 @@ def _device_status(value: AllocatedDeviceStatus, path: str, allocated: AbstractS
         yield invalid(path, shared_device_id(value), "must be an allocated device in the claim")
     if len(value.conditions) > CONDITIONS_MAX:
         yield too_many(f"{path}.conditions", len(value.conditions), CONDITIONS_MAX)
-    yield from check_conditions(value.conditions, f"{path}.conditions")
+    yield from check_conditions(value.conditions, f"{path}.conditions", context.features)
     if value.data is not None:
         yield from json_object(value.data, f"{path}.data", DATA_MAX)
     if value.network_data is not None:

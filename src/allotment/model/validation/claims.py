@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from allotment.model.resource import DeviceConstraint, ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
 from allotment.model.validation.configuration import claim_config
 from allotment.model.validation.context import ValidationContext
+from allotment.model.validation.derived_attributes import DerivedAttributes
 from allotment.model.validation.errors import Errors, immutable, required
 from allotment.model.validation.lists import check_list
 from allotment.model.validation.metadata import object_meta, object_meta_update, template_meta
@@ -47,9 +48,11 @@ def claim_spec(spec: ResourceClaimSpec, path: str, context: ValidationContext) -
     """Validate the spec of a new claim."""
     path = f"{path}.devices"
     known = request_names(spec.devices.requests)
-    yield from requests(spec.devices.requests, f"{path}.requests", context)
+    derived = DerivedAttributes(spec.devices.constraints, context)
+    yield from requests(spec.devices.requests, f"{path}.requests", context, derived)
     yield from constraints(spec.devices.constraints, f"{path}.constraints", known, context)
     yield from claim_config(spec.devices.config, f"{path}.config", known)
+    yield from derived.total_cost(path)
 
 
 def claim(value: ResourceClaim, context: ValidationContext) -> Errors:

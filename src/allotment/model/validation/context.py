@@ -6,6 +6,7 @@ The CEL compiler is in a higher layer than the model, so it is passed as an argu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -31,9 +32,24 @@ class ExpressionChecker(Protocol):
         ...
 
 
+class DerivedExpression(NamedTuple):
+    """The problems of a derived attribute's expression, and its estimated cost; 0 if it does not compile."""
+
+    problems: tuple[ExpressionProblem, ...] = ()
+    cost: int = 0
+
+
+def _no_problems(_: str) -> DerivedExpression:
+    return DerivedExpression()
+
+
 @dataclass(frozen=True, slots=True)
 class ValidationContext:
-    """The arguments of validators other than the object."""
+    """The arguments of validators other than the object.
+
+    ``check_derived_attribute`` compiles a new expression of a derived attribute (1.37).
+    """
 
     features: Features
     check_expression: ExpressionChecker
+    check_derived_attribute: Callable[[str], DerivedExpression] = _no_problems

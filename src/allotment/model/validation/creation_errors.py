@@ -11,6 +11,7 @@ from typing import Final
 from allotment.model.core import Namespace, Pod
 from allotment.model.decoding import Manifest
 from allotment.model.meta import Object
+from allotment.model.resource import ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from allotment.model.validation.admission import VALIDATORS, create
 from allotment.model.validation.context import ValidationContext
 from allotment.model.validation.errors import FieldError, required
@@ -40,10 +41,16 @@ def creation_errors(
         namespace = namespaces.get(manifest.key.namespace)
         version = manifest.api_version.rpartition("/")[2]
         labels = namespace.metadata.labels if namespace is not None else {}
-        errors = create(value, context, version=version, now=_NOW, namespace_labels=labels).errors
+        paths = _path_version(value, version)
+        errors = create(value, context, version=version, now=_NOW, namespace_labels=labels, path_version=paths).errors
     if type(value) not in VALIDATORS and isinstance(value, Object) and (template or isinstance(value, Pod | PodGroup)):
         errors = (*_name_errors(value), *errors)
     return list(errors)
+
+
+def _path_version(value: object, version: str) -> str:
+    """The version of a kind whose paths are those of the v1 shape."""
+    return "v1" if isinstance(value, ResourceClaim | ResourceClaimTemplate | ResourceSlice) else version
 
 
 def _name_errors(value: Object) -> Iterable[FieldError]:

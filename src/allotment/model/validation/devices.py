@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from allotment.model.resource import Device, DeviceCapacity, NodeAllocatableResourceMapping
+from allotment.model.resource import Device
 from allotment.model.validation import attributes, names
 from allotment.model.validation.binding_conditions import binding_conditions
 from allotment.model.validation.capacity_policy import exclusive_capacity, shareable_capacity
+from allotment.model.validation.context import ValidationContext
 from allotment.model.validation.counters import consumes_counters
-from allotment.model.validation.errors import Errors, invalid, not_found, required
-from allotment.model.validation.gotext import GoNamedString
+from allotment.model.validation.errors import Errors, invalid, required
 from allotment.model.validation.lists import check_list, check_map
+from allotment.model.validation.node_allocatable import allocatable_resources, resource_mappings
 from allotment.model.validation.node_selectors import node_selector
 from allotment.model.validation.qualified_names import NAME_MAX, qualified_name
+from allotment.model.validation.release import release
 from allotment.model.validation.taints import TAINTS_MAX, taint
 
 ENTRIES_MAX = 32
@@ -29,7 +29,7 @@ _NONE_OF = (
 )
 
 
-def device(value: Device, old: Device | None, path: str, *, selects_nodes: bool) -> Errors:
+def device(value: Device, old: Device | None, path: str, context: ValidationContext, *, selects_nodes: bool) -> Errors:
     """Validate one device; ``old``: the device of this name in the stored slice."""
     yield from names.label(value.name, f"{path}.name")
     entries = len(value.attributes) + len(value.capacity)
@@ -39,8 +39,8 @@ def device(value: Device, old: Device | None, path: str, *, selects_nodes: bool)
     if values > VALUES_MAX:
         yield invalid(path, values, f"the total number of attribute values must not exceed {VALUES_MAX}")
     yield from check_map(value.attributes, None, NAME_MAX, qualified_name, attributes.attribute, f"{path}.attributes")
-    capacity = shareable_capacity if value.allow_multiple_allocations else exclusive_capacity
-    yield from check_map(value.capacity, None, NAME_MAX, qualified_name, capacity, f"{path}.capacity")
+    if old is None or old.capacity != value.capacity or not release(context.features).keeps_capacity:
+        yield from _capacity(value, f"{path}.capacity", context)
     # Unchanged taints can have effects that are unknown to this release.
     if old is None or old.taints != value.taints:
         yield from check_list(value.taints, TAINTS_MAX, taint, f"{path}.taints")
@@ -50,8 +50,18 @@ def device(value: Device, old: Device | None, path: str, *, selects_nodes: bool)
     elif value.node_name is not None or value.node_selector is not None or value.all_nodes is not None:
         yield invalid(path, None, _NONE_OF)
     yield from binding_conditions(value.binding_conditions, value.binding_failure_conditions, path)
-    yield from _node_allocatable(
+    yield from resource_mappings(
         value.node_allocatable_resource_mappings, value.capacity, f"{path}.nodeAllocatableResourceMappings"
+    )
+    yield from allocatable_resources(
+        value.node_allocatable_resources, value.capacity, f"{path}.nodeAllocatableResources"
+    )
+
+
+def _capacity(value: Device, path: str, context: ValidationContext) -> Errors:
+    check = shareable_capacity if value.allow_multiple_allocations else exclusive_capacity
+    return check_map(
+        value.capacity, None, NAME_MAX, qualified_name, lambda capacity, key: check(capacity, key, context), path
     )
 
 
@@ -76,22 +86,3 @@ def _nodes(value: Device, path: str) -> Errors:
         yield required(path, _ONE_OF)
     elif len(chosen) > 1:
         yield invalid(path, f"{{{', '.join(chosen)}}}", _ONE_OF)
-
-
-def _node_allocatable(
-    mappings: Mapping[str, NodeAllocatableResourceMapping], capacity: Mapping[str, DeviceCapacity], path: str
-) -> Errors:
-    """Validate the node resources that a device represents (KEP-5517, alpha)."""
-    for name in sorted(mappings):
-        item_path, mapping = f"{path}[{name}]", mappings[name]
-        if not names.is_native_resource(name):
-            yield invalid(item_path, GoNamedString(name), "must be a node allocatable resource name")
-        multiplier, key = mapping.allocation_multiplier, mapping.capacity_key
-        if multiplier is None and key is None:
-            yield invalid(item_path, "", "at least one of allocationMultiplier or capacityKey must be set")
-        if multiplier is not None and multiplier.sign() <= 0:
-            yield invalid(f"{item_path}.allocationMultiplier", str(multiplier), "must be positive")
-        if key == "":
-            yield invalid(f"{item_path}.capacityKey", "", "capacityKey must not be an empty string")
-        elif key is not None and key not in capacity:
-            yield not_found(f"{item_path}.capacityKey", GoNamedString(key))

@@ -1,7 +1,7 @@
 """Drops the fields of disabled features on write, unless the stored object uses the feature already.
 
 There is one function per kind, and one table entry per feature: whether its fields are in use, and how to remove them.
-Dropping a field is not an error; validation of the remaining fields can fail.
+Dropping a field is not an error; validation of the remaining fields can fail. Without features, nothing is dropped.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from allotment.model.resource import (
     ResourceClaim,
     ResourceClaimSpec,
     ResourceClaimStatus,
+    ResourcePoolStatusRequestSpec,
     ResourceSliceSpec,
 )
 
@@ -40,8 +41,10 @@ class GatedFields(NamedTuple):
     without: Callable[..., object]
 
 
-def _drop(new: T, old: T | None, table: tuple[GatedFields, ...], features: Features) -> T:
+def _drop(new: T, old: T | None, table: tuple[GatedFields, ...], features: Features | None) -> T:
     result: object = new
+    if features is None:
+        return new
     for gates, in_use, without in table:
         if not all(map(features.enabled, gates)) and (old is None or not in_use(old)):
             result = without(result)
@@ -51,7 +54,7 @@ def _drop(new: T, old: T | None, table: tuple[GatedFields, ...], features: Featu
 # --- ResourceClaim and ResourceClaimTemplate: the spec ---------------------------------------------------------------
 
 
-def claim_spec(new: ResourceClaimSpec, old: ResourceClaimSpec | None, features: Features) -> ResourceClaimSpec:
+def claim_spec(new: ResourceClaimSpec, old: ResourceClaimSpec | None, features: Features | None) -> ResourceClaimSpec:
     """A claim's spec without the fields of disabled features."""
     return _drop(new, old, _CLAIM_SPEC, features)
 
@@ -117,13 +120,18 @@ _CLAIM_SPEC = (
     ),
     GatedFields(("DRAAdminAccess",), _admin_access_in_spec, _without_admin_access),
     GatedFields(("DRAConsumableCapacity",), _consumable_in_spec, _without_consumable),
+    GatedFields(
+        ("DRADerivedAttributes",),
+        lambda spec: any(form.derived_attributes for form in _request_forms(spec)),
+        lambda spec: _with_request_forms(spec, derived_attributes=()),
+    ),
 )
 
 
 # --- ResourceClaim: the status ---------------------------------------------------------------------------------------
 
 
-def claim_status(new: ResourceClaim, old: ResourceClaim, features: Features) -> ResourceClaim:
+def claim_status(new: ResourceClaim, old: ResourceClaim, features: Features | None) -> ResourceClaim:
     """A claim without the status fields of disabled features."""
     return _drop(new, old, _CLAIM_STATUS, features)
 
@@ -175,13 +183,18 @@ _CLAIM_STATUS = (
         lambda claim: any(r.binding_conditions or r.binding_failure_conditions for r in _results(claim)),
         lambda claim: _with_results(claim, binding_conditions=(), binding_failure_conditions=()),
     ),
+    GatedFields(
+        ("DRAOptionalNodeOperations",),
+        lambda claim: any(result.skip_node_operations for result in _results(claim)),
+        lambda claim: _with_results(claim, skip_node_operations=()),
+    ),
 )
 
 
 # --- ResourceSlice ---------------------------------------------------------------------------------------------------
 
 
-def slice_spec(new: ResourceSliceSpec, old: ResourceSliceSpec | None, features: Features) -> ResourceSliceSpec:
+def slice_spec(new: ResourceSliceSpec, old: ResourceSliceSpec | None, features: Features | None) -> ResourceSliceSpec:
     """A slice's spec without the fields of disabled features."""
     return _drop(new, old, _SLICE_SPEC, features)
 
@@ -219,6 +232,17 @@ def _without_policies(device: Device) -> Device:
     return replace(device, allow_multiple_allocations=None, capacity=capacity)
 
 
+def _groups_in_use(device: Device) -> bool:
+    return any(consumption.compatibility_groups for consumption in device.consumes_counters)
+
+
+def _without_groups(device: Device) -> Device:
+    if not _groups_in_use(device):
+        return device
+    consumptions = tuple(replace(item, compatibility_groups=()) for item in device.consumes_counters)
+    return replace(device, consumes_counters=consumptions)
+
+
 def _is_list(attribute: DeviceAttribute) -> bool:
     return any(getattr(attribute, name) is not None for name in _NO_LISTS)
 
@@ -252,15 +276,47 @@ _SLICE_SPEC = (
         ),
         _each_device(_without_policies),
     ),
+    GatedFields(("DRADeviceCompatibilityGroups",), _any_device(_groups_in_use), _each_device(_without_groups)),
     GatedFields(
         ("DRANodeAllocatableResources",),
-        _any_device(lambda device: bool(device.node_allocatable_resource_mappings)),
-        _device_without(node_allocatable_resource_mappings={}),
+        _any_device(
+            lambda device: bool(device.node_allocatable_resource_mappings or device.node_allocatable_resources)
+        ),
+        _device_without(node_allocatable_resource_mappings={}, node_allocatable_resources={}),
     ),
     GatedFields(
         ("DRAListTypeAttributes",),
         _any_device(lambda device: any(map(_is_list, device.attributes.values()))),
         _each_device(_without_lists),
+    ),
+    GatedFields(
+        ("DRAPartitionableDevicesType",),
+        lambda spec: spec.partition_type_attribute is not None,
+        lambda spec: replace(spec, partition_type_attribute=None),
+    ),
+    GatedFields(
+        ("DRAOptionalNodeOperations",),
+        lambda spec: bool(spec.skip_node_operations),
+        lambda spec: replace(spec, skip_node_operations=()),
+    ),
+)
+
+
+# --- ResourcePoolStatusRequest ---------------------------------------------------------------------------------------
+
+
+def pool_status_request(
+    new: ResourcePoolStatusRequestSpec, old: ResourcePoolStatusRequestSpec | None, features: Features | None
+) -> ResourcePoolStatusRequestSpec:
+    """The spec of a request for the status of pools without the fields of disabled features."""
+    return _drop(new, old, _POOL_STATUS_REQUEST, features)
+
+
+_POOL_STATUS_REQUEST = (
+    GatedFields(
+        ("DRAPartitionableDevicesType",),
+        lambda spec: spec.default_partition_type_attribute is not None,
+        lambda spec: replace(spec, default_partition_type_attribute=None),
     ),
 )
 
@@ -268,7 +324,7 @@ _SLICE_SPEC = (
 # --- DeviceClass -----------------------------------------------------------------------------------------------------
 
 
-def device_class(new: DeviceClass, old: DeviceClass | None, features: Features) -> DeviceClass:
+def device_class(new: DeviceClass, old: DeviceClass | None, features: Features | None) -> DeviceClass:
     """A class without the fields of disabled features."""
     return _drop(new, old, _DEVICE_CLASS, features)
 

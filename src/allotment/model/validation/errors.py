@@ -60,6 +60,8 @@ OMITTED: Final = object()
 class FieldError(NamedTuple):
     """One error of one field. ``str`` returns Kubernetes' text.
 
+    ``is_declared``: a declared rule may report the field for the same reason, which then replaces this error.
+
     >>> print(invalid("spec.devices.requests[0].exactly.count", -1, "must be greater than zero"))
     spec.devices.requests[0].exactly.count: Invalid value: -1: must be greater than zero
     """
@@ -68,6 +70,7 @@ class FieldError(NamedTuple):
     path: str
     value: object
     detail: str
+    is_declared: bool = True
 
     @property
     def body(self) -> str:
@@ -137,7 +140,7 @@ def too_long(path: str, limit: int) -> FieldError:
 
 def too_many(path: str, count: int, limit: int) -> FieldError:
     """The error for a list or map that exceeds its limit; its items are not validated."""
-    return FieldError(ErrorType.TOO_MANY, path, count, f"must have at most {limit} items")
+    return FieldError(ErrorType.TOO_MANY, path, count, f"must have at most {limit} {'item' if limit == 1 else 'items'}")
 
 
 def internal(path: str, detail: str) -> FieldError:

@@ -9,14 +9,16 @@ encoded as JSON; :class:`GoNamedString` marks them.
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Mapping
 from decimal import Decimal
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from allotment.model import meta, resource
+from allotment.model.fields import GROUP, kinds_of, shape_of
 from allotment.model.quantity import Quantity
 
 _HTML = str.maketrans({"<": r"\u003c", ">": r"\u003e", "&": r"\u0026", "\u2028": r"\u2028", "\u2029": r"\u2029"})
@@ -26,6 +28,13 @@ class GoNamedString(str):
     """A string of a named Go type, which messages contain as JSON."""
 
     __slots__ = ()
+
+
+class GoValue(NamedTuple):
+    """A value as the Go types of a release have it: without the fields that the release does not have."""
+
+    value: msgspec.Struct
+    kube: str
 
 
 class GoStruct(dict[str, Any]):
@@ -52,8 +61,10 @@ def float_text(number: float) -> str:
     return f"{sign}{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
 
 
-def json_text(value: object) -> str:
+def json_text(value: object, kube: str = "") -> str:
     """The result of ``json.Marshal`` for the Go value that corresponds to ``value``.
+
+    ``kube``: the release whose types are meant; without one, they have the fields of all releases.
 
     >>> print(json_text(resource.DeviceToleration(key="a", operator="Exists")))
     {"Key":"a","Operator":"Exists","Value":"","Effect":"","TolerationSeconds":null}
@@ -64,13 +75,15 @@ def json_text(value: object) -> str:
         return _json_string(value)
     if isinstance(value, Quantity):
         return _json_string(str(value))
+    if isinstance(value, GoValue):
+        return json_text(value.value, value.kube)
     if isinstance(value, msgspec.Struct):
-        return "{" + ",".join(_members(value)) + "}"
+        return "{" + ",".join(_members(value, kube)) + "}"
     if isinstance(value, tuple | list):
-        return "[" + ",".join(map(json_text, value)) + "]"
+        return "[" + ",".join(json_text(item, kube) for item in value) + "]"
     if isinstance(value, Mapping):
         keys = value if isinstance(value, GoStruct) else sorted(value)
-        return "{" + ",".join(f"{_json_string(key)}:{json_text(value[key])}" for key in keys) + "}"
+        return "{" + ",".join(f"{_json_string(key)}:{json_text(value[key], kube)}" for key in keys) + "}"
     return _json_float(value) if isinstance(value, float) else json.dumps(value)
 
 
@@ -136,12 +149,41 @@ def _field_plan(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, bool], ...]
     return tuple(plan)
 
 
-def _members(value: msgspec.Struct) -> list[str]:
+@cache
+def _known_fields(kube: str) -> Mapping[str, frozenset[str]]:
+    """The JSON names of the fields that a release has, by the Go name of their type."""
+    known: dict[str, frozenset[str]] = {}
+    versions = (f"{GROUP}/{version}" for version in ("v1", "v1beta2", "v1beta1", "v1alpha3"))  # v1 where it exists
+    pending = deque(shape_of(version, kind, kube) for version in versions for kind in kinds_of(version, kube))
+    while pending:
+        shape = pending.popleft()
+        if shape is None:
+            continue
+        name = shape.bare_name
+        if shape.fields and name not in known:
+            known[name] = frozenset(shape.fields)
+            pending.extend(field.shape for field in shape.fields.values())
+        elif shape.element is not None:
+            pending.append(shape.element)
+    return known
+
+
+@cache
+def _field_plan_of(kind: type[msgspec.Struct], kube: str) -> tuple[tuple[str, str, bool], ...]:
+    """``_field_plan`` without the fields that a release does not have."""
+    known = _known_fields(kube).get(kind.__name__) if kube else None
+    if known is None:
+        return _field_plan(kind)
+    wire = {field.name: field.encode_name for field in msgspec.structs.fields(kind)}
+    return tuple(plan for plan in _field_plan(kind) if wire[plan[0]] in known)
+
+
+def _members(value: msgspec.Struct, kube: str) -> list[str]:
     kind = type(value)
     if isinstance(value, _TAGGED):
         return _tagged_members(value)
     members = []
-    for name, go_name, empty_is_nil in _field_plan(kind):
+    for name, go_name, empty_is_nil in _field_plan_of(kind, kube):
         item: Any = getattr(value, name)
         if kind is resource.ResourceClaimTemplateSpec and name == "metadata":
             members.extend(_tagged_members(item))  # embedded in Go: its fields are inlined
@@ -151,7 +193,7 @@ def _members(value: msgspec.Struct) -> list[str]:
         elif empty_is_nil and isinstance(item, tuple | dict) and not item:
             text = "null"
         else:
-            text = json_text(item)
+            text = json_text(item, kube)
         members.append(f'"{go_name}":{text}')
     return members
 

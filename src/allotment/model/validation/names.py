@@ -84,9 +84,9 @@ _IDENTIFIER_TEXT = _regex_error(
 )
 
 
-def label_problems(text: str) -> Problems:
+def label_problems(text: str, *, unit: str = "characters") -> Problems:
     """The errors of a DNS label (RFC 1123)."""
-    problems = [f"must be no more than {LABEL_MAX} characters"] if size(text) > LABEL_MAX else []
+    problems = [f"must be no more than {LABEL_MAX} {unit}"] if size(text) > LABEL_MAX else []
     if not _is_label(text):
         problems.append("must not contain dots" if _is_subdomain(text) else _LABEL_TEXT)
     return problems
@@ -154,6 +154,13 @@ def identifier_problems(text: str) -> Problems:
     return [] if _is_identifier(text) else [_IDENTIFIER_TEXT]
 
 
+def path_segment_problems(text: str) -> Problems:
+    """The errors of a name that must only be usable as a path segment."""
+    if text in (".", ".."):
+        return [f"may not be '{text}'"]
+    return [f"may not contain '{illegal}'" for illegal in "/%" if illegal in text]
+
+
 def is_extended_resource(text: str) -> bool:
     """Whether a text is a valid extended resource name: outside kubernetes.io, and valid as a quota key."""
     return (
@@ -164,6 +171,11 @@ def is_extended_resource(text: str) -> bool:
 def is_native_resource(text: str) -> bool:
     """Whether a resource name is native: without a domain, or in kubernetes.io."""
     return "/" not in text or "kubernetes.io/" in text
+
+
+def is_allocatable_resource(text: str) -> bool:
+    """Whether devices can take a resource from the allocatable resources of their node: cpu, memory, huge pages."""
+    return text in ("cpu", "memory") or text.startswith("hugepages-")
 
 
 def _field_check(problems: Callable[[str], Iterable[str]]) -> Callable[[str, str], Errors]:
@@ -177,6 +189,7 @@ label = _field_check(label_problems)
 subdomain = _field_check(subdomain_problems)
 label_key = _field_check(label_key_problems)
 label_value = _field_check(label_value_problems)
+path_segment = _field_check(path_segment_problems)
 
 
 def driver_name(text: str, path: str) -> Errors:

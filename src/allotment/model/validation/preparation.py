@@ -28,8 +28,11 @@ from allotment.model.validation.claim_status import shared_device_id
 T = TypeVar("T", bound=Object)
 
 
-def for_create(value: T, features: Features) -> T:
-    """Prepare a new object: without a status, with generation 1 if its kind has generations."""
+def for_create(value: T, features: Features | None) -> T:
+    """Prepare a new object: without a status, with generation 1 if its kind has generations.
+
+    Here and below, ``features`` None keeps the fields of disabled features.
+    """
     result: object = value
     if isinstance(value, ResourceClaim):
         result = replace(
@@ -46,11 +49,12 @@ def for_create(value: T, features: Features) -> T:
     elif isinstance(value, DeviceTaintRule):
         result = replace(_generation(value, 1), status=DeviceTaintRuleStatus())
     elif isinstance(value, ResourcePoolStatusRequest):
-        result = replace(value, status=None)
+        spec = disabled_fields.pool_status_request(value.spec, None, features)
+        result = replace(value, status=None, spec=spec)
     return result  # type: ignore[return-value]  # the type stays the same
 
 
-def for_update(new: T, old: T, features: Features, *, now: str) -> T:
+def for_update(new: T, old: T, features: Features | None, *, now: str) -> T:
     """Prepare a changed object whose generation is the stored one."""
     result: object = new
     if isinstance(new, ResourceClaim) and isinstance(old, ResourceClaim):
@@ -68,7 +72,8 @@ def for_update(new: T, old: T, features: Features, *, now: str) -> T:
     elif isinstance(new, DeviceTaintRule) and isinstance(old, DeviceTaintRule):
         result = _taint_rule(new, old, now)
     elif isinstance(new, ResourcePoolStatusRequest) and isinstance(old, ResourcePoolStatusRequest):
-        result = replace(new, status=old.status)
+        spec_of_request = disabled_fields.pool_status_request(new.spec, old.spec, features)
+        result = replace(new, status=old.status, spec=spec_of_request)
     return result  # type: ignore[return-value]  # as above
 
 

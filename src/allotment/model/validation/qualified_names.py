@@ -16,7 +16,7 @@ def qualified_name(name: str, path: str) -> Errors:
     """Validate a name with or without domain. Names with several slashes are accepted (an upstream TODO)."""
     parts = name.split("/")
     if len(parts) == 1:
-        yield from _identifier(name, path)
+        yield from c_identifier(name, path)
     elif len(parts) == 2:
         domain, identifier = parts
         if not domain:
@@ -26,7 +26,7 @@ def qualified_name(name: str, path: str) -> Errors:
         if not identifier:
             yield invalid(path, "", "the name must not be empty")
         else:
-            yield from _identifier(identifier, path)
+            yield from c_identifier(identifier, path)
 
 
 def fully_qualified_name(name: str, path: str) -> Errors:
@@ -38,7 +38,8 @@ def fully_qualified_name(name: str, path: str) -> Errors:
         )
 
 
-def _identifier(text: str, path: str) -> Errors:
+def c_identifier(text: str, path: str) -> Errors:
+    """Validate the part of a name after its domain: a C identifier."""
     if size(text) > IDENTIFIER_MAX:
         yield too_long(path, IDENTIFIER_MAX)
     for problem in names.identifier_problems(text):

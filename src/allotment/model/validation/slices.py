@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from allotment.model.quoting import quote
 from allotment.model.resource import Device, ResourcePool, ResourceSlice, ResourceSliceSpec
-from allotment.model.validation import attributes, names
+from allotment.model.validation import attributes, names, node_operations
 from allotment.model.validation.context import ValidationContext
 from allotment.model.validation.counters import shared_counters
 from allotment.model.validation.devices import device
@@ -13,6 +13,7 @@ from allotment.model.validation.gotext import GoNamedString
 from allotment.model.validation.lists import check_set
 from allotment.model.validation.metadata import object_meta, object_meta_update
 from allotment.model.validation.node_selectors import node_selector
+from allotment.model.validation.qualified_names import fully_qualified_name
 
 DEVICES_MAX = 128
 #: The limit if any device has taints, consumes counters or has a list attribute.
@@ -22,19 +23,19 @@ _ONE_OF = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNode
 _TRUE = "must be either unset or set to true"
 
 
-def resource_slice(value: ResourceSlice, _: ValidationContext) -> Errors:
+def resource_slice(value: ResourceSlice, context: ValidationContext) -> Errors:
     """Validate a new slice."""
     yield from object_meta(value.metadata, namespaced=False)
-    yield from _spec(value.spec, None)
+    yield from _spec(value.spec, None, context)
 
 
-def resource_slice_update(new: ResourceSlice, old: ResourceSlice, _: ValidationContext) -> Errors:
+def resource_slice_update(new: ResourceSlice, old: ResourceSlice, context: ValidationContext) -> Errors:
     """Validate a changed slice."""
     yield from object_meta_update(new.metadata, old.metadata)
-    yield from _spec(new.spec, old.spec)
+    yield from _spec(new.spec, old.spec, context)
 
 
-def _spec(spec: ResourceSliceSpec, old: ResourceSliceSpec | None) -> Errors:
+def _spec(spec: ResourceSliceSpec, old: ResourceSliceSpec | None, context: ValidationContext) -> Errors:
     yield from names.driver_name(spec.driver, "spec.driver")
     yield from _pool(spec.pool)
     if old is not None:
@@ -54,12 +55,43 @@ def _spec(spec: ResourceSliceSpec, old: ResourceSliceSpec | None) -> Errors:
     stored = {d.name: d for d in reversed(old.devices or ())} if old is not None else {}
 
     def check(value: Device, path: str) -> Errors:
-        return device(value, stored.get(value.name), path, selects_nodes=spec.per_device_node_selection is True)
+        selects_nodes = spec.per_device_node_selection is True
+        return device(value, stored.get(value.name), path, context, selects_nodes=selects_nodes)
 
     yield from check_set(
         devices, DEVICES_MAX_ADVANCED if advanced else DEVICES_MAX, check, lambda value: value.name, "spec.devices"
     )
     yield from shared_counters(spec.shared_counters or (), "spec.sharedCounters")
+    if spec.partition_type_attribute is not None:
+        yield from _partition_types(spec, spec.partition_type_attribute)
+    yield from node_operations.skipped(spec.skip_node_operations, "spec.skipNodeOperations")
+
+
+def _partition_types(spec: ResourceSliceSpec, name: str) -> Errors:
+    """Validate that every device that consumes counters has its partition type, as a string, in the attribute.
+
+    The format of the name is a declared rule.
+    """
+    path = "spec.partitionTypeAttribute"
+    consumers = [(index, item) for index, item in enumerate(spec.devices or ()) if item.consumes_counters]
+    if not consumers:
+        yield invalid(path, name, "may only be set on a slice which declares devices that consume counters")
+        return
+    if any(True for _ in fully_qualified_name(name, path)):
+        return
+    for index, item in consumers:
+        attribute_path = f"spec.devices[{index}].attributes[{name}]"
+        # A name without a domain is in the domain of the driver; the full name has precedence.
+        value = item.attributes.get(name) or item.attributes.get(name.removeprefix(f"{spec.driver}/"))
+        if value is None:
+            yield required(
+                attribute_path,
+                "device consumes counters and `partitionTypeAttribute` names this attribute, so it must be set",
+            )
+        elif value.string is None:
+            text = "must be a string value because `partitionTypeAttribute` names this attribute"
+            # The declared rule for the attribute is that it has one value.
+            yield invalid(attribute_path, value, text)._replace(is_declared=False)
 
 
 def _pointer(text: str | None) -> GoNamedString | None:

@@ -25,11 +25,11 @@ def taint_rule_update(new: DeviceTaintRule, old: DeviceTaintRule, _: ValidationC
     yield from _spec(new.spec, old.spec)
 
 
-def taint_rule_status_update(new: DeviceTaintRule, old: DeviceTaintRule, _: ValidationContext) -> Errors:
+def taint_rule_status_update(new: DeviceTaintRule, old: DeviceTaintRule, context: ValidationContext) -> Errors:
     """Validate a changed status."""
     yield from object_meta_update(new.metadata, old.metadata)
     conditions = new.status.conditions
-    yield from check_conditions(conditions, "status.conditions")
+    yield from check_conditions(conditions, "status.conditions", context.features)
     if len(conditions) > CONDITIONS_MAX:
         yield too_many("status.conditions", len(conditions), CONDITIONS_MAX)
 

@@ -24,7 +24,7 @@ def taint(value: DeviceTaint, path: str, old: DeviceTaint | None = None) -> Erro
 
 
 def toleration(value: DeviceToleration, path: str) -> Errors:
-    """Validate a toleration. 1.36 accepts an empty key with Equal, and seconds without NoExecute."""
+    """Validate a toleration. An empty key with Equal, and seconds without NoExecute, are accepted."""
     if value.key:
         yield from names.label_key(value.key, f"{path}.key")
     if value.operator == EXISTS:

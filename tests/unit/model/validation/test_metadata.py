@@ -4,10 +4,13 @@ from typing import Any
 
 import pytest
 
+from allotment.model.features import Features
 from allotment.model.meta import Condition, ObjectMeta
 from allotment.model.validation.conditions import check_conditions
 from allotment.model.validation.metadata import object_meta, object_meta_update
 from tests.unit.model.validation.validating import texts, value
+
+BEFORE, SINCE = Features("1.36"), Features("1.37")
 
 
 def errors_of(namespaced: bool = True, **fields: Any) -> list[str]:
@@ -96,8 +99,8 @@ def test_deleted_object_gets_no_new_finalizers() -> None:
 def test_conditions() -> None:
     good = Condition(type="Ready", status="True", last_transition_time="t", reason="Fine")
     bad = Condition(type="Ready", status="Maybe", observed_generation=-1, reason="no good")
-    assert texts(check_conditions((good,), "c")) == []
-    assert texts(check_conditions((good, bad), "c")) == [
+    assert texts(check_conditions((good,), "c", BEFORE)) == []
+    assert texts(check_conditions((good, bad), "c", BEFORE)) == [
         'c[1].type: Duplicate value: "Ready"',
         'c[1].status: Unsupported value: "Maybe": supported values: "False", "True", "Unknown"',
         "c[1].observedGeneration: Invalid value: -1: must be greater than or equal to zero",
@@ -108,3 +111,14 @@ def test_conditions() -> None:
             "character or '_'"
         ),
     ]
+
+
+def test_conditions_of_1_37_require_type_and_status() -> None:
+    empty = Condition(type="", status="", last_transition_time="t", reason="Fine")
+    good = Condition(type="Ready", status="True", last_transition_time="t", reason="Fine")
+    assert texts(check_conditions((empty,), "c", SINCE)) == [
+        "c[0].type: Required value: is required", "c[0].status: Required value",
+    ]  # fmt: skip
+    assert texts(check_conditions((good, good), "c", SINCE)) == ['c[1]: Duplicate value: "Ready"']
+    wrong = texts(check_conditions((empty,), "c", BEFORE))
+    assert wrong[0].startswith('c[0].type: Invalid value: "": name part must be non-empty')

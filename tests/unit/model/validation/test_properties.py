@@ -27,7 +27,7 @@ from allotment.model.validation.context import ValidationContext
 from allotment.model.validation.errors import invalid_status
 from allotment.model.versions import from_v1, to_v1
 from tests.unit.model.complete import META, SPECS
-from tests.unit.model.validation.validating import CONTEXT, NOW, check
+from tests.unit.model.validation.validating import CONTEXT, CONTEXT_1_37, NOW, check, check_derived
 
 
 class Resource(NamedTuple):
@@ -47,13 +47,22 @@ RESOURCES = {
     "resourceclaims": Resource(ResourceClaim, namespaced=True),
     "resourceclaimtemplates": Resource(ResourceClaimTemplate, namespaced=True),
     "resourceslices": Resource(ResourceSlice),
-    "devicetaintrules": Resource(DeviceTaintRule, versions=("v1beta2", "v1alpha3")),
+    "devicetaintrules": Resource(DeviceTaintRule, versions=("v1", "v1beta2", "v1alpha3")),
     "resourcepoolstatusrequests": Resource(ResourcePoolStatusRequest, versions=("v1alpha3",)),
 }
 SERVED = [(plural, version) for plural, resource in RESOURCES.items() for version in resource.versions]
-FEATURES = st.dictionaries(st.sampled_from(sorted(gate for gate in GATES if "1.36" in GATES[gate])), st.booleans()).map(
-    lambda gates: ValidationContext(Features("1.36", gates), check)
-)
+
+
+def contexts(kube: str) -> st.SearchStrategy[ValidationContext]:
+    """A release with any gates."""
+    gates = st.sampled_from(sorted(gate for gate in GATES if kube in GATES[gate]))
+    return st.dictionaries(gates, st.booleans()).map(
+        lambda chosen: ValidationContext(Features(kube, chosen), check, check_derived)
+    )
+
+
+FEATURES = contexts("1.36") | contexts("1.37")
+ALL_ON = {"1.36": CONTEXT, "1.37": CONTEXT_1_37}
 
 _WORDS = ("", "a", "A b", "a/b", "d.io/x", "ExactCount", "All", "Exists", "NoSchedule", "FromClass", "dear", "x" * 300)
 _VALUES: dict[str, st.SearchStrategy[Any]] = {
@@ -127,18 +136,21 @@ def subtrees(draw: st.DrawFn, tree: Any, chance: int = 8) -> Any:
     return [draw(subtrees(item, chance)) for item in tree] if isinstance(tree, list) else tree
 
 
+@pytest.mark.parametrize("kube", ALL_ON)
 @pytest.mark.parametrize(("plural", "spec"), SPECS)
-def test_complete_objects_are_valid(plural: str, spec: dict[str, Any]) -> None:
-    assert create({"metadata": META, "spec": spec}, plural).errors == []
+def test_complete_objects_are_valid(plural: str, spec: dict[str, Any], kube: str) -> None:
+    assert create({"metadata": META, "spec": spec}, plural, ALL_ON[kube]).errors == []
 
 
+@pytest.mark.parametrize("kube", ALL_ON)
 @pytest.mark.parametrize(("plural", "spec"), SPECS)
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_valid_objects_stay_valid_after_conversion_and_defaulting(
-    plural: str, spec: dict[str, Any], data: st.DataObject
+    plural: str, spec: dict[str, Any], kube: str, data: st.DataObject
 ) -> None:
-    first = create({"metadata": META, "spec": data.draw(subtrees(spec, 30))}, plural)
+    context = ALL_ON[kube]
+    first = create({"metadata": META, "spec": data.draw(subtrees(spec, 30))}, plural, context)
     assume(not first.errors)
     for version in RESOURCES[plural].versions:
         api_version = f"resource.k8s.io/{version}"
@@ -146,12 +158,27 @@ def test_valid_objects_stay_valid_after_conversion_and_defaulting(
         again = decoded(back, plural, version)
         assert again == first.value
         assert with_defaults(again, version=version, now="later") == again, "defaults are set already"
-        assert admission.create(again, CONTEXT, version=version, now="later").errors == []
+        assert admission.create(again, context, version=version, now="later").errors == []
 
 
-def create(tree: dict[str, Any], plural: str) -> admission.AdmissionResult:
+@pytest.mark.parametrize(("plural", "spec"), SPECS)
+@settings(max_examples=10)
+@given(data=st.data(), context=contexts("1.37"))
+def test_an_unchanged_object_stays_valid_with_any_gates(
+    plural: str, spec: dict[str, Any], data: st.DataObject, context: ValidationContext
+) -> None:
+    """Fields of features that were turned off are kept while the stored object uses them."""
+    meta = META | {"resourceVersion": "1"}
+    stored = create({"metadata": meta, "spec": data.draw(subtrees(spec, 30))}, plural, CONTEXT_1_37)
+    assume(not stored.errors)
+    result = admission.update(stored.value, stored.value, context, version=RESOURCES[plural].versions[0], now="later")
+    assert result.errors == []
+    assert result.value == stored.value
+
+
+def create(tree: dict[str, Any], plural: str, context: ValidationContext) -> admission.AdmissionResult:
     """Create an object that is given in the first version of its resource."""
     if RESOURCES[plural].namespaced:
         tree = tree | {"metadata": tree["metadata"] | {"namespace": "n"}}
     version = RESOURCES[plural].versions[0]
-    return admission.create(decoded(tree, plural, version), CONTEXT, version=version, now=NOW)
+    return admission.create(decoded(tree, plural, version), context, version=version, now=NOW)

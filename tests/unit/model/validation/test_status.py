@@ -10,7 +10,7 @@ from allotment.model.resource import DeviceTaintRule, ResourceClaim, ResourcePoo
 from allotment.model.validation import admission
 from allotment.model.validation.claim_status import interface_address
 from allotment.model.validation.context import ValidationContext
-from tests.unit.model.validation.validating import CONTEXT, NOW, check, texts, value
+from tests.unit.model.validation.validating import CONTEXT, CONTEXT_1_37, NOW, PLAIN_1_37, check, texts, value
 
 SHARE = "8d0c4ddb-1c6a-4f3e-9b39-6d7a3c0c1d10"
 RESULT = {"request": "r", "driver": "d.io", "pool": "p", "device": "d0"}
@@ -246,6 +246,52 @@ def test_interface_addresses(text: str, canonical: str | None) -> None:
         assert found == ([] if canonical == text else [f'must be in canonical form ("{canonical}")'])
 
 
+def results_problems(context: ValidationContext, **fields: Any) -> list[str]:
+    found = texts(write(changed(**fields), context=context).errors)
+    return [text.removeprefix("status.allocation.devices.results[0].") for text in found]
+
+
+def test_tolerations_of_results_are_checked_since_1_37() -> None:
+    bad = {"key": "k", "operator": "Exists", "value": "v", "effect": "X"}
+    assert results_problems(CONTEXT, tolerations=[bad]) == []
+    assert results_problems(CONTEXT_1_37, tolerations=[bad]) == [
+        'tolerations[0].value: Invalid value: "v": must be empty for operator `Exists`',
+        'tolerations[0].effect: Unsupported value: "X": supported values: "NoExecute", "NoSchedule", "None"',
+    ]
+
+
+def test_skipped_operations_of_results() -> None:
+    alone = ["NodePrepareResources"]
+    assert results_problems(CONTEXT_1_37, skipNodeOperations=[*alone, "*"]) == []
+    (found,) = results_problems(CONTEXT_1_37, skipNodeOperations=alone)
+    assert found.startswith('skipNodeOperations: Invalid value: ["NodePrepareResources"]: NodePrepareResources cannot')
+    off = write(changed(skipNodeOperations=alone), context=PLAIN_1_37)
+    assert off.errors == []
+    assert off.value.status.allocation.devices.results[0].skip_node_operations == ()
+    stored = write(changed(skipNodeOperations=["*"]), context=CONTEXT_1_37).value
+    kept = admission.update_status(stored, stored, PLAIN_1_37, version="v1", now=NOW)
+    assert kept.value.status == stored.status
+
+
+def test_two_conditions_of_one_type_in_the_words_of_each_release() -> None:
+    condition = {"type": "A", "status": "True", "reason": "R", "lastTransitionTime": NOW}
+    status = STATUS | {"devices": [DEVICE | {"conditions": [condition, condition]}]}
+    for context, key in ((CONTEXT, ".type"), (CONTEXT_1_37, "")):
+        assert texts(write(status, context=context).errors) == [
+            f'status.devices[0].conditions[1]{key}: Duplicate value: "A"'
+        ]
+
+
+def test_messages_have_the_fields_of_the_release() -> None:
+    """An immutable value is shown as the Go type of the release; from 1.37 on it is not shown."""
+    new, old = changed(device="d1"), STATUS
+    (before,) = texts(write(new, old).errors)
+    assert '"Device":"d1"' in before
+    assert "SkipNodeOperations" not in before
+    (after,) = texts(write(new, old, context=CONTEXT_1_37).errors)
+    assert after == "status.allocation: Invalid value: null: field cannot be modified once set"
+
+
 def pools(status: Any = None, **spec: Any) -> ResourcePoolStatusRequest:
     tree = {"metadata": {"name": "r", "resourceVersion": "1"}, "spec": {"driver": "d.io"} | spec, "status": status}
     return value(ResourcePoolStatusRequest, tree)
@@ -280,6 +326,49 @@ def test_pool_status_is_written_once() -> None:
     again = admission.update_status(pools({"poolCount": 2}, limit=1), new, CONTEXT, version="v1alpha3", now=NOW)
     assert texts(again.errors) == [
         'status: Invalid value: {"PoolCount":2,"Pools":null,"Conditions":null}: field is immutable'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("attribute", "expected"),
+    [
+        ("d.io/profile", []),
+        (
+            "profile",
+            ['Invalid value: "profile": a fully qualified name must be a domain and a name separated by a slash'],
+        ),
+    ],
+)
+def test_default_partition_type_of_a_pool_status_request(attribute: str, expected: list[str]) -> None:
+    new = pools(defaultPartitionTypeAttribute=attribute)
+    admitted = admission.create(new, CONTEXT_1_37, version="v1alpha3", now=NOW)
+    assert texts(admitted.errors) == [f"spec.defaultPartitionTypeAttribute: {text}" for text in expected]
+    off = admission.create(new, ValidationContext(Features("1.37"), check), version="v1alpha3", now=NOW)
+    assert (off.errors, off.value.spec.default_partition_type_attribute) == ([], None)
+
+
+def test_summaries_of_a_pool() -> None:
+    partition = {"attribute": "d.io/profile", "type": "1g", "total": 1, "allocatable": -1}
+    pool = {
+        "driver": "d",
+        "poolName": "p",
+        "generation": 1,
+        "partitionSummary": [partition, partition],
+        "shareableSummary": {"fullyAvailableDevices": 1, "capacity": [{"total": "1", "consumed": "1"}]},
+    }
+    found = admission.update_status(
+        pools({"poolCount": 1, "pools": [pool]}, limit=1), pools(limit=1), CONTEXT_1_37, version="v1alpha3", now=NOW
+    )
+    (repeated, first, second, *shareable) = [text.removeprefix("status.pools[0].") for text in texts(found.errors)]
+    assert repeated.startswith('partitionSummary[1]: Duplicate value: {"attribute":"d.io/profile","type":"1g"')
+    assert (first, second) == tuple(
+        f"partitionSummary[{index}].allocatable: Invalid value: -1: must be greater than or equal to 0"
+        for index in (0, 1)
+    )
+    assert shareable == [
+        "shareableSummary.partiallyAvailableDevices: Required value",
+        "shareableSummary.capacity[0].name: Required value",
+        "shareableSummary.capacity[0].available: Required value",
     ]
 
 

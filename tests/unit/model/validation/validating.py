@@ -9,12 +9,18 @@ import msgspec
 
 from allotment.model.features import GATES, Features
 from allotment.model.quantity import Quantity
-from allotment.model.validation.context import ExpressionProblem, ValidationContext
+from allotment.model.validation.context import DerivedExpression, ExpressionProblem, ValidationContext
 from allotment.model.validation.errors import FieldError
 
 T = TypeVar("T")
 
-ALL_ON = Features("1.36", {gate: True for gate, releases in GATES.items() if "1.36" in releases})
+
+def all_on(kube: str) -> Features:
+    """A release with all of its gates on."""
+    return Features(kube, {gate: True for gate, releases in GATES.items() if kube in releases})
+
+
+ALL_ON = all_on("1.36")
 NOW = "2026-01-02T03:04:05Z"
 
 
@@ -27,7 +33,17 @@ def check(expression: str, *, stored: bool) -> tuple[ExpressionProblem, ...]:
     return ()
 
 
+def check_derived(expression: str) -> DerivedExpression:
+    """The same for derived attributes: ``cost N`` costs N."""
+    problems = check(expression, stored=False)
+    cost = int(expression[5:]) if expression.startswith("cost ") else 0
+    return DerivedExpression(problems, 2_000_000 if expression == "dear" else cost)
+
+
 CONTEXT = ValidationContext(ALL_ON, check)
+#: 1.37 with all gates, and as it comes.
+CONTEXT_1_37 = ValidationContext(all_on("1.37"), check, check_derived)
+PLAIN_1_37 = ValidationContext(Features("1.37"), check, check_derived)
 
 
 def value(kind: type[T], tree: Any) -> T:
