@@ -2,6 +2,8 @@
 
 from allotment.cel.conjuncts import Conjunct as Conjunct
 from allotment.cel.conjuncts import ValueComparison as ValueComparison
+from allotment.cel.derived_attribute import DerivedAttribute as DerivedAttribute
+from allotment.cel.derived_attribute import compile_derived_attribute as compile_derived_attribute
 from allotment.cel.device import DeviceInput as DeviceInput
 from allotment.cel.device import content_key as content_key
 from allotment.cel.device_references import DevicePath as DevicePath

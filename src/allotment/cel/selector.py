@@ -44,10 +44,7 @@ def require_bool(checked: CheckedExpression) -> None:
     An expression can be a single boolean attribute, whose static type is Any (dyn if lists are accepted).
     """
     t = checked.output_type
-    if t is types.BOOL or t is types.ANY:
-        return
-    environment = checked.environment
-    if t is types.DYN and (environment.list_attributes or environment.attribute_type is types.DYN):
+    if t is types.BOOL or t in checked.environment.unknown_results:
         return
     raise CompileError(f"must evaluate to bool or the unknown type, not {t}")
 

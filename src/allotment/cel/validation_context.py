@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from allotment.cel import COST_LIMIT, CompileError, compile_selector
+from allotment.cel import COST_LIMIT, CompileError, compile_derived_attribute, compile_selector
 from allotment.model.features import Features
-from allotment.model.validation.context import ExpressionProblem, ValidationContext
+from allotment.model.validation.context import DerivedExpression, ExpressionProblem, ValidationContext
 
 
 def validation_context(features: Features) -> ValidationContext:
@@ -22,4 +22,12 @@ def validation_context(features: Features) -> ValidationContext:
             return (ExpressionProblem("cost"),)
         return ()
 
-    return ValidationContext(features, check)
+    def check_derived(expression: str) -> DerivedExpression:
+        try:
+            attribute = compile_derived_attribute(expression, features, env="new")
+        except CompileError as error:
+            return DerivedExpression((ExpressionProblem(error.kind, str(error)),))
+        cost = attribute.estimated_cost
+        return DerivedExpression((ExpressionProblem("cost"),) if cost > COST_LIMIT else (), cost)
+
+    return ValidationContext(features, check, check_derived)

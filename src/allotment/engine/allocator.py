@@ -17,7 +17,7 @@ import msgspec
 
 from allotment.engine.claims.requests import ClaimCompiler, ClaimShape
 from allotment.engine.cluster.inventory import Inventory
-from allotment.engine.cluster.layout import NodeState, NodeView
+from allotment.engine.cluster.layout import NO_MEMBERS, NodeState, NodeView, common_groups
 from allotment.engine.outcome import AbortCause, Aborted, Allocated, Outcome, Unfit
 from allotment.engine.placement import NodeVerdicts, NotPlaced, Placed
 from allotment.engine.results import ResultAssembler
@@ -92,6 +92,7 @@ class ShapeCache:
         """
         pattern, layout = self.pattern(view), view.layout
         in_use, charged = state.in_use, state.charged
+        groups = list(state.groups) or [NO_MEMBERS] * len(layout.group_sets)
         consumed: dict[int, tuple[int, ...]] = {}
         for picks in solution.picks:
             for subrequest, slot in picks:
@@ -99,14 +100,19 @@ class ShapeCache:
                     continue
                 bit = 1 << slot
                 charged |= bit & layout.consumers
+                for number, mask in layout.groups[slot]:
+                    groups[number] = common_groups(groups[number], mask)
                 if not layout.shareable & bit:
                     in_use |= bit
                 elif amounts := pattern.profiles[slot].amounts[subrequest]:
                     before = consumed.get(slot) or dict(state.consumed).get(slot)
                     consumed[slot] = tuple(map(add, before, amounts)) if before else amounts
-        if not consumed:
-            return NodeState(in_use, charged, state.consumed, state.drawn)
-        return NodeState(in_use, charged, tuple(sorted({**dict(state.consumed), **consumed}.items())), state.drawn)
+        after = NodeState(in_use, charged, state.consumed, state.drawn)
+        if consumed:
+            after = after._replace(consumed=tuple(sorted({**dict(state.consumed), **consumed}.items())))
+        if any(mask != NO_MEMBERS for mask in groups):
+            after = after._replace(groups=tuple(groups))
+        return after
 
 
 def _class_names(claims: Sequence[ResourceClaim]) -> list[str]:

@@ -42,6 +42,10 @@ class AbortCause(Enum):
     """A claim requests more than 32 devices."""
     SELECTOR = "selector"
     """A CEL selector does not compile, or fails on a device."""
+    DERIVED_ATTRIBUTE = "derived-attribute"
+    """The expression of a derived attribute does not compile, or fails on a device."""
+    CAPACITY = "capacity"
+    """A requested or published capacity is negative, or cannot be represented in the arithmetic of its range."""
     CONSTRAINT_WITH_ALL = "constraint-with-all"
     """``allocationMode: All`` includes a device that violates a constraint of the claim."""
     NODE_SELECTION = "node-selection"
@@ -64,7 +68,7 @@ class Aborted:
     claim: ObjectKey | None = None
     request: str | None = None
     device: DeviceID | None = None
-    """The device on which a selector failed or that violates a constraint."""
+    """The device on which an expression or the capacity failed, or that violates a constraint."""
     steps: int = 0
     """Steps of the search, if it reached the limit."""
 

@@ -46,11 +46,29 @@ CODES: Mapping[str, ReasonCode] = {
         "The device is free, but other partitions of the same hardware consume the counters that it needs.",
         "Wait for one of the named claims to be released, request a smaller partition, or use another GPU.",
     ),
+    "compatibility-groups-in-use": ReasonCode(
+        "The device is free, but it has no compatibility group in common with the devices that are allocated from the "
+        "same hardware.",
+        "Wait for one of the named claims to be released, or request a device of a compatible kind.",
+    ),
     "claim-on-other-node": ReasonCode(
         "The claim is already allocated, but its devices cannot be used on this node.",
         "Run the pod on the node where the claim is allocated, or use a ResourceClaimTemplate, which creates a claim "
         "per pod.",
         "resourceclaim not available on the node",
+    ),
+    "node-resources-short": ReasonCode(
+        "The devices are free, but they use cpu, memory or huge pages of their node, which has too little left for "
+        "them and the pod.",
+        "Request less in the containers, wait until other pods of the node end, or use a node with more of the "
+        "resource.",
+        "Insufficient cpu",
+    ),
+    "mapped-claim-in-use": ReasonCode(
+        "Another pod uses the claim, and its device stands for cpu, memory or huge pages of the node, which pods "
+        "cannot share.",
+        "Use a ResourceClaimTemplate, which creates a claim per pod.",
+        "node allocatable resource claim NAME has a mapped device and cannot be shared across pods",
     ),
     # Unknown whether it fits.
     SEARCH_GIVEN_UP: ReasonCode(
@@ -82,6 +100,11 @@ CODES: Mapping[str, ReasonCode] = {
         "Matching devices exist, but they have taints that the request does not tolerate.",
         "Find out why the devices are tainted; to use them anyway, add the suggested toleration.",
     ),
+    "node-feature-missing": ReasonCode(
+        "The driver skips operations on the node for its devices, which the node or the scheduler does not support.",
+        "Turn on the feature gate DRAOptionalNodeOperations in the scheduler and in the node's kubelet, or use a node "
+        "that lists it in status.declaredFeatures.",
+    ),
     "admin-access-not-allowed": ReasonCode(
         "The request uses admin access, but its namespace does not have the label that allows it.",
         'Label the namespace with resource.kubernetes.io/admin-access: "true", or remove adminAccess.',
@@ -91,6 +114,14 @@ CODES: Mapping[str, ReasonCode] = {
     "constraint-values-differ": ReasonCode(
         "Enough devices match, but no set of them satisfies the constraint of the claim.",
         "Request fewer devices, drop the constraint, or use nodes whose devices satisfy it.",
+    ),
+    "derived-values-differ": ReasonCode(
+        "Enough devices match, but no set of them satisfies a constraint on a derived attribute of the claim.",
+        "Correct the expression of the derived attribute, request fewer devices, or drop the constraint.",
+    ),
+    "compatibility-groups-differ": ReasonCode(
+        "Enough devices match, but the matching devices of the same hardware have no compatibility group in common.",
+        "Request fewer devices, select devices of compatible kinds, or use a node with more cards.",
     ),
     "too-few-devices": ReasonCode(
         "Some devices match, but no single node has as many as the pod requests.",
@@ -167,6 +198,19 @@ CODES: Mapping[str, ReasonCode] = {
         "Use has(…) to guard attributes that a device may lack, or test device.driver == … first.",
         "CEL runtime error",
     ),
+    "derived-attribute-fails": ReasonCode(
+        "The expression of a derived attribute is invalid, or its evaluation fails on a device; the scheduler then "
+        "rejects all nodes.",
+        "Use .?name.orValue(…) for attributes that a device may lack; the result must be a bool, int, string or "
+        "version, or a list of one of them.",
+        "evaluate derived attribute N on device D failed",
+    ),
+    "capacity-not-representable": ReasonCode(
+        "A requested or published capacity is negative, or too large or too fine for the request policy of the device; "
+        "the scheduler then rejects all nodes.",
+        "Request an amount in whole units, or in thousandths if the range of the device's policy has fractions.",
+        "capacity request cannot be represented in the device's range arithmetic",
+    ),
     "node-selector-unusable": ReasonCode(
         "The node selector of a slice or device is invalid; the scheduler then rejects all nodes.",
         "Correct or delete the named slice, and report it to the driver's author.",
@@ -237,7 +281,9 @@ CODES: Mapping[str, ReasonCode] = {
 }
 
 #: Codes of a full cluster, where waiting helps.
-BUSY: frozenset[str] = frozenset({"devices-in-use", "capacity-in-use", "counters-exhausted", "claim-on-other-node"})
+BUSY: frozenset[str] = frozenset(
+    {"devices-in-use", "capacity-in-use", "counters-exhausted", "compatibility-groups-in-use", "claim-on-other-node"}
+)
 #: code -> distance from fitting, smaller is nearer.
 RANK: Mapping[str, int] = {code: rank for rank, code in enumerate(CODES)}
 
@@ -245,9 +291,10 @@ RANK: Mapping[str, int] = {code: rank for rank, code in enumerate(CODES)}
 class FunnelStep(Value, frozen=True, omit_defaults=False):
     """One step of a funnel: the number of devices left after it, and the names of the devices lost in it.
 
-    ``step`` is one of ``class selector capacity taints counters in-use constraint``; ``text`` is the condition as
-    written in the manifest. ``by`` names the claims that hold the lost devices, capacity or counters. A constraint is
-    a step only if it is the cause; ``left`` then counts the largest set of devices that is nearest to satisfying it.
+    ``step`` is one of ``class selector capacity node-operations taints groups counters in-use constraint``; ``text``
+    is the condition as written in the manifest. ``by`` names the claims that hold the lost devices, capacity or
+    counters. A constraint is a step only if it is the cause; ``left`` then counts the largest set of devices that is
+    nearest to satisfying it.
     """
 
     step: str

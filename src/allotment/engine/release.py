@@ -7,11 +7,9 @@ backtracking.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from allotment.model.features import Features
-
-_BEFORE_1_37: Final = frozenset({"1.34", "1.35", "1.36"})
 
 
 class Release(NamedTuple):
@@ -28,15 +26,28 @@ class Release(NamedTuple):
     it applies to all requests."""
     errors_name_device: bool
     """From 1.37: a selector's error names the device and gives advice about a missing key."""
+    refuses_disabled_fields: bool
+    """From 1.37: derived attributes, compatibility groups and skipped node operations prevent an allocation while
+    their gate is off. Earlier releases do not have these fields and ignore them."""
+    capacity_errors: bool
+    """From 1.37: a capacity request that int64 cannot represent, and a negative amount, end the attempt."""
+    shares_charge_once: bool
+    """From 1.37: a device consumes its counters once also if its shares name no capacity."""
+    lists_always_readable: bool
+    """From 1.37: selectors can read list attributes also while DRAListTypeAttributes is off."""
 
 
 def release(features: Features) -> Release:
     """The behavior of the release that ``features`` describes."""
-    before_1_37 = features.kube in _BEFORE_1_37
+    before_1_37 = not features.since("1.37")
     return Release(
         counters_everywhere=before_1_37,
         all_skips_full_devices=before_1_37,
         limit_by_request=not before_1_37,
         config_per_request=before_1_37,
         errors_name_device=not before_1_37,
+        refuses_disabled_fields=not before_1_37,
+        capacity_errors=not before_1_37,
+        shares_charge_once=not before_1_37,
+        lists_always_readable=not before_1_37,
     )

@@ -31,6 +31,7 @@ REMEDIES: Final[Mapping[str, Remedy]] = {
     "uncordon": Remedy("placement", "As before, but an administrator cordoned the node and must uncordon it."),
     "tolerate-device": Remedy("placement", "The devices match, but the cause of their taint must be known first."),
     "allow": Remedy("placement", "The request is valid, but an administrator must allow it in the namespace."),
+    "enable": Remedy("placement", "The devices match, but an administrator must turn on a feature for them."),
     "slip": Remedy("spelling", "An expression that does not compile has one obvious correction."),
     "name": Remedy("spelling", "A name, type or kind that is not published is similar to a published one."),
     "likely": Remedy("spelling", "The expression is valid, but authors who write it usually intend another one."),

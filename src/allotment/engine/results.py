@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from allotment.engine.claims.derived_values import DerivedFailure
 from allotment.engine.claims.eligibility import DeviceMatcher
 from allotment.engine.claims.requests import MAX_DEVICES_PER_CLAIM, ClaimShape, Subrequest
+from allotment.engine.cluster.devices import DeviceRecord
 from allotment.engine.cluster.layout import NodeView
 from allotment.engine.outcome import AbortCause, Aborted
 from allotment.engine.release import release
@@ -44,6 +46,7 @@ class ResultAssembler:
         self._matcher = matcher
         self._claims = tuple(claims)
         self._binding = features.enabled("DRADeviceBindingConditions")
+        self._skips = features.enabled("DRAOptionalNodeOperations")
         self._release = release(features)
         self._configs: dict[tuple[int, tuple[int, ...]], tuple[DeviceAllocationConfiguration, ...]] = {}
 
@@ -71,7 +74,8 @@ class ResultAssembler:
         record = view.records[pick.slot]
         driver, pool, device = record.id
         traits = record.traits
-        if not (subrequest.admin or traits.binding or traits.shareable):
+        skips = record.slice.spec.skip_node_operations if self._skips else ()
+        if not (subrequest.admin or traits.binding or traits.shareable or skips):
             return DeviceRequestAllocationResult(
                 request=subrequest.name, driver=driver, pool=pool, device=device, tolerations=subrequest.tolerations
             )
@@ -88,6 +92,7 @@ class ResultAssembler:
             binding_failure_conditions=record.device.binding_failure_conditions if self._binding else (),
             share_id=share_id() if traits.shareable else None,
             consumed_capacity=dict(consumed or {}),
+            skip_node_operations=skips,
         )
 
     # --- configuration -----------------------------------------------------------------------------------------------
@@ -174,13 +179,32 @@ class ResultAssembler:
         record = view.records[stop.slot]
         if stop.cause is AbortCause.CONSTRAINT_WITH_ALL:
             return f"{where}: cannot add device {record.id} because a claim constraint would not be satisfied"
-        failure = self._matcher.profile(record).matches[subrequest.number].failure
+        if stop.cause is AbortCause.DERIVED_ATTRIBUTE:
+            return self._derived_text(subrequest, record)
+        match = self._matcher.profile(record).matches[subrequest.number]
+        if stop.cause is AbortCause.CAPACITY:
+            device = record.id.device if subrequest.all else record.id
+            return f"{where}: checking capacity for device {device}: {match.capacity_error}"
+        failure = match.failure
         assert failure is not None
         owner = f"class {failure.selector.of_class}" if failure.selector.of_class else f"claim {claim}"
         if failure.is_compile_error:
             return f"{owner}: selector #{failure.selector.position}: CEL compile error: {failure.text}"
         on_device = f" on device {record.id}" if self._release.errors_name_device else ""
         return f"{owner}: selector #{failure.selector.position}{on_device}: CEL runtime error: {failure.text}"
+
+    def _derived_text(self, subrequest: Subrequest, record: DeviceRecord) -> str:
+        """The error of the first constraint's derived attribute that fails on the device."""
+        for number in subrequest.sources:
+            source = self._shape.sources[number]
+            if source.derived is None:
+                continue
+            failure = self._matcher.derived.of(source.derived, record)
+            if isinstance(failure, DerivedFailure):
+                if failure.is_compile_error:
+                    return f"compile derived attribute {source.attribute} failed: {failure.text}"
+                return f"evaluate derived attribute {source.attribute} on device {record.id} failed: {failure.text}"
+        raise AssertionError(f"no derived attribute of {subrequest.name} fails on {record.id}")
 
 
 def _concerns(requests: tuple[str, ...], subrequest: Subrequest) -> bool:

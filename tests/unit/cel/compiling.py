@@ -11,6 +11,7 @@ from allotment.cel.syntax.parser import parse
 
 STORED = declare_environment("1.36", "stored", True, False)
 DYNAMIC = declare_environment("1.36", "stored", True, True)
+STORED_1_37 = declare_environment("1.37", "stored", True, False)
 
 
 def compiled(source: str, environment: Environment = STORED) -> CheckedExpression:

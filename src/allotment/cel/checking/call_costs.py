@@ -206,7 +206,12 @@ def _equals(overload: str, target: Operand | None, args: list[Operand]) -> CallC
 
 
 def _includes(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
-    return None if target is None else CallCost((0, _MAX_ATTRIBUTE_VALUES))
+    """``includes`` on attributes, whose number of values is limited, or, from 1.37 on, on any list."""
+    if target is None:
+        return None
+    if overload == "dra_includes_dyn_dyn":
+        return CallCost((0, _MAX_ATTRIBUTE_VALUES))
+    return CallCost(target.size) if _element(target) is None else _each_element(overload, target, args)
 
 
 def _starts_with(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
@@ -238,6 +243,10 @@ def _in_list(overload: str, target: Operand | None, args: list[Operand]) -> Call
 
 def _matches(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
     return None if target is None else CallCost(_regex(target, args[0]))
+
+
+def _global_matches(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
+    return CallCost(_regex(args[0], args[1]))
 
 
 def _contains(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
@@ -361,3 +370,6 @@ BY_OVERLOAD: Mapping[str, CostRule] = {
     ),
 }
 # fmt: on
+
+#: The rules of cel-go 0.29 that older versions do not have.
+BY_OVERLOAD_SINCE_0_29: Mapping[str, CostRule] = {"matches": _global_matches}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from allotment.cel.checking import types
 from allotment.cel.checking.declarations import (
@@ -114,7 +114,8 @@ class Environment:
     ``variables`` maps names to types; ``type_names`` maps type names to the types they denote (as an expression such a
     name has type ``type(T)``); ``structs`` maps the names of object types to their fields. ``attribute_type`` is the
     type of a device attribute's value, Any or dyn, and None in environments other than DRA's. ``list_attributes`` is
-    whether list attributes, and with them dyn results, are accepted.
+    whether list attributes are accepted. ``unknown_results`` are the types of selectors, other than bool, whose result
+    may be a bool. ``cel_go`` is the version of cel-go, which decides some costs.
     """
 
     kube: str
@@ -126,6 +127,8 @@ class Environment:
     attribute_type: Type | None
     list_attributes: bool
     lists_v3: bool
+    unknown_results: tuple[Type, ...]
+    cel_go: tuple[int, int]
     #: First identifiers of the declared dotted names.
     dotted_roots: frozenset[str]
     #: The namespace in which names are resolved first; empty for DRA.
@@ -173,6 +176,10 @@ class Environment:
         return _MESSAGE_OF_KIND[t.kind] if known else None
 
 
+#: Overloads that cel-go 0.29 no longer has: the duration of a number of nanoseconds.
+_REMOVED_IN_1_37: Final = frozenset({"int64_to_duration"})
+
+
 @cache
 def _rows(tables: tuple[str, ...]) -> tuple[tuple[str, Overload], ...]:
     return tuple(row for table in tables for row in parse_table(table))
@@ -182,20 +189,22 @@ def _rows(tables: tuple[str, ...]) -> tuple[tuple[str, Overload], ...]:
 def declare_environment(kube: str, name: EnvName, consumable_capacity: bool, list_attributes: bool) -> Environment:
     """The environment of a release, with the state of the gates DRAConsumableCapacity and DRAListTypeAttributes."""
     minor = int(kube.removeprefix("1."))
-    stored = name == "stored"
+    stored, since_1_37 = name == "stored", minor >= 37
     # New expressions are limited to the functions of the previous release, so that a rollback can read them.
     lists_v3 = stored or minor >= 35
     # From 1.37 on the attribute type of stored expressions is always dyn; in 1.36 the gate decides in both
     # environments.
     lists_known = minor >= 36 and list_attributes
-    dynamic = lists_known or (minor >= 37 and stored)
+    dynamic = lists_known or (since_1_37 and stored)
     includes = minor >= 36 and (stored or lists_known)
     tables: tuple[str, ...] = (*core.TABLES, *kubernetes.TABLES, *extensions.TABLES)
     if lists_v3:
         tables = (*tables, extensions.LISTS)
     if includes:
-        tables = (*tables, kubernetes.INCLUDES)
+        tables = (*tables, kubernetes.LIST_INCLUDES if since_1_37 else kubernetes.INCLUDES)
     rows = _rows(tables)
+    if since_1_37:
+        rows = tuple(row for row in rows if row[1].id not in _REMOVED_IN_1_37)
     attribute = types.DYN if dynamic else types.ANY
     fields = {
         "driver": types.STRING,
@@ -213,8 +222,10 @@ def declare_environment(kube: str, name: EnvName, consumable_capacity: bool, lis
         structs={types.DEVICE.name: fields, **_MESSAGES},
         dotted_roots=frozenset(n.partition(".")[0] for n in _ALL_TYPE_NAMES if "." in n),
         attribute_type=attribute,
-        list_attributes=lists_known or minor >= 37,
+        list_attributes=lists_known or since_1_37,
         lists_v3=lists_v3,
+        unknown_results=(attribute,) if since_1_37 else (types.ANY, types.DYN) if lists_known else (types.ANY,),
+        cel_go=(0, 29) if since_1_37 else (0, 26),
         _rows=rows,
     )
 

@@ -7,10 +7,11 @@ above or below the actual cost.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from allotment.cel.checking import call_costs, ranges
-from allotment.cel.checking.call_costs import CallCost, Operand
+from allotment.cel.checking.call_costs import CallCost, CostRule, Operand
 from allotment.cel.checking.checked_expression import CheckedExpression
 from allotment.cel.checking.declared_sizes import DeclaredPath, DeclaredType, device_path
 from allotment.cel.checking.ranges import MAX, ONE, UNKNOWN, ZERO, Range
@@ -53,11 +54,13 @@ def estimate(checked: CheckedExpression, part: Node | None = None) -> Range:
 class _Estimator:
     """The state of one estimate; sizes, entries and paths are keyed by node id."""
 
-    __slots__ = ("types", "overloads", "local_variables", "paths", "sizes", "entries")
+    __slots__ = ("types", "overloads", "newer_rules", "local_variables", "paths", "sizes", "entries")
 
     def __init__(self, checked: CheckedExpression) -> None:
         self.types = checked.types
         self.overloads = checked.overloads
+        is_newer = checked.environment.cel_go >= (0, 29)
+        self.newer_rules: Mapping[str, CostRule] = call_costs.BY_OVERLOAD_SINCE_0_29 if is_newer else {}
         self.local_variables: dict[str, list[_LocalVariable]] = {}
         self.paths: dict[int, DeclaredPath | None] = {}
         self.sizes: dict[int, Range] = {}
@@ -238,6 +241,7 @@ class _Estimator:
             (call_costs.BY_OVERLOAD_FIRST, overload),
             (call_costs.BY_FUNCTION, node.function),
             (call_costs.BY_OVERLOAD, overload),
+            (self.newer_rules, overload),
         ):
             rule = rules.get(key)
             if rule is not None and (own := rule(overload, target, args)) is not None:

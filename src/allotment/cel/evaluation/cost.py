@@ -198,6 +198,7 @@ _BY_OVERLOAD: Final[dict[str, CostFunction]] = {
     **{f"list_{t}_sortByAssociatedKeys": _self_compare(1) for t in _SORTED},
     "list_sets_contains_list": _product(1), "list_sets_intersects_list": _product(1),
     "list_sets_equivalent_list": _product(2),
+    "list_includes_dyn_dyn": _traverse_value,
 }  # fmt: skip
 
 _BY_FUNCTION: Final[dict[str, CostFunction]] = {
@@ -247,9 +248,23 @@ _BY_LANGUAGE_OVERLOAD: Final[dict[str, CostFunction]] = {
 }  # fmt: skip
 
 
-def call(function: str, overload: str) -> CostFunction | int:
+def _traverse_second(arguments: Sequence[Value], result: Value) -> int:
+    return ceil(size(arguments[1]) * STRING_FACTOR)
+
+
+#: The rules of cel-go 0.29 that differ from those of older versions.
+_SINCE_0_29: Final[dict[str, CostFunction]] = {
+    "starts_with_string": _traverse_second,
+    "ends_with_string": _traverse_second,
+    "matches": _pattern,
+}
+
+
+def call(function: str, overload: str, cel_go: tuple[int, int]) -> CostFunction | int:
     """The cost rule of a call; ``overload`` is empty if the call is resolved at run time."""
     rule = _BY_OVERLOAD.get(overload)
+    if rule is None and cel_go >= (0, 29):
+        rule = _SINCE_0_29.get(overload)
     if rule is not None:
         return rule
     if function == "ip" and overload == "cidr_ip":

@@ -287,7 +287,7 @@ class _Planner:
             except RegexError as error:
                 raise PlanError(str(error)) from None
             sequential = True
-        charge = cost.call(function, overload)
+        charge = cost.call(function, overload, self.checked.environment.cel_go)
         if function in conversions.FOLDED and len(steps) == 1 and isinstance(steps[0], Constant):
             return self.fold_constants(calls.call_unary(implementation, steps[0], 0))
         if self.fuse and function in _PARSING_FUNCTIONS and all(isinstance(step, Constant) for step in steps):

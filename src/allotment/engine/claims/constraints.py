@@ -2,14 +2,17 @@
 
 Every attribute value is a set of elements: one for a scalar, several for a list. Devices *match* while the intersection
 of their sets is not empty; they are *distinct* while their sets are disjoint. Versions are compared as text, including
-build metadata. These are upstream's semantics without its two defects: backtracking restores the intersection, and
-distinct compares all devices, not only the last one of each request.
+build metadata. A request may define the attribute itself, by a CEL expression (DRADerivedAttributes, 1.37); a
+constraint then compares the expression's value for the devices of that request. These are upstream's semantics without
+its two defects: backtracking restores the intersection, and distinct compares all devices, not only the last one of
+each request.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from allotment.cel import CompileError, DerivedAttribute
 from allotment.model.resource import Device, DeviceAttribute, DeviceConstraint
 
 Element = tuple[str, int | bool | str]
@@ -29,6 +32,23 @@ class Constraint(NamedTuple):
     def applies(self, main: str, full: str) -> bool:
         """Whether the constraint applies to devices of the request ``full`` (``main`` or ``main/sub``)."""
         return not self.requests or main in self.requests or full in self.requests
+
+
+class DerivedExpression(NamedTuple):
+    """The expression of a derived attribute. ``compiled`` is the error if it does not compile, reported on use."""
+
+    expression: str
+    compiled: DerivedAttribute | CompileError
+
+
+class ValueSource(NamedTuple):
+    """The values that a constraint compares for the devices of some requests."""
+
+    constraint: int
+    """Index among the pod's constraints."""
+    attribute: str
+    derived: DerivedExpression | None
+    """The requests' own definition of the attribute (1.37); ``None`` for the published attribute."""
 
 
 def constraint(spec: DeviceConstraint) -> Constraint | None:

@@ -13,10 +13,12 @@ from collections.abc import Callable, Hashable, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from allotment.cel import CompileError, DeviceInput, EvaluationError, content_key
-from allotment.engine.claims.capacity import consumption
+from allotment.cel import CompileError, DeviceInput, EvaluationError
+from allotment.engine.claims.capacity import CapacityError, CapacityRules, consumption
+from allotment.engine.claims.derived_values import DerivedValues
+from allotment.engine.claims.projection import ALL_VALUES, Projection, projection
 from allotment.engine.claims.requests import BoundSelector, ClaimShape, Subrequest
-from allotment.engine.cluster.devices import MAX_INTERNED, DeviceRecord, Traits, quantity_key
+from allotment.engine.cluster.devices import MAX_INTERNED, DeviceRecord, Traits
 from allotment.engine.cluster.taints import blocking_taint
 from allotment.engine.release import release
 from allotment.model.features import Features
@@ -66,12 +68,14 @@ class MatchResult(NamedTuple):
     failure: SelectorFailure | None
     consumed: Mapping[str, Quantity] | None
     """The capacity that an allocation consumes; ``None`` if it is not sufficient or not examined."""
+    capacity_error: str = ""
+    """The error at the stage CAPACITY that ends the attempt (from 1.37)."""
 
 
 class Profile:
     """The match results of a device for all subrequests of a pod; masks have a bit per ``Subrequest.number``."""
 
-    __slots__ = ("amounts", "eligible", "listed", "number", "failing", "selectable", "matches")
+    __slots__ = ("amounts", "eligible", "failing", "listed", "matches", "number", "selectable", "unmeasurable")
 
     def __init__(self, number: int, matches: tuple[MatchResult, ...], traits: Traits) -> None:
         self.number = number
@@ -81,6 +85,8 @@ class Profile:
         """Subrequests whose ``All`` would include the device."""
         self.eligible = self._subrequests(lambda s: s.stage is Stage.NONE)
         self.failing = self._subrequests(lambda s: s.failure is not None)
+        self.unmeasurable = self._subrequests(lambda s: bool(s.capacity_error))
+        """Subrequests for which the capacity fails with an error."""
         self.amounts = tuple(
             tuple(s.consumed[name].nano for name in traits.limits) if s.consumed is not None else () for s in matches
         )
@@ -99,11 +105,12 @@ class DeviceMatcher:
         self._partitions = features.enabled("DRAPartitionableDevices")
         self._taints = features.enabled("DRADeviceTaints")
         self._capacity = features.enabled("DRAConsumableCapacity")
-        self._milli = features.enabled("DRAFractionalCapacityRange")
+        self._capacity_rules = CapacityRules.of(features)
         self._hints = release(features).errors_name_device
         self._project = _relevant_values(shape)
         self._profiles: dict[Hashable, Profile] = {}
         self._numbers = itertools.count()
+        self.derived = DerivedValues()
 
     def profile(self, record: DeviceRecord) -> Profile:
         """The profile of a device, from the cache if an equal device was matched before."""
@@ -136,7 +143,10 @@ class DeviceMatcher:
                 return MatchResult(stage, selector, SelectorFailure(selector, text, False), None)
         consumed: Mapping[str, Quantity] | None = None
         if self._capacity:
-            consumed = consumption(record.device, subrequest.capacity, self._milli)
+            try:
+                consumed = consumption(record.device, subrequest.capacity, self._capacity_rules)
+            except CapacityError as error:
+                return MatchResult(Stage.CAPACITY, None, None, None, str(error))
             if consumed is None:
                 return MatchResult(Stage.CAPACITY, None, None, None)
         if traits.counters and not self._partitions:
@@ -146,8 +156,8 @@ class DeviceMatcher:
         return MatchResult(Stage.NONE, None, None, consumed)
 
 
-def _relevant_values(shape: ClaimShape) -> Callable[[DeviceRecord], Hashable]:
-    """A function that returns the values the shape's selectors read of a device, as a key for equal devices."""
+def _relevant_values(shape: ClaimShape) -> Projection:
+    """The projection to the values that the shape's selectors read."""
     paths: set[tuple[str, ...]] = set()
     for selector in {
         s.expression: s.compiled for subrequest in shape.subrequests for s in subrequest.selectors
@@ -155,35 +165,6 @@ def _relevant_values(shape: ClaimShape) -> Callable[[DeviceRecord], Hashable]:
         if isinstance(selector, CompileError):
             continue
         if selector.device_paths is None:
-            return _all_values
+            return ALL_VALUES
         paths.update(selector.device_paths)
-    keys: list[tuple[bool, str, str, str]] = []
-    for path in sorted(paths):
-        match path:
-            case ("driver",) | ("allowMultipleAllocations",):
-                pass  # always part of the key
-            case ("attributes" | "capacity", domain, name):
-                keys.append((path[0] == "capacity", f"{domain}/{name}", domain, name))
-            case _:
-                return _all_values
-
-    def project(record: DeviceRecord) -> Hashable:
-        device, driver = record.device, record.id.driver
-        if not record.is_cel_convertible:
-            return _all_values(record)
-        found: list[Hashable] = []
-        for is_capacity, full, domain, name in keys:
-            for key in (full, name) if domain == driver else (full,):
-                if not is_capacity:
-                    found.append(device.attributes.get(key))
-                elif (capacity := device.capacity.get(key)) is None:
-                    found.append(None)
-                else:
-                    found.append(quantity_key(capacity.value))
-        return tuple(found)
-
-    return project
-
-
-def _all_values(record: DeviceRecord) -> Hashable:
-    return content_key(record.id.driver, record.device)
+    return projection(paths)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from allotment.cel import CompileError, Selector, compile_selector
-from allotment.engine.claims.constraints import Constraint, constraint
+from allotment.cel import CompileError, Selector, compile_derived_attribute, compile_selector
+from allotment.engine.claims.constraints import Constraint, DerivedExpression, ValueSource, constraint
 from allotment.engine.outcome import AbortCause
 from allotment.engine.release import Release, release
 from allotment.model.features import Features
@@ -75,6 +75,8 @@ class Subrequest(NamedTuple):
     capacity: Mapping[str, Quantity] | None
     constraints: tuple[int, ...]
     """Indexes of the pod's constraints that apply to its devices."""
+    sources: tuple[int, ...]
+    """For each of ``constraints`` the index of its values in ``ClaimShape.sources``."""
     problem: ClaimProblem | None
 
 
@@ -102,6 +104,8 @@ class ClaimShape(NamedTuple):
     subrequests: tuple[Subrequest, ...]
     constraints: tuple[Constraint, ...]
     """The constraints of all claims in order; ``Subrequest.constraints`` are indexes into them."""
+    sources: tuple[ValueSource, ...]
+    """The values that the constraints compare; ``Subrequest.sources`` are indexes into them."""
     release: Release
 
 
@@ -113,7 +117,9 @@ class ClaimCompiler:
 
     def __init__(self, features: Features) -> None:
         self._features = features
+        self._release = release(features)
         self._selectors: dict[str, Selector | CompileError] = {}
+        self._derived: dict[str, DerivedExpression] = {}
 
     def selector(self, expression: str) -> Selector | CompileError:
         """The compiled expression, or the error if it does not compile."""
@@ -128,20 +134,36 @@ class ClaimCompiler:
             self._selectors[expression] = found
         return found
 
+    def derived(self, expression: str) -> DerivedExpression:
+        """The compiled expression of a derived attribute."""
+        found = self._derived.get(expression)
+        if found is None:
+            if len(self._derived) >= 4096:
+                self._derived.clear()
+            try:
+                found = DerivedExpression(expression, compile_derived_attribute(expression, self._features))
+            except CompileError as error:
+                found = DerivedExpression(expression, error)
+            self._derived[expression] = found
+        return found
+
     def shape(self, claims: tuple[ResourceClaim, ...], classes: Mapping[str, DeviceClass]) -> ClaimShape:
         """The shape of the claims with the current classes."""
         subrequests: list[Subrequest] = []
         constraints: list[Constraint] = []
+        sources: dict[ValueSource, int] = {}
         compiled: list[CompiledClaim] = []
         for number, claim in enumerate(claims):
             bound, problem = self._constraints(claim)
             requests = tuple(
-                self._request(number, request, classes, subrequests, bound, len(constraints))
+                self._request(number, request, classes, subrequests, bound, len(constraints), sources)
                 for request in claim.spec.devices.requests
             )
             constraints.extend(bound)
             compiled.append(CompiledClaim(requests, problem))
-        return ClaimShape(tuple(compiled), tuple(subrequests), tuple(constraints), release(self._features))
+        return ClaimShape(
+            tuple(compiled), tuple(subrequests), tuple(constraints), tuple(sources), release(self._features)
+        )
 
     def _constraints(self, claim: ResourceClaim) -> tuple[list[Constraint], ClaimProblem | None]:
         bound: list[Constraint] = []
@@ -161,6 +183,7 @@ class ClaimCompiler:
         subrequests: list[Subrequest],
         constraints: list[Constraint],
         offset: int,
+        sources: dict[ValueSource, int],
     ) -> CompiledRequest:
         is_prioritized_list = bool(request.first_available)
         specs: tuple[_Exact, ...] = request.first_available or (request.exactly or ExactDeviceRequest(),)
@@ -170,6 +193,12 @@ class ClaimCompiler:
             own_name = spec.name if isinstance(spec, DeviceSubRequest) else request.name
             name = f"{request.name}/{own_name}" if is_prioritized_list else own_name
             class_ = classes.get(spec.device_class_name)
+            applying = [i for i, c in enumerate(constraints) if c.applies(request.name, name)]
+            derived = self._derived_attributes(spec)
+            of_request = [
+                ValueSource(offset + i, constraints[i].attribute, derived.get(constraints[i].attribute))
+                for i in applying
+            ]
             subrequest = Subrequest(
                 number=len(subrequests),
                 claim=claim,
@@ -183,12 +212,19 @@ class ClaimCompiler:
                 admin=isinstance(spec, ExactDeviceRequest) and spec.admin_access is True,
                 tolerations=spec.tolerations,
                 capacity=spec.capacity.requests if spec.capacity is not None else None,
-                constraints=tuple(offset + i for i, c in enumerate(constraints) if c.applies(request.name, name)),
+                constraints=tuple(offset + i for i in applying),
+                sources=tuple(sources.setdefault(source, len(sources)) for source in of_request),
                 problem=self._subrequest_problem(spec, own_name, class_),
             )
             subrequests.append(subrequest)
             compiled_subrequests.append(subrequest)
         return CompiledRequest(request.name, tuple(compiled_subrequests), is_prioritized_list, problem)
+
+    def _derived_attributes(self, spec: _Exact) -> dict[str, DerivedExpression]:
+        """The attributes that a request defines, by their full names; the last definition of a name counts."""
+        if not spec.derived_attributes or not self._features.enabled("DRADerivedAttributes"):
+            return {}
+        return {attribute.name: self.derived(attribute.expression) for attribute in spec.derived_attributes}
 
     def _bind(self, class_: DeviceClass | None, own: tuple[DeviceSelector, ...]) -> tuple[BoundSelector, ...]:
         if class_ is None:
@@ -218,6 +254,10 @@ class ClaimCompiler:
         def problem(cause: AbortCause, text: str) -> ClaimProblem:
             return ClaimProblem(cause, f", request {own_name}{text}", own_name)
 
+        if spec.derived_attributes and self._release.refuses_disabled_fields:
+            if not self._features.enabled("DRADerivedAttributes"):
+                why = ": cannot handle request with derived attributes, the feature is disabled"
+                return problem(AbortCause.FEATURE_OFF, why)
         for i, selector in enumerate(spec.selectors):
             if selector.cel is None:
                 why = f", selector #{i}: CEL expression empty (unsupported selector type?)"

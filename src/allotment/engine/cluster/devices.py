@@ -32,10 +32,17 @@ class Consumption(NamedTuple):
     amount: int
 
 
+class GroupMembership(NamedTuple):
+    """The compatibility groups of a device in one counter set; none if it is compatible only with devices without."""
+
+    counter_set: str
+    groups: tuple[str, ...]
+
+
 class Traits:
     """Everything that allocation reads of a device except its name and attributes; compared by identity."""
 
-    __slots__ = ("binding", "capacity", "counters", "number", "shareable", "taints", "limits")
+    __slots__ = ("binding", "capacity", "counters", "groups", "limits", "number", "shareable", "taints")
 
     def __init__(
         self,
@@ -43,6 +50,7 @@ class Traits:
         taints: tuple[DeviceTaint, ...],
         capacity: Mapping[str, DeviceCapacity],
         counters: tuple[Consumption, ...],
+        groups: tuple[GroupMembership, ...],
         shareable: bool,
         binding: bool,
     ) -> None:
@@ -51,6 +59,8 @@ class Traits:
         """Taints of the driver, followed by those of DeviceTaintRules."""
         self.capacity = capacity
         self.counters = counters
+        self.groups = groups
+        """One entry per counter set that the device consumes; empty if DRADeviceCompatibilityGroups is off."""
         self.shareable = shareable
         """``allowMultipleAllocations``, if DRAConsumableCapacity is on."""
         self.binding = binding
@@ -86,14 +96,21 @@ _encode = msgspec.json.Encoder(enc_hook=str).encode
 class TraitsTable:
     """Interns traits: devices with equal values get the same object."""
 
-    def __init__(self, capacity_enabled: bool) -> None:
+    def __init__(self, capacity_enabled: bool, groups_enabled: bool) -> None:
         self._capacity_enabled = capacity_enabled
+        self._groups_enabled = groups_enabled
         self._known: dict[object, Traits] = {}
         self._numbers = itertools.count()
 
     def of(self, device: Device, rule_taints: tuple[DeviceTaint, ...]) -> Traits:
         """The traits of a device with the taints of rules added."""
         taints = device.taints + rule_taints
+        groups: tuple[GroupMembership, ...] = ()
+        if self._groups_enabled and device.consumes_counters:
+            groups = tuple(
+                GroupMembership(use.counter_set, tuple(sorted(set(use.compatibility_groups))))
+                for use in device.consumes_counters
+            )
         key = (
             tuple((t.key, t.value, t.effect) for t in taints),
             tuple(
@@ -108,6 +125,7 @@ class TraitsTable:
                     for use in device.consumes_counters
                 ]
             ),
+            groups,
             device.allow_multiple_allocations is True,
             bool(device.binding_conditions),
         )
@@ -124,6 +142,7 @@ class TraitsTable:
                     for use in device.consumes_counters
                     for name, counter in use.counters.items()
                 ),
+                groups,
                 self._capacity_enabled and device.allow_multiple_allocations is True,
                 bool(device.binding_conditions),
             )

@@ -85,11 +85,14 @@ class Inventory:
     def __init__(self, features: Features) -> None:
         self.features = features
         self._rules_enabled = features.enabled("DRADeviceTaintRules") and features.enabled("DRADeviceTaints")
-        self._pool_rules = PoolRules(features.enabled("DRAPartitionableDevices"), release(features).counters_everywhere)
-        self._lists = features.enabled("DRAListTypeAttributes")
+        of_release = release(features)
+        self._pool_rules = PoolRules.of(features)
+        self._lists = features.enabled("DRAListTypeAttributes") or of_release.lists_always_readable
         capacity = features.enabled("DRAConsumableCapacity")
         self.usage = Usage(capacity)
-        self._traits = TraitsTable(capacity)
+        self._traits = TraitsTable(capacity, features.enabled("DRADeviceCompatibilityGroups"))
+        self._skips_checked = of_release.refuses_disabled_fields
+        self._skips_enabled = features.enabled("DRAOptionalNodeOperations")
         self._layouts = LayoutTable()
         self._classes: dict[str, DeviceClass] = {}
         self._taint_rules: dict[str, DeviceTaintRule] = {}
@@ -110,16 +113,20 @@ class Inventory:
         cls,
         features: Features,
         *,
-        nodes: Iterable[tuple[str, Mapping[str, str]]] = (),
+        nodes: Iterable[tuple[str, Mapping[str, str]] | NodeFacts] = (),
         slices: Iterable[ResourceSlice] = (),
         classes: Iterable[DeviceClass] = (),
         claims: Iterable[ResourceClaim] = (),
         taint_rules: Iterable[DeviceTaintRule] = (),
     ) -> Inventory:
-        """An inventory of these objects: nodes are name and labels; claims without an allocation are ignored."""
+        """An inventory of these objects; claims without an allocation are ignored.
+
+        A node is a name and labels, or ``NodeFacts`` if its declared features matter.
+        """
         inventory = cls(features)
-        for name, labels in nodes:
-            inventory.put_node(name, labels)
+        for node in nodes:
+            facts = node if isinstance(node, NodeFacts) else NodeFacts(*node)
+            inventory.put_node(facts.name, facts.labels, facts.declared_features)
         for rule in taint_rules:
             inventory.put_taint_rule(rule)
         for device_class in classes:
@@ -215,16 +222,19 @@ class Inventory:
                     pools.append(pool)
             seen = {pool.id for pool in pools}
             pools.extend(pool for id, pool in self._foreign.items() if id not in seen)
-            return build_view(node, sort_pools(pools), self.records, self._layouts)
+            can_skip = not self._skips_checked or (
+                self._skips_enabled and "DRAOptionalNodeOperations" in node.declared_features
+            )
+            return build_view(node, sort_pools(pools), self.records, self._layouts, can_skip=can_skip)
         except UnusableSlice as error:
-            layout = self._layouts.of((), (), (), 0)
+            layout = self._layouts.of((), (), (), (), 0, 0)
             return NodeView(node, (), (), layout, failure=f"gather pool information: {error}")
 
     # --- nodes ---------------------------------------------------------------------------------------------------
 
-    def put_node(self, name: str, labels: Mapping[str, str]) -> None:
-        """Add a node, or change its labels."""
-        self._nodes[name] = NodeFacts(name, labels)
+    def put_node(self, name: str, labels: Mapping[str, str], declared_features: Iterable[str] = ()) -> None:
+        """Add a node, or change its labels and declared features (``status.declaredFeatures``)."""
+        self._nodes[name] = NodeFacts(name, labels, frozenset(declared_features))
         index = self._indexes.get(name)
         if index is None:
             index = self._indexes[name] = len(self._node_names)

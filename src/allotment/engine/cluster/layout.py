@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from allotment.engine.cluster.devices import MAX_INTERNED, DeviceRecord, Traits
 from allotment.engine.cluster.identity import DeviceID
@@ -37,15 +37,42 @@ class NodeCounter(NamedTuple):
     limit: int
 
 
+class GroupSet(NamedTuple):
+    """A counter set whose devices may be allocated together only if their compatibility groups agree (KEP-5941)."""
+
+    pool: int
+    counter_set: str
+
+
 #: Pairs of a counter's number and the amount consumed.
 Uses = tuple[tuple[int, int], ...]
+#: Pairs of a group set's number and a bit mask of groups, see `Layout.groups`.
+Groups = tuple[tuple[int, int], ...]
+#: The groups of a device without groups: an element that all such devices have in common.
+WITHOUT_GROUPS: Final = 1
+#: The common groups of no devices.
+NO_MEMBERS: Final = -1
 RecordsOf = Callable[[ResourceSlice], Sequence[DeviceRecord]]
 
 
 class Layout:
     """The hardware of a node without names and attributes; compared by identity."""
 
-    __slots__ = ("consumers", "counters", "number", "pools", "reach", "shareable", "size", "traits", "uses")
+    __slots__ = (
+        "consumers",
+        "counters",
+        "group_bits",
+        "group_sets",
+        "groups",
+        "number",
+        "pools",
+        "reach",
+        "shareable",
+        "size",
+        "supported",
+        "traits",
+        "uses",
+    )
 
     def __init__(
         self,
@@ -53,7 +80,9 @@ class Layout:
         traits: tuple[Traits, ...],
         pools: tuple[PoolSpan, ...],
         counters: tuple[NodeCounter, ...],
+        group_sets: tuple[GroupSet, ...],
         reach: int,
+        supported: int,
     ) -> None:
         self.number = number
         self.size = len(traits)
@@ -62,6 +91,8 @@ class Layout:
         self.counters = counters
         self.reach = reach
         """Slots of devices that the node can use; only ``perDeviceNodeSelection`` clears bits."""
+        self.supported = supported
+        """Slots of devices whose skipped node operations the node supports; nearly always all."""
         index = {counter[:3]: i for i, counter in enumerate(counters)}
         self.uses: tuple[Uses, ...] = tuple(
             tuple((index[pool, use.counter_set, use.counter], use.amount) for use in t.counters) if counters else ()
@@ -71,6 +102,29 @@ class Layout:
         """Per slot: the counters that the device consumes, and the amounts."""
         self.shareable = sum(1 << i for i, t in enumerate(traits) if t.shareable)
         self.consumers = sum(1 << i for i, use in enumerate(self.uses) if use)
+        self.group_sets = group_sets
+        self.group_bits: tuple[dict[str, int], ...] = tuple({} for _ in group_sets)
+        """Per group set: the bit of each group that a device of the node has."""
+        self.groups: tuple[Groups, ...] = ((),) * len(traits)
+        """Per slot: the group sets of the device, and its groups in each as a bit mask."""
+        if group_sets:
+            numbers = {of: i for i, of in enumerate(group_sets)}
+            self.groups = tuple(
+                tuple(
+                    (numbers[of], self._mask(numbers[of], groups))
+                    for of, groups in ((GroupSet(pool, member.counter_set), member.groups) for member in t.groups)
+                    if of in numbers
+                )
+                for pool, span in enumerate(pools)
+                for t in traits[span.start : span.stop]
+            )
+
+    def _mask(self, group_set: int, groups: tuple[str, ...]) -> int:
+        bits = self.group_bits[group_set]
+        mask = 0
+        for name in groups:
+            mask |= bits.setdefault(name, WITHOUT_GROUPS << len(bits) + 1)
+        return mask or WITHOUT_GROUPS
 
 
 class LayoutTable:
@@ -81,15 +135,22 @@ class LayoutTable:
         self._numbers = itertools.count()
 
     def of(
-        self, traits: tuple[Traits, ...], pools: tuple[PoolSpan, ...], counters: tuple[NodeCounter, ...], reach: int
+        self,
+        traits: tuple[Traits, ...],
+        pools: tuple[PoolSpan, ...],
+        counters: tuple[NodeCounter, ...],
+        group_sets: tuple[GroupSet, ...],
+        reach: int,
+        supported: int,
     ) -> Layout:
         """The layout with these parts."""
-        key = (tuple(t.number for t in traits), pools, counters, reach)
+        key = (tuple(t.number for t in traits), pools, counters, group_sets, reach, supported)
         found = self._known.get(key)
         if found is None:
             if len(self._known) >= MAX_INTERNED:
                 self._known.clear()
-            found = self._known[key] = Layout(next(self._numbers), traits, pools, counters, reach)
+            number = next(self._numbers)
+            found = self._known[key] = Layout(number, traits, pools, counters, group_sets, reach, supported)
         return found
 
 
@@ -104,9 +165,25 @@ class NodeState(NamedTuple):
     """Slot and consumed amounts, in the order of ``Traits.limits``, of devices whose shares name capacity."""
     drawn: tuple[int, ...]
     """Per counter the amount that the pool's devices outside of this node consume; empty if there are none."""
+    groups: tuple[int, ...] = ()
+    """Per group set the groups that all allocated devices have in common, see `common_groups`; empty if no device with
+    groups is allocated."""
 
 
 IDLE = NodeState(0, 0, (), ())
+
+
+def common_groups(common: int, groups: int) -> int:
+    """The groups that devices have in common after a device with ``groups`` is added.
+
+    If devices with and without groups are allocated, although the allocator prevents that, the earlier ones count.
+
+    >>> common_groups(NO_MEMBERS, 0b0110), common_groups(0b0110, 0b1100), common_groups(0b0110, WITHOUT_GROUPS)
+    (6, 4, 6)
+    """
+    if common == NO_MEMBERS:
+        return groups
+    return common if WITHOUT_GROUPS in (common, groups) else common & groups
 
 
 class NodeView:
@@ -180,8 +257,37 @@ class NodeView:
                     consumed.append((slot, tuple(amounts.get(name, 0) for name in record.traits.limits)))
             bit <<= 1
         return NodeState(
-            in_use, (in_use | shared) & self.layout.consumers, tuple(consumed), self._drawn_elsewhere(usage)
+            in_use,
+            (in_use | shared) & self.layout.consumers,
+            tuple(consumed),
+            self._drawn_elsewhere(usage),
+            self._groups_in_use(usage),
         )
+
+    def _groups_in_use(self, usage: Usage) -> tuple[int, ...]:
+        layout = self.layout
+        if not layout.group_sets:
+            return ()
+        common = [NO_MEMBERS] * len(layout.group_sets)
+        for record, groups in zip(self.records, layout.groups, strict=True):
+            if groups and usage.is_allocated(record.id):
+                for number, mask in groups:
+                    common[number] = common_groups(common[number], mask)
+        numbers = {of: i for i, of in enumerate(layout.group_sets)}
+        for pool_number, pool in enumerate(self.pools):
+            for slice_ in pool.other_slices:
+                for device in slice_.spec.devices or ():
+                    if not device.consumes_counters or not usage.is_allocated(DeviceID(*pool.id, device.name)):
+                        continue
+                    for use in device.consumes_counters:
+                        number = numbers.get(GroupSet(pool_number, use.counter_set), -1)
+                        if number >= 0:
+                            # Groups that no device of this node has are irrelevant here.
+                            bits = layout.group_bits[number]
+                            mask = sum(bits.get(name, 0) for name in set(use.compatibility_groups))
+                            mask = mask if use.compatibility_groups else WITHOUT_GROUPS
+                            common[number] = common_groups(common[number], mask)
+        return tuple(common) if any(mask != NO_MEMBERS for mask in common) else ()
 
     def _drawn_elsewhere(self, usage: Usage) -> tuple[int, ...]:
         if not self._counts_elsewhere:
@@ -214,16 +320,20 @@ def available(layout: Layout, state: NodeState) -> list[int]:
     return left
 
 
-def build_view(node: NodeFacts, pools: tuple[Pool, ...], records_of: RecordsOf, layouts: LayoutTable) -> NodeView:
+def build_view(
+    node: NodeFacts, pools: tuple[Pool, ...], records_of: RecordsOf, layouts: LayoutTable, *, can_skip: bool = True
+) -> NodeView:
     """Assign slots to the devices of the gathered pools. ``records_of`` returns a slice's devices in published order.
 
+    ``can_skip``: whether the node supports devices whose preparation is skipped (DRAOptionalNodeOperations).
     Raises ``UnusableSlice`` if a device's own node selector is invalid. Gathering stops at the first device that
     reaches the node, so the selectors of the devices after it are evaluated only here.
     """
     records: list[DeviceRecord] = []
     spans: list[PoolSpan] = []
     counters: list[NodeCounter] = []
-    reach = -1
+    group_sets: list[GroupSet] = []
+    reach = supported = -1
     for number, pool in enumerate(pools):
         start = len(records)
         for slice_ in pool.slices:
@@ -231,14 +341,38 @@ def build_view(node: NodeFacts, pools: tuple[Pool, ...], records_of: RecordsOf, 
                 for slot, record in enumerate(records_of(slice_), len(records)):
                     if not device_reaches(node, record.device, slice_):
                         reach &= ~(1 << slot)
+            first = len(records)
             records.extend(records_of(slice_))
+            if slice_.spec.skip_node_operations and not can_skip:
+                supported &= ~((1 << len(records)) - (1 << first))
         spans.append(PoolSpan(pool.status, start, len(records)))
         counters.extend(
             NodeCounter(number, set_name, name, counter.value.nano)
             for set_name, counter_set in sorted(pool.counter_sets.items())
             for name, counter in sorted(counter_set.counters.items())
         )
+        if pool.counter_sets:
+            group_sets.extend(GroupSet(number, name) for name in _sets_with_groups(pool, records_of))
+    every = (1 << len(records)) - 1
     layout = layouts.of(
-        tuple(r.traits for r in records), tuple(spans), tuple(counters), reach & ((1 << len(records)) - 1)
+        tuple(r.traits for r in records),
+        tuple(spans),
+        tuple(counters),
+        tuple(group_sets),
+        reach & every,
+        supported & every,
     )
     return NodeView(node, pools, tuple(records), layout)
+
+
+def _sets_with_groups(pool: Pool, records_of: RecordsOf) -> list[str]:
+    """The counter sets in which any device of the pool, on any node, has compatibility groups, by name."""
+    return sorted(
+        {
+            member.counter_set
+            for slice_ in (*pool.slices, *pool.other_slices)
+            for record in records_of(slice_)
+            for member in record.traits.groups
+            if member.groups
+        }
+    )

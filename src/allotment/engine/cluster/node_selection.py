@@ -17,10 +17,12 @@ from allotment.model.quoting import quote
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """The properties of a node that node selection reads."""
+    """The properties of a node that allocation reads."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
+    declared_features: frozenset[str] = frozenset()
+    """``status.declaredFeatures``: features of the kubelet that schedulers must know (KEP-5328)."""
 
 
 class UnusableNodeSelector(ValueError):

@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 from allotment.engine.cluster.identity import PoolID
 from allotment.engine.cluster.node_selection import NodeFacts, UnusableNodeSelector, reaches
+from allotment.engine.release import release
+from allotment.model.features import Features
 from allotment.model.resource import CounterSet, Device, ResourceSlice
 
 
@@ -62,6 +64,24 @@ class PoolRules(NamedTuple):
     """Whether DRAPartitionableDevices is on."""
     counters_everywhere: bool
     """Whether slices with shared counters count on every node (until 1.36), not only through their pool (1.37)."""
+    ignores_groups: bool = False
+    """Whether slices with compatibility groups are ignored (from 1.37, while DRADeviceCompatibilityGroups is off).
+
+    Their pool is then incomplete, so that none of its devices is allocated."""
+
+    @staticmethod
+    def of(features: Features) -> PoolRules:
+        """The rules of a cluster with these features."""
+        of_release = release(features)
+        return PoolRules(
+            features.enabled("DRAPartitionableDevices"),
+            of_release.counters_everywhere,
+            of_release.refuses_disabled_fields and not features.enabled("DRADeviceCompatibilityGroups"),
+        )
+
+    def ignores(self, slice_: ResourceSlice) -> bool:
+        """Whether the slice is ignored because of its compatibility groups."""
+        return self.ignores_groups and has_compatibility_groups(slice_)
 
 
 class UnusableSlice(ValueError):
@@ -73,11 +93,20 @@ def counts_everywhere(slice_: ResourceSlice, rules: PoolRules) -> bool:
     return bool(slice_.spec.shared_counters) and rules.counters_everywhere
 
 
+def has_compatibility_groups(slice_: ResourceSlice) -> bool:
+    """Whether any device of the slice has compatibility groups."""
+    return any(use.compatibility_groups for device in slice_.spec.devices or () for use in device.consumes_counters)
+
+
 def is_relevant(slice_: ResourceSlice, node: NodeFacts, rules: PoolRules) -> bool:
     """Whether a slice counts for the node; ``UnusableSlice`` if its node selector is invalid."""
     spec = slice_.spec
     if not rules.partitionable and (spec.per_device_node_selection is not None or spec.shared_counters):
         return False
+    if rules.ignores_groups:
+        elsewhere = bool(spec.node_name) and spec.node_name != node.name
+        if elsewhere or has_compatibility_groups(slice_):
+            return False
     if counts_everywhere(slice_, rules):
         return True
     if spec.node_name or spec.all_nodes or spec.node_selector is not None:
@@ -121,7 +150,7 @@ def gather_pool(
         everything = list(every)
         if any(s.spec.pool.generation > generation for s in everything):
             return None
-        everything = [s for s in everything if s.spec.pool.generation == generation]
+        everything = [s for s in everything if s.spec.pool.generation == generation and not rules.ignores(s)]
         found = len(everything)
         if found != announced:
             return Pool(id, PoolStatus.INCOMPLETE, generation=generation, found=found, announced=announced)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from msgspec.structs import replace as altered
 
@@ -18,10 +19,17 @@ from allotment.engine.diagnosis.scenario import (
     claim_name,
     edit_constraint,
     edit_request,
+    with_devices,
 )
 from allotment.engine.diagnosis.wording import freeing_text
 from allotment.model.quantity import Quantity
-from allotment.model.resource import CapacityRequirements, DeviceConstraint, ResourceClaim
+from allotment.model.resource import (
+    CapacityRequirements,
+    DeviceConstraint,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+)
 from allotment.phrases import counted
 
 
@@ -154,6 +162,41 @@ def drop_claim(claims: tuple[ResourceClaim, ...]) -> list[CandidateChange]:
             for claim in reversed(claims)
         ]
     return []
+
+
+def without_derived_attribute(claim: ResourceClaim, attribute: str) -> CandidateChange:
+    """A change that removes a derived attribute and the constraints that compare it, which cannot be kept without."""
+    name = claim_name(claim)
+
+    def edit(scenario: Scenario) -> Scenario:
+        return replace(
+            scenario,
+            claims=tuple(_without_attribute(c, attribute) if claim_name(c) == name else c for c in scenario.claims),
+        )
+
+    return CandidateChange("constraint", f"remove the derived attribute {attribute} and its constraints", edit)
+
+
+def _without_attribute(claim: ResourceClaim, attribute: str) -> ResourceClaim:
+    devices = claim.spec.devices
+    requests = tuple(
+        altered(
+            request,
+            exactly=_not_deriving(request.exactly, attribute) if request.exactly is not None else None,
+            first_available=tuple(_not_deriving(sub, attribute) for sub in request.first_available),
+        )
+        for request in devices.requests
+    )
+    constraints = tuple(c for c in devices.constraints if attribute not in (c.match_attribute, c.distinct_attribute))
+    return with_devices(claim, requests=requests, constraints=constraints)
+
+
+_Request = TypeVar("_Request", ExactDeviceRequest, DeviceSubRequest)
+
+
+def _not_deriving(request: _Request, attribute: str) -> _Request:
+    kept = tuple(derived for derived in request.derived_attributes if derived.name != attribute)
+    return altered(request, derived_attributes=kept)
 
 
 def drop_constraint(claim: str, index: int, constraint: DeviceConstraint, attribute: str) -> CandidateChange:

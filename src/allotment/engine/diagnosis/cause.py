@@ -11,11 +11,14 @@ cause; otherwise the cause is the step limit.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import TypeGuard
 
 from allotment.engine.diagnosis.candidate_changes import drop_claim, fewer_devices, free_claims, request_count
+from allotment.engine.diagnosis.claim_errors import capacity_not_representable, derived_attribute_fails
 from allotment.engine.diagnosis.context import Cause, NodeContext, SharedContext, fewest, query_of, requests_of
+from allotment.engine.diagnosis.group_mismatch import fewer_of, groups_differ
 from allotment.engine.diagnosis.holders import HeldDevices, held_devices
 from allotment.engine.diagnosis.in_use import all_holders
 from allotment.engine.diagnosis.request import first_unknown_class, request_cause
@@ -46,6 +49,11 @@ def requests_compete(context: NodeContext, claims: tuple[ResourceClaim, ...]) ->
     cause = constraints_compete(context, claims, f"{subject} ({names})")
     if cause is not None:
         return cause
+    if any(member.groups for visible in pool.values() for member in visible.traits.groups):
+        if context.fits_without_groups(*claims):
+            smaller = [fewer_of(location, spec.count) for claim in claims for location, spec in requests_of(claim)]
+            changes = (*itertools.chain(*smaller), *drop_claim(claims))
+            return groups_differ(context, claim_name(claims[0]), "", tuple(traces), changes)
     holders = all_holders(traces)
     candidates: list[CandidateChange] = [] if not context.is_busy else free_claims(holders)
     for claim in claims:
@@ -133,6 +141,10 @@ def _abort_cause(context: NodeContext, claim: ResourceClaim, outcome: Aborted) -
         return Cause("too-many-devices", summary, name, candidates=fewer, kubernetes=outcome.text)
     if outcome.cause is AbortCause.FEATURE_OFF:
         return Cause("feature-off", outcome.text, name, request, kubernetes=outcome.text)
+    if outcome.cause is AbortCause.DERIVED_ATTRIBUTE:
+        return derived_attribute_fails(context, claim, outcome)
+    if outcome.cause is AbortCause.CAPACITY:
+        return capacity_not_representable(context, claim, outcome)
     if outcome.cause is AbortCause.NODE_SELECTION:
         return Cause("node-selector-unusable", outcome.text, name, request, kubernetes=outcome.text)
     if outcome.cause is AbortCause.BAD_REQUEST:

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from allotment.engine.diagnosis.funnel import DeviceQuery, Trace, trace_request
 from allotment.engine.diagnosis.holders import HeldDevices
 from allotment.engine.diagnosis.published_names import PublishedNames
-from allotment.engine.diagnosis.scenario import CandidateChange, RequestLocation, RequestSpec, Scenario, claim_name
+from allotment.engine.diagnosis.scenario import (
+    CandidateChange,
+    RequestLocation,
+    RequestSpec,
+    Scenario,
+    claim_name,
+    without_groups,
+)
 from allotment.engine.diagnosis.trial_cache import TrialCache
 from allotment.engine.diagnosis.visible_devices import VisibleDevices
 from allotment.engine.outcome import Allocated
@@ -72,6 +79,11 @@ class NodeContext:
         scenario = self.scenario
         return trace_request(wanted, self.view, scenario.classes, self.held, scenario.features)
 
+    def fits_without_groups(self, *claims: ResourceClaim) -> bool:
+        """Whether the claims would fit if no device had compatibility groups; without ``claims`` those of the node."""
+        scenario = self.scenario if not claims else self.scenario.with_claims(*claims)
+        return isinstance(self.shared.trials(without_groups(scenario)), Allocated)
+
     @property
     def is_busy(self) -> bool:
         """Whether the scenario has allocated claims."""
@@ -103,6 +115,7 @@ def query_of(location: RequestLocation, spec: RequestSpec) -> DeviceQuery:
         tolerations=spec.tolerations,
         capacity=spec.capacity,
         path=f"claim {location.claim}, request {location.name}",
+        derived=spec.derived_attributes,
     )
 
 

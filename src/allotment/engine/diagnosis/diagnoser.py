@@ -126,6 +126,7 @@ class Diagnoser:
             allocated=_holding_claims(self._holding, slices),
             claims=claims,
             taint_rules=tuple(inventory.taint_rules.values()),
+            declared_features=inventory.nodes[node].declared_features,
         )
         shared = SharedContext(self._published, TrialCache())
         outcome = shared.trials(scenario)
@@ -134,7 +135,9 @@ class Diagnoser:
         why = find_cause(scenario, shared)
         # If an error on a node ends the whole attempt, it is the headline, even if other nodes are nearer to fitting.
         # Selectors are not evaluated on devices in use, but freeing those would only cause the error.
-        ends = (isinstance(outcome, Aborted) and outcome.fatal) or why.code == "selector-fails"
+        ends = (isinstance(outcome, Aborted) and outcome.fatal) or why.code in (
+            "selector-fails", "derived-attribute-fails", "capacity-not-representable"
+        )  # fmt: skip
         return _NodeGroup(nodes, ends, why, scenario, shared)
 
 
@@ -243,6 +246,8 @@ def _attributes_read(inventory: Inventory, claims: Sequence[ResourceClaim]) -> _
                     found.add(attribute)
         for _, spec in requests_of(claim):
             class_ = inventory.classes.get(spec.device_class_name)
+            if spec.derived_attributes and inventory.features.enabled("DRADerivedAttributes"):
+                return None  # Values of derived attributes are shown with all devices that have them.
             for selector in (*(class_.spec.selectors if class_ else ()), *spec.selectors):
                 program = compile_or_none(selector.cel.expression if selector.cel else "", inventory.features)
                 if program is None:

@@ -25,7 +25,14 @@ from allotment.engine.diagnosis.selector_conditions import one_line
 from allotment.engine.diagnosis.visible_devices import VisibleDevice, VisibleDevices
 from allotment.engine.refusal import Funnel, FunnelStep
 from allotment.model.features import Features
-from allotment.model.resource import CapacityRequirements, DeviceClass, DeviceSelector, DeviceTaint, DeviceToleration
+from allotment.model.resource import (
+    CapacityRequirements,
+    DeviceClass,
+    DeviceDerivedAttribute,
+    DeviceSelector,
+    DeviceTaint,
+    DeviceToleration,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +48,7 @@ class DeviceQuery:
     tolerations: tuple[DeviceToleration, ...]
     capacity: CapacityRequirements | None
     path: str  # of the request in the claim's spec
+    derived: tuple[DeviceDerivedAttribute, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +123,7 @@ def trace_request(
                 left = loss.left
     # Taints before counters, unlike the engine (the outcome is the same): steps that do not depend on other claims come
     # first, so that of two steps that exclude devices the one that waiting cannot fix is reported.
-    for step in (_capacity, _taints, _counters, _in_use):
+    for step in (_capacity, _node_operations, _taints, _compatibility_groups, _counters, _in_use):
         found = step(wanted, left, view, held, features)
         if found is not None:
             losses.append(found)
@@ -197,6 +205,41 @@ def _capacity(
     text = "capacity " + ", ".join(f"{name} {amount}" for name, amount in wanted.capacity.requests.items())
     left = tuple(visible for visible in arriving if view.consumed(visible.device, wanted.capacity) is not None)
     return Loss("capacity", text, arriving, left)
+
+
+def _node_operations(
+    wanted: DeviceQuery,
+    arriving: tuple[VisibleDevice, ...],
+    view: VisibleDevices,
+    held: HeldDevices,
+    features: Features,
+) -> Loss | None:
+    """Slices that skip node operations, which the node must support (DRAOptionalNodeOperations)."""
+    left = tuple(visible for visible in arriving if visible.is_supported)
+    if len(left) == len(arriving):
+        return None
+    return Loss("node-operations", "skipped node operations", arriving, left)
+
+
+def _compatibility_groups(
+    wanted: DeviceQuery,
+    arriving: tuple[VisibleDevice, ...],
+    view: VisibleDevices,
+    held: HeldDevices,
+    features: Features,
+) -> Loss | None:
+    """Compatibility groups, compared with those of allocated devices that consume the same counters (KEP-5941)."""
+    if not any(member.groups for visible in arriving for member in visible.traits.groups):
+        return None
+    kept: list[VisibleDevice] = []
+    by: list[tuple[VisibleDevice, tuple[ClaimHolder, ...]]] = []
+    for visible in arriving:
+        conflict = view.group_conflict(visible, held)
+        if conflict is None:
+            kept.append(visible)
+        else:
+            by.append((visible, tuple(dict.fromkeys(holder for _, _, holder in conflict.peers))))
+    return Loss("groups", "compatibility groups", arriving, tuple(kept), by=tuple(by))
 
 
 def _counters(

@@ -45,6 +45,35 @@ def counters_in_use(
     return Cause("counters-exhausted", summary, location.claim, location.name, (trace,), nearest, tuple(candidates))
 
 
+def groups_in_use(
+    context: NodeContext, location: RequestLocation, spec: RequestSpec, trace: Trace, loss: Loss, outcome: Outcome
+) -> Cause:
+    """The cause if allocated devices of the same hardware exclude matching devices by their compatibility groups."""
+    excluded = loss.lost[0]
+    conflict = context.view.group_conflict(excluded, context.held)
+    assert conflict is not None
+    device, groups, holder = conflict.peers[0]
+    verb, whose = ("is", "it has") if len(loss.lost) == 1 else ("are", "they have")
+    summary = (
+        f"{device_names(loss.lost)} {verb} free, but {whose} no compatibility group in common with {device.name} "
+        f"({_group_names(groups)}), which shares {conflict.counter_set} and is held by {holder}"
+    )
+    nearest = NearestMiss(
+        device=excluded.name,
+        kind=excluded.kind,
+        what="compatibility groups",
+        actual=_group_names(conflict.groups),
+        wanted=_group_names(groups),
+    )
+    candidates = [*free_claims(holders_of(loss)), *_fewer_partitions(location, spec, trace)]
+    code = "compatibility-groups-in-use"
+    return Cause(code, summary, location.claim, location.name, (trace,), nearest, tuple(candidates))
+
+
+def _group_names(groups: tuple[str, ...]) -> str:
+    return ", ".join(groups) or "none"
+
+
 def devices_in_use(
     context: NodeContext, location: RequestLocation, spec: RequestSpec, trace: Trace, loss: Loss, outcome: Outcome
 ) -> Cause:
@@ -117,5 +146,5 @@ def holders_of(loss: Loss) -> list[ClaimHolder]:
 
 def all_holders(traces: Iterable[Trace]) -> list[ClaimHolder]:
     """The claims that hold the devices or counters lost in these funnels."""
-    taken = (loss for trace in traces for loss in trace.losses if loss.step in ("in-use", "counters"))
+    taken = (loss for trace in traces for loss in trace.losses if loss.step in ("in-use", "counters", "groups"))
     return list(dict.fromkeys(holder for loss in taken for holder in holders_of(loss)))

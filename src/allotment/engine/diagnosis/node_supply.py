@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 from msgspec.structs import replace as altered
 
@@ -9,12 +11,13 @@ from allotment.engine.diagnosis.candidate_changes import capacity_edit, complete
 from allotment.engine.diagnosis.context import Cause, NodeContext
 from allotment.engine.diagnosis.funnel import DeviceQuery, Loss, Trace, trace_request
 from allotment.engine.diagnosis.published_names import did_you_mean, similar_names
-from allotment.engine.diagnosis.scenario import CandidateChange, RequestLocation, RequestSpec, edit_request
+from allotment.engine.diagnosis.scenario import CandidateChange, RequestLocation, RequestSpec, Scenario, edit_request
 from allotment.engine.diagnosis.selector_mismatch import too_few
 from allotment.engine.diagnosis.visible_devices import VisibleDevice, VisibleDevices
 from allotment.engine.diagnosis.wording import device_names
 from allotment.engine.outcome import AbortCause, Aborted, Outcome
 from allotment.engine.refusal import CODES, NearestMiss
+from allotment.model.features import Features
 from allotment.model.quantity import Quantity
 from allotment.model.resource import DeviceToleration
 from allotment.phrases import counted
@@ -109,7 +112,7 @@ def unavailable_pool(
             (),
             context.view.counters,
             context.view.consumers,
-            context.view.milli,
+            context.view.rules,
         )
         better = trace_request(wanted, completed, scenario.classes, context.held, scenario.features)
         if len(better.left) > len(trace.left) or (
@@ -129,6 +132,35 @@ def unavailable_pool(
                 kubernetes=kubernetes,
             )
     return None
+
+
+def node_operations_unsupported(
+    context: NodeContext, location: RequestLocation, spec: RequestSpec, trace: Trace, loss: Loss, outcome: Outcome
+) -> Cause:
+    """The cause if the node does not support devices whose preparation their driver skips."""
+    gate, node = "DRAOptionalNodeOperations", context.scenario.node
+    verb = "skips" if len(loss.lost) == 1 else "skip"
+    devices = f"{device_names(loss.lost)} {verb} node operations"
+    features = context.scenario.features
+    if not features.enabled(gate):
+        summary = f"{devices}, but the {gate} feature is disabled in the scheduler"
+        text = f"enable the feature gate {gate} in the scheduler and in the kubelet of {node}"
+    else:
+        summary = f"{devices}, but node {node} does not declare the feature {gate}"
+        text = f"enable the feature gate {gate} in the kubelet of {node}"
+
+    def edit(scenario: Scenario) -> Scenario:
+        gates = {**scenario.features.gates, gate: True}
+        declared = scenario.declared_features | {gate}
+        return replace(scenario, features=Features(scenario.features.kube, gates), declared_features=declared)
+
+    declared = ", ".join(sorted(context.scenario.declared_features)) or "none"
+    nearest = NearestMiss(f"node {node}", "declaredFeatures", declared, gate)
+    candidates = [CandidateChange("enable", text, edit)]
+    if loss.left and spec.allocation_mode != "All":
+        candidates.append(request_count(location, spec.count, len(loss.left)))
+    code = "node-feature-missing"
+    return Cause(code, summary, location.claim, location.name, (trace,), nearest, tuple(candidates))
 
 
 def no_visible_device(context: NodeContext, location: RequestLocation, trace: Trace) -> Cause:

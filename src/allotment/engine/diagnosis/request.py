@@ -6,15 +6,17 @@ from collections.abc import Callable
 from functools import partial
 
 from allotment.cel import CompileError, compile_selector
-from allotment.engine.diagnosis.candidate_changes import other_classes, request_count
+from allotment.engine.diagnosis.candidate_changes import other_classes
 from allotment.engine.diagnosis.context import Cause, NodeContext, query_of, requests_of
 from allotment.engine.diagnosis.expression_correction import correct_expression
 from allotment.engine.diagnosis.funnel import Loss, Trace
-from allotment.engine.diagnosis.in_use import counters_in_use, devices_in_use
+from allotment.engine.diagnosis.group_mismatch import fewer_of, groups_differ
+from allotment.engine.diagnosis.in_use import counters_in_use, devices_in_use, groups_in_use
 from allotment.engine.diagnosis.node_supply import (
     all_with_unusable_pool,
     devices_tainted,
     no_visible_device,
+    node_operations_unsupported,
     not_enough_capacity,
     unavailable_pool,
 )
@@ -120,6 +122,10 @@ def _invalid_selector(context: NodeContext, location: RequestLocation, spec: Req
     return None
 
 
+#: Steps of the funnel that exclude devices which match in every other respect.
+_AVAILABILITY = ("groups", "counters", "node-operations", "taints", "in-use")
+
+
 def _deciding_step(trace: Trace) -> Loss | None:
     """The deciding step: the first selector that keeps no device, else the first step after which too few are left.
 
@@ -132,7 +138,7 @@ def _deciding_step(trace: Trace) -> Loss | None:
     for loss in trace.losses:
         if len(loss.left) < need <= len(loss.arriving):
             return loss
-        if not trace.query.count and loss.lost and loss.step in ("counters", "taints", "in-use"):
+        if not trace.query.count and loss.lost and loss.step in _AVAILABILITY:
             return loss
     return None
 
@@ -141,6 +147,8 @@ _BY_STEP: dict[str, Callable[[NodeContext, RequestLocation, RequestSpec, Trace, 
     "class": selector_mismatch,
     "selector": selector_mismatch,
     "capacity": not_enough_capacity,
+    "node-operations": node_operations_unsupported,
+    "groups": groups_in_use,
     "counters": counters_in_use,
     "taints": devices_tainted,
     "in-use": devices_in_use,
@@ -152,12 +160,14 @@ def _not_enough_together(context: NodeContext, location: RequestLocation, spec: 
     left = trace.left
     need = spec.count or 1
     if len(left) < need:
-        matching = next((x.arriving for x in trace.losses if x.step in ("counters", "taints", "in-use")), left)
+        matching = next((x.arriving for x in trace.losses if x.step in _AVAILABILITY), left)
         return too_few(location, spec, trace, len(matching))
+    if any(member.groups for s in left for member in s.traits.groups):
+        if context.fits_without_groups():
+            return groups_differ(context, location.claim, location.name, (trace,), fewer_of(location, spec.count))
     if any(s.device.consumes_counters for s in left):
         summary = f"{counted(need, 'device')} requested; {len(left)} match, but they consume the same counters"
-        counts = sorted({need - 1, need // 2, 1} - {0, need}, reverse=True)
-        candidates = tuple(request_count(location, need, c) for c in counts)
+        candidates = fewer_of(location, need)
         return Cause("counters-exhausted", summary, location.claim, location.name, (trace,), candidates=candidates)
     summary = counted(len(left), "device matches", "devices match")
     return Cause("not-explained", summary, location.claim, location.name, (trace,))

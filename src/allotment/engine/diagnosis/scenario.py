@@ -13,6 +13,7 @@ from msgspec.structs import replace as altered
 
 from allotment.model.features import Features
 from allotment.model.resource import (
+    Device,
     DeviceClass,
     DeviceConstraint,
     DeviceRequest,
@@ -39,6 +40,8 @@ class Scenario:
     allocated: tuple[ResourceClaim, ...]
     claims: tuple[ResourceClaim, ...]
     taint_rules: tuple[DeviceTaintRule, ...] = ()
+    declared_features: frozenset[str] = frozenset()
+    """``status.declaredFeatures`` of the node."""
 
     def idle(self) -> Scenario:
         """The scenario without allocated claims."""
@@ -72,6 +75,20 @@ class RequestLocation:
     def name(self) -> str:
         """``main`` or ``main/sub``, as in allocation results."""
         return f"{self.request}/{self.alternative}" if self.alternative else self.request
+
+
+def without_groups(scenario: Scenario) -> Scenario:
+    """The scenario with devices that have no compatibility groups."""
+
+    def device(value: Device) -> Device:
+        uses = tuple(altered(use, compatibility_groups=()) for use in value.consumes_counters)
+        return altered(value, consumes_counters=uses) if uses else value
+
+    slices = tuple(
+        altered(s, spec=altered(s.spec, devices=tuple(map(device, s.spec.devices)))) if s.spec.devices else s
+        for s in scenario.slices
+    )
+    return replace(scenario, slices=slices)
 
 
 Edit = Callable[[Scenario], Scenario]

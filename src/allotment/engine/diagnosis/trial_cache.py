@@ -8,8 +8,15 @@ from __future__ import annotations
 
 from allotment.engine.allocator import Allocator
 from allotment.engine.cluster.inventory import Inventory
+from allotment.engine.cluster.node_selection import NodeFacts
 from allotment.engine.diagnosis.scenario import Scenario
 from allotment.engine.outcome import Outcome
+
+
+def _state_key(scenario: Scenario) -> tuple[int, ...]:
+    """The identity of everything but the claims; labels and taint rules are the same in all scenarios."""
+    parts = (scenario.slices, scenario.classes, scenario.allocated, scenario.features, scenario.declared_features)
+    return tuple(map(id, parts))
 
 
 class TrialCache:
@@ -24,12 +31,12 @@ class TrialCache:
         return self._allocator(scenario).inventory
 
     def _allocator(self, scenario: Scenario) -> Allocator:
-        key = (id(scenario.slices), id(scenario.classes), id(scenario.allocated))
+        key = _state_key(scenario)
         found = self._allocators.get(key)
         if found is None:
             inventory = Inventory.of(
                 scenario.features,
-                nodes=((scenario.node, scenario.labels),),
+                nodes=(NodeFacts(scenario.node, scenario.labels, scenario.declared_features),),
                 slices=scenario.slices,
                 classes=scenario.classes.values(),
                 claims=scenario.allocated,
@@ -40,7 +47,7 @@ class TrialCache:
 
     def __call__(self, scenario: Scenario) -> Outcome:
         """The outcome of the scenario's claims on its node."""
-        key = (id(scenario.slices), id(scenario.classes), id(scenario.allocated), *map(id, scenario.claims))
+        key = (*_state_key(scenario), *map(id, scenario.claims))
         found = self._outcomes.get(key)
         if found is None:
             found = self._outcomes[key] = (scenario, self._allocator(scenario).allocate(scenario.node, scenario.claims))

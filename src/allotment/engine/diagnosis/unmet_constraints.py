@@ -13,9 +13,15 @@ from dataclasses import dataclass, replace
 
 from msgspec.structs import replace as altered
 
+from allotment.cel import CompileError, DerivedAttribute, DeviceInput, EvaluationError, compile_derived_attribute
 from allotment.engine.claims.constraints import Constraint, Element, Elements, constraint, elements, find_attribute
 from allotment.engine.cluster.identity import DeviceID
-from allotment.engine.diagnosis.candidate_changes import drop_constraint, free_claims, request_count
+from allotment.engine.diagnosis.candidate_changes import (
+    drop_constraint,
+    free_claims,
+    request_count,
+    without_derived_attribute,
+)
 from allotment.engine.diagnosis.context import Cause, NodeContext, query_of, requests_of
 from allotment.engine.diagnosis.funnel import Loss, Trace
 from allotment.engine.diagnosis.in_use import all_holders
@@ -31,7 +37,8 @@ from allotment.engine.diagnosis.selector_conditions import value_text
 from allotment.engine.diagnosis.visible_devices import VisibleDevice
 from allotment.engine.diagnosis.wording import device_names, holder_names
 from allotment.engine.refusal import NearestMiss
-from allotment.model.resource import DeviceConstraint, ResourceClaim
+from allotment.model.features import Features
+from allotment.model.resource import DeviceAttribute, DeviceConstraint, ResourceClaim
 from allotment.phrases import counted
 
 #: An exact request or alternative with its funnel.
@@ -62,7 +69,8 @@ def constraint_unmet(context: NodeContext, claim: ResourceClaim) -> Cause:
     assert found is not None
     spec = specs[unmet[-1]]
     bound = [(location, trace) for location, trace in traced if any(_binds(specs[i], location) for i in unmet)]
-    if not found.groups and len(unmet) == 1:
+    derived = is_derived(claim, _attribute(spec))
+    if not found.groups and len(unmet) == 1 and not derived:
         return _unpublished(claim, unmet[0], found, bound)
     short = _attribute(spec).rpartition("/")[2]
     shared = f"at most {found.agree} share one" if found.agree > 1 else "no two devices share one"
@@ -92,14 +100,36 @@ def constraint_unmet(context: NodeContext, claim: ResourceClaim) -> Cause:
     notes: tuple[str, ...] = ()
     if found.lacking:
         notes = (f"{device_names(found.lacking)}: no attribute {_attribute(spec)}, which the constraint requires",)
-    candidates = [drop_constraint(claim_name(claim), i, specs[i], _attribute(specs[i])) for i in unmet]
+    candidates = [_dropped(claim, i) for i in unmet]
     for location, request in requests_of(claim):
         fewer = max(1, request.count - (found.need - found.agree))
         if fewer < request.count:
             candidates.append(request_count(location, request.count, fewer))
-    return _constraint_cause(
+    cause = _constraint_cause(
         context, claim_name(claim), summary, [trace for _, trace in bound], nearest, candidates, notes
     )
+    if derived and not context.is_busy:
+        definitions = tuple(
+            f"request {location.name} defines {attribute.name}: {attribute.expression}"
+            for location, request in requests_of(claim)
+            for attribute in request.derived_attributes
+            if attribute.name == _attribute(spec)
+        )
+        return replace(cause, code="derived-values-differ", notes=(*definitions, *cause.notes))
+    return cause
+
+
+def is_derived(claim: ResourceClaim, attribute: str) -> bool:
+    """Whether any request of the claim defines the attribute itself."""
+    return any(a.name == attribute for _, spec in requests_of(claim) for a in spec.derived_attributes)
+
+
+def _dropped(claim: ResourceClaim, index: int) -> CandidateChange:
+    """A change without the constraint; a derived attribute must go with the last constraint that compares it."""
+    spec = claim.spec.devices.constraints[index]
+    if is_derived(claim, _attribute(spec)):
+        return without_derived_attribute(claim, _attribute(spec))
+    return drop_constraint(claim_name(claim), index, spec, _attribute(spec))
 
 
 def constraints_compete(context: NodeContext, claims: tuple[ResourceClaim, ...], subject: str) -> Cause | None:
@@ -116,7 +146,7 @@ def constraints_compete(context: NodeContext, claims: tuple[ResourceClaim, ...],
         )
         for index, spec in enumerate(claim.spec.devices.constraints):
             traced = _narrowed(context, spec, traced).traced
-            candidates.append(drop_constraint(claim_name(claim), index, spec, _attribute(spec)))
+            candidates.append(_dropped(claim, index))
             unmet.append(_text(spec))
         traces.extend(trace for _, trace in traced)
     summary = (
@@ -172,13 +202,9 @@ def _narrowed(context: NodeContext, spec: DeviceConstraint, traced: Sequence[Tra
     rule = constraint(spec)
     if rule is None:
         return ConstraintResult(tuple(traced), {}, (), (), 0, 0)
-    lists = context.scenario.features.enabled("DRAListTypeAttributes")
     bound = [trace for location, trace in traced if rule.applies(location.request, location.name)]
     arriving = {visible.id: visible for trace in bound for visible in trace.left}.values()
-    values = {
-        visible.id: elements(find_attribute(visible.device, visible.driver, rule.attribute), lists)
-        for visible in arriving
-    }
+    values = _elements_of(context.scenario.features, rule.attribute, bound)
     groups: dict[Element, list[VisibleDevice]] = {}
     for visible in arriving:
         for value in values[visible.id] or ():
@@ -198,6 +224,41 @@ def _narrowed(context: NodeContext, spec: DeviceConstraint, traced: Sequence[Tra
         need,
         _served(requests.values(), kept),
     )
+
+
+def _elements_of(features: Features, attribute: str, traces: list[Trace]) -> dict[DeviceID, Elements | None]:
+    """The values of the devices of these requests, published or derived; of a device of several requests, all."""
+    lists = features.enabled("DRAListTypeAttributes")
+    values: dict[DeviceID, Elements | None] = {}
+    for trace in traces:
+        derived = _definition(trace, attribute, features)
+        for visible in trace.left:
+            found = elements(_attribute_of(visible, attribute, derived), lists)
+            before = values.get(visible.id)
+            values[visible.id] = found if before is None else tuple(sorted({*before, *(found or ())}))
+    return values
+
+
+def _definition(trace: Trace, attribute: str, features: Features) -> DerivedAttribute | None:
+    """The compiled expression with which a request defines the attribute; None if it does not, or is invalid."""
+    if not features.enabled("DRADerivedAttributes"):
+        return None
+    for derived in trace.query.derived:
+        if derived.name == attribute:
+            try:
+                return compile_derived_attribute(derived.expression, features)
+            except CompileError:
+                return None
+    return None
+
+
+def _attribute_of(visible: VisibleDevice, attribute: str, derived: DerivedAttribute | None) -> DeviceAttribute | None:
+    if derived is None:
+        return find_attribute(visible.device, visible.driver, attribute)
+    try:
+        return derived.evaluate(DeviceInput(visible.driver, visible.device))
+    except EvaluationError:
+        return None
 
 
 def _count(trace: Trace) -> int:

@@ -7,26 +7,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from allotment.engine.claims.capacity import consumption
+from allotment.engine.claims.capacity import CapacityError, CapacityRules, consumption
 from allotment.engine.cluster.devices import Traits
 from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.engine.cluster.inventory import Inventory
+from allotment.engine.cluster.layout import NO_MEMBERS, WITHOUT_GROUPS, common_groups
 from allotment.engine.cluster.node_selection import NodeFacts, UnusableNodeSelector, reaches
-from allotment.engine.cluster.pools import Pool, PoolStatus
+from allotment.engine.cluster.pools import Pool, PoolRules, PoolStatus
 from allotment.engine.diagnosis.holders import ClaimHolder, HeldDevices
 from allotment.engine.diagnosis.published_names import kind_of
+from allotment.model.features import Features
 from allotment.model.quantity import Quantity
 from allotment.model.resource import CapacityRequirements, Device, ResourceSlice
+from allotment.phrases import counted
 
 
 @dataclass(frozen=True, slots=True)
 class VisibleDevice:
-    """A device with its ID; ``traits`` include the taints of rules."""
+    """A device with its ID; ``traits`` include the taints of rules.
+
+    ``is_supported``: whether the node supports the operations that the device's slice skips.
+    """
 
     id: DeviceID
     device: Device
     traits: Traits
+    is_supported: bool = True
 
     @property
     def driver(self) -> str:
@@ -58,6 +66,15 @@ class UnavailablePool:
     has_surplus: bool = False
 
 
+class GroupConflict(NamedTuple):
+    """The allocated devices of a counter set whose compatibility groups exclude a device, and their holders."""
+
+    counter_set: str
+    groups: tuple[str, ...]
+    """Groups of the excluded device."""
+    peers: tuple[tuple[Device, tuple[str, ...], ClaimHolder], ...]
+
+
 @dataclass(slots=True)
 class VisibleDevices:
     """The node's devices, its unusable pools, and the counters of every visible pool (nano units)."""
@@ -66,13 +83,16 @@ class VisibleDevices:
     unavailable_pools: tuple[UnavailablePool, ...]
     counters: Mapping[PoolID, Mapping[str, Mapping[str, int]]]
     consumers: Mapping[PoolID, tuple[Device, ...]]
-    milli: bool
+    rules: CapacityRules
     _used: dict[PoolID, dict[tuple[str, str], int]] = field(default_factory=dict)
     _used_by: HeldDevices | None = None
 
     def consumed(self, device: Device, wanted: CapacityRequirements | None) -> dict[str, Quantity] | None:
         """The capacity that an allocation would consume; None if the device can never provide it."""
-        return consumption(device, wanted.requests if wanted is not None else None, self.milli)
+        try:
+            return consumption(device, wanted.requests if wanted is not None else None, self.rules)
+        except CapacityError:
+            return None
 
     def share_fits(self, visible: VisibleDevice, wanted: CapacityRequirements | None, held: HeldDevices) -> bool:
         """Whether a shareable device has enough of every capacity left; always true for other devices."""
@@ -120,6 +140,28 @@ class VisibleDevices:
                 found.update(dict.fromkeys(held.holders_of(id_)))
         return tuple(found)
 
+    def group_conflict(self, visible: VisibleDevice, held: HeldDevices) -> GroupConflict | None:
+        """The first counter set in which the compatibility groups of allocated devices exclude the device, if any.
+
+        A device that is allocated itself is not excluded: it is in use, or only gets a further share.
+        """
+        if not visible.traits.groups or held.is_allocated(visible.id):
+            return None
+        pool = PoolID(visible.id.driver, visible.id.pool)
+        for member in visible.traits.groups:
+            peers: list[tuple[Device, tuple[str, ...], ClaimHolder]] = []
+            common = NO_MEMBERS
+            bits: dict[str, int] = {}
+            for device in self.consumers.get(pool, ()):
+                id_ = DeviceID(*pool, device.name)
+                for use in device.consumes_counters if held.is_allocated(id_) else ():
+                    if use.counter_set == member.counter_set:
+                        common = common_groups(common, _group_mask(bits, use.compatibility_groups))
+                        peers.extend((device, use.compatibility_groups, holder) for holder in held.holders_of(id_))
+            if not common & _group_mask(bits, member.groups):
+                return GroupConflict(member.counter_set, member.groups, tuple(peers))
+        return None
+
     def _consumption(self, pool: PoolID, held: HeldDevices) -> dict[tuple[str, str], int]:
         if self._used_by is not held:
             self._used, self._used_by = {}, held
@@ -137,12 +179,19 @@ class VisibleDevices:
         return used
 
 
+def _group_mask(bits: dict[str, int], groups: tuple[str, ...]) -> int:
+    mask = 0
+    for name in groups:
+        mask |= bits.setdefault(name, WITHOUT_GROUPS << len(bits) + 1)
+    return mask or WITHOUT_GROUPS
+
+
 def visible_devices(inventory: Inventory, node: str) -> VisibleDevices:
     """The devices that ``node`` sees, and those that it would see if every pool were usable."""
     view = inventory.view(node)
     reached = view.layout.reach
     devices = tuple(
-        VisibleDevice(record.id, record.device, record.traits)
+        VisibleDevice(record.id, record.device, record.traits, bool(view.layout.supported >> slot & 1))
         for slot, record in enumerate(view.records)
         if reached >> slot & 1
     )
@@ -172,10 +221,10 @@ def visible_devices(inventory: Inventory, node: str) -> VisibleDevices:
             if s.spec.pool.generation == newest
             for record in inventory.records(s)
         )
-        code, text = _unusable_reason(id, found, slices, newest)
+        code, text = _unusable_reason(id, found, slices, newest, inventory.features)
         unavailable.append(UnavailablePool(id, code, text, visible, found is not None and found.has_surplus))
-    milli = inventory.features.enabled("DRAFractionalCapacityRange")
-    return VisibleDevices(devices, tuple(unavailable), counters, consumers, milli)
+    rules = CapacityRules.of(inventory.features)
+    return VisibleDevices(devices, tuple(unavailable), counters, consumers, rules)
 
 
 def _pools_of(inventory: Inventory) -> dict[PoolID, list[ResourceSlice]]:
@@ -196,7 +245,14 @@ def _targets(slice_: ResourceSlice, node: NodeFacts) -> bool:
         return False
 
 
-def _unusable_reason(id: PoolID, pool: Pool | None, slices: list[ResourceSlice], generation: int) -> tuple[str, str]:
+def _unusable_reason(
+    id: PoolID, pool: Pool | None, slices: list[ResourceSlice], generation: int, features: Features
+) -> tuple[str, str]:
+    rules = PoolRules.of(features)
+    ignored = [s for s in slices if rules.ignores(s)]
+    if ignored and (pool is None or pool.status is PoolStatus.INCOMPLETE):
+        devices = f"{counted(len(ignored), 'slice has', 'slices have')} devices with compatibility groups"
+        return "pool-incomplete", f"pool {id}: {devices}, but the DRADeviceCompatibilityGroups feature is disabled"
     if pool is None:
         newest = max(s.spec.pool.generation for s in slices)
         text = (

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from allotment.engine.claims.requests import ClaimShape, Subrequest
-from allotment.engine.cluster.layout import NodeState, available
+from allotment.engine.cluster.layout import NO_MEMBERS, NodeState, available
 from allotment.engine.search.pattern import Pattern
 from allotment.engine.search.verdict import Pick
 
@@ -18,8 +18,12 @@ from allotment.engine.search.verdict import Pick
 class Rejection(Enum):
     """The reason why a device cannot be taken."""
 
-    UNAVAILABLE = "it is in use or tainted, or the remaining counters or capacities are not sufficient"
+    UNAVAILABLE = (
+        "it is in use or tainted, the remaining counters or capacities are not sufficient, or its compatibility groups "
+        "exclude it"
+    )
     CONSTRAINT = "it violates a constraint of the claim"
+    ERROR = "a derived attribute of a constraint fails on it with an error"
 
 
 class TakenDevice(NamedTuple):
@@ -33,6 +37,7 @@ class TakenDevice(NamedTuple):
     taken_by_claim: int
     touched: int
     bound: list[int]
+    groups: list[int]
 
 
 class SearchAttempt:
@@ -55,7 +60,12 @@ class SearchAttempt:
         """Per constraint the values that all devices so far share (match) or use (distinct); -1 without devices."""
         self.left = available(layout, state) if layout.counters else []
         """Remaining amount of each counter."""
-        self.shared_before = sum(1 << slot for slot, _ in state.consumed) & layout.shareable
+        self.groups = list(state.groups) or [NO_MEMBERS] * len(layout.group_sets)
+        """Per group set the groups that its devices have in common, as in ``NodeState.groups``."""
+        shared = sum(1 << slot for slot, _ in state.consumed)
+        if shape.release.shares_charge_once:
+            shared |= state.charged & ~state.in_use
+        self.shared_before = shared & layout.shareable
         """Shareable slots that already consume their counters."""
         self.blocked = self._overdrawn()
         """Slots that consume counters of a pool with a negative counter."""
@@ -131,18 +141,30 @@ class SearchAttempt:
             return Rejection.UNAVAILABLE
         uses = self.layout.uses[slot]
         # A shareable device consumes its counters once, independent of its number of shares (KEP-5075).
-        charged = bool(uses) and not (shareable and bit & (self.shared_before | self.touched))
+        first_use = not (shareable and bit & (self.shared_before | self.touched))
+        groups = self._grouped(slot) if first_use and self.layout.groups[slot] else self.groups
+        if groups is None:
+            return Rejection.UNAVAILABLE
+        charged = bool(uses) and first_use
         if charged and any(self.left[counter] < amount for counter, amount in uses):
             return Rejection.UNAVAILABLE
         bound = self._bind(subrequest, slot, bit)
-        if bound is None:
-            return Rejection.CONSTRAINT
+        if isinstance(bound, Rejection):
+            return bound
         if subrequest.all and slot in self.room and not self.has_room(slot, subrequest.number):
             return Rejection.UNAVAILABLE
         before = TakenDevice(
-            subrequest, slot, charged, self.taken, self.taken_by_claim[subrequest.claim], self.touched, self.bound
+            subrequest,
+            slot,
+            charged,
+            self.taken,
+            self.taken_by_claim[subrequest.claim],
+            self.touched,
+            self.bound,
+            self.groups,
         )
         self.bound = bound
+        self.groups = groups
         self.touched |= bit
         if charged:
             self._draw(slot, 1)
@@ -156,7 +178,8 @@ class SearchAttempt:
 
     def undo(self, before: TakenDevice) -> None:
         """Undo the last `take`, which returned ``before``."""
-        subrequest, slot, charged, self.taken, self.taken_by_claim[subrequest.claim], self.touched, self.bound = before
+        subrequest, slot, charged = before[:3]
+        self.taken, self.taken_by_claim[subrequest.claim], self.touched, self.bound, self.groups = before[3:]
         if charged:
             self._draw(slot, -1)
         if self.layout.shareable >> slot & 1:
@@ -172,24 +195,43 @@ class SearchAttempt:
         for i, amount in enumerate(self.pattern.profiles[slot].amounts[subrequest.number]):
             room[i] -= sign * amount
 
-    def _bind(self, subrequest: Subrequest, slot: int, bit: int) -> list[int] | None:
-        """The values of the constraints with the device added, or ``None`` if it violates one."""
+    def _grouped(self, slot: int) -> list[int] | None:
+        """The common groups with the device added, or ``None`` if its groups are not compatible."""
+        groups = self.groups.copy()
+        for number, mask in self.layout.groups[slot]:
+            if not groups[number] & mask:
+                return None
+            groups[number] &= mask
+        return groups
+
+    def incompatible(self) -> int:
+        """Slots whose compatibility groups exclude them now; shareable devices in use keep theirs."""
+        if not self.layout.group_sets:
+            return 0
+        excluded = 0
+        for slot, members in enumerate(self.layout.groups):
+            if members and not all(self.groups[number] & mask for number, mask in members):
+                excluded |= 1 << slot
+        return excluded & ~(self.layout.shareable & (self.shared_before | self.touched))
+
+    def _bind(self, subrequest: Subrequest, slot: int, bit: int) -> list[int] | Rejection:
+        """The values of the constraints with the device added, or the reason why that is not possible."""
         if not subrequest.constraints:
             return self.bound
         bound = self.bound.copy()
-        for number in subrequest.constraints:
-            if not bit & self.pattern.present[number]:
-                return None
-            value = self.pattern.values[number][slot]
+        for number, source in zip(subrequest.constraints, subrequest.sources, strict=True):
+            if not bit & self.pattern.present[source]:
+                return Rejection.ERROR if bit & self.pattern.erring[source] else Rejection.CONSTRAINT
+            value = self.pattern.values[source][slot]
             before = bound[number]
             if before < 0:
                 bound[number] = value
             elif self.shape.constraints[number].distinct:
                 if not value or value & before:
-                    return None
+                    return Rejection.CONSTRAINT
                 bound[number] = value | before
             elif not value & before:
-                return None
+                return Rejection.CONSTRAINT
             else:
                 bound[number] = value & before
         return bound

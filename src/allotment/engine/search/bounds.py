@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from allotment.engine.claims.requests import Subrequest
@@ -50,6 +50,12 @@ class SearchBounds:
         self._groups = counter_groups(attempt.layout) if attempt.left else ()
         self._serves = {slot: self._least_room(slot) for slot in attempt.room if attempt.layout.shareable >> slot & 1}
         self._shared = 0
+        self._source = [dict(zip(s.constraints, s.sources, strict=True)) for s in attempt.shape.subrequests]
+        """Per subrequest: the source of the values that each of its constraints compares."""
+        self._sources: dict[int, set[int]] = {}
+        for of_subrequest in self._source:
+            for constraint, source in of_subrequest.items():
+                self._sources.setdefault(constraint, set()).add(source)
         self._least_draw = [self._least(subrequest) for subrequest in attempt.shape.subrequests] if attempt.left else []
 
     def _least(self, subrequest: Subrequest) -> dict[str, int]:
@@ -119,12 +125,13 @@ class SearchBounds:
             return self._enough(wanted)
         if not self._enough_equal_values(wanted, open_):
             return False
-        if math.prod(len(self._attempt.pattern.holders[c]) + 1 for c in open_) <= COMBINATIONS:
+        if math.prod(self._attempt.pattern.elements[c] + 1 for c in open_) <= COMBINATIONS:
             return self._any_value(wanted, open_)
         return all(self._any_value(wanted, [constraint]) for constraint in open_)
 
     def _options(self, claim: int, subrequests: tuple[Subrequest, ...]) -> Iterator[_Option]:
         attempt = self._attempt
+        incompatible = attempt.incompatible()
         for subrequest in subrequests:
             need = attempt.need[subrequest.number]
             if subrequest.all and not need:
@@ -133,21 +140,22 @@ class SearchBounds:
                 attempt.candidates[subrequest.number] & attempt.pattern.eligible[subrequest.number] & ~attempt.blocked
             )
             slots &= ~attempt.taken_by_claim[claim] if subrequest.admin else ~(attempt.in_use | attempt.taken)
+            slots &= ~incompatible
             for slot in self._serves if attempt.touched & attempt.layout.shareable & slots else ():
                 if slots >> slot & 1 and not attempt.has_room(slot, subrequest.number):
                     slots &= ~(1 << slot)
-            for constraint in subrequest.constraints:
-                slots &= self._admitted(constraint)
+            for constraint, source in self._source[subrequest.number].items():
+                slots &= self._admitted(constraint, source)
             if slots.bit_count() >= need:
                 yield _Option(subrequest, need, slots)
 
-    def _admitted(self, constraint: int) -> int:
-        """Slots that a constraint admits after the devices taken so far."""
+    def _admitted(self, constraint: int, source: int) -> int:
+        """Slots that a constraint admits after the devices taken so far, if their values come from this source."""
         attempt = self._attempt
         bound = attempt.bound[constraint]
-        holders = attempt.pattern.holders[constraint]
+        holders = attempt.pattern.holders[source]
         if bound < 0:
-            return attempt.pattern.present[constraint]
+            return attempt.pattern.present[source]
         if attempt.shape.constraints[constraint].distinct:
             return _union(holders, ~bound) & ~_union(holders, bound)
         return _union(holders, bound)
@@ -169,6 +177,9 @@ class SearchBounds:
         attempt = self._attempt
         by_attribute: dict[tuple[int, ...], dict[int, tuple[int, int]]] = {}
         for constraint in open_:
+            sources = self._sources[constraint]
+            if len(sources) > 1:
+                continue
             claim = need = slots = 0
             for options in wanted:
                 if all(
@@ -179,7 +190,7 @@ class SearchBounds:
                     slots |= _union_of(options)
             if need and not slots & self._shared:
                 # Constraints of one claim may apply to the same devices: only the largest counts.
-                of_claims = by_attribute.setdefault(attempt.pattern.holders[constraint], {})
+                of_claims = by_attribute.setdefault(attempt.pattern.holders[min(sources)], {})
                 of_claims[claim] = max(of_claims.get(claim, (0, 0)), (need, slots))
         for holders, of_claims in by_attribute.items():
             if len(of_claims) < 2:
@@ -199,12 +210,37 @@ class SearchBounds:
             return self._enough(wanted)
         constraint, rest = open_[0], open_[1:]
         pattern = self._attempt.pattern
-        alone = pattern.present[constraint] & ~_union(pattern.holders[constraint], -1)
-        for holders in (*pattern.holders[constraint], *((alone,) if alone else ())):
-            restricted = _restricted(wanted, constraint, holders)
+        values: list[dict[int, int]] = [
+            {
+                source: pattern.holders[source][element] if element < len(pattern.holders[source]) else 0
+                for source in self._sources[constraint]
+            }
+            for element in range(pattern.elements[constraint])
+        ]
+        alone = {source: self._alone(source) for source in self._sources[constraint]}
+        if any(alone.values()):
+            values.append(alone)
+        for holders in values:
+            restricted = self._restricted(wanted, constraint, holders)
             if restricted is not None and self._any_value(restricted, rest):
                 return True
         return False
+
+    def _restricted(self, wanted: _Options, constraint: int, holders: Mapping[int, int]) -> _Options | None:
+        """The options restricted to the holders of one value, by source; ``None`` if a request has no option left."""
+        result: _Options = []
+        for options in wanted:
+            left = []
+            for option in options:
+                source = self._source[option.subrequest.number].get(constraint)
+                if source is not None:
+                    option = option._replace(slots=option.slots & holders[source])
+                if option.slots.bit_count() >= option.need:
+                    left.append(option)
+            if not left:
+                return None
+            result.append(tuple(left))
+        return result
 
     # --- with all constraint values fixed --------------------------------------------------------------------------
 
@@ -245,17 +281,35 @@ class SearchBounds:
         for number, constraint in enumerate(attempt.shape.constraints):
             if not constraint.distinct:
                 continue
-            holders = attempt.pattern.holders[number]
             used = max(attempt.bound[number], 0)
             demands = [
-                SlotDemand(need, sum(1 << i for i, mask in enumerate(holders) if mask & slots and not used >> i & 1))
-                for (need, slots), options, _ in bounds
+                SlotDemand(need, self._elements_of(number, options) & ~used)
+                for (need, _), options, _ in bounds
                 if all(number in option.subrequest.constraints for option in options)
             ]
-            # A value that only a single device may have is not in any holder's mask.
             if sum(need for need, _ in demands) > 1 and not can_match(demands):
                 return False
         return True
+
+    def _elements_of(self, constraint: int, options: tuple[_Option, ...]) -> int:
+        """The elements of a constraint's values that any of the options' slots has.
+
+        The first device may instead have a value that only a single device may have, which counts as one more element.
+        """
+        attempt = self._attempt
+        elements = 0
+        for option in options:
+            source = self._source[option.subrequest.number][constraint]
+            holders = attempt.pattern.holders[source]
+            elements |= sum(1 << i for i, mask in enumerate(holders) if mask & option.slots)
+            if attempt.bound[constraint] < 0 and self._alone(source) & option.slots:
+                elements |= 1 << attempt.pattern.elements[constraint]
+        return elements
+
+    def _alone(self, source: int) -> int:
+        """Slots with a value that only a single device may have."""
+        pattern = self._attempt.pattern
+        return pattern.present[source] & ~_union(pattern.holders[source], -1)
 
     def _enough_counters(self, bounds: list[_Bound]) -> bool:
         attempt = self._attempt
@@ -294,6 +348,11 @@ class SearchBounds:
                     drawing |= bit
                 idle = (inside & ~drawing).bit_count()
                 best = min(best, idle + most_within(draws, inside, attempt.left[counter]))
+            for number, members in group.compatible:
+                common = attempt.groups[number]
+                outside = (inside & ~_union(members, -1)).bit_count()
+                shared = [(mask & inside).bit_count() for i, mask in enumerate(members) if common >> i & 1]
+                best = min(best, outside + max(shared, default=0))
             most += best
         return most
 
@@ -325,18 +384,3 @@ def _union_of(options: tuple[_Option, ...]) -> int:
     for option in options:
         mask |= option.slots
     return mask
-
-
-def _restricted(wanted: _Options, constraint: int, holders: int) -> _Options | None:
-    """The options restricted to the holders of a constraint's value; ``None`` if a request has no option left."""
-    result: _Options = []
-    for options in wanted:
-        left = tuple(
-            option._replace(slots=option.slots & holders) if constraint in option.subrequest.constraints else option
-            for option in options
-        )
-        left = tuple(option for option in left if option.slots.bit_count() >= option.need)
-        if not left:
-            return None
-        result.append(left)
-    return result

@@ -18,6 +18,8 @@ class CounterGroup(NamedTuple):
     counters: tuple[int, ...]
     draws: tuple[tuple[tuple[int, int], ...], ...]
     """Per counter: pairs (amount, slot's bit) of the slots that consume it, ascending by amount."""
+    compatible: tuple[tuple[int, tuple[int, ...]], ...]
+    """Per group set: its number, and per compatibility group the slots that have it (see ``Layout.groups``)."""
 
 
 def connected(links: Sequence[Sequence[Hashable]]) -> list[list[int]]:
@@ -54,6 +56,16 @@ def _group(layout: Layout, slots: list[int]) -> CounterGroup:
     for slot in slots:
         for counter, amount in layout.uses[slot]:
             draws.setdefault(counter, []).append((amount, 1 << slot))
+    compatible: dict[int, list[int]] = {}
+    for slot in slots:
+        for number, mask in layout.groups[slot]:
+            members = compatible.setdefault(number, [])
+            members.extend([0] * (mask.bit_length() - len(members)))
+            for group in range(mask.bit_length()):
+                members[group] |= (mask >> group & 1) << slot
     return CounterGroup(
-        sum(1 << slot for slot in slots), tuple(draws), tuple(tuple(sorted(pairs)) for pairs in draws.values())
+        sum(1 << slot for slot in slots),
+        tuple(draws),
+        tuple(tuple(sorted(pairs)) for pairs in draws.values()),
+        tuple((number, tuple(members)) for number, members in compatible.items()),
     )

@@ -6,9 +6,10 @@ that `bounds` proves infeasible, those that differ from a failed one only by int
 failed before (`symmetry`). Apart from one evaluation of the bounds, pruning starts after the first dead end, because
 most searches have none.
 
-*Hazards* are errors that upstream raises when the search reaches them: a selector that fails on a device, and a
-constraint that rejects a device of ``allocationMode: All``. Whether they are reached depends on the order of devices.
-While a hazard may follow, only states that failed before in exactly the same form are pruned.
+*Hazards* are errors that upstream raises when the search reaches them: a selector, a capacity or a derived attribute
+that fails on a device, and a constraint that rejects a device of ``allocationMode: All``. Whether they are reached
+depends on the order of devices. While a hazard may follow, only states that failed before in exactly the same form are
+pruned.
 
 The stack is explicit, because a pod may request more devices than Python's recursion limit allows.
 """
@@ -70,8 +71,15 @@ def _unusable_all(attempt: SearchAttempt, subrequest: Subrequest) -> Stop | None
             return Stop(AbortCause.POOL_INVALID, subrequest.claim, subrequest.number, pool=number)
         bad = failing & ((1 << span.stop) - (1 << span.start))
         if bad:
-            return Stop(AbortCause.SELECTOR, subrequest.claim, subrequest.number, (bad & -bad).bit_length() - 1)
+            return _device_failure(attempt, subrequest, (bad & -bad).bit_length() - 1)
     return None
+
+
+def _device_failure(attempt: SearchAttempt, subrequest: Subrequest, slot: int) -> Stop:
+    """The error of a selector or the capacity on a device."""
+    unmeasurable = attempt.pattern.profiles[slot].unmeasurable >> subrequest.number & 1
+    cause = AbortCause.CAPACITY if unmeasurable else AbortCause.SELECTOR
+    return Stop(cause, subrequest.claim, subrequest.number, slot)
 
 
 def risks(attempt: SearchAttempt) -> list[list[bool]]:
@@ -82,7 +90,8 @@ def risks(attempt: SearchAttempt) -> list[list[bool]]:
         for position, request in reversed(list(enumerate(claim.requests))):
             risky = risky or any(
                 (subrequest.all and subrequest.constraints)
-                or attempt.pattern.failing[subrequest.number] & (-1 if subrequest.admin else ~attempt.in_use)
+                or (attempt.pattern.failing[subrequest.number] | attempt.pattern.hazards[subrequest.number])
+                & (-1 if subrequest.admin else ~attempt.in_use)
                 for subrequest in request.subrequests
             )
             found[number][position] = risky
@@ -130,7 +139,7 @@ class _Devices:
         """Number of devices that the subrequest already has."""
         self.remaining = remaining
         self.failing = failing
-        """Slots on which a selector fails."""
+        """Slots on which a selector or the capacity fails."""
         self.taken: TakenDevice | None = None
         """The device that is being tried."""
         self.key: object = None
@@ -243,7 +252,7 @@ class Search:
             bit = ahead & -ahead
             slot = bit.bit_length() - 1
             if bit & devices.failing:
-                return Stop(AbortCause.SELECTOR, subrequest.claim, subrequest.number, slot)
+                return _device_failure(self.attempt, subrequest, slot)
             if self.steps >= self._step_limit:
                 return Undecided(subrequest.claim, subrequest.number, self.steps)
             self.steps += 1
@@ -252,6 +261,8 @@ class Search:
             if isinstance(taken, TakenDevice):
                 devices.taken = taken
                 return self._next_device(devices.request, subrequest, devices.position + 1, slot + 1)
+            if taken is Rejection.ERROR:
+                return Stop(AbortCause.DERIVED_ATTRIBUTE, subrequest.claim, subrequest.number, slot)
             if taken is Rejection.CONSTRAINT and subrequest.all:
                 return Stop(AbortCause.CONSTRAINT_WITH_ALL, subrequest.claim, subrequest.number, slot)
             self._skip_interchangeable(devices, slot)

@@ -9,21 +9,30 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from typing import Final
 
-from allotment.engine.claims.constraints import Element, elements, find_attribute
+from allotment.engine.claims.constraints import Element, ValueSource, elements, find_attribute
+from allotment.engine.claims.derived_values import DerivedFailure
 from allotment.engine.claims.eligibility import DeviceMatcher, Profile
 from allotment.engine.claims.requests import ClaimShape
 from allotment.engine.cluster.devices import MAX_INTERNED
 from allotment.engine.cluster.layout import Layout, NodeView
 from allotment.model.features import Features
+from allotment.model.resource import DeviceAttribute
+
+#: The value of a derived attribute whose expression fails.
+ERROR: Final = -1
 
 
 class Pattern:
-    """Masks over slots, per subrequest and per constraint; compared by identity."""
+    """Masks over slots, per subrequest and per source of a constraint's values; compared by identity."""
 
     __slots__ = (
         "candidates",
         "eligible",
+        "elements",
+        "erring",
+        "hazards",
         "holders",
         "layout",
         "listed",
@@ -48,26 +57,45 @@ class Pattern:
         self.layout = layout
         self.profiles = profiles
         """The profile of each slot."""
-        self.values = tuple(tuple(v or 0 for v in row) for row in values)
-        """Per constraint and slot: the elements of the value as a bit mask; 0 if the device lacks the attribute, or
-        has a value that only a single device may have."""
-        self.present = tuple(_mask(v is not None for v in row) for row in values)
-        """Per constraint: slots whose device has the attribute."""
+        self.values = tuple(tuple(max(v or 0, 0) for v in row) for row in values)
+        """Per source of a constraint's values and slot: the elements of the value as a bit mask; 0 if the device lacks
+        the attribute, or has a value that only a single device may have. Sources of one constraint share the bits."""
+        self.present = tuple(_mask(v is not None and v != ERROR for v in row) for row in values)
+        """Per source: slots whose device has the attribute."""
+        self.erring = tuple(_mask(v == ERROR for v in row) for row in values)
+        """Per source: slots on which the expression of the derived attribute fails."""
         self.holders = tuple(_holders(row) for row in self.values)
-        """Per constraint and element: slots whose value contains it."""
+        """Per source and element: slots whose value contains it."""
+        self.elements = [0] * len(shape.constraints)
+        """Per constraint: the number of elements that its values have."""
+        for source, holders in zip(shape.sources, self.holders, strict=True):
+            self.elements[source.constraint] = max(self.elements[source.constraint], len(holders))
         subrequests = range(len(shape.subrequests))
         self.selectable = tuple(_mask(p.selectable >> a & 1 for p in profiles) & layout.reach for a in subrequests)
         self.listed = tuple(_mask(p.listed >> a & 1 for p in profiles) & layout.reach for a in subrequests)
-        self.failing = tuple(_mask(p.failing >> a & 1 for p in profiles) for a in subrequests)
-        self.eligible = tuple(_mask(p.eligible >> a & 1 for p in profiles) & layout.reach for a in subrequests)
+        self.failing = tuple(
+            _mask(p.failing >> a & 1 for p in profiles)
+            | _mask(p.unmeasurable >> a & 1 for p in profiles) & layout.reach
+            for a in subrequests
+        )
+        """Per subrequest: slots on which a selector or the capacity fails with an error."""
+        usable = layout.reach & layout.supported
+        self.eligible = tuple(_mask(p.eligible >> a & 1 for p in profiles) & usable for a in subrequests)
         candidates = []
+        hazards = []
         for subrequest in shape.subrequests:
             match = self.eligible[subrequest.number]
-            for constraint in subrequest.constraints:
-                match &= self.present[constraint]
-            candidates.append(match)
+            hazard = 0
+            # The first constraint that fails decides: one that is not met, or one whose attribute cannot be evaluated.
+            for number in subrequest.sources:
+                hazard |= match & self.erring[number]
+                match &= self.present[number]
+            candidates.append(match | hazard)
+            hazards.append(hazard)
         self.candidates = tuple(candidates)
-        """Per subrequest: eligible slots that have the attributes of its constraints."""
+        """Per subrequest: eligible slots that have the attributes of its constraints, and its hazards."""
+        self.hazards = tuple(hazards)
+        """Per subrequest: eligible slots on which a derived attribute may be evaluated with an error."""
         self.relevant = 0
         """Slots whose usage can affect the result."""
         for masks in (self.selectable, self.failing):
@@ -107,7 +135,8 @@ class PatternTable:
         """The node's pattern."""
         profile = self.matcher.profile
         profiles = tuple([profile(record) for record in view.records])
-        values = tuple(self._values(view, constraint.attribute) for constraint in self._shape.constraints)
+        bits: list[dict[Element, int]] = [{} for _ in self._shape.constraints]
+        values = tuple(self._values(view, source, bits[source.constraint]) for source in self._shape.sources)
         key = (view.layout.number, tuple([p.number for p in profiles]), values)
         found = self._known.get(key)
         if found is None:
@@ -116,11 +145,19 @@ class PatternTable:
             found = self._known[key] = Pattern(next(self._numbers), self._shape, view.layout, profiles, values)
         return found
 
-    def _values(self, view: NodeView, attribute: str) -> tuple[int | None, ...]:
-        bits: dict[Element, int] = {}
+    def _values(self, view: NodeView, source: ValueSource, bits: dict[Element, int]) -> tuple[int | None, ...]:
+        """The values of one source by slot; ``bits`` numbers the elements of the constraint in order of appearance."""
         row: list[int | None] = []
         for record in view.records:
-            found = elements(find_attribute(record.device, record.id.driver, attribute), self._lists)
+            attribute: DeviceAttribute | DerivedFailure | None
+            if source.derived is None:
+                attribute = find_attribute(record.device, record.id.driver, source.attribute)
+            else:
+                attribute = self.matcher.derived.of(source.derived, record)
+                if isinstance(attribute, DerivedFailure):
+                    row.append(ERROR)
+                    continue
+            found = elements(attribute, self._lists)
             if found is None:
                 row.append(None)
                 continue

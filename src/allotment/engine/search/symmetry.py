@@ -10,11 +10,15 @@ number of devices of a kind.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from allotment.engine.claims.requests import Subrequest
 from allotment.engine.search.attempt import SearchAttempt
 from allotment.engine.search.counter_groups import connected
+
+#: Kinds of links between slots; links by constraint values have the number of the constraint instead.
+_COUNTER: Final = -1
+_GROUP_SET: Final = -2
 
 
 def _kinds(attempt: SearchAttempt) -> list[Hashable]:
@@ -25,6 +29,7 @@ def _kinds(attempt: SearchAttempt) -> list[Hashable]:
         *pattern.failing,
         *pattern.eligible,
         *pattern.present,
+        *pattern.erring,
         attempt.in_use,
         attempt.blocked,
     ]
@@ -46,7 +51,7 @@ class InterchangeableSlots:
     def __init__(self, attempt: SearchAttempt) -> None:
         together: dict[Hashable, int] = {}
         values = zip(*attempt.pattern.values, strict=True) if attempt.pattern.values else [()] * attempt.layout.size
-        keys = list(zip(_kinds(attempt), attempt.layout.uses, values, strict=True))
+        keys = list(zip(_kinds(attempt), attempt.layout.uses, attempt.layout.groups, values, strict=True))
         for slot, key in enumerate(keys):
             together[key] = together.get(key, 0) | 1 << slot
         self._of = [together[key] for key in keys]
@@ -57,13 +62,14 @@ class InterchangeableSlots:
 
 
 class _Cluster(NamedTuple):
-    """Slots that counters or constraint values connect, so that their state is compared as a whole."""
+    """Slots that counters, compatibility groups or constraint values connect: their state is compared as a whole."""
 
     cluster_type: int
     """Clusters of the same type are interchangeable if they are in the same state."""
     kinds: tuple[int, ...]
     """Masks of the slots of each kind."""
     counters: tuple[int, ...]
+    group_sets: tuple[int, ...]
     elements: tuple[tuple[int, int], ...]
     """Constraint and element number of its values, in order of first use."""
     shared: tuple[int, ...]
@@ -79,9 +85,12 @@ class FailedStates:
         self._admin = any(subrequest.admin for subrequest in attempt.shape.subrequests)
         # An element that only one device has connects nothing and is irrelevant once the device is taken.
         shareable = attempt.layout.shareable
+        holders = [[0] * count for count in attempt.pattern.elements]
+        for source, row in zip(attempt.shape.sources, attempt.pattern.holders, strict=True):
+            for i, slots in enumerate(row):
+                holders[source.constraint][i] |= slots
         self._common = [
-            sum(1 << i for i, holders in enumerate(row) if holders.bit_count() > 1 or holders & shareable)
-            for row in attempt.pattern.holders
+            sum(1 << i for i, slots in enumerate(row) if slots.bit_count() > 1 or slots & shareable) for row in holders
         ]
         kinds = _kinds(attempt)
         loose: dict[Hashable, int] = {}
@@ -100,24 +109,28 @@ class FailedStates:
             for claim in attempt.shape.claims
         ]
         self._clusters: list[_Cluster] = []
-        for slots in connected([list(self._links(slot)) for slot in range(attempt.layout.size)]):
-            first = slots[0]
-            if len(slots) == 1 and not attempt.layout.uses[first] and not attempt.layout.shareable >> first & 1:
+        for members in connected([list(self._links(slot)) for slot in range(attempt.layout.size)]):
+            first = members[0]
+            alone = len(members) == 1 and not attempt.layout.uses[first] and not attempt.layout.groups[first]
+            if alone and not attempt.layout.shareable >> first & 1:
                 key = (kinds[first], tuple([not row[first] for row in attempt.pattern.values]))
                 loose[key] = loose.get(key, 0) | 1 << first
             else:
-                self._clusters.append(self._cluster(slots, kinds, cluster_types))
+                self._clusters.append(self._cluster(members, kinds, cluster_types))
         self._loose = tuple(loose.values())
 
     def _links(self, slot: int) -> Iterable[tuple[int, int]]:
-        """The links of a slot to others: counters, and elements of constraint values."""
-        for counter, _ in self._attempt.layout.uses[slot]:
-            yield -1, counter
-        for constraint, row in enumerate(self._attempt.pattern.values):
-            value = row[slot] & self._common[constraint]
+        """The links of a slot to others: counters, group sets, and elements of constraint values."""
+        layout = self._attempt.layout
+        for counter, _ in layout.uses[slot]:
+            yield _COUNTER, counter
+        for group_set, _ in layout.groups[slot]:
+            yield _GROUP_SET, group_set
+        for source, row in zip(self._attempt.shape.sources, self._attempt.pattern.values, strict=True):
+            value = row[slot] & self._common[source.constraint]
             while value:
                 lowest = value & -value
-                yield constraint, lowest.bit_length() - 1
+                yield source.constraint, lowest.bit_length() - 1
                 value ^= lowest
 
     def _cluster(self, slots: list[int], kinds: list[Hashable], cluster_types: dict[Hashable, int]) -> _Cluster:
@@ -127,8 +140,15 @@ class FailedStates:
         for slot in slots:
             links = tuple([local.setdefault(link, len(local)) for link in self._links(slot)])
             amounts = tuple([amount for _, amount in layout.uses[slot]])
-            alone = tuple([bool(row[slot]) for row in values])
-            keys.append((kinds[slot], links, amounts, alone))
+            groups = tuple([mask for _, mask in layout.groups[slot]])
+            # The number of common elements per source separates the links of one source from those of the next.
+            of_sources = tuple(
+                [
+                    (bool(row[slot]), (row[slot] & self._common[source.constraint]).bit_count())
+                    for source, row in zip(self._attempt.shape.sources, values, strict=True)
+                ]
+            )
+            keys.append((kinds[slot], links, amounts, groups, of_sources))
         masks: dict[Hashable, int] = {}
         for slot, key in zip(slots, keys, strict=True):
             masks[key] = masks.get(key, 0) | 1 << slot
@@ -139,7 +159,8 @@ class FailedStates:
         return _Cluster(
             cluster_type,
             tuple(masks.values()),
-            tuple(number for constraint, number in local if constraint < 0),
+            tuple(number for kind, number in local if kind == _COUNTER),
+            tuple(number for kind, number in local if kind == _GROUP_SET),
             tuple(link for link in local if link[0] >= 0),
             tuple(slot for slot in slots if layout.shareable >> slot & 1),
         )
@@ -157,6 +178,7 @@ class FailedStates:
             attempt.touched,
             tuple(attempt.bound),
             tuple(attempt.left),
+            tuple(attempt.groups),
             tuple(map(tuple, attempt.room.values())),
         )
 
@@ -183,11 +205,12 @@ class FailedStates:
             )
 
         clusters = []
-        for cluster_type, kinds, counters, elements, shared in self._clusters:
+        for cluster_type, kinds, counters, group_sets, elements, shared in self._clusters:
             state: tuple[Hashable, ...] = (
                 cluster_type,
                 *[count(mask) for mask in kinds],
                 *[attempt.left[c] for c in counters],
+                *[attempt.groups[g] for g in group_sets],
             )
             if elements:
                 state += (tuple([bound[c] >> e & 1 if c in constraints else 0 for c, e in elements]),)

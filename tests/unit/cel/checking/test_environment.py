@@ -9,7 +9,8 @@ from allotment.cel.checking.declarations import parse_type
 from allotment.cel.checking.environment import declare_environment, environment
 from allotment.cel.errors import CompileError
 from allotment.cel.selector import require_bool
-from allotment.model.features import RELEASES, Features
+from allotment.model.features import Features
+from allotment.model.releases import RELEASES
 from tests.unit.cel.compiling import compiled
 
 
@@ -70,6 +71,21 @@ def test_dynamic_results_require_list_attributes() -> None:
     with pytest.raises(CompileError):
         require_bool(compiled("dyn(true)", declare_environment("1.36", "new", True, False)))
     require_bool(compiled("dyn(true)", declare_environment("1.36", "new", True, True)))
+
+
+def test_the_unknown_type_is_that_of_attributes_since_1_37() -> None:
+    for gate in (False, True):
+        attribute = compiled('device.attributes["d"].x', declare_environment("1.37", "new", True, gate))
+        require_bool(attribute)
+    require_bool(compiled("dyn(true)", declare_environment("1.37", "new", True, True)))
+    with pytest.raises(CompileError, match="must evaluate to bool or the unknown type, not dyn"):
+        require_bool(compiled("dyn(true)", declare_environment("1.37", "new", True, False)))
+
+
+def test_a_number_is_no_duration_since_1_37() -> None:
+    compiled("duration(size('a')) > duration('1s')", declare_environment("1.36", "stored", True, False))
+    with pytest.raises(CompileError, match="found no matching overload for 'duration'"):
+        compiled("duration(size('a')) > duration('1s')", declare_environment("1.37", "stored", True, False))
 
 
 @pytest.mark.parametrize(

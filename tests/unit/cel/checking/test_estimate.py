@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from allotment.cel.checking import ranges
 from allotment.cel.checking.estimate import estimate
 from allotment.cel.checking.ranges import MAX, Range
-from tests.unit.cel.compiling import DYNAMIC, compiled
+from tests.unit.cel.compiling import DYNAMIC, STORED_1_37, compiled
 
 D = 'device.attributes["d"]'
 
@@ -44,6 +44,27 @@ D = 'device.attributes["d"]'
 )  # fmt: skip
 def test_estimates(source: str, cost: Range) -> None:
     assert estimate(compiled(source, DYNAMIC)) == cost
+
+
+@pytest.mark.parametrize(
+    ("source", "cost"),
+    [
+        # An attribute has up to 64 bytes or 48 values; other lists are not limited.
+        (f"{D}.x.includes(1)", 68),
+        ("[1, 2].includes(1)", 12),
+        ('["a"].includes("a")', 1844674407370955275),
+        (f'{D}.?x.orValue([]).includes("a")', MAX),
+        (f"{D}.?x.orValue([]).exists(v, v == 1)", MAX),
+        (f'matches({D}.x, "a+b")', 11),
+        (f'{D}.x.matches("a+b")', 11),
+    ],
+)
+def test_highest_estimates_of_1_37(source: str, cost: int) -> None:
+    assert estimate(compiled(source, STORED_1_37))[1] == cost
+
+
+def test_a_global_match_is_free_of_charge_until_1_36() -> None:
+    assert estimate(compiled(f'matches({D}.x, "a+b")', DYNAMIC)) == (5, 5)
 
 
 def test_nested_loops_saturate_the_estimate() -> None:

@@ -10,6 +10,7 @@ from allotment.cel import DeviceInput
 from allotment.cel.evaluation import cost
 from allotment.cel.evaluation.equality import equal
 from allotment.model.resource import Device, DeviceAttribute
+from tests.unit.cel.compiling import STORED_1_37
 from tests.unit.cel.evaluating import evaluate
 
 TYPICAL = (
@@ -43,6 +44,22 @@ TYPICAL = (
 )
 def test_runtime_costs(expression: str, expected: int) -> None:
     assert evaluate(expression).cost == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "before", "since_1_37"),
+    [
+        # Charged by the text, from 1.37 on by the prefix.
+        ('"abcdefghijklmnopqrstuvwxyz".startsWith("abcdefghijk")', 3, 2),
+        ('"abcdefghijklmnopqrstuvwxyz".endsWith("z")', 3, 1),
+        ('matches("aaaaaaaaaaaa", "a+")', 1, 2),
+        ('"aaaaaaaaaaaa".matches("a+")', 2, 2),
+        ("[1, 2, 3].includes(4)", 1, 3),
+    ],
+)
+def test_runtime_costs_that_changed_in_1_37(expression: str, before: int, since_1_37: int) -> None:
+    assert evaluate(expression).cost == before
+    assert evaluate(expression, environment=STORED_1_37).cost == since_1_37
 
 
 @pytest.mark.parametrize(

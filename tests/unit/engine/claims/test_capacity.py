@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.engine.claims.capacity import consumption
+from allotment.engine.claims.capacity import CapacityError, CapacityRules, consumption
 from allotment.model.quantity import Quantity
 from allotment.model.resource import CapacityRequestPolicy, CapacityRequestPolicyRange, Device, DeviceCapacity
 
 Q = Quantity.parse
+#: Until 1.36.
+WHOLE = CapacityRules()
+#: 1.37 with DRAFractionalCapacityRange.
+FRACTIONAL = CapacityRules(milli=True, errors=True)
 
 
 def values(default: str, *valid: str) -> CapacityRequestPolicy:
@@ -25,10 +29,10 @@ def range_(default: str, low: str, high: str = "", step: str = "") -> CapacityRe
 
 
 def taken(
-    policy: CapacityRequestPolicy | None, requested: str | None, value: str = "10Gi", milli: bool = False
+    policy: CapacityRequestPolicy | None, requested: str | None, value: str = "10Gi", rules: CapacityRules = WHOLE
 ) -> object:
     device = Device(capacity={"memory": DeviceCapacity(value=Q(value), request_policy=policy)})
-    found = consumption(device, {"memory": Q(requested)} if requested is not None else None, milli)
+    found = consumption(device, {"memory": Q(requested)} if requested is not None else None, rules)
     return None if found is None else str(found["memory"])
 
 
@@ -60,8 +64,61 @@ def test_steps_are_whole_units_until_1_36_and_thousandths_from_1_37() -> None:
     policy = range_("250m", "250m", step="250m")
     assert taken(policy, "100m", value="1") == "250m"
     assert taken(policy, "300m", value="1") == "1"
-    assert taken(policy, "300m", value="1", milli=True) == "500m"
-    assert taken(policy, "800m", value="1", milli=True) == "1"
+    assert taken(policy, "300m", value="1", rules=FRACTIONAL) == "500m"
+    assert taken(policy, "800m", value="1", rules=FRACTIONAL) == "1"
+
+
+def test_ranges_finer_than_thousandths_are_rounded_in_whole_units() -> None:
+    assert taken(range_("1", "1", step="500u"), "1500m", value="9", rules=FRACTIONAL) == "2"
+    assert taken(range_("1", "1", "8500u", "1"), "1500m", value="9", rules=FRACTIONAL) is None
+
+
+@pytest.mark.parametrize(
+    ("milli", "policy", "requested", "error"),
+    [
+        (False, range_("1", "1", step="1"), "9223372036854775808", "request 9223372036854775808 exceeds MaxInt64"),
+        (
+            False,
+            range_("2", "2", step="2"),
+            "9223372036854775807",
+            "rounding request 9223372036854775807 up to the next step passes MaxInt64",
+        ),
+        (True, range_("250m", "250m", step="250m"), "300100u", "request 300100u is not a representable milli value"),
+        (
+            True,
+            range_("250m", "250m", step="250m"),
+            "9223372036854775800m",
+            "rounding request 9223372036854775800m up to the next step passes the milli-value range",
+        ),
+        # The gate selects thousandths for whole numbers, too.
+        (
+            True,
+            range_("1", "1", step="1"),
+            "9223372036854775807",
+            "request 9223372036854775807 is not a representable milli value",
+        ),
+    ],
+)
+def test_a_request_that_int64_cannot_represent_is_an_error(
+    milli: bool, policy: CapacityRequestPolicy, requested: str, error: str
+) -> None:
+    with pytest.raises(CapacityError) as raised:
+        taken(policy, requested, rules=CapacityRules(milli, errors=True))
+    why = "capacity request cannot be represented in the device's range arithmetic"
+    assert str(raised.value) == f'capacity "memory": {why}: {error}'
+
+
+def test_a_negative_amount_is_an_error_from_1_37() -> None:
+    with pytest.raises(CapacityError, match='capacity "memory": capacity value is negative'):
+        taken(None, "-1", rules=CapacityRules(errors=True))
+    assert taken(None, "-1") is None
+
+
+def test_all_amounts_are_computed_before_any_is_compared() -> None:
+    small = DeviceCapacity(value=Q("1"))
+    device = Device(capacity={"cores": small, "memory": small})
+    with pytest.raises(CapacityError):
+        consumption(device, {"cores": Q("2"), "memory": Q("-1")}, CapacityRules(errors=True))
 
 
 def test_capacity_names_must_equal_those_of_the_device() -> None:

@@ -122,5 +122,7 @@ labelSelector   authorizer_labelselector   ResourceCheck.(string) ResourceCheck
 
 #: KEP-5491: equality with a scalar, membership in a list. Declared depending on release, environment and gate.
 INCLUDES = "includes dra_includes_dyn_dyn dyn.(dyn) bool"
+#: The same in the general library of lists, from 1.37 on: for lists of any length.
+LIST_INCLUDES = "includes list_includes_dyn_dyn dyn.(dyn) bool"
 
 TABLES = (URLS, REGEX, LISTS, AUTHORIZER, QUANTITY, IP, CIDR, FORMAT, SEMVER)

@@ -272,6 +272,13 @@ def includes(target: Value, element: Value) -> bool:
     return False
 
 
+def includes_any(target: Value, element: Value) -> bool:
+    """``includes`` from 1.37 on: for lists of any length."""
+    if type(target) is not ListValue:
+        return equal_in_search(target, element)
+    return any(equal_in_search(item, element) for item in target.items)
+
+
 # --- functions that the transformMap macros expand to ------------------------------------------------------------
 
 
@@ -312,6 +319,7 @@ OVERLOADS: Final[dict[str, Callable[..., Value]]] = {
     "list_sets_intersects_list": sets_intersects,
     "list_sets_equivalent_list": sets_equivalent,
     "dra_includes_dyn_dyn": includes,
+    "list_includes_dyn_dyn": includes_any,
     "@mapInsert_map_key_value": insert,
     "@mapInsert_map_map": insert_all,
 }

@@ -6,7 +6,8 @@ import pytest
 
 from allotment.cel.checking.declarations import core, extensions, kubernetes, parse_table
 from allotment.cel.evaluation.library import OVERLOADS, SINGLETONS
-from tests.unit.cel.evaluating import outcome
+from tests.unit.cel.compiling import STORED_1_37
+from tests.unit.cel.evaluating import evaluate, outcome
 
 
 @pytest.mark.parametrize(
@@ -125,3 +126,9 @@ def test_every_declared_function_has_an_implementation() -> None:
         and not overload.id.startswith(authorizer)
     ]
     assert missing == []
+
+
+def test_lists_of_any_length_include_values_since_1_37() -> None:
+    found = evaluate("lists.range(49).includes(48)", environment=STORED_1_37)
+    assert (found.value, found.error) == (True, None)
+    assert evaluate('"abc".includes("abc") && ![1].includes("1")', environment=STORED_1_37).value is True
