@@ -1,7 +1,8 @@
 // Command internal prints what the API server's internal Go type of a pod's spec looks like as JSON, because the
-// message about a forbidden change of a pod shows it so (src/allotment/apiserver/kinds/data/pod_spec.json):
+// message about a forbidden change of a pod shows it so (src/allotment/apiserver/kinds/data/pod_spec):
 //
-//	go run . > ../../src/allotment/apiserver/kinds/data/pod_spec.json
+//	go run . > ../../src/allotment/apiserver/kinds/data/pod_spec/1.36.json
+//	go run -modfile 1.37.mod . > ../../src/allotment/apiserver/kinds/data/pod_spec/1.37.json
 //
 // Form: [[form, …]] by type number, the first being PodSpec. Forms: struct with [[Go name, name in core/v1, type
 // number]] ("" for an embedded struct), slice and map with the element's number, pointer with what it points to, and

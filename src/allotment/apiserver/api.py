@@ -187,7 +187,7 @@ class Api:
 
     def _no_such_resource(self, target: ResourcePath) -> Response:
         """Reject a resource that is not served; an unknown group gets Go's plain 404 page."""
-        if target.group and not self.catalog.serves(target.group, target.version):
+        if target.group and not self.catalog.knows(target.group, target.version):
             return page_not_found()
         raise api_errors.unknown_path()
 
@@ -348,7 +348,7 @@ class Api:
         options = delete_options(query, self._delete_options_body(request))
         operation = self._operation(request, user, kind, target, query, options.dry_run, [])
         entry, is_deleted = deletion.delete(self.verbs, operation, options)
-        status = deletion.response_body(kind, entry, is_deleted)
+        status = deletion.response_body(kind, operation.version, entry, is_deleted)
         if status is None:
             return await self._object_response(kind, target.version, entry, form)
         await self.store.durable()

@@ -25,6 +25,7 @@ from allotment.model.loading.marks import DocumentError, split_path
 from allotment.model.protobuf import MAGIC, ProtobufError
 from allotment.model.protobuf import decode as decode_protobuf
 from allotment.model.quoting import quote
+from allotment.model.releases import release_table
 from allotment.model.strict_decoding import SchemaViolation, strict_decode
 from allotment.model.trees import Tree
 
@@ -192,7 +193,8 @@ def check_kind(tree: Tree, kind: ServedKind, version: str, body: bytes = b"") ->
     group, _, short = written.rpartition("/")
     problem = f'{body_kind} in version "{short}" cannot be handled as a {kind.kind}'
     own = body_kind == kind.kind and group == kind.group
-    if short not in kind.versions if own else written not in versions_of(body_kind):
+    # Servers also know versions that they do not serve.
+    if not _is_registered(written, body_kind, kind.release) and not (own and short in kind.versions):
         raise api_errors.bad_request(
             f'{problem}: no kind "{body_kind}" is registered for version "{written}" {_SCHEME}'
         )
@@ -202,6 +204,12 @@ def check_kind(tree: Tree, kind: ServedKind, version: str, body: bytes = b"") ->
     raise api_errors.bad_request(
         f"{problem}: converting ({short}.{body_kind}) to ({internal}.{kind.kind}): unknown conversion"
     )
+
+
+def _is_registered(api_version: str, kind: str, release: str) -> bool:
+    if not release:
+        return api_version in versions_of(kind)
+    return kind in release_table(release).kinds.get(api_version, {})
 
 
 def _version_mismatch(written: str, expected: str) -> str:

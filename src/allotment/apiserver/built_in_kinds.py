@@ -1,18 +1,20 @@
-"""The table of built-in kinds: names, versions, subresources and selectable fields.
+"""The built-in kinds of a server: what its release, gates and flags serve, with selectable fields and rules.
 
-The names match the discovery documents of Kubernetes 1.36. Rules and table columns are defined in the modules of each
-family and assigned here. Custom resources are registered at run time and are not in this table.
+Names, versions and subresources are those of the release's table (:mod:`allotment.model.releases`). Rules and table
+columns are defined in the modules of each family and assigned here. A kind without an entry is only stored. Custom
+resources are registered at run time and are not in these tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from allotment.apiserver.access import certificate_approval, rbac_validation
 from allotment.apiserver.custom_resources import definitions
 from allotment.apiserver.kinds import (
     autoscalers,
+    certificates,
     cluster,
     config_maps_and_secrets,
     cron_jobs,
@@ -30,14 +32,16 @@ from allotment.apiserver.kinds import (
     workloads,
 )
 from allotment.apiserver.kinds.defaults import defaults_for
-from allotment.apiserver.kinds.dra import dra_kinds
-from allotment.apiserver.kinds.kind import Errors, KindRules, ServedKind, TableConverter, Write
+from allotment.apiserver.kinds.disabled_fields import drop_for
+from allotment.apiserver.kinds.dra import dra_options
+from allotment.apiserver.kinds.kind import Errors, KindRules, ServedKind, TableConverter, TypedWrite, Write
 from allotment.apiserver.kinds.quota_admission import check_quotas
 from allotment.apiserver.reads import cluster_rows, device_rows, workload_rows
 from allotment.apiserver.reads.pod_rows import PODS
+from allotment.apiserver.runtime_config import ServedResource, served_resources
 from allotment.model.features import Features
+from allotment.model.releases import VERBS
 from allotment.model.trees import Tree
-from allotment.model.validation.errors import FieldError
 
 TABLES: Final[Mapping[str, TableConverter]] = {
     "pods": PODS,
@@ -47,10 +51,6 @@ TABLES: Final[Mapping[str, TableConverter]] = {
 }
 
 _CREATE_ONLY: Final = ("create",)
-#: Namespaces have no deletecollection, because deleting one deletes everything in it.
-_NAMESPACE_VERBS: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
-_ALL: Final = ("all",)
-_EXTENSIONS: Final = ("api-extensions",)
 
 
 def _field(*steps: str) -> Callable[[Tree], str]:
@@ -112,157 +112,67 @@ _REPLICAS_FIELD: Final = {"status.replicas": _with_default(_field("status", "rep
 _ENDPOINTS_DEPRECATED: Final = {"v1": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"}
 
 
-def _core() -> tuple[ServedKind, ...]:
-    def kind(name: str, plural: str, *short: str, namespaced: bool = True, **options: Any) -> ServedKind:
-        return ServedKind("", ("v1",), name, plural, namespaced, name.lower(), short, **options)
+#: Resources and subresources of Kubernetes that a lab does not have, with the reason.
+NOT_SERVED: Final[Mapping[str, str]] = {
+    "apiservices.apiregistration.k8s.io": "a lab has no aggregated API servers",
+    "componentstatuses": "deprecated since 1.19; a lab is one process without components",
+    "nodes/proxy": "kubelets of a lab have no HTTP server to forward requests to",
+    "pods/proxy": "a lab has no pod network",
+    "services/proxy": "a lab has no pod network",
+}
+#: A version of workloads that only 1.35 has, without pod groups.
+_NO_GROUPS: Final = ("workloads.scheduling.k8s.io", "v1alpha1")
 
-    return (
-        kind("Binding", "bindings", verbs=_CREATE_ONLY),
-        kind("ConfigMap", "configmaps", "cm"),
-        kind("Endpoints", "endpoints", "ep", deprecated=_ENDPOINTS_DEPRECATED),
-        kind("Event", "events", "ev", fields=_EVENT_FIELDS),
-        kind("LimitRange", "limitranges", "limits"),
-        kind(
-            "Namespace", "namespaces", "ns", namespaced=False, verbs=_NAMESPACE_VERBS,
-            subresources=("finalize", "status"), fields=_fields("status.phase"), delete_returns_object=True,
-        ),
-        kind(
-            "Node", "nodes", "no", namespaced=False, subresources=("status",),
-            fields={"spec.unschedulable": _with_default(_field("spec", "unschedulable"), "false")},
-        ),
-        kind("PersistentVolumeClaim", "persistentvolumeclaims", "pvc", subresources=("status",)),
-        kind("PersistentVolume", "persistentvolumes", "pv", namespaced=False, subresources=("status",)),
-        kind(
-            "Pod", "pods", "po", categories=_ALL, fields=_POD_FIELDS, delete_returns_object=True,
-            subresources=(
-                "attach", "binding", "ephemeralcontainers", "eviction", "exec", "log", "portforward", "resize",
-                "status",
-            ),
-        ),
-        kind("PodTemplate", "podtemplates"),
-        kind(
-            "ReplicationController", "replicationcontrollers", "rc", categories=_ALL, subresources=("scale", "status"),
-            fields=_REPLICAS_FIELD,
-        ),
-        kind("ResourceQuota", "resourcequotas", "quota", subresources=("status",)),
-        kind("Secret", "secrets", fields=_fields("type")),
-        kind("ServiceAccount", "serviceaccounts", "sa", subresources=("token",)),
-        kind(
-            "Service", "services", "svc", categories=_ALL, subresources=("status",),
-            fields=_fields("spec.clusterIP", "spec.type"),
-        ),
-    )  # fmt: skip
-
-
-def _grouped(
-    group: str, name: str, plural: str, *short: str, namespaced: bool = True, versions: tuple[str, ...] = ("v1",),
-    **options: Any,
-) -> ServedKind:  # fmt: skip
-    return ServedKind(group, versions, name, plural, namespaced, name.lower(), short, **options)
-
-
-def _workloads() -> tuple[ServedKind, ...]:
-    scaled: Any = {"categories": _ALL, "subresources": ("scale", "status")}
-    watched: Any = {"categories": _ALL, "subresources": ("status",)}
-    return (
-        _grouped("apps", "ControllerRevision", "controllerrevisions"),
-        _grouped("apps", "DaemonSet", "daemonsets", "ds", **watched),
-        _grouped("apps", "Deployment", "deployments", "deploy", **scaled),
-        _grouped("apps", "ReplicaSet", "replicasets", "rs", fields=_REPLICAS_FIELD, **scaled),
-        _grouped("apps", "StatefulSet", "statefulsets", "sts", **scaled),
-        _grouped(
-            "autoscaling",
-            "HorizontalPodAutoscaler",
-            "horizontalpodautoscalers",
-            "hpa",
-            versions=("v2", "v1"),
-            to_version=autoscalers.autoscaler_to_version,
-            from_version=autoscalers.autoscaler_from_version,
-            **watched,
-        ),
-        _grouped("batch", "CronJob", "cronjobs", "cj", **watched),
-        _grouped(
-            "batch",
-            "Job",
-            "jobs",
-            fields={"status.successful": _with_default(_field("status", "succeeded"), "0")},
-            **watched,
-        ),
-    )
-
-
-def _reviews() -> tuple[ServedKind, ...]:
-    authentication, authorization = "authentication.k8s.io", "authorization.k8s.io"
-    cluster_scoped: Any = {"namespaced": False, "verbs": _CREATE_ONLY}
-    return (
-        _grouped(authentication, "SelfSubjectReview", "selfsubjectreviews", **cluster_scoped),
-        _grouped(authentication, "TokenReview", "tokenreviews", **cluster_scoped),
-        _grouped(authorization, "LocalSubjectAccessReview", "localsubjectaccessreviews", verbs=_CREATE_ONLY),
-        _grouped(authorization, "SelfSubjectAccessReview", "selfsubjectaccessreviews", **cluster_scoped),
-        _grouped(authorization, "SelfSubjectRulesReview", "selfsubjectrulesreviews", **cluster_scoped),
-        _grouped(authorization, "SubjectAccessReview", "subjectaccessreviews", **cluster_scoped),
-    )
-
-
-def _cluster() -> tuple[ServedKind, ...]:
-    admission, storage = "admissionregistration.k8s.io", "storage.k8s.io"
-    rbac, networking = "rbac.authorization.k8s.io", "networking.k8s.io"
-    cluster_scoped: Any = {"namespaced": False}
-    extension: Any = {"namespaced": False, "categories": _EXTENSIONS, "rules": KindRules(has_generation=True)}
-    status: Any = {"subresources": ("status",)}
-    return (
-        _grouped(
-            "certificates.k8s.io", "CertificateSigningRequest", "certificatesigningrequests", "csr", **cluster_scoped,
-            subresources=("approval", "status"), fields=_fields("spec.signerName"),
-        ),
-        _grouped(networking, "IngressClass", "ingressclasses", **cluster_scoped),
-        _grouped(networking, "Ingress", "ingresses", "ing", **status),
-        _grouped(networking, "IPAddress", "ipaddresses", "ip", **cluster_scoped),
-        _grouped(networking, "NetworkPolicy", "networkpolicies", "netpol"),
-        _grouped(networking, "ServiceCIDR", "servicecidrs", **cluster_scoped, **status),
-        _grouped("policy", "PodDisruptionBudget", "poddisruptionbudgets", "pdb", **status),
-        _grouped(rbac, "ClusterRoleBinding", "clusterrolebindings", **cluster_scoped),
-        _grouped(rbac, "ClusterRole", "clusterroles", **cluster_scoped),
-        _grouped(rbac, "RoleBinding", "rolebindings"),
-        _grouped(rbac, "Role", "roles"),
-        _grouped(storage, "CSIDriver", "csidrivers", rules=KindRules(has_generation=True), **cluster_scoped),
-        _grouped(storage, "CSINode", "csinodes", **cluster_scoped),
-        _grouped(storage, "CSIStorageCapacity", "csistoragecapacities"),
-        _grouped(storage, "StorageClass", "storageclasses", "sc", **cluster_scoped),
-        _grouped(storage, "VolumeAttachment", "volumeattachments", **cluster_scoped, **status),
-        _grouped(storage, "VolumeAttributesClass", "volumeattributesclasses", "vac", **cluster_scoped),
-        _grouped(admission, "MutatingAdmissionPolicy", "mutatingadmissionpolicies", **extension),
-        _grouped(admission, "MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings", **extension),
-        _grouped(admission, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", **extension),
-        _grouped(admission, "ValidatingAdmissionPolicy", "validatingadmissionpolicies", **extension, **status),
-        _grouped(admission, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", **extension),
-        _grouped(admission, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", **extension),
-        _grouped(
-            "apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", "crd", "crds",
-            **extension, **status,
-        ),
-        _grouped("scheduling.k8s.io", "PriorityClass", "priorityclasses", "pc", **cluster_scoped),
-        _grouped("coordination.k8s.io", "Lease", "leases"),
-        _grouped("node.k8s.io", "RuntimeClass", "runtimeclasses", **cluster_scoped),
-        _grouped("discovery.k8s.io", "EndpointSlice", "endpointslices"),
-    )  # fmt: skip
-
-
-def _gang_scheduling() -> tuple[ServedKind, ...]:
-    # KEP-4671: pods that are scheduled together or not at all; alpha, with claims for the whole group.
-    alpha: Any = {"versions": ("v1alpha2",)}
-    return (
-        _grouped("scheduling.k8s.io", "PodGroup", "podgroups", subresources=("status",), **alpha),
-        _grouped("scheduling.k8s.io", "Workload", "workloads", **alpha),
-    )
+_WITH_GENERATION: Final = {"rules": KindRules(has_generation=True)}
+_RETURNS_OBJECT: Final = {"delete_returns_object": True}
+#: Properties of kinds that the table does not have, by bucket.
+_OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "endpoints": {"deprecated": _ENDPOINTS_DEPRECATED},
+    "events": {"fields": _EVENT_FIELDS},
+    "namespaces": {"fields": _fields("status.phase"), **_RETURNS_OBJECT},
+    "nodes": {"fields": {"spec.unschedulable": _with_default(_field("spec", "unschedulable"), "false")}},
+    "pods": {"fields": _POD_FIELDS, **_RETURNS_OBJECT},
+    "replicationcontrollers": {"fields": _REPLICAS_FIELD},
+    "secrets": {"fields": _fields("type")},
+    "services": {"fields": _fields("spec.clusterIP", "spec.type")},
+    "events.events.k8s.io": {
+        "fields": _NEW_EVENT_FIELDS, "stored_as": "events", "to_version": events.to_events_v1,
+        "from_version": events.from_events_v1,
+    },
+    "replicasets.apps": {"fields": _REPLICAS_FIELD},
+    "horizontalpodautoscalers.autoscaling": {
+        "to_version": autoscalers.autoscaler_to_version, "from_version": autoscalers.autoscaler_from_version,
+    },
+    "jobs.batch": {"fields": {"status.successful": _with_default(_field("status", "succeeded"), "0")}},
+    "certificatesigningrequests.certificates.k8s.io": {"fields": _fields("spec.signerName")},
+    "clustertrustbundles.certificates.k8s.io": {"fields": _fields("spec.signerName")},
+    "podcertificaterequests.certificates.k8s.io": {
+        "fields": _fields("spec.signerName", "spec.podName", "spec.nodeName"),
+    },
+    "csidrivers.storage.k8s.io": _WITH_GENERATION,
+    "flowschemas.flowcontrol.apiserver.k8s.io": _WITH_GENERATION,
+    "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": _WITH_GENERATION,
+    **{
+        f"{plural}.admissionregistration.k8s.io": _WITH_GENERATION
+        for plural in (
+            "mutatingadmissionpolicies", "mutatingadmissionpolicybindings", "mutatingwebhookconfigurations",
+            "validatingadmissionpolicies", "validatingadmissionpolicybindings", "validatingwebhookconfigurations",
+        )
+    },
+    "customresourcedefinitions.apiextensions.k8s.io": _WITH_GENERATION,
+    **{
+        f"{plural}.scheduling.k8s.io": {"conditional_update": frozenset({"v1beta1", "v1alpha3"})}
+        for plural in ("podgroups", "workloads", "compositepodgroups")
+    },
+}  # fmt: skip
 
 
 _RULES: Final[Mapping[str, KindRules]] = {
     "pods": pods.RULES, **autoscalers.RULES, **namespace_limits.RULES, **cluster.RULES, **config_maps_and_secrets.RULES,
     **cron_jobs.RULES, **endpoints.RULES, **events.RULES, **ingresses.RULES, **jobs.RULES, **network_policies.RULES,
-    **pod_groups.RULES,
     **rbac_validation.RULES, **certificate_approval.RULES, **services.RULES, **storage.RULES,
     **volume_claims.RULES, **workloads.RULES,
+    "clustertrustbundles.certificates.k8s.io": KindRules(name=certificates.bundle_name_problems),
 }  # fmt: skip
 #: Kinds that a PUT can create, and kinds whose updates require a resourceVersion.
 _CREATED_BY_UPDATE: Final = frozenset(
@@ -289,12 +199,12 @@ def _with_quota(kind: ServedKind) -> ServedKind:
             check_quotas(bucket, tree, write)
         return errors
 
-    def create_within_quota(tree: Tree, write: Write) -> tuple[Tree, Sequence[FieldError]]:
+    def create_within_quota(tree: Tree, write: Write) -> TypedWrite:
         assert create is not None
-        tree, errors = create(tree, write)
-        if not errors:
-            check_quotas(bucket, tree, write)
-        return tree, errors
+        result = create(tree, write)
+        if not result.errors:
+            check_quotas(bucket, result.tree, write)
+        return result
 
     rules = (
         kind.rules._replace(validate_create=validate_within_quota)
@@ -304,11 +214,13 @@ def _with_quota(kind: ServedKind) -> ServedKind:
     return kind._replace(rules=rules)
 
 
-def _with_rules(kind: ServedKind) -> ServedKind:
+def _with_rules(kind: ServedKind, features: Features) -> ServedKind:
     bucket = kind.bucket
     core = kind.stored_as or not kind.group  # events are stored in the core version
-    stored = "v1" if core else f"{kind.group}/{kind.versions[0]}"
-    rules = _RULES.get(bucket, kind.rules)._replace(default=defaults_for(stored, kind.kind))
+    stored = "v1" if core else f"{kind.group}/{kind.storage_version}"
+    rules = pod_groups.group_rules(bucket, kind.storage_version, features) or _RULES.get(bucket, kind.rules)._replace(
+        default=defaults_for(stored, kind.kind), drop_disabled=drop_for(bucket)
+    )
     return kind._replace(
         rules=definitions.DEFINITION_RULES if bucket == definitions.DEFINITIONS else rules,
         create_on_update=bucket in _CREATED_BY_UPDATE,
@@ -317,13 +229,33 @@ def _with_rules(kind: ServedKind) -> ServedKind:
     )
 
 
-def built_in_kinds(features: Features) -> tuple[ServedKind, ...]:
-    """All built-in kinds, in the order of Kubernetes' API groups."""
-    new_events = _grouped(
-        "events.k8s.io", "Event", "events", "ev", fields=_NEW_EVENT_FIELDS, stored_as="events",
-        to_version=events.to_events_v1, from_version=events.from_events_v1,
+def _served_kind(resource: ServedResource, features: Features, typed: Mapping[str, Mapping[str, Any]]) -> ServedKind:
+    """A kind with the names of the release's table; ``typed``: those that are validated as typed values."""
+    api, bucket = resource.api, _bucket(resource)
+    options: dict[str, Any] = {**_OPTIONS.get(bucket, {}), **typed.get(bucket, {})}
+    options.setdefault("deprecated", resource.deprecated)
+    subresources = tuple(name for name in resource.subresources if f"{resource.plural}/{name}" not in NOT_SERVED)
+    kind = ServedKind(
+        resource.group, resource.versions, api.kind, resource.plural, api.namespaced, api.singular, api.short,
+        api.categories, subresources, api.verbs or VERBS, hub=resource.hub, stored_in=api.storage,
+        release=features.kube, **options,
     )  # fmt: skip
-    gang = _gang_scheduling() if features.enabled("DRAWorkloadResourceClaims") else ()
-    kinds = (*_core(), new_events, *_workloads(), *_reviews(), *_cluster(), *gang)
-    with_rules = (*map(_with_rules, kinds), *dra_kinds(features))
-    return tuple(_with_quota(kind._replace(table=kind.table or TABLES.get(kind.bucket))) for kind in with_rules)
+    return kind if bucket in typed else _with_rules(kind, features)
+
+
+def _bucket(resource: ServedResource) -> str:
+    return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+
+
+def built_in_kinds(features: Features, runtime_config: Iterable[str] = ()) -> tuple[ServedKind, ...]:
+    """The built-in kinds that a server with these features and ``--runtime-config`` serves, by API group.
+
+    Raises :class:`~allotment.apiserver.runtime_config.RuntimeConfigError` for values that kube-apiserver refuses.
+    """
+    typed = dra_options(features)
+    kinds = (
+        _served_kind(resource, features, typed)
+        for resource in served_resources(features, runtime_config)
+        if _bucket(resource) not in NOT_SERVED and (_bucket(resource), resource.hub) != _NO_GROUPS
+    )
+    return tuple(_with_quota(kind._replace(table=kind.table or TABLES.get(kind.bucket))) for kind in kinds)

@@ -9,16 +9,16 @@ from allotment.model.trees import Tree
 
 def as_stored(kind: ServedKind, version: str, tree: Tree) -> Tree:
     """Convert a tree of any version to the storage version."""
-    if kind.from_version is not None and (version != kind.versions[0] or kind.stored_as):
+    if kind.from_version is not None and (version != kind.storage_version or kind.stored_as):
         # Request bodies may omit kind and apiVersion.
         return kind.from_version({**tree, "kind": kind.kind, "apiVersion": api_version(kind, version)}, version)
-    storage_version = api_version(kind, kind.versions[0])
+    storage_version = api_version(kind, kind.storage_version)
     return tree if tree.get("apiVersion") == storage_version else {**tree, "apiVersion": storage_version}
 
 
 def in_version(kind: ServedKind, version: str, tree: Tree) -> Tree:
     """Convert a stored tree to a version."""
-    if version == kind.versions[0] and not kind.stored_as:
+    if version == kind.storage_version and not kind.stored_as:
         return tree
     if kind.to_version is not None:
         return kind.to_version(tree, version)

@@ -164,9 +164,9 @@ def _delete_namespace(verbs: Verbs, operation: Operation, entry: Entry) -> tuple
     return verbs.store.delete("namespaces", "", operation.name), True
 
 
-def response_body(kind: ServedKind, entry: Entry, is_deleted: bool) -> Tree | None:
+def response_body(kind: ServedKind, version: str, entry: Entry, is_deleted: bool) -> Tree | None:
     """The Status that a deletion returns; None if the object itself is the response body."""
-    if not is_deleted or kind.delete_returns_object:
+    if not is_deleted or kind.deletion_returns_object(version):
         return None
     details = {"name": entry.name, "group": kind.group, "kind": kind.plural, "uid": entry.tree["metadata"]["uid"]}
     return api_errors.success({key: value for key, value in details.items() if value})

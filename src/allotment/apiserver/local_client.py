@@ -121,7 +121,7 @@ class LocalClient:
         selection = parse_selection(kind, version, labels, fields)
         page = paging.page(self._api.store, kind.store_bucket, namespace or None, ListOptions(), selection)
         await self._wait_until_durable(page.revision)
-        if version == kind.versions[0] and not kind.stored_as:
+        if version == kind.storage_version and not kind.stored_as:
             return Listing([entry.tree for entry in page.entries], str(page.revision))
         return Listing([in_version(kind, version, entry.tree) for entry in page.entries], str(page.revision))
 
@@ -242,6 +242,6 @@ class LocalClient:
         options = DeleteOptions(grace_seconds, uid or None, revision or None, propagation or "", None, dry_run)
         entry, is_deleted = deletion.delete(self._api.verbs, operation, options)
         await self._wait_until_durable()
-        return deletion.response_body(operation.kind, entry, is_deleted) or in_version(
+        return deletion.response_body(operation.kind, operation.version, entry, is_deleted) or in_version(
             operation.kind, operation.version, entry.tree
         )

@@ -47,7 +47,7 @@ def write(verbs: Verbs, operation: Operation, scale: Tree) -> Entry:
     tree = _with_value(entry.tree, operation.kind.scale.spec, replicas)
     expected = {key: requested[key] for key in ("uid", "resourceVersion") if requested.get(key)}
     meta = {key: value for key, value in tree["metadata"].items() if key not in ("uid", "resourceVersion")}
-    stored = operation._replace(version=operation.kind.versions[0])
+    stored = operation._replace(version=operation.kind.storage_version)
     return verbs.update(stored, {**tree, "metadata": {**meta, **expected}})
 
 

@@ -16,6 +16,7 @@ class Catalog:
 
     def __init__(self, kinds: Iterable[ServedKind]) -> None:
         self._built_in = tuple(kinds)
+        self._built_in_groups = {kind.group for kind in self._built_in}
         self._custom: dict[str, ServedKind] = {}
         self._served: dict[tuple[str, str, str], ServedKind] = {}
         #: Incremented with every change.
@@ -40,9 +41,9 @@ class Catalog:
         """The kind served under a path."""
         return self._served.get((group, version, plural))
 
-    def serves(self, group: str, version: str) -> bool:
-        """Whether any kind is served under a group and version."""
-        return (group, version) in self._versions
+    def knows(self, group: str, version: str) -> bool:
+        """Whether any kind is served under a group and version, or under another version of a built-in group."""
+        return group in self._built_in_groups or (group, version) in self._versions
 
     def named(self, api_version: str, name: str) -> ServedKind | None:
         """The kind with this apiVersion and kind name."""
@@ -80,7 +81,7 @@ def is_custom(kind: ServedKind) -> bool:
 
 def shape_in(kind: ServedKind, version: str) -> TypeShape:
     """The schema of a kind's objects in a version."""
-    shape = kind.shapes.get(version) or shape_of(api_version(kind, version), kind.kind)
+    shape = kind.shapes.get(version) or shape_of(api_version(kind, version), kind.kind, kind.release)
     if shape is None:
         raise LookupError(f"{kind.kind} of {api_version(kind, version)} has no shape")
     return shape

@@ -124,8 +124,7 @@ class Verbs:
         stored = as_stored(kind, operation.version, tree)
         stored = {"kind": kind.kind, "apiVersion": stored["apiVersion"], "metadata": meta, **_rest(stored)}
         if rules.create is not None:
-            stored, problems = rules.create(stored, write)
-            owned = stored
+            stored, owned, problems = rules.create(stored, write)
         else:
             if "name" not in meta:  # the rules require a name
                 _raise_if_invalid(kind, "", metadata.create_problems(meta, kind))
@@ -133,7 +132,7 @@ class Verbs:
             owned = stored
             fresh = stored if rules.keeps_status_on_create else _without_status(stored, kind)
             stored = rules.prepare_create(fresh, write)
-            stored = rules.admit(stored, write)
+            stored = rules.drop_disabled(rules.admit(stored, write), None, write)
             problems = (*metadata.create_problems(stored["metadata"], kind), *rules.validate_create(stored, write))
         name = stored["metadata"].get("name") or ""
         _raise_if_invalid(kind, name, problems)
@@ -197,12 +196,13 @@ class Verbs:
         stored = as_stored(kind, operation.version, tree)
         new: Tree = {"kind": kind.kind, "apiVersion": old["apiVersion"], "metadata": meta, **_rest(stored)}
         if rules.update is not None:
-            new, problems = rules.update(new, old, write)
+            new, owned, problems = rules.update(new, old, write)
             normalized = new
         else:
             normalized = normalize(rules.default(new, old), _stored_shape(kind), old)
             new = rules.prepare_update(_restore_read_only(normalized, old, operation), old, write)
-            new = rules.admit_update(new, old, write)
+            owned = rules.admit_update(new, old, write)
+            new = rules.drop_disabled(owned, old, write)
             problems = (
                 *metadata.update_problems(new["metadata"], before, kind),
                 *rules.validate_update(new, old, write),
@@ -216,7 +216,7 @@ class Verbs:
         ):
             meta = metadata.ordered({**meta, "generation": (before.get("generation") or 0) + 1})
         fields = (
-            requested.get("managedFields") if is_apply else self._managed_fields(operation, old, new, requested, now)
+            requested.get("managedFields") if is_apply else self._managed_fields(operation, old, owned, requested, now)
         )
         return self._store_object(operation, operation.name, new, meta, fields, normalized, entry)
 
@@ -382,4 +382,4 @@ def _raise_if_invalid(kind: ServedKind, name: str, problems: Iterable[FieldError
 
 
 def _stored_shape(kind: ServedKind) -> TypeShape | None:
-    return shape_of("v1", kind.kind) if kind.stored_as else shape_in(kind, kind.versions[0])
+    return shape_of("v1", kind.kind) if kind.stored_as else shape_in(kind, kind.storage_version)

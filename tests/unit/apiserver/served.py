@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -73,15 +73,17 @@ class DecodedResponse(NamedTuple):
 
 
 class Served:
-    """An API with the namespace ``shop`` and its default service account."""
+    """An API with the namespace ``shop`` and its default service account; by default it serves all versions."""
 
-    def __init__(self, file: Path | None = None, features: Features = FEATURES) -> None:
+    def __init__(
+        self, file: Path | None = None, features: Features = FEATURES, runtime_config: Sequence[str] = ("api/all=true",)
+    ) -> None:
         self.clock = Clock()
         self.store = SqliteStore.open(file)
         authorizer = Authorizer(self.store)
         authenticator = Authenticator(self.store, clock=self.clock, key=b"k" * 32, authorize=authorizer)
         self.api = Api(
-            self.store, built_in_kinds(features), clock=self.clock, ids=Ids(), features=features,
+            self.store, built_in_kinds(features, runtime_config), clock=self.clock, ids=Ids(), features=features,
             access=AccessControl(authenticator, authorizer), namespace_objects=_account,
         )  # fmt: skip
 

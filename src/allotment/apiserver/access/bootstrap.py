@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from allotment.apiserver.access.default_roles import cluster_role_bindings, cluster_roles
+from allotment.model.features import Features
 from allotment.model.trees import Tree
 
 NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -28,11 +29,11 @@ _CA_DESCRIPTION: Final = (
 )
 
 
-def cluster_objects(*, port: int) -> Iterator[Tree]:
+def cluster_objects(features: Features, *, port: int) -> Iterator[Tree]:
     """Yield manifests of the cluster's initial objects in creation order. ``port``: port of the API server."""
     for name in NAMESPACES:
         yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-    yield from cluster_roles()
+    yield from cluster_roles(features)
     yield from cluster_role_bindings()
     for name, value, description in _PRIORITY_CLASSES:
         yield {

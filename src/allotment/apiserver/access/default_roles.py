@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from allotment.model.features import Features
+from allotment.model.pod_groups import GROUP as GROUPS
+from allotment.model.pod_groups import are_groups_enabled
 from allotment.model.trees import Tree
 
 _GROUP: Final = "rbac.authorization.k8s.io"
@@ -99,7 +102,8 @@ _SCHEDULER: Final = [
     rule(_READ, "policy", "poddisruptionbudgets"),
     rule(_READ, "storage.k8s.io", "csidrivers", "csinodes", "csistoragecapacities", "storageclasses",
          "volumeattachments"),
-    rule(_READ, "scheduling.k8s.io", "podgroups", "priorityclasses", "workloads"),
+    rule(_READ, "scheduling.k8s.io", "compositepodgroups", "podgroups", "priorityclasses", "workloads"),
+    rule(("patch", "update"), "scheduling.k8s.io", "compositepodgroups/status", "podgroups/status"),
     rule((*_READ, "create", "delete", "patch", "update"), "resource.k8s.io", "resourceclaims"),
     rule(("patch", "update"), "resource.k8s.io", "resourceclaims/status", "resourceclaims/binding"),
     rule(_READ, "resource.k8s.io", "deviceclasses", "devicetaintrules", "resourceslices"),
@@ -139,9 +143,21 @@ def _user_facing_role(name: str, rules: Sequence[Tree]) -> Iterator[Tree]:
     yield _role(name, rules, {f"{_GROUP}/aggregate-to-{parent}": "true"} if parent else None, **_aggregation_rule(name))
 
 
-def cluster_roles() -> Iterator[Tree]:
+def _groups(features: Features) -> list[str]:
+    """The resources of pod groups that these features have."""
+    groups = ["podgroups", "workloads"] if are_groups_enabled(features) else []
+    return [*groups, *(["compositepodgroups"] if features.enabled("CompositePodGroup") else [])]
+
+
+def cluster_roles(features: Features) -> Iterator[Tree]:
+    groups = _groups(features)
+    statuses = [f"{name}/status" for name in groups if name != "workloads"]
+    read = [rule(_READ, GROUPS, *groups, *statuses)] if groups else []
+    change = [rule(_WRITE, GROUPS, *groups)] if groups else []
     yield _role("cluster-admin", _EVERYTHING)
-    for name, rules in (("admin", _ADMIN), ("edit", _EDIT), ("view", _VIEW)):
+    for name, rules in (
+        ("admin", [*_ADMIN, *read, *change]), ("edit", [*_EDIT, *read, *change]), ("view", [*_VIEW, *read])
+    ):  # fmt: skip
         yield from _user_facing_role(name, rules)
     yield _role("system:discovery", [_path_rule(("get",), _DISCOVERY)])
     yield _role(

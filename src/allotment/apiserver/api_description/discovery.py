@@ -129,7 +129,7 @@ def _names(kind: ServedKind) -> Tree:
 
 def _storage_hash(kind: ServedKind) -> str:
     """The storage version hash, by which clients notice a change of the storage version."""
-    group, version = kind.group, kind.versions[0]
+    group, version = kind.group, kind.stored_in or kind.storage_version
     if kind.stored_as:
         group, version = kind.stored_as.partition(".")[2], "v1"
     text = f"{group}/{_STORED.get(kind.bucket, version)}/{kind.kind}"

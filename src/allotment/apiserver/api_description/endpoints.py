@@ -119,7 +119,10 @@ class Documents:
                 tree = self._tree(request.path, lambda: discovery.api_resources(self._kinds, "", version))
                 return _no_such_version() if tree.code == 404 else tree
             case [group, version] if not core:
-                return self._tree(request.path, lambda: discovery.api_resources(self._kinds, group, version))
+                tree = self._tree(request.path, lambda: discovery.api_resources(self._kinds, group, version))
+                # The whole group of a custom resource is unknown where it is not served.
+                built_in = any(not kind.shapes for kinds in self._groups.get(group, {}).values() for kind in kinds)
+                return _no_such_version() if tree.code == 404 and built_in else tree
         return None
 
     # --- OpenAPI -----------------------------------------------------------------------------------------------------

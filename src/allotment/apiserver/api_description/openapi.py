@@ -79,7 +79,7 @@ def _schemas(components: Components, kind: ServedKind, version: str) -> Schemas:
     api_version = group_version(kind.group, version)
     gvk = {"group": kind.group, "version": version, "kind": kind.kind}
     custom = kind.schemas.get(version)
-    shape = shape_of(api_version, kind.kind)
+    shape = shape_of(api_version, kind.kind, kind.release)
     if custom is not None:
         reference = _custom(components, kind, version, custom)
     elif shape is not None:
@@ -90,7 +90,7 @@ def _schemas(components: Components, kind: ServedKind, version: str) -> Schemas:
     components.schemas[name]["x-kubernetes-group-version-kind"] = [gvk]
     subresource_schemas = {}
     for sub in subresources(kind):
-        other = shape_of(group_version(sub.group or kind.group, sub.version or version), sub.kind)
+        other = shape_of(group_version(sub.group or kind.group, sub.version or version), sub.kind, kind.release)
         if other is not None and other is not shape:
             subresource_schemas[sub.name] = components.reference(other)
             _set_kind(

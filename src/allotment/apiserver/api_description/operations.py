@@ -132,7 +132,7 @@ class _OperationTarget(NamedTuple):
         if method == "get" and not named:
             response = schemas.list
         elif method == "delete":
-            response = schemas.object if named and self.kind.delete_returns_object else schemas.status
+            response = schemas.object if named and self.kind.deletion_returns_object(self.version) else schemas.status
         result: Tree = {
             "tags": [f"{self.kind.group.partition('.')[0] or 'core'}_{self.version}"],
             "description": f"{verb} {self.kind.kind}{f' ({self.subresource})' if self.subresource else ''}",

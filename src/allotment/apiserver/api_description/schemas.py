@@ -113,9 +113,10 @@ class Components:
         required = [name for name, field in shape.fields.items() if field.required]
         if required:
             schema["required"] = required
-        schema["properties"] = {
-            name: self._property(shape, name, field) for name, field in sorted(shape.fields.items())
-        }
+        if shape.fields:
+            schema["properties"] = {
+                name: self._property(shape, name, field) for name, field in sorted(shape.fields.items())
+            }
         if shape.map_type == "atomic":
             schema["x-kubernetes-map-type"] = "atomic"
         return schema

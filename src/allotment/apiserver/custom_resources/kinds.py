@@ -13,6 +13,7 @@ from allotment.apiserver.custom_resources.schema_validation import value_problem
 from allotment.apiserver.custom_resources.shapes import EMBEDDED_RESOURCE, object_shape
 from allotment.apiserver.custom_resources.validation_rules import RuleValidator
 from allotment.apiserver.kinds.kind import KindRules, ServedKind, Write
+from allotment.model import DEFAULT_RELEASE
 from allotment.model.jsonpath import EvaluationError, Template, TemplateError, parse, text_of
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import Errors, ErrorType, FieldError, invalid, required
@@ -52,7 +53,7 @@ _UNCHECKED_RULES: Final = (
 )
 
 
-def kind_from_definition(definition: Tree, kube: str = "1.36") -> ServedKind | None:
+def kind_from_definition(definition: Tree, kube: str = DEFAULT_RELEASE) -> ServedKind | None:
     """The kind that a definition adds; None if it is not established or not served."""
     spec, status = definition["spec"], definition.get("status") or {}
     conditions = {condition["type"]: condition["status"] for condition in status.get("conditions") or ()}

@@ -13,6 +13,7 @@ from typing import Final
 
 from allotment.apiserver.kinds.kind import Errors, KindRules, Write
 from allotment.model.trees import Tree
+from allotment.model.validation import names
 from allotment.model.validation.errors import duplicate, forbidden, invalid, not_supported, required
 
 _USAGES: Final = (
@@ -133,3 +134,12 @@ RULES: Final[Mapping[str, KindRules]] = {
         validate_update=_validate_update,
     )
 }
+
+
+def bundle_name_problems(name: str) -> list[str]:
+    """The errors of a ClusterTrustBundle's name: a DNS subdomain, after its signer's name with colons if it has one.
+
+    >>> bundle_name_problems("kubernetes.io:kube-apiserver-serving:1a"), bundle_name_problems("own")
+    ([], [])
+    """
+    return [problem for part in name.split(":") for problem in names.subdomain_problems(part)]

@@ -11,6 +11,8 @@ from allotment.apiserver.kinds import field_validation
 from allotment.apiserver.kinds.jobs import job_spec
 from allotment.apiserver.kinds.kind import Errors, KindRules, Write
 from allotment.model.trees import Tree
+from allotment.model.validation.declarative import declared_errors, merged
+from allotment.model.validation.errors import Errors as ErrorIterator
 from allotment.model.validation.errors import invalid, not_supported, required
 from allotment.model.validation.gotext import GoNamedString
 
@@ -126,18 +128,24 @@ def _time_zone(zone: str) -> Errors:
         yield invalid(path, zone, f"unknown time zone {zone}")
 
 
-def _cron_job(tree: Tree, write: Write) -> Errors:
+def _new_cron_job(tree: Tree, write: Write) -> Errors:
+    return merged(_cron_job(tree), declared_errors(tree, None, write.features))
+
+
+def _cron_job(tree: Tree) -> ErrorIterator:
     yield from _cron_job_spec(tree.get("spec") or {})
     name = tree["metadata"].get("name") or ""
     if len(name) > 52:  # the controller appends a timestamp to job names
         yield invalid("metadata.name", name, "must be no more than 52 characters")
 
 
-def _cron_job_update(new: Tree, old: Tree, write: Write) -> Errors:
-    if not write.subresource and new.get("spec") != old.get("spec"):
-        yield from _cron_job_spec(new.get("spec") or {}, old.get("spec") or {})
+def _changed_cron_job(new: Tree, old: Tree, write: Write) -> Errors:
+    if write.subresource or new.get("spec") == old.get("spec"):
+        return ()
+    coded = _cron_job_spec(new.get("spec") or {}, old.get("spec") or {})
+    return merged(coded, declared_errors(new, old, write.features))
 
 
 RULES: Final[Mapping[str, KindRules]] = {
-    "cronjobs.batch": KindRules(validate_create=_cron_job, validate_update=_cron_job_update, has_generation=True)
+    "cronjobs.batch": KindRules(validate_create=_new_cron_job, validate_update=_changed_cron_job, has_generation=True)
 }

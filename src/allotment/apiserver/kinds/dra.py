@@ -6,17 +6,19 @@ DeviceTaintRule and ResourcePoolStatusRequest do not differ, except for their ap
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from allotment.apiserver.kinds.kind import KindRules, ServedKind, Write
+from allotment.apiserver.kinds.kind import KindRules, TypedWrite, Write
+from allotment.apiserver.kinds.slice_admission import check_allocatable_resources
 from allotment.cel.validation_context import validation_context
-from allotment.model.features import GATES, Features
+from allotment.model.features import Features
 from allotment.model.fields import GROUP, shape_of
 from allotment.model.meta import Object
 from allotment.model.normal_form import normalize
+from allotment.model.releases import release_key
 from allotment.model.resource import (
     DeviceClass,
     DeviceTaintRule,
@@ -28,13 +30,9 @@ from allotment.model.resource import (
 from allotment.model.trees import Tree, read_value, to_tree, to_value
 from allotment.model.validation import admission
 from allotment.model.validation.context import ValidationContext
-from allotment.model.validation.errors import FieldError
 from allotment.model.versions import from_v1, to_v1
 
 V = TypeVar("V", bound=Object)
-WriteResult = tuple[Tree, Sequence[FieldError]]
-
-_VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 
 
 def _to_version(tree: Tree, version: str) -> Tree:
@@ -46,17 +44,10 @@ def _from_version(tree: Tree, version: str) -> Tree:
     return to_v1({**tree, "apiVersion": f"{GROUP}/{version}"})
 
 
-def _with_api_version_of(stored: str) -> Callable[[Tree, str], Tree]:
-    def convert(tree: Tree, version: str) -> Tree:
-        return {**tree, "apiVersion": f"{GROUP}/{stored}"}
-
-    return convert
-
-
 def _rules(value: type[Object], context: ValidationContext) -> KindRules:
     """Rules that convert a tree to a value, validate it, and convert it back."""
 
-    def create(tree: Tree, write: Write) -> WriteResult:
+    def create(tree: Tree, write: Write) -> TypedWrite:
         admitted = admission.create(
             to_value(tree, value),
             context,
@@ -66,7 +57,7 @@ def _rules(value: type[Object], context: ValidationContext) -> KindRules:
         )
         return _write_result(admitted, tree, write, {}, None)
 
-    def update(new: Tree, old: Tree, write: Write) -> WriteResult:
+    def update(new: Tree, old: Tree, write: Write) -> TypedWrite:
         before = read_value(old, value)
         after = _updated_value(new, value, old, before)
         if write.subresource == "status":
@@ -92,20 +83,32 @@ def _updated_value(new: Tree, value: type[V], old: Tree, before: V) -> V:
 
 def _write_result(
     admitted: admission.AdmissionResult, tree: Tree, write: Write, old: Tree, old_value: Object | None
-) -> WriteResult:  # fmt: skip
-    """The tree to store, with errors. ``before`` is the value of ``old``; unchanged parts are taken from ``old``."""
+) -> TypedWrite:
+    """The tree to store, with errors. ``before`` is the value of ``old``; unchanged parts are taken from ``old``.
+
+    Raises StatusError if admission refuses the object.
+    """
     if admitted.errors:
-        return tree, admitted.errors
+        return TypedWrite(tree, tree, admitted.errors)
+    if isinstance(admitted.value, ResourceSlice):
+        check_allocatable_resources(admitted.value, write)
     for warning in admitted.warnings:
         write.warn(warning)
-    stored = {"kind": tree["kind"], "apiVersion": tree["apiVersion"]}
-    for name in admitted.value.__struct_fields__:
-        part = getattr(admitted.value, name)
+    kube = write.features.kube
+    stored = _as_tree(admitted.value, tree, old, old_value, kube)
+    owned = stored if admitted.owned == admitted.value else _as_tree(admitted.owned, tree, old, old_value, kube)
+    return TypedWrite(stored, owned)
+
+
+def _as_tree(value: Object, tree: Tree, old: Tree, old_value: Object | None, kube: str) -> Tree:
+    result = {"kind": tree["kind"], "apiVersion": tree["apiVersion"]}
+    for name in value.__struct_fields__:
+        part = getattr(value, name)
         if name in old and old_value is not None and part is getattr(old_value, name):
-            stored[name] = old[name]
+            result[name] = old[name]
         elif part is not None:
-            stored[name] = to_tree(part)
-    return normalize(stored, shape_of(tree["apiVersion"], tree["kind"]), old), ()
+            result[name] = to_tree(part)
+    return normalize(result, shape_of(tree["apiVersion"], tree["kind"], kube), old)
 
 
 def _namespace_labels(write: Write) -> Mapping[str, str]:
@@ -113,69 +116,63 @@ def _namespace_labels(write: Write) -> Mapping[str, str]:
     return (entry.tree["metadata"].get("labels") or {}) if entry is not None else {}
 
 
-def _spec_field(field: str) -> Callable[[Tree], str]:
+def _spec_field(*path: str) -> Callable[[Tree], str]:
     def read(tree: Tree) -> str:
-        return (tree.get("spec") or {}).get(field) or ""
+        value: Any = tree.get("spec")
+        for name in path:
+            value = (value or {}).get(name)
+        return value or ""
 
     return read
 
 
-_SLICE_FIELDS: Final = {"spec.nodeName": _spec_field("nodeName"), "spec.driver": _spec_field("driver")}
+#: Fields that select slices, and the first release that has them.
+_SLICE_FIELDS: Final = {
+    "spec.nodeName": ("1.34", _spec_field("nodeName")),
+    "spec.driver": ("1.34", _spec_field("driver")),
+    "spec.pool.name": ("1.37", _spec_field("pool", "name")),
+}
 
 
-#: Releases in which the versions before v1 became deprecated and will be removed.
-_DEPRECATED: Final = {"v1beta2": ("1.36", "1.39"), "v1beta1": ("1.35", "1.38")}
+def _slice_fields(features: Features) -> Mapping[str, Callable[[Tree], str]]:
+    return {name: read for name, (since, read) in _SLICE_FIELDS.items() if _has(features, since)}
 
 
-def _deprecations(kind: str) -> Mapping[str, str]:
-    return {
-        version: f"{GROUP}/{version} {kind} is deprecated in v{since}+, unavailable in v{until}+"
-        for version, (since, until) in _DEPRECATED.items()
-    }
+def _has(features: Features, since: str) -> bool:
+    return release_key(since) <= release_key(features.kube)
 
 
-def _versioned_kind(
-    value: type[Object], plural: str, context: ValidationContext, *, namespaced: bool = False, **options: Any
-) -> ServedKind:
-    kind = value.__name__
-    return ServedKind(
-        GROUP, _VERSIONS, kind, plural, namespaced, kind.lower(), rules=_rules(value, context),
-        to_version=_to_version, from_version=_from_version, delete_returns_object=True,
-        deprecated=_deprecations(kind), **options,
-    )  # fmt: skip
+#: Properties of kinds with several versions, of which the typed values are those of v1.
+_CONVERTED: Final[Mapping[str, Any]] = {
+    "to_version": _to_version,
+    "from_version": _from_version,
+    "delete_returns_object": True,
+}
 
 
-def _versionless_kind(
-    value: type[Object], plural: str, context: ValidationContext, *versions: str, **options: Any
-) -> ServedKind:
-    """A kind whose versions differ only in apiVersion."""
-    kind = value.__name__
-    return ServedKind(
-        GROUP, versions, kind, plural, False, kind.lower(), subresources=("status",), rules=_rules(value, context),
-        from_version=_with_api_version_of(versions[0]), delete_returns_object=True, **options,
-    )  # fmt: skip
-
-
-def dra_kinds(features: Features) -> tuple[ServedKind, ...]:
-    """The kinds that a cluster with these features serves."""
+def dra_options(features: Features) -> Mapping[str, Mapping[str, Any]]:
+    """Rules, conversions and selectable fields of the kinds, by bucket: fields of a ServedKind."""
     context = validation_context(features)
-    kinds = [
-        _versioned_kind(DeviceClass, "deviceclasses", context),
-        _versioned_kind(ResourceClaim, "resourceclaims", context, namespaced=True, subresources=("status",)),
-        _versioned_kind(ResourceClaimTemplate, "resourceclaimtemplates", context, namespaced=True),
-        _versioned_kind(ResourceSlice, "resourceslices", context, fields=_SLICE_FIELDS),
-    ]
-    if features.enabled("DRADeviceTaintRules"):
-        # KEP-5055: v1 was added when the feature became stable, in 1.37.
-        stable = ("v1",) if GATES["DRADeviceTaintRules"][features.kube][0] == "GA" else ()
-        rule = _versionless_kind(
-            DeviceTaintRule, "devicetaintrules", context, *stable, "v1beta2", "v1alpha3",
-            conditional_update=frozenset(stable),
-        )  # fmt: skip
-        kinds.append(rule)
-    if features.enabled("DRAResourcePoolStatus"):
-        request = _versionless_kind(
-            ResourcePoolStatusRequest, "resourcepoolstatusrequests", context, "v1alpha3", unconditional_update=False
-        )
-        kinds.append(request)
-    return tuple(kinds)
+    options: Mapping[str, tuple[type[Object], Mapping[str, Any]]] = {
+        "deviceclasses": (DeviceClass, _CONVERTED),
+        "resourceclaims": (ResourceClaim, _CONVERTED),
+        "resourceclaimtemplates": (ResourceClaimTemplate, _CONVERTED),
+        "resourceslices": (ResourceSlice, {**_CONVERTED, "fields": _slice_fields(features)}),
+        "devicetaintrules": (
+            DeviceTaintRule,
+            # KEP-5055: v1 was added when the feature became stable, in 1.37.
+            {
+                "delete_returns_object": True,
+                "conditional_update": frozenset({"v1"}),
+                "delete_returns_status": frozenset({"v1"}),
+            },
+        ),
+        "resourcepoolstatusrequests": (
+            ResourcePoolStatusRequest,
+            {"delete_returns_object": True, "unconditional_update": False},
+        ),
+    }
+    return {
+        f"{plural}.{GROUP}": {**properties, "rules": _rules(value, context)}
+        for plural, (value, properties) in options.items()
+    }

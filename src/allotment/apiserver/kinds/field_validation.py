@@ -116,18 +116,14 @@ def service_name_problems(text: str) -> list[str]:
     return problems
 
 
-def path_segment_problems(text: str) -> list[str]:
-    """The errors of a name that must only be usable as a path segment."""
-    if text in (".", ".."):
-        return [f"may not be '{text}'"]
-    return [f"may not contain '{illegal}'" for illegal in "/%" if illegal in text]
+path_segment_problems: Final = names.path_segment_problems
 
 
 def path_segment(text: str, path: str, missing: str = "") -> Errors:
     """A required name that must only be usable as a path segment."""
     if not text:
         yield required(path, missing)
-    yield from (invalid(path, text, problem) for problem in path_segment_problems(text))
+    yield from names.path_segment(text, path)
 
 
 def domain_prefixed_path(text: str, path: str) -> Errors:

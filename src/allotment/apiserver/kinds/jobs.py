@@ -7,11 +7,14 @@ from typing import Final
 
 from allotment.apiserver.kinds import field_validation
 from allotment.apiserver.kinds.job_policies import pod_failure_policy, success_policy
+from allotment.apiserver.kinds.job_scheduling import job_scheduling, job_scheduling_update
 from allotment.apiserver.kinds.kind import Errors, KindRules, Write
 from allotment.apiserver.kinds.pod_spec import template
 from allotment.apiserver.kinds.pod_spec_diff import pod_template_value
 from allotment.model.trees import Tree
 from allotment.model.validation import names
+from allotment.model.validation.declarative import declared_errors, merged
+from allotment.model.validation.errors import Errors as ErrorIterator
 from allotment.model.validation.errors import immutable, invalid, not_supported, required, too_long
 from allotment.model.validation.gotext import GoNamedString
 
@@ -72,6 +75,7 @@ def job_spec(spec: Tree, path: str) -> Errors:
     allowed = _REPLACEMENT_POLICIES if spec.get("podFailurePolicy") is None else ("Failed",)
     if replacement is not None and replacement not in allowed:
         yield not_supported(f"{path}.podReplacementPolicy", GoNamedString(replacement), allowed)
+    yield from job_scheduling(spec, path)
     expected = spec.get("template") or {}
     yield from template(expected.get("spec") or {}, expected.get("metadata") or {}, f"{path}.template")
     restart, item_path = (expected.get("spec") or {}).get("restartPolicy") or "", f"{path}.template.spec.restartPolicy"
@@ -149,7 +153,11 @@ def _generated_labels(tree: Tree) -> Errors:
         yield invalid("spec.selector", field_validation.selector_value(selector), "`selector` not auto-generated")
 
 
-def _job(tree: Tree, write: Write) -> Errors:
+def _new_job(tree: Tree, write: Write) -> Errors:
+    return merged(_job(tree), declared_errors(tree, None, write.features))
+
+
+def _job(tree: Tree) -> ErrorIterator:
     spec = tree.get("spec") or {}
     yield from _generated_labels(tree)
     yield from job_spec(spec, "spec")
@@ -162,19 +170,24 @@ def _job(tree: Tree, write: Write) -> Errors:
             yield invalid("metadata.name", tree["metadata"].get("name") or "", detail)
 
 
-def _job_update(new: Tree, old: Tree, write: Write) -> Errors:
+def _changed_job(new: Tree, old: Tree, write: Write) -> Errors:
+    if write.subresource or new.get("spec") == old.get("spec"):
+        return ()
+    return merged(_job_update(new, old, write.features.kube), declared_errors(new, old, write.features))
+
+
+def _job_update(new: Tree, old: Tree, release: str) -> ErrorIterator:
     after, before = new.get("spec") or {}, old.get("spec") or {}
-    if write.subresource or after == before:
-        return
     yield from job_spec(after, "spec")
     yield from _selector_matches_template(after)
     yield from _completions_update(after, before)
     if after.get("selector") != before.get("selector"):
         yield immutable("spec.selector", field_validation.selector_value(after.get("selector")))
-    yield from _template_update(after, old)
+    yield from _template_update(after, old, release)
     for name in _IMMUTABLE:
         if after.get(name) != before.get(name):
             yield immutable(f"spec.{name}", after.get(name))
+    yield from job_scheduling_update(after, before, "spec")
 
 
 def _completions_update(after: Tree, before: Tree) -> Errors:
@@ -188,18 +201,18 @@ def _completions_update(after: Tree, before: Tree) -> Errors:
         yield invalid("spec.completions", now, "can only be modified in tandem with spec.parallelism")
 
 
-def _template_update(after: Tree, old: Tree) -> Errors:
+def _template_update(after: Tree, old: Tree, release: str) -> Errors:
     """Scheduling directives and resources of a suspended job are mutable (KEP-5440)."""
     before = old.get("spec") or {}
     new_template, old_template = after.get("template") or {}, before.get("template") or {}
     if not _is_suspended_and_inactive(old):
         if new_template != old_template:
-            yield immutable("spec.template", pod_template_value(new_template))
+            yield immutable("spec.template", pod_template_value(new_template, release))
         return
     if _without_scheduling_directives(new_template.get("spec") or {}) != _without_scheduling_directives(
         old_template.get("spec") or {}
     ):
-        yield immutable("spec.template.spec", pod_template_value(new_template)["Spec"])
+        yield immutable("spec.template.spec", pod_template_value(new_template, release)["Spec"])
 
 
 def _is_suspended_and_inactive(tree: Tree) -> bool:
@@ -229,6 +242,6 @@ def _without_scheduling_directives(pod: Tree) -> Tree:
 
 RULES: Final[Mapping[str, KindRules]] = {
     "jobs.batch": KindRules(
-        prepare_create=_with_selector, validate_create=_job, validate_update=_job_update, has_generation=True
+        prepare_create=_with_selector, validate_create=_new_job, validate_update=_changed_job, has_generation=True
     )
 }

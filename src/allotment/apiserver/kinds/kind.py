@@ -66,16 +66,27 @@ class Write(NamedTuple):
 Errors = Iterable[FieldError]
 
 
+class TypedWrite(NamedTuple):
+    """The result of a write to a kind that is validated as typed values: the tree to store, normalized, and errors.
+
+    ``owned``: the tree whose fields the client owns: also the fields of disabled features that it wrote.
+    """
+
+    tree: Tree
+    owned: Tree
+    errors: Sequence[FieldError] = ()
+
+
 class KindRules(NamedTuple):
     """Functions that process a written object.
 
     They never modify their arguments, which may be stored objects, but copy the parts that change.
 
     Order for a create: ``default`` (after decoding, every write), ``prepare_create`` (drop status, set fields that the
-    server sets), ``admit`` (mutating admission; can raise StatusError), ``validate_create``. For an update:
-    ``default``, ``prepare_update(new, old, write)`` (reset what this subresource cannot change), ``admit_update``,
-    ``validate_update``. The verbs validate metadata (names, labels, finalizers, ownerReferences, uid, generation), the
-    same for all kinds.
+    server sets), ``admit`` (mutating admission; can raise StatusError), ``drop_disabled(tree, None, write)``,
+    ``validate_create``. For an update: ``default``, ``prepare_update(new, old, write)`` (reset what this subresource
+    cannot change), ``admit_update``, ``drop_disabled(new, old, write)``, ``validate_update``. The verbs validate
+    metadata (names, labels, finalizers, ownerReferences, uid, generation), the same for all kinds.
     """
 
     #: Parts that are identical to the stored object are already defaulted.
@@ -86,6 +97,8 @@ class KindRules(NamedTuple):
     prepare_update: Callable[[Tree, Tree, Write], Tree] = lambda new, old, write: new
     admit_update: Callable[[Tree, Tree, Write], Tree] = lambda new, old, write: new
     validate_update: Callable[[Tree, Tree, Write], Errors] = lambda new, old, write: ()
+    #: Removes fields whose feature gates are off; the client that wrote them owns them nevertheless.
+    drop_disabled: Callable[[Tree, Tree | None, Write], Tree] = lambda tree, old, write: tree
     #: Whether metadata.generation counts changes of spec, and the metadata fields whose changes it also counts.
     has_generation: bool = False
     generation_counts: tuple[str, ...] = ()
@@ -94,9 +107,9 @@ class KindRules(NamedTuple):
     #: The errors of an object name.
     name: Callable[[str], list[str]] = subdomain_problems
     #: For kinds validated as typed values: replace the functions above by one from defaults to validation, metadata
-    #: included. The argument is the decoded tree in the storage version; the result is the tree to store, normalized.
-    create: Callable[[Tree, Write], tuple[Tree, Sequence[FieldError]]] | None = None
-    update: Callable[[Tree, Tree, Write], tuple[Tree, Sequence[FieldError]]] | None = None
+    #: included. The argument is the decoded tree in the storage version.
+    create: Callable[[Tree, Write], TypedWrite] | None = None
+    update: Callable[[Tree, Tree, Write], TypedWrite] | None = None
 
 
 class Column(NamedTuple):
@@ -128,7 +141,7 @@ class ScalePaths(NamedTuple):
 
 
 class ServedKind(NamedTuple):
-    """A resource with all its versions; ``versions[0]`` is the storage version."""
+    """A resource with all its served versions, the preferred one first."""
 
     group: str
     versions: tuple[str, ...]
@@ -151,6 +164,8 @@ class ServedKind(NamedTuple):
     from_version: Callable[[Tree, str], Tree] | None = None
     #: DELETE returns the object (pods, claims, namespaces) instead of a Status.
     delete_returns_object: bool = False
+    #: Versions in which it returns a Status nevertheless.
+    delete_returns_status: frozenset[str] = frozenset()
     #: Whether updates without a resourceVersion are allowed.
     unconditional_update: bool = True
     #: Versions in which they are not allowed nevertheless.
@@ -163,6 +178,12 @@ class ServedKind(NamedTuple):
     deprecated: Mapping[str, str] = {}
     #: For kinds with a scale subresource.
     scale: ScalePaths = ScalePaths()
+    #: The version in which the lab stores objects, if it is not the preferred one: it need not be served.
+    hub: str = ""
+    #: The version in which Kubernetes stores them, if it differs; clients see its hash.
+    stored_in: str = ""
+    #: The Kubernetes release whose types the kind has; empty: the newest.
+    release: str = ""
     #: Shapes by version, for kinds that are not in the packaged table.
     shapes: Mapping[str, TypeShape] = {}
     #: OpenAPI schemas by version, for custom resources.
@@ -174,6 +195,15 @@ class ServedKind(NamedTuple):
     def bucket(self) -> str:
         """Its name in messages, and in the store unless ``store_bucket`` differs: ``pods``, ``deployments.apps``."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def deletion_returns_object(self, version: str) -> bool:
+        """Whether DELETE in a version returns the object instead of a Status."""
+        return self.delete_returns_object and version not in self.delete_returns_status
+
+    @property
+    def storage_version(self) -> str:
+        """The version in which objects are stored."""
+        return self.hub or self.versions[0]
 
     @property
     def store_bucket(self) -> str:

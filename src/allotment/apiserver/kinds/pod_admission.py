@@ -10,6 +10,7 @@ from typing import Final
 from allotment.apiserver.kinds.admission_errors import forbidden
 from allotment.apiserver.kinds.kind import StoreReader, Write
 from allotment.apiserver.kinds.limit_range_admission import apply_default_limits
+from allotment.apiserver.kinds.priority_admission import admit_pod
 from allotment.model.trees import Tree
 
 TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -19,7 +20,6 @@ _TOKEN_VOLUME_PREFIX: Final = "kube-api-access-"
 _TOKEN_SECONDS: Final = 3607
 _LOST_NODE_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _TOLERATION_SECONDS: Final = 300
-_DEFAULT_PREEMPTION_POLICY: Final = "PreemptLowerPriority"
 
 
 def admit(pod: Tree, write: Write) -> Tree:
@@ -30,7 +30,7 @@ def admit(pod: Tree, write: Write) -> Tree:
     apply_default_limits(pod, spec, write)
     if MIRROR not in (pod["metadata"].get("annotations") or {}):
         _service_account(spec, name, write)
-    _priority(spec, name, write.reader)
+    admit_pod(spec, name, write.reader)
     add_default_tolerations(spec)
     _runtime_class(spec, name, write.reader)
     return pod
@@ -90,46 +90,6 @@ def _token_volume(name: str) -> Tree:
             "defaultMode": 0o644,
         },
     }
-
-
-def _priority(spec: Tree, name: str, reader: StoreReader) -> None:
-    class_name = spec.get("priorityClassName") or ""
-    if class_name:
-        entry = reader.get("priorityclasses.scheduling.k8s.io", "", class_name)
-        if entry is None:
-            raise forbidden("pods", name, f"no PriorityClass with name {class_name} was found")
-        priority_class: Tree = entry.tree
-    else:
-        priority_class = default_priority_class(reader)
-        if priority_class:
-            spec["priorityClassName"] = priority_class["metadata"]["name"]
-    value, policy = (
-        priority_class.get("value") or 0,
-        priority_class.get("preemptionPolicy") or _DEFAULT_PREEMPTION_POLICY,
-    )
-    requested = spec.get("priority")
-    if requested is not None and requested != value:
-        raise forbidden(
-            "pods", name,
-            f"the integer value of priority ({requested}) must not be provided in pod spec; priority admission "
-            f"controller computed {value} from the given PriorityClass name",
-        )  # fmt: skip
-    requested = spec.get("preemptionPolicy")
-    if requested and requested != policy:
-        raise forbidden(
-            "pods", name,
-            f"the string value of PreemptionPolicy ({requested}) must not be provided in pod spec; priority admission "
-            f"controller computed {policy} from the given PriorityClass name",
-        )  # fmt: skip
-    spec["priority"], spec["preemptionPolicy"] = value, policy
-
-
-def default_priority_class(reader: StoreReader) -> Tree:
-    """The priority class of pods without one: the lowest of the global defaults; empty if there are none."""
-    classes = [
-        entry.tree for entry in reader.list("priorityclasses.scheduling.k8s.io") if entry.tree.get("globalDefault")
-    ]
-    return min(classes, key=lambda tree: tree.get("value") or 0, default={})
 
 
 def add_default_tolerations(spec: Tree) -> None:

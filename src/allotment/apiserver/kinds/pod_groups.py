@@ -1,40 +1,112 @@
-"""PodGroups: validation of scheduling policies and shared claims (KEP-4671, KEP-5729; alpha).
+"""Workloads, PodGroups and CompositePodGroups of v1beta1 and v1alpha3, from 1.37 on (KEP-4671, KEP-5729, KEP-5732).
 
-Kubernetes generates this validation from its types, so values in messages have JSON names. Fields of other alpha
-features (topology, disruption, group priority) are dropped, as if those gates were off.
+Most of the validation is declared by the types (:mod:`allotment.model.validation.declarative`); rules that span several
+templates are in :mod:`allotment.model.validation.workload_templates`. 1.36 has v1alpha2 with rules of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from allotment.apiserver.kinds.admission_errors import forbidden
+from allotment.apiserver.kinds import pod_groups_v1alpha2
+from allotment.apiserver.kinds.defaults.combinators import fill_within, when_absent
+from allotment.apiserver.kinds.disabled_fields import Gates, without_disabled
+from allotment.apiserver.kinds.kept_metadata import STATUS_KEEPS, with_kept
 from allotment.apiserver.kinds.kind import Errors, KindRules, Write
-from allotment.model.pod_groups import FINALIZER
-from allotment.model.quoting import quote
-from allotment.model.trees import Tree
-from allotment.model.validation import names
-from allotment.model.validation.errors import duplicate, immutable, invalid, required, too_many
+from allotment.apiserver.kinds.priority_admission import PREEMPTION_POLICY, admit_group
+from allotment.model.features import Features
+from allotment.model.meta import Condition
+from allotment.model.pod_groups import FINALIZER, GATE
+from allotment.model.trees import Tree, to_value
+from allotment.model.validation.conditions import check_conditions
+from allotment.model.validation.declarative import declared_errors, merged
+from allotment.model.validation.errors import Errors as ErrorIterator
+from allotment.model.validation.errors import invalid, required
+from allotment.model.validation.workload_templates import workload_templates
 
-_BUCKET: Final = "podgroups.scheduling.k8s.io"
+_GROUPS: Final = "podgroups.scheduling.k8s.io"
+_COMPOSITES: Final = "compositepodgroups.scheduling.k8s.io"
 _WORKLOADS: Final = "workloads.scheduling.k8s.io"
-_MAX_CLAIMS: Final = 4
-_GATED_FIELDS: Final = frozenset({"schedulingConstraints", "disruptionMode", "priorityClassName", "priority"})
-_IMMUTABLE: Final = ("podGroupTemplateRef", "schedulingPolicy", "resourceClaims")
-_CLAIM_SOURCES: Final = ("resourceClaimName", "resourceClaimTemplateName")
+#: The version of PodGroups whose rules are in :mod:`allotment.apiserver.kinds.pod_groups_v1alpha2`.
+_OLD_VERSION: Final = "v1alpha2"
+
+_TOPOLOGY: Final = "TopologyAwareWorkloadScheduling"
+_COMPOSITE: Final = "CompositePodGroup"
+_COMPOSITE_GATES: Final[Gates] = {"preemptionPolicy": PREEMPTION_POLICY}
+_TEMPLATE_GATES: Final[Gates] = {"schedulingConstraints": _TOPOLOGY, "resourceClaims": GATE, **_COMPOSITE_GATES}
+_GROUP_GATES: Final[Gates] = {**_TEMPLATE_GATES, "parentCompositePodGroupName": _COMPOSITE}
+_NESTED_GATES: Final[Gates] = {"compositePodGroupTemplates": _COMPOSITE}
 
 
-def _without_gated_fields(tree: Tree) -> Tree:
-    spec = tree.get("spec") or {}
-    if not _GATED_FIELDS & spec.keys():
+def _spec(tree: Tree) -> Tree:
+    return tree.get("spec") or {}
+
+
+# --- defaults --------------------------------------------------------------------------------------------------------
+
+
+def defaults(features: Features) -> Callable[[Tree, Tree | None], Tree]:
+    """The defaults of PodGroups and CompositePodGroups: pods can be disrupted one by one, and may preempt others."""
+    policy = {"preemptionPolicy": "PreemptLowerPriority"} if features.enabled(PREEMPTION_POLICY) else {}
+    fill = when_absent(disruptionMode={"single": {}}, **policy)
+    return lambda tree, stored: fill_within(tree, "spec", fill)
+
+
+# --- fields of disabled gates ----------------------------------------------------------------------------------------
+
+
+def _drop_from_group(tree: Tree, old: Tree | None, write: Write, gates: Gates) -> Tree:
+    features, before = write.features, None if old is None else _spec(old)
+    if write.subresource == "status":
+        if not features.enabled(GATE) and not (before or {}).get("resourceClaims"):
+            status = without_disabled(tree.get("status") or {}, None, {"resourceClaimStatuses": GATE}, features)
+            return {**tree, "status": status}
         return tree
-    return {**tree, "spec": {field: value for field, value in spec.items() if field not in _GATED_FIELDS}}
+    spec = _spec(tree)
+    remaining = without_disabled(spec, before, gates, features)
+    return tree if remaining is spec else {**tree, "spec": remaining}
 
 
-def _admit(tree: Tree, write: Write) -> Tree:
-    """Check the template reference, and add the finalizer that protects the group while its pods can run."""
-    _check_template(tree, write)
+def _drop_from_workload(tree: Tree, old: Tree | None, write: Write) -> Tree:
+    return {**tree, "spec": _enabled_templates(_spec(tree), None if old is None else _spec(old), write.features)}
+
+
+def _enabled_templates(parent: Tree, old: Tree | None, features: Features) -> Tree:
+    """A WorkloadSpec or a composite template without disabled fields in its templates."""
+    parent = without_disabled(parent, old, _NESTED_GATES, features)
+    before: Sequence[Tree] = (old or {}).get("podGroupTemplates") or ()
+    groups = [
+        _enabled_template(template, before[index] if index < len(before) else None, features)
+        for index, template in enumerate(parent.get("podGroupTemplates") or ())
+    ]
+    stored = {template.get("name"): template for template in (old or {}).get("compositePodGroupTemplates") or ()}
+    composites = [
+        _enabled_templates(
+            without_disabled(template, stored.get(template.get("name")), _COMPOSITE_GATES, features),
+            stored.get(template.get("name")),
+            features,
+        )
+        for template in parent.get("compositePodGroupTemplates") or ()
+    ]
+    lists = {"podGroupTemplates": groups, "compositePodGroupTemplates": composites}
+    return {**parent, **{name: items for name, items in lists.items() if items}}
+
+
+def _enabled_template(template: Tree, old: Tree | None, features: Features) -> Tree:
+    remaining = without_disabled(template, old, _TEMPLATE_GATES, features)
+    if "schedulingConstraints" in remaining:
+        return remaining
+    # Unset constraints of a template are printed, and in their place.
+    return {name: remaining.get(name) for name in template if name in remaining or name == "schedulingConstraints"}
+
+
+# --- admission and validation ----------------------------------------------------------------------------------------
+
+
+def _admit_pod_group(tree: Tree, write: Write) -> Tree:
+    """Set the priority, and the finalizer that protects the group while its pods can run."""
+    tree = admit_group(tree, _GROUPS, "pod group", write)
     metadata = tree["metadata"]
     finalizers: Sequence[str] = metadata.get("finalizers") or ()
     if FINALIZER in finalizers:
@@ -42,126 +114,74 @@ def _admit(tree: Tree, write: Write) -> Tree:
     return {**tree, "metadata": {**metadata, "finalizers": [*finalizers, FINALIZER]}}
 
 
-def _check_template(tree: Tree, write: Write) -> None:
-    reference = ((tree.get("spec") or {}).get("podGroupTemplateRef") or {}).get("workload")
-    if not reference:
-        return
-    name, template = reference.get("workloadName") or "", reference.get("podGroupTemplateName") or ""
-    entry = write.reader.get(_WORKLOADS, write.namespace, name)
-    workload: Tree = entry.tree if entry is not None else {}
-    templates = (workload.get("spec") or {}).get("podGroupTemplates") or ()
-    if not workload:
-        reason = f"Workload {quote(name)} not found"
-    elif workload["metadata"].get("deletionTimestamp"):
-        reason = f"Workload {quote(name)} is being deleted"
-    elif all(item.get("name") != template for item in templates):
-        reason = f"PodGroupTemplate {quote(template)} not found in Workload {quote(name)}"
-    else:
-        return
-    raise forbidden(_BUCKET, tree["metadata"].get("name") or "", f"PodGroup rejected: {reason}")
+def _new_pod_group(tree: Tree, write: Write) -> Errors:
+    spec, errors = _spec(tree), []
+    if spec.get("parentCompositePodGroupName") is not None and spec.get("workloadRef") is None:
+        errors.append(required("spec.workloadRef", "must be set when parentCompositePodGroupName is set"))
+    return merged(errors, declared_errors(tree, None, write.features))
 
 
-def _group(tree: Tree, write: Write) -> Errors:
-    spec = tree.get("spec") or {}
-    if (reference := spec.get("podGroupTemplateRef")) is not None:
-        yield from _reference(reference, "spec.podGroupTemplateRef")
-    yield from _policy(spec.get("schedulingPolicy") or {}, "spec.schedulingPolicy")
-    yield from _claims(spec.get("resourceClaims") or (), "spec.resourceClaims")
+def _new_composite(tree: Tree, write: Write) -> Errors:
+    return merged((), declared_errors(tree, None, write.features))
 
 
-def _one_of(tree: Tree, choices: Sequence[str], path: str) -> Errors:
-    present = [name for name in choices if tree.get(name) is not None]
-    quoted = ", ".join(f"`{name}`" for name in choices)
-    if not present:
-        yield invalid(path, "", f"must specify one of: {quoted}")
-    elif len(present) > 1:
-        yield invalid(path, "{" + ", ".join(present) + "}", f"must specify exactly one of: {quoted}")
+def _changed_group(new: Tree, old: Tree, write: Write) -> Errors:
+    coded = _status(new, write) if write.subresource == "status" else ()
+    return merged(coded, declared_errors(new, old, write.features))
 
 
-def _reference(reference: Tree, path: str) -> Errors:
-    yield from _one_of(reference, ("workload",), path)
-    workload = reference.get("workload")
-    if workload is None:
-        return
-    for field, check in (("workloadName", names.subdomain), ("podGroupTemplateName", names.label)):
-        value = workload.get(field)
-        if value:
-            yield from check(value, f"{path}.workload.{field}")
-        else:
-            yield required(f"{path}.workload.{field}")
+def _status(tree: Tree, write: Write) -> ErrorIterator:
+    status = tree.get("status") or {}
+    conditions = [to_value(condition, Condition) for condition in status.get("conditions") or ()]
+    yield from check_conditions(conditions, "status.conditions", write.features)
+    names = {claim.get("name") for claim in _spec(tree).get("resourceClaims") or ()}
+    for index, claim in enumerate(status.get("resourceClaimStatuses") or ()):
+        name = claim.get("name") or ""
+        if name not in names:
+            path = f"status.resourceClaimStatuses[{index}].name"
+            yield invalid(path, name, "must match the name of an entry in `spec.resourceClaims`")
 
 
-def _policy(policy: Tree, path: str) -> Errors:
-    yield from _one_of(policy, ("basic", "gang"), path)
-    if (gang := policy.get("gang")) is not None:
-        count = gang.get("minCount") or 0
-        if not count:
-            yield required(f"{path}.gang.minCount")
-        elif count < 1:
-            yield invalid(f"{path}.gang.minCount", count, "must be greater than or equal to 1")
+def _new_workload(tree: Tree, write: Write) -> Errors:
+    return merged(workload_templates(_spec(tree), "spec"), declared_errors(tree, None, write.features))
 
 
-def _claims(claims: Sequence[Tree], path: str) -> Errors:
-    if len(claims) > _MAX_CLAIMS:
-        yield too_many(path, len(claims), _MAX_CLAIMS)
-        return
-    yield from _unique(claims, path)
-    for index, claim in enumerate(claims):
-        item_path = f"{path}[{index}]"
-        yield from _one_of(claim, _CLAIM_SOURCES, item_path)
-        if claim.get("name"):
-            yield from names.label(claim["name"], f"{item_path}.name")
-        else:
-            yield required(f"{item_path}.name")
-        for field in _CLAIM_SOURCES:
-            if claim.get(field) is not None:
-                yield from names.subdomain(claim[field], f"{item_path}.{field}")
+def _changed_workload(new: Tree, old: Tree, write: Write) -> Errors:
+    return merged(workload_templates(_spec(new), "spec"), declared_errors(new, old, write.features))
 
 
-def _unique(entries: Sequence[Tree], path: str) -> Errors:
-    seen: set[str] = set()
-    for index, entry in enumerate(entries):
-        name = entry.get("name") or ""
-        if name in seen:
-            yield duplicate(f"{path}[{index}]", entry)
-        seen.add(name)
+def _prepare_update(new: Tree, old: Tree, write: Write) -> Tree:
+    if write.subresource != "status":
+        return new
+    return {**new, "metadata": with_kept(new["metadata"], old["metadata"], STATUS_KEEPS)}
 
 
-def _group_update(new: Tree, old: Tree, write: Write) -> Errors:
-    if write.subresource == "status":
-        yield from _status(new, old)
-        return
-    before, after = old.get("spec") or {}, new.get("spec") or {}
-    for field in _IMMUTABLE:
-        if (before.get(field) or None) != (after.get(field) or None):
-            yield immutable(f"spec.{field}", None)
+_POD_GROUP: Final = KindRules(
+    admit=_admit_pod_group,
+    drop_disabled=lambda tree, old, write: _drop_from_group(tree, old, write, _GROUP_GATES),
+    validate_create=_new_pod_group,
+    prepare_update=_prepare_update,
+    validate_update=_changed_group,
+)
+_COMPOSITE_GROUP: Final = KindRules(
+    admit=lambda tree, write: admit_group(tree, _COMPOSITES, "composite pod group", write),
+    drop_disabled=lambda tree, old, write: _drop_from_group(tree, old, write, _COMPOSITE_GATES),
+    validate_create=_new_composite,
+    prepare_update=_prepare_update,
+    validate_update=_changed_group,
+)
+_WORKLOAD: Final = KindRules(
+    drop_disabled=_drop_from_workload, validate_create=_new_workload, validate_update=_changed_workload
+)
 
 
-def _status(new: Tree, old: Tree) -> Errors:
-    path = "status.resourceClaimStatuses"
-    statuses: Sequence[Tree] = (new.get("status") or {}).get("resourceClaimStatuses") or ()
-    claim_names = {claim.get("name") for claim in (new.get("spec") or {}).get("resourceClaims") or ()}
-    for index, status in enumerate(statuses):
-        if status.get("name") not in claim_names:
-            name = status.get("name") or ""
-            yield invalid(f"{path}[{index}].name", name, "must match the name of an entry in `spec.resourceClaims`")
-    if statuses == ((old.get("status") or {}).get("resourceClaimStatuses") or ()):
-        return
-    if len(statuses) > _MAX_CLAIMS:
-        yield too_many(path, len(statuses), _MAX_CLAIMS)
-        return
-    yield from _unique(statuses, path)
-    for index, status in enumerate(statuses):
-        if status.get("resourceClaimName") is not None:
-            yield from names.subdomain(status["resourceClaimName"], f"{path}[{index}].resourceClaimName")
-
-
-RULES: Final[Mapping[str, KindRules]] = {
-    _BUCKET: KindRules(
-        prepare_create=lambda tree, write: _without_gated_fields(tree),
-        admit=_admit,
-        validate_create=_group,
-        prepare_update=lambda new, old, write: new if write.subresource else _without_gated_fields(new),
-        validate_update=_group_update,
-    )
-}
+def group_rules(bucket: str, version: str, features: Features) -> KindRules | None:
+    """The rules of a kind that is stored in this version; None if it is not one of the kinds of this module."""
+    if version == _OLD_VERSION:
+        return pod_groups_v1alpha2.RULES if bucket == _GROUPS else None
+    rules: Mapping[str, KindRules] = {
+        _GROUPS: _POD_GROUP._replace(default=defaults(features)),
+        _COMPOSITES: _COMPOSITE_GROUP._replace(default=defaults(features)),
+        _WORKLOADS: _WORKLOAD,
+    }
+    return rules.get(bucket)

@@ -74,9 +74,16 @@ def pod_spec(spec: Tree, annotations: Mapping[str, str], path: str) -> Errors:
     policy = spec.get("preemptionPolicy")
     if policy is not None:
         yield from field_validation.choice(policy, f"{path}.preemptionPolicy", ("PreemptLowerPriority", "Never"))
-    scheduling_group = spec.get("schedulingGroup")
-    if scheduling_group is not None and not scheduling_group.get("podGroupName"):
-        yield required(f"{path}.schedulingGroup.podGroupName", "must specify one of: `podGroupName`")
+    if (group := spec.get("schedulingGroup")) is not None:
+        yield from _scheduling_group(group, f"{path}.schedulingGroup.podGroupName")
+
+
+def _scheduling_group(group: Tree, path: str) -> Errors:
+    name = group.get("podGroupName")
+    if name is None:
+        yield invalid(path, None, "must specify one of: `podGroupName`")
+    else:
+        yield from names.subdomain(name, path)
 
 
 def _names(spec: Tree, path: str) -> Errors:

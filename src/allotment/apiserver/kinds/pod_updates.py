@@ -22,7 +22,7 @@ _IMMUTABLE_FIELDS: Final = (
 _IMMUTABLE_RESOURCES: Final = "only cpu and memory resources are mutable"
 
 
-def spec_update(new: Tree, old: Tree) -> Errors:
+def spec_update(new: Tree, old: Tree, release: str) -> Errors:
     """Validate the update of a spec that is itself valid."""
     for part in ("containers", "initContainers"):
         after, before = new.get(part) or (), old.get(part) or ()
@@ -51,7 +51,7 @@ def spec_update(new: Tree, old: Tree) -> Errors:
     if old_gates:
         yield from _gated_scheduling(masked, old)
     # Specs with equal texts are equal: as upstream, empty and unset are the same.
-    before_text, after_text = pod_spec_text(old), pod_spec_text(masked)
+    before_text, after_text = pod_spec_text(old, release), pod_spec_text(masked, release)
     if before_text != after_text:
         yield forbidden("spec", _IMMUTABLE_FIELDS + unified_diff(before_text, after_text))
 

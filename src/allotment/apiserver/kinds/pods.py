@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from allotment.apiserver.kinds import pod_admission
+from allotment.apiserver.kinds.kept_metadata import STATUS_KEEPS, with_kept
 from allotment.apiserver.kinds.kind import Errors, KindRules, Write
 from allotment.apiserver.kinds.limit_range_admission import check_pod_limits
 from allotment.apiserver.kinds.pod_spec import pod_spec
@@ -24,7 +25,6 @@ from allotment.model.validation.pods import pod_claim_statuses
 GATED: Final = "Scheduling is blocked due to non-empty scheduling gates"
 #: Metadata that a write to a subresource of pods does not change.
 _STATUS_KEEPS: Final = ("deletionTimestamp", "ownerReferences", "deletionGracePeriodSeconds", "generation")
-_SUBRESOURCES_KEEP: Final = (*_STATUS_KEEPS, "labels", "annotations", "finalizers")
 _SYSTEM_CONDITIONS: Final = frozenset({"PodScheduled", "Ready", "Initialized"})
 
 
@@ -82,26 +82,18 @@ def _prepare_update(new: Tree, old: Tree, write: Write) -> Tree:
     return {**new, "status": old["status"]}
 
 
-def _with_metadata(new: Tree, old: Tree, kept_fields: tuple[str, ...]) -> Tree:
-    old_metadata = old["metadata"]
-    return {
-        **{name: value for name, value in new["metadata"].items() if name not in kept_fields},
-        **{name: old_metadata[name] for name in kept_fields if name in old_metadata},
-    }
-
-
 def _prepare_status(new: Tree, old: Tree) -> Tree:
     status: Tree = new.get("status") or {}
     if not status.get("qosClass") and old["status"].get("qosClass"):
         status = {**status, "qosClass": old["status"]["qosClass"]}
-    return {**old, "metadata": _with_metadata(new, old, _STATUS_KEEPS), "status": status}
+    return {**old, "metadata": with_kept(new["metadata"], old["metadata"], _STATUS_KEEPS), "status": status}
 
 
 def _prepare_ephemeral(new: Tree, old: Tree) -> Tree:
     spec = {**old["spec"], "ephemeralContainers": (new.get("spec") or {}).get("ephemeralContainers") or []}
     if not spec["ephemeralContainers"]:
         del spec["ephemeralContainers"]
-    return {**old, "metadata": _with_metadata(new, old, _SUBRESOURCES_KEEP), "spec": spec}
+    return {**old, "metadata": with_kept(new["metadata"], old["metadata"], STATUS_KEEPS), "spec": spec}
 
 
 def _prepare_resize(new: Tree, old: Tree) -> Tree:
@@ -116,7 +108,7 @@ def _prepare_resize(new: Tree, old: Tree) -> Tree:
             spec[part] = after
     if "resources" in requested:
         spec["resources"] = requested["resources"]
-    return {**old, "metadata": _with_metadata(new, old, _SUBRESOURCES_KEEP), "spec": spec}
+    return {**old, "metadata": with_kept(new["metadata"], old["metadata"], STATUS_KEEPS), "spec": spec}
 
 
 def _with_resources(container: Tree, requested: Tree) -> Tree:
@@ -149,7 +141,7 @@ def _validate_update(new: Tree, old: Tree, write: Write) -> Errors:
         return [*_validate(new), *resize_update(new, old)]
     if new["spec"] == old["spec"]:
         return ()
-    return [*_validate(new), *spec_update(new["spec"], old["spec"])]
+    return [*_validate(new), *spec_update(new["spec"], old["spec"], write.features.kube)]
 
 
 def _status_update(new: Tree, old: Tree) -> ErrorIterator:

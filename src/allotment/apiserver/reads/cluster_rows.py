@@ -8,6 +8,7 @@ from typing import Any, Final
 from allotment.apiserver.kinds.events import EVENTS_V1, from_events_v1
 from allotment.apiserver.kinds.kind import TableConverter
 from allotment.apiserver.reads.columns import NONE, age, age_of, duration, labels, name_of, selector, shortened, table
+from allotment.model.group_versions import SCHEDULED, to_hub
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
 
@@ -250,16 +251,27 @@ def _priority_class(tree: Tree, now: str) -> list[Any]:
 
 
 def _pod_group(tree: Tree, now: str) -> list[Any]:
+    tree = to_hub(tree)
     spec = _spec(tree)
     conditions = {item.get("type"): item for item in _status(tree).get("conditions") or ()}
     state = "Pending"
-    if "PodGroupScheduled" in conditions:
-        state = "Scheduled" if conditions["PodGroupScheduled"].get("status") == "True" else "Unschedulable"
+    if (scheduled := conditions.get(SCHEDULED)) is not None:
+        state = "Scheduled" if scheduled.get("status") == "True" else "Unschedulable"
     if "DisruptionTarget" in conditions:
         state = conditions["DisruptionTarget"].get("reason") or ""
-    gang = (spec.get("schedulingPolicy") or {}).get("gang") is not None
-    workload = ((spec.get("podGroupTemplateRef") or {}).get("workload") or {}).get("workloadName")
-    return [name_of(tree), "Gang" if gang else "Basic", workload or NONE, state, age_of(tree, now)]
+    reference = spec.get("workloadRef")
+    workload = NONE if reference is None else reference.get("workloadName") or ""
+    return [name_of(tree), _policy(spec), workload, state, age_of(tree, now)]
+
+
+def _composite_pod_group(tree: Tree, now: str) -> list[Any]:
+    spec = _spec(tree)
+    workload = (spec.get("workloadRef") or {}).get("workloadName") or NONE
+    return [name_of(tree), _policy(spec), workload, age_of(tree, now)]
+
+
+def _policy(spec: Tree) -> str:
+    return "Basic" if (spec.get("schedulingPolicy") or {}).get("gang") is None else "Gang"
 
 
 def _param_kind(tree: Tree) -> str:
@@ -420,6 +432,7 @@ TABLES: Final[Mapping[str, TableConverter]] = {
         _priority_class, "Name", "Value:integer", "Global-Default:boolean", "Age", "PreemptionPolicy"
     ),
     "podgroups.scheduling.k8s.io": table(_pod_group, "Name", "Policy", "Workload", "Status", "Age"),
+    "compositepodgroups.scheduling.k8s.io": table(_composite_pod_group, "Name", "Policy", "Workload", "Age"),
     "workloads.scheduling.k8s.io": table(_simple_row(), "Name", "Age"),
     "runtimeclasses.node.k8s.io": table(_simple_row(_at("handler")), "Name", "Handler", "Age"),
     **_POLICY,

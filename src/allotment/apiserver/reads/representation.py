@@ -136,7 +136,7 @@ def _sorted(value: Any) -> Any:
 
 def object_json(kind: ServedKind, version: str, entry: Entry) -> bytes:
     """An object as JSON; the stored bytes if this version is stored."""
-    if version == kind.versions[0] and not kind.stored_as:
+    if version == kind.storage_version and not kind.stored_as:
         return entry.json
     return encode(in_version(kind, version, entry.tree))
 

@@ -33,7 +33,7 @@ _WITHOUT_RESET: Final = frozenset(
 #: Kinds whose status subresource resets metadata too.
 _STATUS_RESETS_METADATA: Final = frozenset(
     {
-        "PodGroup", "ServiceCIDR", "StorageVersionMigration", "ResourceClaim", "DeviceTaintRule",
+        "CompositePodGroup", "PodGroup", "ServiceCIDR", "StorageVersionMigration", "ResourceClaim", "DeviceTaintRule",
         "ResourcePoolStatusRequest", "StorageVersion", "VolumeAttachment", "FlowSchema", "PriorityLevelConfiguration",
         "ValidatingAdmissionPolicy",
     }

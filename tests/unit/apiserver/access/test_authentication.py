@@ -15,6 +15,7 @@ from allotment.apiserver.kinds.kind import User
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.cluster.errors import StatusError
 from allotment.model.trees import Tree
+from tests.unit.apiserver.shelf import FEATURES
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 KEY = b"k" * 32
@@ -32,7 +33,7 @@ class Clock:
 
 def access_control(clock: Clock | None = None) -> AccessControl:
     store = SqliteStore.open(None)
-    for bucket, trees in (("clusterroles", cluster_roles()), ("clusterrolebindings", cluster_role_bindings())):
+    for bucket, trees in (("clusterroles", cluster_roles(FEATURES)), ("clusterrolebindings", cluster_role_bindings())):
         for tree in trees:
             store.put(f"{bucket}.{GROUP}", "", tree["metadata"]["name"], tree)
     for bucket, name, uid in (("serviceaccounts", "bot", "a-1"), ("pods", "p", "p-1")):

@@ -8,8 +8,9 @@ from allotment.apiserver.access.default_roles import cluster_role_bindings, clus
 from allotment.apiserver.access.rbac import PolicyRule, resolve_rules, uncovered_rules
 from allotment.apiserver.kinds.kind import User
 from allotment.apiserver.storage.sqlite import SqliteStore
+from allotment.model.features import Features
 from allotment.model.trees import Tree
-from tests.unit.apiserver.shelf import KINDS, Shelf, created, write
+from tests.unit.apiserver.shelf import FEATURES, KINDS, Shelf, created, write
 
 GROUP = "rbac.authorization.k8s.io"
 ANN = User("ann", ("system:authenticated",))
@@ -17,7 +18,7 @@ ANN = User("ann", ("system:authenticated",))
 
 def store() -> SqliteStore:
     store = SqliteStore.open(None)
-    for bucket, trees in (("clusterroles", cluster_roles()), ("clusterrolebindings", cluster_role_bindings())):
+    for bucket, trees in (("clusterroles", cluster_roles(FEATURES)), ("clusterrolebindings", cluster_role_bindings())):
         for tree in trees:
             store.put(f"{bucket}.{GROUP}", "", tree["metadata"]["name"], tree)
     return store
@@ -163,7 +164,7 @@ def test_the_initial_objects_are_valid() -> None:
     by_kind = {(kind.group, kind.kind): kind for kind in KINDS.values()}
     account = {"metadata": {"name": "default", "namespace": "default"}}
     shelf = Shelf([("serviceaccounts", account)])
-    for tree in (*cluster_objects(port=6443), *namespace_objects("default", "pem")):
+    for tree in (*cluster_objects(FEATURES, port=6443), *namespace_objects("default", "pem")):
         group = tree["apiVersion"].rpartition("/")[0]
         kind = by_kind[group, tree["kind"]]
         namespace = tree["metadata"].get("namespace", "")
@@ -176,3 +177,18 @@ def test_a_user_without_bindings_has_the_default_rules() -> None:
         frozenset({"selfsubjectaccessreviews", "selfsubjectrulesreviews"}),
         frozenset({"selfsubjectreviews"}),
     ]
+
+
+def test_roles_of_users_contain_groups_only_where_pods_can_have_them() -> None:
+    def granted(features: Features, role: str, *verbs: str) -> set[str]:
+        [found] = [tree for tree in cluster_roles(features) if tree["metadata"]["name"] == role]
+        rules = [rule for rule in found["rules"] if rule["apiGroups"] == ["scheduling.k8s.io"]]
+        return {name for rule in rules if set(verbs) <= set(rule["verbs"]) for name in rule["resources"]}
+
+    groups = Features("1.37", {"GenericWorkload": True})
+    assert granted(Features("1.37"), "admin") == set()
+    assert granted(groups, "view", "watch") == {"podgroups", "podgroups/status", "workloads"}
+    assert granted(groups, "view", "create") == set()
+    assert granted(groups, "edit", "create") == {"podgroups", "workloads"}
+    composite = Features("1.37", {"GenericWorkload": True, "CompositePodGroup": True})
+    assert granted(composite, "admin", "create") == {"podgroups", "workloads", "compositepodgroups"}

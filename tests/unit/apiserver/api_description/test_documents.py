@@ -24,7 +24,7 @@ AGGREGATED = (
 )
 CLAIMS = ServedKind(
     "resource.k8s.io", ("v1", "v1beta2", "v1beta1"), "ResourceClaim", "resourceclaims", True, "resourceclaim",
-    subresources=("status",),
+    subresources=("status",), release="1.36",
 )  # fmt: skip
 #: Absent here: aggregated APIs and flow control, proxies to nodes, pods and services.
 NOT_SERVED = {"componentstatuses", "nodes/proxy", "pods/proxy", "services/proxy"}

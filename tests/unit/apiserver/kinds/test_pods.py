@@ -233,8 +233,17 @@ def test_diffs_of_forbidden_updates_match_the_recordings(shared: Callable[[str],
 
     old, new = spec(2), deepcopy(spec(2))
     new["containers"][0]["command"] = ["x"]
-    assert unified_diff(pod_spec_text(old), pod_spec_text(new)) == message(8)
-    assert unified_diff(pod_spec_text(spec(9)), pod_spec_text({**spec(9), "nodeName": "a100-node"})) == message(10)
+    assert unified_diff(pod_spec_text(old, "1.36"), pod_spec_text(new, "1.36")) == message(8)
+    new = {**spec(9), "nodeName": "a100-node"}
+    assert unified_diff(pod_spec_text(spec(9), "1.36"), pod_spec_text(new, "1.36")) == message(10)
+
+
+def test_the_internal_types_of_1_37_have_host_namespaces_in_the_pod() -> None:
+    host = {"containers": [], "hostNetwork": True, "securityContext": {"runAsUser": 1}}
+    before, after = (json.loads(pod_spec_text(host, release)) for release in ("1.36", "1.37"))
+    assert (before["SecurityContext"]["HostNetwork"], after["HostNetwork"]) == (True, True)
+    assert "HostNetwork" not in after["SecurityContext"]
+    assert pod_spec_text(host, "1.34") == pod_spec_text(host, "1.36")
 
 
 def test_most_fields_of_a_pod_are_immutable() -> None:

@@ -24,16 +24,17 @@ def rules(version: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("features", "versions"),
+    ("release", "runtime_config", "versions"),
     [
-        (Features("1.36"), []), (Features("1.36", ON), ["v1beta2", "v1alpha3"]),
-        (Features("1.37"), ["v1", "v1beta2", "v1alpha3"]), (Features("1.37", {"DRADeviceTaintRules": False}), []),
+        ("1.36", (), []),
+        ("1.36", ("api/all=true",), ["v1beta2", "v1alpha3"]),
+        ("1.37", (), ["v1"]),
+        ("1.37", ("api/all=true",), ["v1", "v1beta2", "v1alpha3"]),
     ],
-    ids=["1.36", "1.36 with the gate", "1.37", "1.37 without the gate"],
-)  # fmt: skip
-def test_each_release_serves_its_versions(features: Features, versions: list[str]) -> None:
+)
+def test_each_release_serves_its_versions(release: str, runtime_config: tuple[str, ...], versions: list[str]) -> None:
     async def serving_versions() -> list[str]:
-        served = Served(features=features)
+        served = Served(features=Features(release), runtime_config=runtime_config)
         group = (await served.get(GROUP)).body["versions"]
         lists = {
             version_info["version"]: await served.get(f"{GROUP}/{version_info['version']}") for version_info in group
