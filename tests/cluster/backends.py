@@ -19,7 +19,8 @@ from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.cluster.remote.version_negotiation import ApiClient
 from allotment.cluster.resources import NAMESPACES
 from allotment.lab.control_plane import ADMINISTRATOR, Plane, running
-from allotment.lab.settings import RELEASE, Settings
+from allotment.lab.settings import Settings
+from allotment.model import DEFAULT_RELEASE
 from allotment.model.features import Features
 from allotment.model.trees import Tree
 
@@ -98,7 +99,7 @@ def labs() -> Iterator[dict[str, Backend]]:
     """A lab without machines, accessed in its own process and over HTTPS."""
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
-        settings = Settings(fleet=(), tls=True, features=Features(RELEASE))
+        settings = Settings(fleet=(), tls=True, features=Features(DEFAULT_RELEASE), runtime_config=("api/all=true",))
         plane = runner.run(stack.enter_async_context(running(settings)))
 
         @asynccontextmanager

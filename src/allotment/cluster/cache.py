@@ -19,7 +19,7 @@ import logging
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from math import inf
 from random import Random
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Literal, TypeVar, cast
 
 from allotment.cluster.backoff import Backoff
 from allotment.cluster.cached_item import CachedItem, revision_number
@@ -98,6 +98,9 @@ _HEALTHY_SECONDS = 5.0
 #: not know it.
 _GONE_SECONDS = 60.0
 
+#: Why a cache does not read its objects; empty if it does.
+NotRead = Literal["", "not-served", "forbidden", "unknown-version"]
+
 Changed = Callable[["CachedItem[T] | None", "CachedItem[T] | None"], None]
 
 
@@ -118,6 +121,8 @@ class Cache(Generic[T]):
         """Since when it has been current without interruption, in the clock's ``seconds``; infinite while it is not."""
         self.unreadable = ""
         """The reason why objects cannot be read (no known version is served), or empty; earlier objects stay."""
+        self.not_read: NotRead = ""
+        """Why no objects are read: the kind is not served, forbidden, or served only in unknown versions."""
         self.restored = 0
         """The number of new lists because the cluster was restored from a backup."""
         self._client = client
@@ -245,7 +250,7 @@ class Cache(Generic[T]):
                 await self._watch()
             except UnknownVersions as error:
                 self._continues, self.since = False, inf
-                self.unreadable = str(error)
+                self.unreadable, self.not_read = str(error), "unknown-version"  # logged by the client
                 self.synced.set()
             except StatusError as error:
                 if error.code == 404:
@@ -254,7 +259,10 @@ class Cache(Generic[T]):
                     self._continues, self.since = False, inf
                 else:
                     self.since = inf
-                    log.warning("%s: %s", self.resource.plural, error)
+                    is_known = error.code == 403 and self.not_read == "forbidden"
+                    log.log(logging.DEBUG if is_known else logging.WARNING, "%s: %s", self.resource.plural, error)
+                    if error.code == 403:
+                        self.not_read = "forbidden"
             except Unreachable as error:
                 self.since = inf
                 # An outage is logged once: it may be long.
@@ -270,7 +278,7 @@ class Cache(Generic[T]):
             self.resource, self._namespace, labels=self._labels, fields=self._fields, limit=500
         )
         self._record_response()
-        self.unreadable = ""
+        self.unreadable = self.not_read = ""
         listed = {(item := self._item(tree)).key: item for tree in listing.items}
         revision = revision_number(listing.revision)
         restored, self._restore_detected = self._restore_detected or revision < revision_number(self._revision), False
@@ -317,10 +325,16 @@ class Cache(Generic[T]):
             return
         self._record_response()
         self.unreadable = ""
-        log.debug("the cluster does not serve %s", self.resource.plural)
+        if self.not_read != "not-served":
+            log.info("the cluster does not serve %s: none are considered", self._full_name())
+        self.not_read = "not-served"
         for item in tuple(self._items.values()):
             self._put(item, None)
         self.synced.set()
+
+    def _full_name(self) -> str:
+        """The resource in messages: ``podgroups.scheduling.k8s.io``."""
+        return f"{self.resource.plural}.{self.resource.group}" if self.resource.group else self.resource.plural
 
     async def _watch(self) -> None:
         async for event in self._client.watch(

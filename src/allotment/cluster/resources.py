@@ -36,7 +36,9 @@ NEW_EVENTS: Final = Resource("events.k8s.io", "v1", "events", "Event", True)
 DISRUPTION_BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True)
 STORAGE_CLASSES: Final = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", False)
 PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False)
-POD_GROUPS: Final = Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", True)
+WORKLOADS: Final = Resource("scheduling.k8s.io", "v1beta1", "workloads", "Workload", True)
+POD_GROUPS: Final = Resource("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup", True)
+COMPOSITE_POD_GROUPS: Final = Resource("scheduling.k8s.io", "v1alpha3", "compositepodgroups", "CompositePodGroup", True)
 CUSTOM_KINDS: Final = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False
 )
@@ -45,7 +47,7 @@ CLAIMS: Final = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceCla
 CLAIM_TEMPLATES: Final = Resource("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", True)
 DEVICE_CLASSES: Final = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", False)
 SLICES: Final = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", False)
-TAINT_RULES: Final = Resource("resource.k8s.io", "v1beta2", "devicetaintrules", "DeviceTaintRule", False)
+TAINT_RULES: Final = Resource("resource.k8s.io", "v1", "devicetaintrules", "DeviceTaintRule", False)
 POOL_STATUS_REQUESTS: Final = Resource(
     "resource.k8s.io", "v1alpha3", "resourcepoolstatusrequests", "ResourcePoolStatusRequest", False
 )

@@ -39,6 +39,8 @@ from allotment.components.component import Component
 from allotment.components.diagnostic_endpoints import serve_endpoints
 from allotment.components.health import Health, Heartbeat
 from allotment.components.settings import ComponentSettings, LeaderElectionSettings
+from allotment.exporter.definitions import UNREAD
+from allotment.exporter.metric import Family, Sample
 from allotment.model.features import Features
 
 if TYPE_CHECKING:
@@ -85,8 +87,10 @@ async def run_component(component: Component, settings: ComponentSettings, targe
             # The leader's requests use a client that stops writing with the Lease, even before the loss is noticed.
             used = await stack.enter_async_context(client(write_block=election.write_block))
         process = _Process(component, settings, own, used, election, observing, stopping)
-        if metrics is not None and election is not None:
-            metrics.add_leader_gauge(election.name, lambda: election.leading)
+        if metrics is not None:
+            metrics.add_families(process.unread)
+            if election is not None:
+                metrics.add_leader_gauge(election.name, lambda: election.leading)
         stack.enter_context(serve_endpoints(settings.serving, process.health, metrics, own))
         stack.enter_context(_signals(stopping))
         await process.run()
@@ -283,8 +287,21 @@ class _Process:
         return "the Lease has not been read yet"
 
     def _cache_check(self) -> str:
-        waiting = sorted(cache.resource.plural for cache in self._context.caches.known() if not cache.synced.is_set())
+        waiting = sorted(
+            f"{cache.resource.plural} ({cache.not_read})" if cache.not_read else cache.resource.plural
+            for cache in self._context.caches.known()
+            if not cache.synced.is_set()
+        )
         return f"not synced yet: {', '.join(waiting)}" if waiting else ""
+
+    def unread(self) -> Sequence[Family]:
+        """The resources that are not read, and why, for metrics."""
+        samples = [
+            Sample((cache.resource.plural, cache.not_read), 1.0)
+            for cache in self._context.caches.known()
+            if cache.not_read
+        ]
+        return (Family(UNREAD, samples),)
 
     def _unready(self) -> str:
         return self._component.unready()

@@ -70,6 +70,10 @@ class Metrics:
         """Add a gauge of whether this copy is the leader."""
         self._leader.labels(lease).set_function(lambda: float(leading()))
 
+    def add_families(self, families: Callable[[], Sequence[Family]]) -> None:
+        """Add metrics that are read with the gauges."""
+        self._snapshot.families.append(families)
+
     async def update(self) -> None:
         """Read the gauges; in the event loop, because programs are not thread-safe."""
         self._snapshot.update()
@@ -95,13 +99,14 @@ class _Snapshot(Collector):
 
     def __init__(self, observing: Instrumentation, families: Callable[[], Sequence[Family]]) -> None:
         self._observing = observing
-        self._families = families
+        self.families = [families]
+        """The functions that return the metric families."""
         self._snapshot: tuple[Sequence[tuple[str, str, float]], Sequence[Family]] = (), ()
 
     def update(self) -> None:
         """Read the current values."""
         levels = [(of, label_value, read()) for (of, label_value), read in self._observing.gauges.items()]
-        self._snapshot = levels, self._families()
+        self._snapshot = levels, [family for families in self.families for family in families()]
 
     def collect(self) -> Iterator[Metric]:
         """As Prometheus' library has it."""

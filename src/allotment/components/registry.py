@@ -60,16 +60,21 @@ def scheduler(name: str = SCHEDULER_NAME, settle: float | None = None) -> Compon
 
 def claims() -> Component:
     """Creates the claims of pods from templates, and releases them."""
+    from allotment.components.claim_metrics import claim_families
+    from allotment.controllers.claim_counts import ClaimCounts
     from allotment.controllers.resource_claims import resource_claims
 
+    counts = ClaimCounts()
+    started: list[Features] = []
+
+    def program(features: Features) -> Program:
+        started[:] = [features]
+        return resource_claims(features, counts)
+
     return Component(
-        "claims",
-        resource_claims,
-        "allotment-claims",
-        lease_of("claims"),
-        watched_resources("claims"),
-        stops_itself=True,
-    )
+        "claims", program, "allotment-claims", lease_of("claims"), watched_resources("claims"),
+        families=lambda: claim_families(counts, started[0]) if started else (), stops_itself=True,
+    )  # fmt: skip
 
 
 def taints() -> Component:

@@ -216,10 +216,46 @@ QUEUE: Final = Metric(
     "Items that are waiting in a queue or being processed.",
     ("queue",), "one per queue of the component",
 )  # fmt: skip
+UNREAD: Final = Metric(
+    "allotment_unread_resources", "gauge",
+    "1 for each resource that the component needs and does not read. reason: not-served (the cluster does not serve "
+    "it, so none are considered), forbidden, or unknown-version (it is served only in versions that this release of "
+    "Allotment cannot read).",
+    ("resource", "reason"), "one per resource that is not read",
+)  # fmt: skip
 BUILD_INFO: Final = Metric(
     "allotment_build_info", "gauge",
     "Version and component as labels; the value is always 1.",
     ("version", "component"), "one",
+)  # fmt: skip
+
+_CREATES_HELP = "Requests of the claim controller to create claims, by outcome and admin access"
+_EXISTING_HELP = (
+    "Claims by allocation, admin access and source (resource_claim_template, extended_resource, or empty if a user "
+    "created the claim)"
+)
+_CREATES_SERIES = "one per outcome, admin access and kind of owner (Pod or PodGroup)"
+_EXISTING_SERIES = "one per combination that exists, at most twelve"
+#: Metrics of the claim controller under the names of kube-controller-manager, which changed in 1.37 (implemented in
+#: `components.claim_metrics`).
+CLAIM_CONTROLLER: Final[tuple[Metric, ...]] = (
+    Metric(
+        "dynamic_resource_allocation_resourceclaim_creates_total", "counter",
+        f"{_CREATES_HELP}, and by the owner's API group and kind. Kubernetes 1.37.",
+        ("status", "admin_access", "owner_api_group", "owner_api_kind"), _CREATES_SERIES,
+    ),
+    Metric(
+        "dynamic_resource_allocation_resource_claims", "gauge", f"{_EXISTING_HELP}. Kubernetes 1.37.",
+        ("allocated", "admin_access", "source"), _EXISTING_SERIES,
+    ),
+    Metric(
+        "resourceclaim_controller_creates_total", "counter", f"{_CREATES_HELP}. Kubernetes 1.34 to 1.36.",
+        ("status", "admin_access"), "one per outcome and admin access",
+    ),
+    Metric(
+        "resourceclaim_controller_resource_claims", "gauge", f"{_EXISTING_HELP}. Kubernetes 1.35 and 1.36.",
+        ("allocated", "admin_access", "source"), _EXISTING_SERIES,
+    ),
 )  # fmt: skip
 
 #: In the order of the page.
@@ -231,5 +267,5 @@ GROUPS: Final[Mapping[str, tuple[Metric, ...]]] = {
     "The exporter itself": (LAST_CONTACT, BUILD_SECONDS, BUILDS, DIAGNOSIS_SECONDS, DROPPED),
 }
 #: Metrics of every component, including the exporter.
-COMPONENTS: Final[tuple[Metric, ...]] = (WORK, RESTARTS, REQUESTS, REQUEST_SECONDS, LEADER, QUEUE, BUILD_INFO)
+COMPONENTS: Final[tuple[Metric, ...]] = (WORK, RESTARTS, REQUESTS, REQUEST_SECONDS, LEADER, QUEUE, UNREAD, BUILD_INFO)
 METRICS: Final[Mapping[str, Metric]] = {metric.name: metric for group in GROUPS.values() for metric in group}

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from allotment.exporter.definitions import COMPONENTS, METRICS
+from allotment.exporter.definitions import CLAIM_CONTROLLER, COMPONENTS, METRICS
 from allotment.exporter.metric import Metric
 
 #: Labels that Prometheus adds to every series, and the label of histogram buckets.
 _BUILTIN_LABELS: Final = frozenset(("job", "instance", "pod", "le"))
-_KNOWN: Final = {**METRICS, **{metric.name: metric for metric in COMPONENTS}}
+_KNOWN: Final = {**METRICS, **{metric.name: metric for metric in (*COMPONENTS, *CLAIM_CONTROLLER)}}
 _SERIES: Final = re.compile(r"\b(allotment_[a-z0-9_]+)(?:\{([^{}]*)\})?")
 _MATCHER: Final = re.compile(r'\s*([a-zA-Z_]\w*)\s*(?:=~|!~|!=|=)\s*"[^"]*"\s*(?:,|$)')
 _GROUPING: Final = re.compile(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^()]*)\)")

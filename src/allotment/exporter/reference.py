@@ -9,7 +9,7 @@ from allotment.engine.refusal import CODES
 from allotment.exporter.alerts import ALERTS, RUNBOOKS
 from allotment.exporter.alerts.alert import Alert
 from allotment.exporter.causes import CAUSES
-from allotment.exporter.definitions import COMPONENTS, GROUPS
+from allotment.exporter.definitions import CLAIM_CONTROLLER, COMPONENTS, GROUPS
 from allotment.exporter.metric import Metric
 
 #: Path of the page from the project root, and the line after which the reference begins.
@@ -30,7 +30,7 @@ def page(before: str) -> str:
 
 def _metrics() -> Iterator[str]:
     yield "## All metrics"
-    groups = {**GROUPS, "All components": COMPONENTS}
+    groups = {**GROUPS, "The claim controller": CLAIM_CONTROLLER, "All components": COMPONENTS}
     for title, metrics in groups.items():
         yield from ("", f"### {title}", "", "| metric | labels | meaning | series |", "|---|---|---|---|")
         yield from (_row(metric) for metric in metrics)

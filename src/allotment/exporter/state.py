@@ -136,8 +136,9 @@ class ExporterState:
         name = node.metadata.name
         known = self.nodes.get(name)
         self.nodes[name] = node
-        if known is None or known.metadata.labels != node.metadata.labels:
-            self.inventory.put_node(name, node.metadata.labels)
+        declared = node.status.declared_features
+        if known is None or known.metadata.labels != node.metadata.labels or known.status.declared_features != declared:
+            self.inventory.put_node(name, node.metadata.labels, declared)
 
     def _put_slice(self, slice_: ResourceSlice) -> None:
         self._remove_slice(slice_.metadata.name, gone=False)

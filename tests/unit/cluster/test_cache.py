@@ -330,6 +330,26 @@ def test_a_resource_in_unknown_versions_is_unreadable_and_not_empty() -> None:
     idle.run(scenario())
 
 
+def test_why_nothing_is_read_is_known_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "allotment.cluster.cache")
+
+    async def scenario() -> None:
+        client = MemoryClient()
+        client.refuse = [refusal(403, "Forbidden", "pods is forbidden") for _ in range(20)]
+        client.refuse += [refusal(404, "NotFound") for _ in range(20)]
+        cache = Cache(client, PODS, Pod, clock=FAST, random=Random(1))
+        task = asyncio.create_task(cache.run())
+        await until(lambda: cache.not_read == "forbidden")
+        assert not cache.synced.is_set(), "objects that may exist are not ignored"
+        await until(lambda: cache.not_read == "not-served")
+        assert cache.synced.is_set()
+        await until(lambda: cache.not_read == "")
+        task.cancel()
+
+    idle.run(scenario())
+    assert caplog.messages == ["pods: pods is forbidden", "the cluster does not serve pods: none are considered"]
+
+
 def test_waiting_for_a_revision_includes_all_earlier_changes() -> None:
     async def scenario() -> None:
         client = MemoryClient()

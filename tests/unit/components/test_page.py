@@ -12,6 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from allotment.cli.main import main
 from allotment.cluster.instrumentation import Instrumentation, WorkRecord
 from allotment.components.metrics import Metrics
+from allotment.exporter.definitions import UNREAD
+from allotment.exporter.metric import Family, Sample
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "components.md").read_text()
@@ -31,6 +33,7 @@ def test_documented_metrics_equal_the_served_ones() -> None:
     observing.record(WorkRecord("run", "a", 0, 0, "crashed", {}))
     observing.record(WorkRecord("bind", "a", 0, 0, "bound", {}))
     metrics.record_request("GET", 200, 0)
+    metrics.add_families(lambda: (Family(UNREAD, [Sample(("podgroups", "not-served"), 1)]),))
     asyncio.run(metrics.update())
     served = {}
     for family in text_string_to_metric_families(metrics.exposition()[0].decode()):

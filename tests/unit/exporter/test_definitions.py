@@ -10,9 +10,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from allotment.cluster.instrumentation import Instrumentation, WorkRecord
 from allotment.components.metrics import Metrics
-from allotment.exporter.definitions import COMPONENTS, METRICS
-from allotment.exporter.metric import Metric
+from allotment.exporter.definitions import CLAIM_CONTROLLER, COMPONENTS, METRICS, UNREAD
+from allotment.exporter.metric import Family, Metric, Sample
 from allotment.exporter.queries import UnknownName, query
+from allotment.model.releases import RELEASES, release_table
 
 EVERY = (*METRICS.values(), *COMPONENTS)
 
@@ -28,6 +29,17 @@ def test_names_and_help_texts_follow_the_conventions(metric: Metric) -> None:
     assert not {"pod", "uid", "device", "instance", "job"} & set(metric.labels)
 
 
+def test_the_claim_controller_has_the_metrics_of_every_release() -> None:
+    """Kubernetes' names of metrics of claims, except the scheduler's."""
+    names = {
+        name
+        for release in RELEASES
+        for name in release_table(release).metrics["kube-controller-manager"]
+        if re.search(r"resource_?claim", name)
+    }
+    assert {metric.name for metric in CLAIM_CONTROLLER} == names
+
+
 def test_names_are_unique() -> None:
     assert len({metric.name for metric in EVERY}) == len(EVERY)
 
@@ -40,6 +52,7 @@ def test_components_export_the_defined_metrics() -> None:
     observing.record(WorkRecord("run", "scheduler", 0.0, 0.1, "error", {}))
     metrics.record_request("get", 200, 0.1)
     metrics.add_leader_gauge("scheduler", lambda: True)
+    metrics.add_families(lambda: [Family(UNREAD, [Sample(("devicetaintrules", "not-served"), 1)])])
     asyncio.run(metrics.update())
     text = metrics.exposition()[0].decode()
     served = {

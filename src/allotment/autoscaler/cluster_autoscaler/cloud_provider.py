@@ -24,6 +24,7 @@ from allotment.externalgrpc.cloud_provider import (
     NodeRef,
     TemplateNode,
 )
+from allotment.model import DEFAULT_RELEASE
 from allotment.model.trees import Tree, to_tree
 from allotment.phrases import counted
 from allotment.tools.plan.report import PlannedMachine
@@ -42,7 +43,7 @@ class CloudSettings(NamedTuple):
     nodes must not have it, because the autoscaler waits on such nodes for an extended resource. ``provisioning``:
     seconds after which a node without its slices has failed; 0: as set by the autoscaler's flags."""
 
-    kube: str = "1.36"
+    kube: str = DEFAULT_RELEASE
     gpu_label: str = ""
     provisioning: float = 0.0
 

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from allotment.fleet.catalog import InstanceType, Template, template_of
 from allotment.fleet.catalog.instance_type import CapacityType
 from allotment.fleet.errors import FleetError, suggestion
+from allotment.model import DEFAULT_RELEASE
 from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.offerings.offers import offers_of
 
@@ -128,7 +129,7 @@ def groups_of(
                 offer.price, spec.least, spec.most,
             )  # fmt: skip
             try:
-                group.template("any", "1.36")
+                group.template("any", DEFAULT_RELEASE)
             except FleetError as error:
                 raise InvalidNodeGroups(f"--nodes {spec.pattern}/{spec.mode}: {error}", error.hint) from None
             found[id] = group

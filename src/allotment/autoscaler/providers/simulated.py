@@ -25,6 +25,7 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.program import ProgramContext
 from allotment.cluster.resources import CONFIG_MAPS, NODES
 from allotment.fleet.catalog.instance_type import InstanceType
+from allotment.model import DEFAULT_RELEASE
 from allotment.model.meta import Value
 from allotment.model.trees import Tree, to_tree
 from allotment.tools.plan.report import PlannedMachine
@@ -53,8 +54,8 @@ class _Entry(Value, frozen=True):
 
 
 def simulated_cloud(
-    catalog: Sequence[InstanceType], faults: Sequence[SimulatedFault] = (), *, seconds: float = 2.0, kube: str = "1.36",
-    namespace: str = "kube-system", closed: bool = False,
+    catalog: Sequence[InstanceType], faults: Sequence[SimulatedFault] = (), *, seconds: float = 2.0,
+    kube: str = DEFAULT_RELEASE, namespace: str = "kube-system", closed: bool = False,
 ) -> Callable[[ProgramContext], Provider]:  # fmt: skip
     """Create the provider. ``seconds``: from the order to the node, on the cluster's clock.
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from allotment.cluster.client import Reader
-from allotment.model.features import GATED_RESOURCES, Features, modelled_release
+from allotment.model.features import Features, gates_of_resources, modelled_release
+
+#: The groups with resources that reveal gates.
+_GATED_GROUPS: Final = ("resource.k8s.io", "scheduling.k8s.io")
 
 
 class FeatureOverrides(NamedTuple):
@@ -29,16 +32,13 @@ async def features_of(client: Reader, overrides: FeatureOverrides) -> Features:
     """A server's features. Raises StatusError and Unreachable."""
     release = overrides.release or release_of(await client.read("/version"))
     served = {group["name"] for group in (await client.read("/apis")).get("groups") or ()}
-    gates: dict[str, bool] = {}
-    if "resource.k8s.io" in served:
-        kinds = await _kinds(client)
-        gates = {gate: True for plural, gate in GATED_RESOURCES.items() if plural in kinds}
-    return Features(kube=release, gates={**gates, **overrides.gates})
+    kinds = {plural for group in _GATED_GROUPS if group in served for plural in await _kinds(client, group)}
+    return Features(kube=release, gates={**gates_of_resources(kinds), **overrides.gates})
 
 
-async def _kinds(client: Reader) -> set[str]:
-    """The plurals of the device group in all versions."""
-    group = await client.read("/apis/resource.k8s.io")
+async def _kinds(client: Reader, name: str) -> set[str]:
+    """The plurals of a group in all versions."""
+    group = await client.read(f"/apis/{name}")
     found: set[str] = set()
     for version in group.get("versions") or ():
         listed = await client.read(f"/apis/{version['groupVersion']}")

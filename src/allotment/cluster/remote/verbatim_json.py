@@ -19,6 +19,8 @@ from allotment.cluster.errors import StatusError
 
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 _DECODER: Final = json.JSONDecoder()
+#: Messages about a field that was changed; the second one is that of an allocation since 1.37.
+_IMMUTABLE: Final = ("field is immutable", "field cannot be modified once set")
 #: Go escapes these characters in JSON strings.
 _ESCAPED: Final = ((b"&", b"\\u0026"), (b"<", b"\\u003c"), (b">", b"\\u003e"))
 
@@ -39,7 +41,7 @@ def encoded(value: Any) -> bytes:
 
 def may_be_of_bytes(error: StatusError) -> bool:
     """Whether an update may have been rejected because it reformatted opaque bytes."""
-    return error.code == 422 and "field is immutable" in str(error)
+    return error.code == 422 and any(text in str(error) for text in _IMMUTABLE)
 
 
 def as_stored(tree: Any, stored: bytes) -> bytes:

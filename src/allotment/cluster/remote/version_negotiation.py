@@ -1,9 +1,7 @@
-"""Conversion between the API versions that programs use and those that a cluster serves.
+"""Discovers the versions that a cluster serves, for clients that convert between them and the programs' versions.
 
 Kubernetes 1.34 and newer serve v1 of ``resource.k8s.io``, 1.33 v1beta2 and v1beta1, 1.32 v1beta1; DeviceTaintRules are
-in v1alpha3 until 1.35, in v1beta2 with 1.36, in v1 from 1.37. Requests are converted to a served version and
-responses back to the program's version, including unknown fields. If the server serves the program's version, nothing
-is converted.
+in v1alpha3 until 1.35, in v1beta2 with 1.36, in v1 from 1.37; PodGroups in v1alpha2 with 1.36, in v1beta1 from 1.37.
 
 A server returns 404 for a version that it does not serve, even if it serves the kind in other versions. Therefore 404
 is accepted only if discovery agrees; a kind that is served only in unknown versions is an error.
@@ -14,39 +12,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
 
-from allotment.cluster.client import Client, Event, Listing, PatchKind, Propagation, Reader, Resource
+from allotment.cluster.client import Client, Reader, Resource
+from allotment.cluster.converting_client import CONVERTIBLE, DEVICE_API_VERSIONS, ConvertingClient, best_version
 from allotment.cluster.errors import StatusError, UnknownVersions
-from allotment.cluster.resources import (
-    CLAIM_TEMPLATES,
-    CLAIMS,
-    DEVICE_CLASSES,
-    POD_GROUPS,
-    POOL_STATUS_REQUESTS,
-    SLICES,
-    TAINT_RULES,
-)
+from allotment.cluster.resources import CLAIMS
 from allotment.model.fields import GROUP
-from allotment.model.known_versions import KNOWN_VERSIONS, version_mismatch
+from allotment.model.known_versions import version_mismatch
 from allotment.model.trees import Tree
-from allotment.model.versions import HUB, from_v1, patch_from_v1, to_v1
-
-T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-#: Programs also write claims and slices; v1alpha3 of these, of Kubernetes 1.31, differs too much.
-_ANY: Final = ("v1", "v1beta2", "v1beta1")
-#: The versions of a kind that can be converted, preferred ones first; other kinds have one.
-_CONVERTIBLE: Final[Mapping[Resource, Sequence[str]]] = {
-    **dict.fromkeys((CLAIMS, CLAIM_TEMPLATES, DEVICE_CLASSES, SLICES), _ANY),
-    **{
-        resource: KNOWN_VERSIONS[resource.group, resource.plural]
-        for resource in (TAINT_RULES, POOL_STATUS_REQUESTS, POD_GROUPS)
-    },
-}
 #: Minimum interval between discoveries of a group.
 _DISCOVERY_SECONDS: Final = 10.0
 
@@ -55,8 +33,9 @@ class DeviceApiNotServed(StatusError):
     """Raised if the cluster does not serve ``resource.k8s.io`` in any known version."""
 
     def __init__(self, found: str) -> None:
+        expected = f"{', '.join(DEVICE_API_VERSIONS[:-1])} or {DEVICE_API_VERSIONS[-1]}"
         message = (
-            f"this cluster does not serve {GROUP}: expected {', '.join(_ANY[:-1])} or {_ANY[-1]}, found {found}. It is "
+            f"this cluster does not serve {GROUP}: expected {expected}, found {found}. It is "
             "enabled by default since 1.34; in older releases, set --runtime-config and the feature gate "
             "DynamicResourceAllocation"
         )
@@ -96,7 +75,7 @@ class ServedVersions:
 
         Raises UnknownVersions if it is served only in unknown versions, and DeviceApiNotServed.
         """
-        if resource not in _CONVERTIBLE:
+        if resource not in CONVERTIBLE:
             return resource
         await self._discover(resource.group)
         try:
@@ -115,20 +94,18 @@ class ServedVersions:
         try:
             await self._discover(resource.group, _DISCOVERY_SECONDS)
         except StatusError:
-            if resource in _CONVERTIBLE:
+            if resource in CONVERTIBLE:
                 raise
             return False  # discovery may be forbidden although reading is allowed
         return self._best(resource) != tried
 
     def _best(self, resource: Resource) -> Resource:
-        convertible = _CONVERTIBLE.get(resource, (resource.version,))
         served = self._groups[resource.group].served
         versions = served.get(resource.plural, ())
-        best = next((version for version in convertible if version in versions), "")
-        if best:
+        if best := best_version(resource, versions):
             return resource._replace(version=best)
         if versions:
-            raise self._unknown(resource, versions, convertible)
+            raise self._unknown(resource, versions, CONVERTIBLE.get(resource, (resource.version,)))
         if resource.group == GROUP and not served.get(CLAIMS.plural):
             raise DeviceApiNotServed(
                 ", ".join(sorted({version for found in served.values() for version in found})) or "none"
@@ -180,143 +157,17 @@ class ServedVersions:
         return [str(resource.get("name", "")) for resource in listed.get("resources") or ()]
 
 
-class NegotiatingClient:
-    """A client in the programs' versions on top of one in the served versions.
+class NegotiatingClient(ConvertingClient):
+    """A client of a remote cluster in the programs' versions, on top of one in the served versions.
 
     Clients of a cluster may share ``versions``.
-
-    Raises the errors of the underlying client, UnknownVersions, and ValueError (see :meth:`patch`).
     """
 
     def __init__(self, client: ApiClient, versions: ServedVersions | None = None) -> None:
-        self._client = client
         self.versions = versions or ServedVersions(client)
-
-    async def _called(self, resource: Resource, call: Callable[[Resource], Awaitable[T]]) -> T:
-        """Call the cluster in a served version, and again if that version has been replaced by another."""
-        while True:
-            served = await self.versions.of(resource)
-            try:
-                return await call(served)
-            except StatusError as error:
-                if not (_no_such_path(error) and await self.versions.changed(resource, served)):
-                    raise
-
-    async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Tree:
-        """Get one object."""
-
-        async def call(served: Resource) -> Tree:
-            return _read(resource, served, await self._client.get(served, name, namespace, subresource=subresource))
-
-        return await self._called(resource, call)
-
-    async def list(
-        self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "", limit: int = 0
-    ) -> Listing:
-        """List all objects."""
-
-        async def call(served: Resource) -> Listing:
-            listing = await self._client.list(served, namespace, labels=labels, fields=fields, limit=limit)
-            return listing._replace(items=[_read(resource, served, tree) for tree in listing.items])
-
-        return await self._called(resource, call)
-
-    async def watch(
-        self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
-    ) -> AsyncIterator[Event]:
-        """Yield changes after ``revision``."""
-        served = await self.versions.of(resource)
-        try:
-            async for event in self._client.watch(served, namespace, revision=revision, labels=labels, fields=fields):
-                yield Event(event.type, _read(resource, served, event.object))
-        except StatusError as error:
-            # A cache takes 404 for "no objects" and would drop all: end the watch, so that it lists again.
-            if _no_such_path(error) and await self.versions.changed(resource, served):
-                return
-            raise
-
-    async def create(
-        self, resource: Resource, tree: Tree, namespace: str = "", *, name: str = "", subresource: str = "",
-        dry_run: bool = False,
-    ) -> Tree:  # fmt: skip
-        """Create an object, or a subresource such as a binding or eviction."""
-
-        async def call(served: Resource) -> Tree:
-            written = _written(resource, served, tree)
-            answer = await self._client.create(
-                served, written, namespace, name=name, subresource=subresource, dry_run=dry_run
-            )
-            return _read(resource, served, answer)
-
-        return await self._called(resource, call)
-
-    async def update(self, resource: Resource, tree: Tree, *, subresource: str = "", dry_run: bool = False) -> Tree:
-        """Replace an object."""
-
-        async def call(served: Resource) -> Tree:
-            written = _written(resource, served, tree)
-            answer = await self._client.update(served, written, subresource=subresource, dry_run=dry_run)
-            return _read(resource, served, answer)
-
-        return await self._called(resource, call)
-
-    async def patch(
-        self, resource: Resource, name: str, patch: Any, namespace: str = "", *, kind: PatchKind = "merge",
-        subresource: str = "", force: bool = False, dry_run: bool = False,
-    ) -> Tree:  # fmt: skip
-        """Change an object. Raises ValueError for a JSON patch with a path that the served version lacks."""
-
-        async def call(served: Resource) -> Tree:
-            written = patch if served == resource else patch_from_v1(patch, resource.kind, served.api_version)
-            answer = await self._client.patch(
-                served, name, written, namespace, kind=kind, subresource=subresource, force=force, dry_run=dry_run
-            )
-            return _read(resource, served, answer)
-
-        return await self._called(resource, call)
-
-    async def delete(
-        self, resource: Resource, name: str, namespace: str = "", *, uid: str = "", revision: str = "",
-        grace_seconds: int | None = None, propagation: Propagation | None = None, dry_run: bool = False,
-    ) -> Tree:  # fmt: skip
-        """Delete an object."""
-
-        async def call(served: Resource) -> Tree:
-            answer = await self._client.delete(
-                served, name, namespace, uid=uid, revision=revision, grace_seconds=grace_seconds,
-                propagation=propagation, dry_run=dry_run,
-            )  # fmt: skip
-            return _read(resource, served, answer)
-
-        return await self._called(resource, call)
+        super().__init__(client, self.versions)
+        self._reader = client
 
     async def read(self, path: str, query: Sequence[tuple[str, str]] = (), accept: str = "application/json") -> Tree:
         """The tree at a path, not converted."""
-        return await self._client.read(path, query, accept)
-
-
-def _no_such_path(error: StatusError) -> bool:
-    """Whether a 404 is about the resource and not an object, whose name would be in the details."""
-    return error.code == 404 and not (error.status.get("details") or {}).get("name")
-
-
-def _read(resource: Resource, served: Resource, tree: Tree) -> Tree:
-    """Convert a response to the program's version and remove managed fields: no program reads them, a write without
-    them does not change them, and they are half of a claim. A Status, which a deletion may return, is not changed.
-    """
-    metadata = tree.get("metadata") or {}
-    if "managedFields" in metadata:
-        tree = {**tree, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
-    if served == resource or tree.get("kind", resource.kind) != resource.kind:
-        return tree
-    if resource.api_version == HUB:
-        return to_v1({**tree, "kind": resource.kind, "apiVersion": served.api_version})
-    return {**tree, "apiVersion": resource.api_version}
-
-
-def _written(resource: Resource, served: Resource, tree: Tree) -> Tree:
-    if served == resource:
-        return tree
-    if resource.api_version == HUB:
-        return from_v1({**tree, "kind": resource.kind, "apiVersion": HUB}, served.api_version)
-    return {**tree, "apiVersion": served.api_version}
+        return await self._reader.read(path, query, accept)

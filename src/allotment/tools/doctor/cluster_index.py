@@ -11,7 +11,6 @@ from typing import Final, NamedTuple, TypeVar
 from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.cluster.pools import Pool, PoolRules, PoolStatus, gather_pool
-from allotment.engine.release import release
 from allotment.model.contested_claims import is_contested
 from allotment.model.generated_claims import UnresolvedClaim, claim_name
 from allotment.model.meta import Object, ObjectKey
@@ -29,7 +28,7 @@ from allotment.tools.doctor.object_state import name_of, results_of, time_of
 from allotment.tools.doctor.objects import Event, Lease, Node, Pod, ResourceQuota
 from allotment.tools.doctor.snapshot import ClusterSnapshot
 from allotment.tools.explain import Explanation, explain
-from allotment.tools.explain.node_eligibility import labels_by_node
+from allotment.tools.explain.node_eligibility import eligibility_nodes
 from allotment.tools.explain.subjects import objects_to_explain
 from allotment.tools.matches import ClassMatches, matches
 
@@ -162,10 +161,11 @@ class ClusterIndex:
     @cached_property
     def pools(self) -> Mapping[PoolID, Pool]:
         """Each pool in its newest generation, with the slices of all nodes."""
-        rules = PoolRules(
-            self.features.enabled("DRAPartitionableDevices"), release(self.features).counters_everywhere
-        )  # fmt: skip
-        gathered = ((id, gather_pool(id, slices, slices, rules)) for id, slices in self.slices_by_pool.items())
+        rules = PoolRules.of(self.features)
+        gathered = (
+            (id, gather_pool(id, [s for s in slices if not rules.ignores(s)], slices, rules))
+            for id, slices in self.slices_by_pool.items()
+        )
         return {id: pool for id, pool in gathered if pool is not None}
 
     @cached_property
@@ -212,10 +212,10 @@ class ClusterIndex:
     @cached_property
     def inventory(self) -> Inventory:
         """The inventory of the engine; nodes that only slices name have only a hostname label."""
-        nodes = labels_by_node(self.nodes.values(), self.slices)
+        nodes = eligibility_nodes(self.nodes.values(), self.slices)
         return Inventory.of(
-            self.features, nodes=nodes.items(), slices=self.slices, classes=self.classes.values(),
-            claims=self.claims.values(), taint_rules=self.rules,
+            self.features, nodes=(node.facts for node in nodes.values()), slices=self.slices,
+            classes=self.classes.values(), claims=self.claims.values(), taint_rules=self.rules,
         )  # fmt: skip
 
     @cached_property

@@ -73,9 +73,17 @@ class PodVolume(storage.PodVolume, frozen=True):
     host_path: HostPath | None = None
 
 
-class PodSpec(core.PodSpec, frozen=True):
-    """The spec of a pod with volumes, by which drivers are recognized."""
+class Container(core.Container, frozen=True):
+    """A container with its command line."""
 
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+
+
+class PodSpec(core.PodSpec, frozen=True):
+    """The spec of a pod with command lines, and with volumes, by which drivers are recognized."""
+
+    containers: tuple[Container, ...] = ()
     volumes: tuple[PodVolume, ...] = ()
 
 

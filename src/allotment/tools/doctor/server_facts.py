@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from allotment.model.features import GATED_RESOURCES, GATES, Features, modelled_release
+from allotment.model.features import GATES, Features, gates_of_resources, modelled_release
 from allotment.model.fields import GROUP
 from allotment.model.known_versions import KNOWN_VERSIONS
 from allotment.model.meta import Object
@@ -46,7 +46,7 @@ def features_of(facts: ServerFacts) -> Features:
 
 def served_gates(facts: ServerFacts) -> dict[str, bool]:
     """Gates that must be on because the server serves a resource that depends on them."""
-    return {gate: True for plural, gate in GATED_RESOURCES.items() if facts.served.get(plural)}
+    return gates_of_resources({plural for plural, versions in facts.served.items() if versions})
 
 
 def serves_devices(facts: ServerFacts) -> bool:

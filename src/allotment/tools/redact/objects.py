@@ -19,6 +19,7 @@ _WORKLOAD = (
     "replicas", "parallelism", "completions", "completionMode", "suspend", "backoffLimit", "schedule",
     "concurrencyPolicy", "podManagementPolicy", "minReadySeconds",
 )  # fmt: skip
+_GROUP_SPEC = ("schedulingPolicy", "schedulingConstraints", "disruptionMode", "priority", "preemptionPolicy")
 _EVENT = (
     "reason", "type", "count", "firstTimestamp", "lastTimestamp", "eventTime", "series", "action",
     "reportingComponent",
@@ -33,7 +34,7 @@ _NAME_KINDS = {
     "Deployment": "deployment", "ReplicaSet": "replicaset", "StatefulSet": "statefulset", "DaemonSet": "daemonset",
     "ResourceQuota": "quota", "Lease": "lease",
     "Job": "job", "CronJob": "cronjob", "ReplicationController": "replicationcontroller",
-    "PodGroup": "podgroup",
+    "PodGroup": "podgroup", "CompositePodGroup": "compositepodgroup",
 }  # fmt: skip
 #: Kinds of pseudonyms by the resource of a claim's consumer.
 _USERS = {"pods": "pod", "podgroups": "podgroup"}
@@ -143,12 +144,19 @@ def _workload_spec(names: Pseudonyms, spec: Tree) -> Tree:
 
 
 def _pod_group(names: Pseudonyms, tree: Tree) -> Tree:
-    spec = tree.get("spec") or {}
-    kept = only(spec, ("schedulingPolicy", "priority"))
+    """A PodGroup or a CompositePodGroup, in any version."""
+    spec, status = tree.get("spec") or {}, tree.get("status") or {}
+    kept = only(spec, _GROUP_SPEC)
+    if spec.get("parentCompositePodGroupName"):
+        kept["parentCompositePodGroupName"] = names.of("compositepodgroup", spec["parentCompositePodGroupName"])
     if spec.get("resourceClaims"):
         kept["resourceClaims"] = [claim_entry(names, item) for item in spec["resourceClaims"]]
-    made = (tree.get("status") or {}).get("resourceClaimStatuses") or ()
-    return {"spec": kept, "status": {"resourceClaimStatuses": [claim_entry(names, item) for item in made]}}
+    found: Tree = {
+        "resourceClaimStatuses": [claim_entry(names, item) for item in status.get("resourceClaimStatuses") or ()]
+    }
+    if status.get("conditions"):
+        found["conditions"] = [condition(names, item) for item in status["conditions"]]
+    return {"spec": kept, "status": found}
 
 
 def _slice(names: Pseudonyms, tree: Tree) -> Tree:
@@ -261,7 +269,8 @@ def _lease(names: Pseudonyms, tree: Tree) -> Tree:
 _KINDS: dict[str, Redact] = {
     "Namespace": _namespace, "Node": _node, "Pod": _pod, "Deployment": _workload, "ReplicaSet": _workload,
     "StatefulSet": _workload, "DaemonSet": _workload, "Job": _workload, "CronJob": _workload,
-    "ReplicationController": _workload, "PodGroup": _pod_group, "ResourceSlice": _slice, "ResourceClaim": _claim,
+    "ReplicationController": _workload, "PodGroup": _pod_group, "CompositePodGroup": _pod_group,
+    "ResourceSlice": _slice, "ResourceClaim": _claim,
     "ResourceClaimTemplate": _claim_template, "DeviceClass": _device_class, "DeviceTaintRule": _taint_rule,
     "Event": _event, "ResourceQuota": _quota, "Lease": _lease,
 }  # fmt: skip

@@ -7,6 +7,7 @@ from allotment.model.trees import Tree
 from allotment.tools.redact.messages import redact_message
 from allotment.tools.redact.pseudonyms import Pseudonyms, only
 from allotment.vocabulary.driver_host_paths import driver_path
+from allotment.vocabulary.kubernetes_programs import REGISTRY, feature_gates, gates_flag, program_of
 
 _SPEC = (
     "schedulerName", "priority", "preemptionPolicy", "restartPolicy", "overhead", "resources", "schedulingGates",
@@ -52,7 +53,11 @@ def pod_spec(names: Pseudonyms, spec: Tree) -> Tree:
 
 def _container(names: Pseudonyms, container: Tree) -> Tree:
     found: Tree = {"name": names.of("container", container.get("name", ""))}
-    if container.get("image"):
+    if program := program_of(container.get("image") or ""):  # their releases and gates are compared by the doctor
+        found["image"] = f"{REGISTRY}/{program.name}:{program.version}"
+        if words := (*(container.get("command") or ()), *(container.get("args") or ())):
+            found["command"] = [program.name, gates_flag(feature_gates(words))]
+    elif container.get("image"):
         found["image"] = names.of("image", container["image"])
     ports = [only(item, ("containerPort", "hostPort", "protocol")) for item in container.get("ports") or ()]
     if ports:

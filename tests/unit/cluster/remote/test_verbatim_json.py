@@ -19,6 +19,8 @@ from allotment.lab.http_server import Server
 CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", True)
 JSON = (("Content-Type", "application/json"),)
 IMMUTABLE = "spec: Invalid value: {}: field is immutable"
+#: The message about an allocation since Kubernetes 1.37.
+SET_ONCE = "status.allocation: Invalid value: null: field cannot be modified once set"
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
@@ -51,8 +53,9 @@ def test_json_is_encoded_as_in_go(value: Any) -> None:
 class Careful:
     """A server that keeps one claim, and refuses to change a byte of its parameters."""
 
-    def __init__(self, text: str, *, speaks_protobuf: bool = True) -> None:
+    def __init__(self, text: str, *, speaks_protobuf: bool = True, message: str = IMMUTABLE) -> None:
         self.text = text
+        self.message = message
         self.speaks_protobuf = speaks_protobuf
         self.requests: list[str] = []
 
@@ -65,7 +68,7 @@ class Careful:
             return Response(406, JSON, b'{"kind": "Status", "message": "only JSON", "code": 406}')
         if self.text.encode() in request.body:
             return Response(200, JSON, request.body)
-        status = {"kind": "Status", "message": IMMUTABLE, "reason": "Invalid", "code": 422}
+        status = {"kind": "Status", "message": self.message, "reason": "Invalid", "code": 422}
         return Response(422, JSON, json.dumps(status).encode())
 
 
@@ -85,7 +88,7 @@ def updated(server: Careful, tree: dict[str, Any], subresource: str = "") -> dic
 @pytest.mark.parametrize("subresource", ["", "status"])
 @pytest.mark.parametrize("text", ['{ "b": 1,  "a": "x & y" }', '{"b":{},"a":1.0}', '{"a": "\\u00fc"}'])
 def test_an_update_keeps_the_bytes_of_opaque_parameters(text: str, subresource: str) -> None:
-    server = Careful(text)
+    server = Careful(text, message=SET_ONCE if subresource else IMMUTABLE)
     assert updated(server, claim(json.loads(text)), subresource) == claim(json.loads(text))
     path = "/apis/resource.k8s.io/v1/namespaces/n/resourceclaims/a"
     put = f"PUT {path}/{subresource}".rstrip("/")

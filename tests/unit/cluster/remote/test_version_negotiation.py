@@ -69,7 +69,7 @@ def test_requests_use_the_served_version_and_responses_are_converted() -> None:
         assert (await client.delete(CLAIMS, "a", "n"))["spec"] == CLAIM["spec"]
 
         rule = await client.create(TAINT_RULES, {"metadata": {"name": "t"}, "spec": {"taint": {"key": "k"}}})
-        assert rule["apiVersion"] == "resource.k8s.io/v1beta2"
+        assert rule["apiVersion"] == "resource.k8s.io/v1"
         assert (TAINT_RULES._replace(version="v1alpha3"), "", "t") in cluster.objects
 
     asyncio.run(scenario())
@@ -221,19 +221,47 @@ def test_claims_in_unknown_versions_are_not_an_empty_list() -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize(
-    ("release", "readable"), [("1.34", None), ("1.35", None), ("1.36", True), ("1.37", False)]
-)  # fmt: skip
-def test_pod_groups_are_read_in_the_versions_that_are_known(release: str, readable: bool | None) -> None:
+@pytest.mark.parametrize("release", ["1.36", "1.37"])
+def test_pod_groups_are_read_in_the_version_that_a_release_serves(release: str) -> None:
     async def scenario() -> None:
         client = NegotiatingClient(ReleaseClient(ALL[release]))
-        if readable:
-            assert (await client.list(POD_GROUPS)).items == []
-            assert (await client.list(POOL_STATUS_REQUESTS)).items == []
-            return
+        assert (await client.list(POD_GROUPS)).items == []
+        assert (await client.list(POOL_STATUS_REQUESTS)).items == []
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("release", ["1.34", "1.35"])
+def test_older_releases_have_no_pod_groups(release: str) -> None:
+    async def scenario() -> None:
         with pytest.raises(StatusError) as raised:
-            await client.get(POD_GROUPS, "g", "n")
-        assert raised.value.code == (404 if readable is None else 406)
+            await NegotiatingClient(ReleaseClient(ALL[release])).get(POD_GROUPS, "g", "n")
+        assert raised.value.code == 404
+
+    asyncio.run(scenario())
+
+
+def test_pod_groups_of_an_old_version_are_converted() -> None:
+    """Programs know v1beta1; 1.36 serves v1alpha2, and its garbage collection knows only owners in that version."""
+
+    async def scenario() -> None:
+        cluster = ReleaseClient(ALL["1.36"])
+        client = NegotiatingClient(cluster)
+        spec: Tree = {"schedulingPolicy": {"basic": {}}, "disruptionMode": {"all": {}}}
+        group = await client.create(POD_GROUPS, {"metadata": {"name": "g", "namespace": "n"}, "spec": spec})
+        assert (group["apiVersion"], group["spec"]) == ("scheduling.k8s.io/v1beta1", spec)
+        stored = cluster.objects[POD_GROUPS._replace(version="v1alpha2"), "n", "g"]
+        assert stored["spec"]["disruptionMode"] == "PodGroup"
+        conditions = [{"type": "PodGroupInitiallyScheduled", "status": "True"}]
+        patched = await client.patch(POD_GROUPS, "g", {"status": {"conditions": conditions}}, "n", subresource="status")
+        assert patched["status"]["conditions"] == conditions
+        stored = cluster.objects[POD_GROUPS._replace(version="v1alpha2"), "n", "g"]
+        assert stored["status"]["conditions"][0]["type"] == "PodGroupScheduled"
+        owner = {"apiVersion": POD_GROUPS.api_version, "kind": "PodGroup", "name": "g", "uid": "u"}
+        claim = {**CLAIM, "metadata": {"name": "a", "namespace": "n", "ownerReferences": [owner]}}
+        await client.create(CLAIMS, claim)
+        [written] = cluster.objects[CLAIMS, "n", "a"]["metadata"]["ownerReferences"]
+        assert written["apiVersion"] == "scheduling.k8s.io/v1alpha2"
 
     asyncio.run(scenario())
 
@@ -245,16 +273,20 @@ def test_a_removed_version_does_not_delete_objects(monkeypatch: pytest.MonkeyPat
     async def scenario() -> None:
         cluster = ReleaseClient(ALL["1.36"])
         client = NegotiatingClient(cluster)
-        cluster.put(POD_GROUPS, {"metadata": {"name": "g", "namespace": "n"}})
-        cluster.put(TAINT_RULES, RULE)
+        group = {"metadata": {"name": "g", "namespace": "n"}}
+        cluster.put(POD_GROUPS._replace(version="v1alpha2"), group)
+        cluster.put(TAINT_RULES._replace(version="v1beta2"), RULE)
         assert await client.get(POD_GROUPS, "g", "n")
         assert await client.get(TAINT_RULES, "broken")
         cluster.served = BY_DEFAULT["1.37"]
         cluster.put(TAINT_RULES._replace(version="v1"), RULE)
         assert (await client.get(TAINT_RULES, "broken"))["apiVersion"] == TAINT_RULES.api_version
-        cluster.served = ALL["1.37"]
-        with pytest.raises(UnknownVersions, match=r"podgroups\..*served only in v1alpha3 and v1beta1;.*reads v1alpha2"):
+        cluster.served = {"scheduling.k8s.io/v2": ("podgroups",)}
+        with pytest.raises(UnknownVersions, match=r"podgroups\..*served only in v2;.*reads v1beta1"):
             await client.get(POD_GROUPS, "g", "n")
+        cluster.served = ALL["1.37"]
+        cluster.put(POD_GROUPS, group)
+        assert await client.get(POD_GROUPS, "g", "n")
 
     asyncio.run(scenario())
 

@@ -33,6 +33,16 @@ def _kubelet(c: Cluster) -> None:
     c["Node", "node-2"]["status"]["nodeInfo"]["kubeletVersion"] = "v1.37.0"
 
 
+def _program(c: Cluster) -> None:
+    c.kube_program("kube-scheduler", "v1.37.2")
+
+
+def _other_gates(c: Cluster) -> None:
+    c.kube_program(
+        "kube-controller-manager", c.version, "--feature-gates=DRAPartitionableDevices=false,DRADeviceTaintRules=true"
+    )
+
+
 def _denied(c: Cluster) -> None:
     c.denied = [AccessRequest("list", "", "events", "", "", "", "", "what was said about pods")]
 
@@ -314,6 +324,20 @@ DEFECTS: Final = (
         "devicetaintrules",
         "served only in v2 and v3; this release of Allotment reads v1, v1beta2 and v1alpha3",
         "Upgrade Allotment",
+    ),
+    Defect(
+        "D106",
+        _program,
+        "pod kube-system/kube-scheduler-node-1",
+        "kube-scheduler runs v1.37.2 and the API server v1.36.2, which is newer and therefore not supported",
+        "Upgrade the API server",
+    ),
+    Defect(
+        "D107",
+        _other_gates,
+        "pod kube-system/kube-controller-manager-node-1",
+        "kube-controller-manager has DRAPartitionableDevices=false, unlike the API server",
+        "Set the same feature gate in both programs",
     ),
     Defect(
         "D201",

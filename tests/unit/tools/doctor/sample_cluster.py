@@ -95,6 +95,13 @@ class Cluster:
             status["reservedFor"] = [{"resource": "pods", "name": pod, "uid": f"Pod-{pod}"} for pod in pods]
         return self.object(DRA, "ResourceClaim", name, "ml", spec=claim_spec(device_class), status=status)
 
+    def kube_program(self, name: str, version: str, *flags: str) -> Tree:
+        """Add the pod of one of Kubernetes' own programs, as kubeadm does."""
+        tree = self.pod(f"{name}-node-1", "kube-system", node="node-1")
+        container = {"name": name, "image": f"registry.k8s.io/{name}:{version}", "command": [name, *flags]}
+        tree["spec"]["containers"] = [container]
+        return tree
+
     def pod(
         self, name: str, namespace: str = "ml", *, claim: str = "", template: str = "", made: str = "", node: str = "",
         owner: tuple[str, str] | None = None, phase: str = "", **spec: Any,

@@ -227,3 +227,47 @@ def test_a_pod_that_excludes_the_nodes_with_the_devices_is_reported() -> None:
     assert "is pending: node-not-eligible: the pod's nodeSelector" in found.evidence
     assert "excludes node-1, node-2 (node-1 has the devices)" in found.evidence
     assert "Change the pod's node constraints" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("server", "scheduler", "severity"),
+    [("v1.37.2", "v1.36.3", "note"), ("v1.36.3", "v1.37.2", "error"), ("v1.37.2", "v1.35.1", "error")],
+)
+def test_a_scheduler_of_another_release_is_reported(server: str, scheduler: str, severity: str) -> None:
+    cluster = Cluster()
+    cluster.version = server
+    cluster.kube_program("kube-scheduler", scheduler, "--feature-gates=DRADeviceTaintRules=true")
+    cluster.kube_program("kube-controller-manager", server)
+    found = cluster.finding("D106")
+    assert (found.severity, found.objects) == (severity, ("kube-system/kube-scheduler-node-1",))
+
+
+def test_an_old_scheduler_ignores_taint_rules() -> None:
+    cluster = Cluster()
+    cluster.version, cluster.served["devicetaintrules"] = "v1.37.2", ("v1",)
+    cluster.kube_program("kube-scheduler", "v1.36.3")
+    spec = {"taint": {"key": "example.com/repair", "effect": "NoSchedule"}, "deviceSelector": {"pool": "node-1"}}
+    cluster.object("resource.k8s.io/v1", "DeviceTaintRule", "repair", spec=spec)
+    found = cluster.finding("D106")
+    assert found.severity == "warning"
+    assert "its gate DRADeviceTaintRules is off, and the cluster has DeviceTaintRules" in found.evidence
+    assert "DRADeviceTaintRules=false" in cluster.finding("D107").evidence
+
+
+def test_a_kubelet_that_does_not_declare_a_feature_is_reported() -> None:
+    cluster = Cluster()
+    cluster.version, cluster.gates["DRAOptionalNodeOperations"] = "v1.37.2", True
+    for name in ("node-1", "node-2"):
+        cluster["Node", name]["status"]["nodeInfo"]["kubeletVersion"] = "v1.37.2"
+    cluster["Node", "node-1"]["status"]["declaredFeatures"] = ["DRAOptionalNodeOperations"]
+    found = cluster.finding("D107")
+    assert (found.subject, found.severity) == ("node/node-2", "warning")
+    assert "DRAOptionalNodeOperations is enabled in the API server, but node node-2 does not declare" in found.evidence
+
+
+def test_programs_of_the_servers_release_and_gates_are_fine() -> None:
+    cluster = Cluster()
+    gates = ",".join(f"{name}={str(on).lower()}" for name, on in cluster.gates.items())
+    for name in ("kube-apiserver", "kube-scheduler", "kube-controller-manager"):
+        cluster.kube_program(name, cluster.version, "--feature-gates", gates)
+    assert {"D106", "D107"}.isdisjoint(finding.code for finding in cluster.findings())

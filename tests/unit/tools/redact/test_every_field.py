@@ -28,6 +28,7 @@ _KEPT = r"""
     Pod\.status\..*\.(health|waiting\.reason|requestName|resourceName)
     Pod\.status\.(.*\.)?allocatedResources\{\}
     PodGroup\.status\.resourceClaimStatuses\[\]\.name
+    PodGroup\.spec\.disruptionMode
     Namespace\.status\.phase
     Node\.status\.(declaredFeatures\[\]|nodeInfo\.(architecture|kubeletVersion|operatingSystem))
     Event\.(action|reason|type|reportingComponent|source\.component|involvedObject\.(apiVersion|kind|uid))
@@ -40,7 +41,8 @@ _KEPT = r"""
     ResourceClaim\.status\..*\.(binding(Failure)?Conditions\[\]|consumedCapacity\{\})
     ResourceClaim\.status\.reservedFor\[\]\.(apiGroup|resource|uid)
     DeviceTaintRule\.spec\.(deviceSelector\.(device|driver)|taint\.value)
-    ResourceSlice\.spec\.driver
+    ResourceSlice\.spec\.(driver|partitionTypeAttribute)
+    .*\.(skipNodeOperations\[\]|derivedAttributes\[\]\.(name|expression))
     ResourceClaim.*\.controller
     ResourceSlice\.spec\.(devices|sharedCounters)\[\]\.(?!.*(nodeName|values\[\])$).*
 """

@@ -264,6 +264,23 @@ def test_groups_stay_together() -> None:
     assert group["status"]["resourceClaimStatuses"][0]["resourceClaimName"] == claim["metadata"]["name"]
 
 
+def test_the_tree_of_groups_is_kept() -> None:
+    version = "scheduling.k8s.io/v1beta1"
+    spec = {"schedulingPolicy": {"gang": {"minCount": 2}}, "workloadRef": {"workloadName": "odin", "templateName": "t"}}
+    condition = {"type": "PodGroupInitiallyScheduled", "status": "False", "reason": "Unschedulable", "message": "odin"}
+    group: Tree = {
+        "apiVersion": version, "kind": "PodGroup", "metadata": {"name": "nornen", "namespace": "valhalla"},
+        "spec": {**spec, "parentCompositePodGroupName": "asgard"}, "status": {"conditions": [condition]},
+    }  # fmt: skip
+    parent = {**group, "apiVersion": "scheduling.k8s.io/v1alpha3", "kind": "CompositePodGroup"}
+    parent |= {"metadata": {"name": "asgard", "namespace": "valhalla"}, "spec": {"schedulingPolicy": {"basic": {}}}}
+    group, parent = redacted([group, parent])
+    assert group["spec"]["parentCompositePodGroupName"] == parent["metadata"]["name"] != "asgard"
+    assert group["spec"]["schedulingPolicy"] == {"gang": {"minCount": 2}}
+    assert group["status"]["conditions"][0]["reason"] == "Unschedulable"
+    assert "odin" not in json.dumps(group)
+
+
 def test_booleans_in_annotations_are_kept() -> None:
     pod = copy.deepcopy(POD)
     pod["metadata"]["annotations"] = {"karpenter.sh/do-not-disrupt": "true", "owner": "mime"}

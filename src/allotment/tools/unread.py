@@ -1,0 +1,71 @@
+"""What an answer about a cluster does not know: resources that were not read, because the cluster does not serve them,
+or serves them only in unknown versions, or because the user may not read them.
+
+The facts about the server are in a snapshot as well, so that an answer from a file says the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from allotment.model.core import Pod
+from allotment.model.meta import Object
+from allotment.model.resource import ResourceSlice
+from allotment.model.workloads import template_of
+from allotment.phrases import listed
+from allotment.tools.doctor.server_facts import ServerFacts, facts_among, serves_devices
+
+NOT_SERVED: Final = "not served"
+#: Names of ``ServerFacts.unread`` that are not resources.
+_TOPICS: Final = frozenset({"gates", "served", "permissions"})
+
+
+def unread_resources(values: Sequence[Object], needed: Iterable[str] = ()) -> dict[str, str]:
+    """The resources that the cluster of these objects has not shown, with the reason.
+
+    ``needed``: the resources that the answer depends on; by default all. Without facts about the server, none is known
+    to be missing. Optional kinds that are not served are listed only if the objects show that they would matter:
+    DeviceTaintRules if there are devices, PodGroups if a pod names one.
+    """
+    facts = facts_among(values)
+    if facts is None:
+        return {}
+    found = {name: why for name, why in facts.unread.items() if name not in _TOPICS}
+    found |= dict.fromkeys(_not_served(facts, values), NOT_SERVED)
+    wanted = frozenset(needed)
+    return {name: why for name, why in found.items() if not wanted or name in wanted}
+
+
+def unread_notes(unread: dict[str, str]) -> tuple[str, ...]:
+    """One sentence for each reason.
+
+    >>> unread_notes({"podgroups": "not served", "nodes": "forbidden", "pods": "forbidden"})
+    ('the cluster does not serve podgroups: none are considered', 'not readable and therefore ignored: nodes and pods (forbidden)')
+    """  # noqa: E501
+    by_reason: dict[str, list[str]] = {}
+    for resource, why in unread.items():
+        by_reason.setdefault(why, []).append(resource)
+    return tuple(
+        f"the cluster does not serve {listed(names)}: none are considered"
+        if why == NOT_SERVED
+        else f"not readable and therefore ignored: {listed(names)} ({why})"
+        for why, names in by_reason.items()
+    )
+
+
+def _not_served(facts: ServerFacts, values: Iterable[Object]) -> Iterable[str]:
+    if "served" in facts.unread or not serves_devices(facts):
+        return  # unknown, or reported as a whole
+    kinds = {"devicetaintrules": False, "podgroups": False}
+    for value in values:
+        kinds["devicetaintrules"] |= isinstance(value, ResourceSlice)
+        kinds["podgroups"] |= _names_group(value)
+    yield from (name for name, matters in kinds.items() if matters and not facts.served.get(name))
+
+
+def _names_group(value: Object) -> bool:
+    if isinstance(value, Pod):
+        return value.spec.scheduling_group is not None
+    found = template_of(value)
+    return found is not None and found[1].spec.scheduling_group is not None
