@@ -17,6 +17,7 @@ from allotment.cluster.program import Program, ProgramContext, run_queues
 from allotment.cluster.resources import CLAIMS, PODS, SLICES, TAINT_RULES
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.conditions import condition_of, with_condition
+from allotment.controllers.taint_rules import Device, effect_of, selects
 from allotment.model import pod_groups
 from allotment.model.features import Features
 from allotment.model.trees import Tree
@@ -27,8 +28,6 @@ _CONDITION: Final = "EvictionInProgress"
 _RULE_SECONDS: Final = 10.0
 #: Seconds after which an eviction time is recomputed: clocks are adjusted, and machines sleep.
 _LOOK_SECONDS: Final = 60.0
-
-Device = tuple[str, str, str]
 
 
 class _Pod(NamedTuple):
@@ -101,7 +100,7 @@ class _DeviceTaints:
         for device in {device for slice in (old, new) if slice for device in _tainted_devices(slice)}:
             self._enqueue_users_of_device(device)
         for rule in self._rules.items():
-            if _effect(rule) == "None":
+            if effect_of(rule) == "None":
                 self._statuses.add(rule.name)
 
     def _rule_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
@@ -112,7 +111,7 @@ class _DeviceTaints:
         elif old is not None:
             self._evicted.pop(old.uid, None)
         for device in tuple(self._allocated):
-            if any(rule is not None and _selects(rule, device) for rule in (old, new)):
+            if any(rule is not None and selects(rule, device) for rule in (old, new)):
                 self._enqueue_users_of_device(device)
 
     def _claim_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
@@ -190,7 +189,7 @@ class _DeviceTaints:
                     if found["name"] == device[2]:
                         yield from ((taint, None) for taint in _no_execute(found))
         for rule in self._rules.items():
-            if (_effect(rule) == "NoExecute" or rule is also) and _selects(rule, device):
+            if (effect_of(rule) == "NoExecute" or rule is also) and selects(rule, device):
                 yield {**rule.spec["taint"], "effect": "NoExecute"}, rule
 
     def _due(self, device: Device, taint: Tree, tolerations: Iterable[Tree]) -> float | None:
@@ -258,7 +257,7 @@ class _DeviceTaints:
         old = condition_of(rule.status.get("conditions"), _CONDITION)
         generation = rule.metadata.get("generation", 0)
         if old is not None and old.get("observedGeneration") == generation:
-            if _effect(rule) == "None":
+            if effect_of(rule) == "None":
                 return None  # reported once
             left = self._clock.left(old["lastTransitionTime"], _RULE_SECONDS)
             if 0 < left <= _RULE_SECONDS:  # greater: the clock was ahead when it was written
@@ -286,7 +285,7 @@ class _DeviceTaints:
 
     def _rule_condition(self, rule: CachedItem[Any]) -> tuple[str, str, str]:
         """Status, reason and message of a rule's condition."""
-        effect = _effect(rule)
+        effect = effect_of(rule)
         status, reason, message = "False", "OtherEffect", "Eviction only happens for the NoExecute effect."
         evicted = self._evicted.get(rule.uid, 0)
         if effect in ("NoExecute", "None"):
@@ -295,11 +294,11 @@ class _DeviceTaints:
             where = counted(spaces, "namespace", "different namespaces")
             if effect == "None":
                 published = sum(
-                    _selects(rule, (slice.spec["driver"], slice.spec["pool"]["name"], device["name"]))
+                    selects(rule, (slice.spec["driver"], slice.spec["pool"]["name"], device["name"]))
                     for slice in self._slices.items()
                     for device in slice.spec.get("devices") or ()
                 )
-                allocated = sum(self._allocated.count(d) for d in self._allocated if _selects(rule, d))
+                allocated = sum(self._allocated.count(d) for d in self._allocated if selects(rule, d))
                 reason = "NoEffect"
                 message = (
                     f"{counted(published, 'published device')} selected. "
@@ -321,7 +320,7 @@ class _DeviceTaints:
     def _pods_to_go(self, rule: CachedItem[Any]) -> set[_Pod]:
         found = set()
         for device in self._allocated:
-            if not _selects(rule, device):
+            if not selects(rule, device):
                 continue
             for claim in self._allocated[device]:
                 for pod in self._pods_with(claim):
@@ -335,21 +334,6 @@ class _DeviceTaints:
 
 def _pod_reference(pod: _Pod) -> Tree:
     return {"kind": "Pod", "apiVersion": "v1", "metadata": pod._asdict()}
-
-
-def _effect(rule: CachedItem[Any]) -> str:
-    effect: str = rule.spec["taint"]["effect"]
-    return effect
-
-
-def _selects(rule: CachedItem[Any], device: Device) -> bool:
-    """Whether a rule selects a device. The set fields are ANDed; a rule without a selector taints nothing."""
-    selector = rule.spec.get("deviceSelector")
-    if selector is None:
-        return False
-    return all(
-        selector.get(field) in (None, found) for field, found in zip(("driver", "pool", "device"), device, strict=True)
-    )
 
 
 def _tolerates(toleration: Tree, taint: Tree) -> bool:

@@ -12,16 +12,22 @@ other is spare.
 from __future__ import annotations
 
 import logging
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cached_item import CachedItem, by_controller
 from allotment.cluster.client import Resource
+from allotment.cluster.converting_client import best_version
 from allotment.cluster.errors import StatusError
 from allotment.cluster.program import ProgramContext
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, POD_GROUPS, PODS
+from allotment.controllers.claim_counts import ClaimCounts
 from allotment.controllers.pods import owner_reference
+from allotment.controllers.release import controller_release
 from allotment.model import pod_groups
+from allotment.model.features import Features
 from allotment.model.generated_claims import POD_CLAIM_NAME, name_prefix
+from allotment.model.releases import release_table
 from allotment.model.trees import Tree
 
 log = logging.getLogger(__name__)
@@ -44,10 +50,24 @@ OF_PODS: Final = Owners(PODS, "PodResourceClaim")
 OF_GROUPS: Final = Owners(POD_GROUPS, "PodGroupResourceClaim")
 
 
+def _group_api_version(features: Features) -> str:
+    """The ``apiVersion`` of PodGroups in owner references: the one that the release's own controller uses.
+
+    >>> _group_api_version(Features("1.36")), _group_api_version(Features("1.37"))
+    ('scheduling.k8s.io/v1alpha2', 'scheduling.k8s.io/v1beta1')
+    """
+    versions = release_table(features.kube).groups.get(POD_GROUPS.group, {})
+    served = [name for name, version in versions.items() if POD_GROUPS.plural in version.resources]
+    return f"{POD_GROUPS.group}/{best_version(POD_GROUPS, served) or POD_GROUPS.version}"
+
+
 class Generator:
     """Generates claims. All operations are idempotent."""
 
-    def __init__(self, context: ProgramContext) -> None:
+    def __init__(self, context: ProgramContext, features: Features, counts: ClaimCounts) -> None:
+        self._counts = counts
+        self._group_api_version = _group_api_version(features)
+        self._sorts_statuses = controller_release(features).sorts_claim_statuses
         self._client = context.client_for(_COMPONENT)
         # Claim names in a status have their own field manager, so that applying them changes nothing else.
         self._statuses = context.client_for(_COMPONENT, "ResourceClaimController")
@@ -141,7 +161,7 @@ class Generator:
             "generateName": name_prefix(owner.name, entry["name"]),
             "namespace": owner.namespace,
             "annotations": {**(wanted.get("annotations") or {}), POD_CLAIM_NAME: entry["name"]},
-            "ownerReferences": [owner_reference(owner.tree, blocks=False)],
+            "ownerReferences": [self._owner_reference(owner)],
         }
         if wanted.get("labels"):
             metadata["labels"] = wanted["labels"]
@@ -154,10 +174,17 @@ class Generator:
         try:
             made = await self._client.create(CLAIMS, claim, owner.namespace)
         except StatusError as error:
+            self._counts.record_creation(claim, "failure")
             raise StatusError({**error.status, "message": f"create ResourceClaim : {error}"}) from error
+        self._counts.record_creation(claim, "success")
         self._claims.record_write(made)
         name: str = made["metadata"]["name"]
         return name
+
+    def _owner_reference(self, owner: CachedItem[Any]) -> Tree:
+        reference = owner_reference(owner.tree, blocks=False)
+        is_group = owner.tree["kind"] == POD_GROUPS.kind
+        return {**reference, "apiVersion": self._group_api_version} if is_group else reference
 
     async def _update_status(
         self, owners: Owners, owner: CachedItem[Any], known: dict[str, Tree], names: dict[str, str]
@@ -169,6 +196,8 @@ class Generator:
             for entry in owner.spec["resourceClaims"]
             if entry["name"] in names or entry["name"] in known
         ]
+        if self._sorts_statuses and owners is OF_PODS:
+            statuses.sort(key=itemgetter("name"))
         patch = {
             "kind": owners.resource.kind,
             "apiVersion": owners.resource.api_version,

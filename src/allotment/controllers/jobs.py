@@ -15,7 +15,7 @@ from typing import Any, Final
 from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.clock import parse
 from allotment.cluster.errors import StatusError
-from allotment.cluster.program import ProgramContext, run_queues
+from allotment.cluster.program import Program, ProgramContext, run_queues
 from allotment.cluster.resources import JOBS, PODS
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.adoption import Children, PartialFailure, call_all
@@ -41,8 +41,10 @@ from allotment.controllers.job_progress import (
     job_end,
     pod_has_failed,
 )
+from allotment.controllers.job_scheduling import JobScheduling, are_job_groups_enabled
 from allotment.controllers.pod_control import OwnPods
 from allotment.controllers.pods import is_finished, is_ready, phase_of, pod_from
+from allotment.model.features import Features
 from allotment.model.trees import Tree
 
 _MANAGER: Final = "kubernetes.io/job-controller"
@@ -54,13 +56,17 @@ _BURST: Final = 500
 Key = tuple[str, str]
 
 
-async def jobs(context: ProgramContext) -> None:
-    """Run the Job controller."""
-    await _Jobs(context).run()
+def jobs(features: Features) -> Program:
+    """Create the Job controller."""
+
+    async def run(context: ProgramContext) -> None:
+        await _Jobs(context, features).run()
+
+    return run
 
 
 class _Jobs:
-    def __init__(self, context: ProgramContext) -> None:
+    def __init__(self, context: ProgramContext, features: Features) -> None:
         self._client = context.client_for("job-controller")
         self._clock = context.clock
         self._recorder = context.recorder("job-controller")
@@ -68,10 +74,13 @@ class _Jobs:
         self._pods = context.caches.trees(PODS)
         self._children = Children(self._pods, self._client)
         self._own = OwnPods(self._pods, self._client, self._recorder)
+        self._scheduling = JobScheduling(context) if are_job_groups_enabled(features) else None
         self._by_uid = self._jobs.index("uid", lambda item: (item.uid,))
         self._queue: WorkQueue[Key] = WorkQueue("jobs", self._sync, clock=context.clock, random=context.random)
 
     async def run(self) -> None:
+        if self._scheduling is not None:
+            await self._scheduling.synced()
         await run_queues([self._queue], [(self._pods, self._pod_changed), (self._jobs, self._changed)])
 
     def _changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
@@ -99,13 +108,15 @@ class _Jobs:
         if is_finished_job(job):
             await self._release([pod for pod in self._children.known(job.uid) if is_tracked(pod)])
             return await self._delete_expired(job)
-        count = count_pods(job, await self._children.of(job))
+        pods = await self._children.of(job)
+        group = await self._scheduling.group_of(job, pods) if self._scheduling is not None else ""
+        count = count_pods(job, pods)
         end = job_end(job, count, self._deadline(job))
         pause: float | None = None
         failure: PartialFailure | None = None
         if not job.deleting:
             try:
-                pause = await self._manage(job, count, end)
+                pause = await self._manage(job, count, end, group)
             except PartialFailure as error:
                 failure = error
             count = count_pods(job, self._children.known(job.uid))
@@ -122,8 +133,11 @@ class _Jobs:
 
     # --- pods -----------------------------------------------------------------------------------------------------
 
-    async def _manage(self, job: CachedItem[Any], count: PodCounts, end: JobEnd | None) -> float | None:
-        """Create or delete pods. Returns the seconds until delayed pods may be created."""
+    async def _manage(self, job: CachedItem[Any], count: PodCounts, end: JobEnd | None, group: str) -> float | None:
+        """Create or delete pods. Returns the seconds until delayed pods may be created.
+
+        ``group``: the PodGroup of new pods, or empty.
+        """
         if end is not None:
             await call_all([partial(self._own.delete, job, pod) for pod in count.active])
             return None
@@ -160,11 +174,11 @@ class _Jobs:
         missing = min(missing, _BURST)
         taken = indexes_of(map(index_of, spare)) | count.done_indexes | count.failed_indexes
         if limit_of(job) is not None:
-            return await self._retry(job, count, missing, taken)
+            return await self._retry(job, self._pod_tree(job, group), count, missing, taken)
         pause = self._backoff(count)
         if pause > 0:
             return pause
-        await self._create(job, missing, taken)
+        await self._create(job, self._pod_tree(job, group), missing, taken)
         return None
 
     async def _delete_unneeded(self, job: CachedItem[Any], pods: Sequence[CachedItem[Any]]) -> None:
@@ -172,15 +186,16 @@ class _Jobs:
         await self._release(pods)
         await call_all([partial(self._own.delete, job, pod) for pod in pods])
 
-    async def _retry(self, job: CachedItem[Any], count: PodCounts, missing: int, taken: Indexes) -> float | None:
-        """Create pods for free indexes, each after its own back-off."""
+    async def _retry(
+        self, job: CachedItem[Any], made: Tree, count: PodCounts, missing: int, taken: Indexes
+    ) -> float | None:
+        """Create pods for free indexes, each after its own back-off; ``made``: the pod without its index."""
         last = last_failures(pod for pod in count.pods if pod_has_failed(pod, job))
         waits = {
             index: wait
             for index, before in last.items()
             if index not in taken and (wait := self._backoff_left(_ended(before), tries(before))) > 0
         }
-        made = self._pod_tree(job)
         calls: list[Callable[[], Awaitable[object]]] = []
         for index in islice((taken | indexes_of(waits)).absent(job.spec["completions"]), missing):
             before = last.get(index)
@@ -204,8 +219,7 @@ class _Jobs:
     def _backoff_left(self, ended: str, failures: int) -> float:
         return self._clock.left(ended, min(_FIRST_PAUSE * 2 ** min(failures - 1, 16), _LONGEST_PAUSE))
 
-    async def _create(self, job: CachedItem[Any], missing: int, taken: Indexes) -> None:
-        made = self._pod_tree(job)
+    async def _create(self, job: CachedItem[Any], made: Tree, missing: int, taken: Indexes) -> None:
         if job.spec.get("completionMode") != "Indexed":
             await call_all([partial(self._own.create, job, made)] * missing, slow_start=True)
             return
@@ -214,10 +228,11 @@ class _Jobs:
             [partial(self._own.create, job, _indexed(made, job.name, index)) for index in indexes], slow_start=True
         )
 
-    def _pod_tree(self, job: CachedItem[Any]) -> Tree:
+    def _pod_tree(self, job: CachedItem[Any], group: str) -> Tree:
         made = pod_from(job.spec["template"], job.tree)
         metadata = {**made["metadata"], "finalizers": [*made["metadata"].get("finalizers", ()), TRACKING]}
-        return {**made, "metadata": metadata}
+        spec = {**made["spec"], "schedulingGroup": {"podGroupName": group}} if group else made["spec"]
+        return {**made, "metadata": metadata, "spec": spec}
 
     async def _release(self, pods: Sequence[CachedItem[Any]]) -> None:
         await call_all([partial(self._release_one, pod) for pod in pods])

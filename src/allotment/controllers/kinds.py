@@ -20,7 +20,7 @@ BUILT_IN: Final[tuple[Resource, ...]] = (
     Resource("", "v1", "podtemplates", "PodTemplate", True),
     known.DEPLOYMENTS, known.REPLICA_SETS, known.STATEFUL_SETS, known.DAEMON_SETS, known.CONTROLLER_REVISIONS,
     known.JOBS, known.CRON_JOBS, known.LEASES, known.ENDPOINT_SLICES, known.DISRUPTION_BUDGETS,
-    known.PRIORITY_CLASSES, known.POD_GROUPS, known.CUSTOM_KINDS,
+    known.PRIORITY_CLASSES, known.POD_GROUPS, known.COMPOSITE_POD_GROUPS, known.WORKLOADS, known.CUSTOM_KINDS,
     known.CLAIMS, known.CLAIM_TEMPLATES, known.DEVICE_CLASSES, known.SLICES, known.TAINT_RULES,
     known.POOL_STATUS_REQUESTS,
     Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", True),

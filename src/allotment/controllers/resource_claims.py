@@ -22,8 +22,10 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.program import Program, ProgramContext, run_queues
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, POD_GROUPS, PODS
 from allotment.cluster.work_queue import WorkQueue
+from allotment.controllers.claim_counts import ClaimCounts
 from allotment.controllers.generated_claims import OF_GROUPS, OF_PODS, Generator
 from allotment.controllers.pods import is_finished
+from allotment.controllers.release import controller_release
 from allotment.model import pod_groups
 from allotment.model.features import Features
 from allotment.model.resource import FINALIZER
@@ -42,25 +44,29 @@ class _Key(NamedTuple):
         return f"{self.kind} {self.namespace}/{self.name}"
 
 
-def resource_claims(features: Features) -> Program:
-    """Create the ResourceClaim controller."""
+def resource_claims(features: Features, counts: ClaimCounts | None = None) -> Program:
+    """Create the ResourceClaim controller. ``counts``: counts the claims that it creates and knows."""
 
     async def run(context: ProgramContext) -> None:
-        await _ResourceClaims(context, features).run()
+        await _ResourceClaims(context, features, counts or ClaimCounts()).run()
 
     return run
 
 
 class _ResourceClaims:
-    def __init__(self, context: ProgramContext, features: Features) -> None:
+    def __init__(self, context: ProgramContext, features: Features, counts: ClaimCounts) -> None:
         self._client = context.client_for("resource-claim-controller")
         self._observing, self._stopping = context.observing, context.stopping
         self._pods = context.caches.trees(PODS)
         self._claims = context.caches.trees(CLAIMS)
         self._templates = context.caches.trees(CLAIM_TEMPLATES)
-        # Without the gate they are not served.
-        self._groups = context.caches.trees(POD_GROUPS) if features.enabled(pod_groups.GATE) else None
-        self._generator = Generator(context)
+        # Without the gates they are not served.
+        has_groups = features.enabled(pod_groups.GATE) or (
+            controller_release(features).pods_await_groups and pod_groups.are_groups_enabled(features)
+        )
+        self._groups = context.caches.trees(POD_GROUPS) if has_groups else None
+        self._generator = Generator(context, features, counts)
+        counts.items = self._claims.items()
         self._made_for = self._generator.made_for
         self._pod_of_uid = self._pods.index("uid", by_uid)
         self._lacking = self._pods.index("template", _templates_of)
@@ -101,16 +107,16 @@ class _ResourceClaims:
             self._queue.add(_Key("pod", pod.namespace, pod.name))
 
     def _group_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
-        group = new or old
-        if group is None or not group.spec.get("resourceClaims"):
-            return
         if new is None:
-            self._record_deleted(group.uid)
-            self._enqueue_claims(group)
+            if old is not None and old.spec.get("resourceClaims"):
+                self._record_deleted(old.uid)
+                self._enqueue_claims(old)
             return
         if old is not None and old.uid == new.uid and _names_in(old) == _names_in(new):
             return
-        self._queue.add(_Key("group", new.namespace, new.name))
+        if new.spec.get("resourceClaims"):
+            self._queue.add(_Key("group", new.namespace, new.name))
+        # Also pods of a group without claims wait for it.
         for pod in self._members[new.key]:
             self._queue.add(_Key("pod", pod.namespace, pod.name))
 

@@ -14,9 +14,12 @@ from allotment.controllers.job_failures import FAILURES, INDEX
 from allotment.controllers.job_indexes import format_indexes, indexes_of, parse_indexes
 from allotment.controllers.job_progress import TRACKING
 from allotment.controllers.jobs import _Jobs, jobs
+from allotment.model.features import Features
 from allotment.model.trees import Tree
 from tests.unit.cluster import idle
 from tests.unit.controllers.world import World, world
+
+CONTROLLER = jobs(Features("1.36"))
 
 
 def job(**spec: Any) -> Tree:
@@ -65,7 +68,7 @@ async def run_all(cluster: World, count: int, phase: str = "Succeeded", code: in
 
 def test_a_job_is_complete_when_enough_pods_succeeded() -> None:
     async def scenario() -> None:
-        async with world(jobs) as cluster:
+        async with world(CONTROLLER) as cluster:
             cluster.put(JOBS, job(parallelism=2, completions=5))
             await cluster.until(lambda: status(cluster).get("active") == 2)
             assert all(TRACKING in tree["metadata"]["finalizers"] for tree in cluster.all(PODS))
@@ -83,7 +86,7 @@ def test_a_job_is_complete_when_enough_pods_succeeded() -> None:
 
 def test_finished_pods_are_counted_even_if_deleted() -> None:
     async def scenario() -> None:
-        async with world(jobs) as cluster:
+        async with world(CONTROLLER) as cluster:
             cluster.put(JOBS, job(parallelism=3, completions=3))
             await cluster.until(lambda: status(cluster).get("active") == 3)
             for name in cluster.names(PODS):
@@ -98,7 +101,7 @@ def test_finished_pods_are_counted_even_if_deleted() -> None:
 
 def test_failures_delay_new_pods_and_fail_the_job_at_the_limit() -> None:
     async def scenario() -> None:
-        async with world(jobs) as cluster:
+        async with world(CONTROLLER) as cluster:
             cluster.put(JOBS, job(backoffLimit=2))
             await run_all(cluster, 3, "Failed", 1)
             await cluster.until(lambda: "Failed" in conditions(cluster))
@@ -111,7 +114,7 @@ def test_failures_delay_new_pods_and_fail_the_job_at_the_limit() -> None:
 
 def test_an_indexed_job_runs_each_index_once() -> None:
     async def scenario() -> None:
-        async with world(jobs) as cluster:
+        async with world(CONTROLLER) as cluster:
             cluster.put(JOBS, job(parallelism=2, completions=4, completionMode="Indexed"))
             await cluster.until(lambda: len(active(cluster)) == 2)
             first = cluster.all(PODS)[0]
@@ -130,7 +133,7 @@ def test_an_indexed_job_runs_each_index_once() -> None:
 
 def test_an_index_beyond_its_backoff_limit_fails_and_others_continue() -> None:
     async def scenario() -> None:
-        async with world(jobs) as cluster:
+        async with world(CONTROLLER) as cluster:
             limits = {"backoffLimitPerIndex": 1, "backoffLimit": 1000}
             cluster.put(JOBS, job(parallelism=3, completions=3, completionMode="Indexed", **limits))
             await cluster.until(lambda: len(active(cluster)) == 3)
@@ -151,7 +154,7 @@ def test_an_index_beyond_its_backoff_limit_fails_and_others_continue() -> None:
 
 def test_too_many_failed_indexes_fail_a_job_immediately() -> None:
     async def scenario() -> None:
-        async with world(jobs) as cluster:
+        async with world(CONTROLLER) as cluster:
             rule = {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [42]}}
             limits = {"backoffLimitPerIndex": 5, "maxFailedIndexes": 0, "podFailurePolicy": {"rules": [rule]}}
             cluster.put(JOBS, job(parallelism=2, completions=2, completionMode="Indexed", **limits))
@@ -165,7 +168,7 @@ def test_too_many_failed_indexes_fail_a_job_immediately() -> None:
 
 def test_a_suspended_job_has_no_pods_until_it_is_resumed() -> None:
     async def scenario() -> None:
-        async with world(jobs) as cluster:
+        async with world(CONTROLLER) as cluster:
             cluster.put(JOBS, job(suspend=True))
             await cluster.until(lambda: "Suspended" in conditions(cluster))
             assert cluster.all(PODS) == []
@@ -183,7 +186,7 @@ def test_a_suspended_job_has_no_pods_until_it_is_resumed() -> None:
 
 def test_unneeded_pods_do_not_count_as_failed() -> None:
     async def scenario() -> None:
-        async with world(jobs) as cluster:
+        async with world(CONTROLLER) as cluster:
             cluster.put(JOBS, job(parallelism=3, completions=3))
             await cluster.until(lambda: len(active(cluster)) == 3)
             cluster.change(JOBS, "j", spec=job(parallelism=1, completions=3)["spec"])
@@ -195,7 +198,7 @@ def test_unneeded_pods_do_not_count_as_failed() -> None:
 
 def test_an_exceeded_deadline_deletes_running_pods() -> None:
     async def scenario() -> None:
-        async with world(jobs, speed=100) as cluster:
+        async with world(CONTROLLER, speed=100) as cluster:
             cluster.put(JOBS, job(activeDeadlineSeconds=120))
             await cluster.until(lambda: active(cluster))
             await cluster.until(lambda: conditions(cluster).get("Failed") == "DeadlineExceeded")
@@ -206,7 +209,7 @@ def test_an_exceeded_deadline_deletes_running_pods() -> None:
 
 def test_a_failure_policy_can_fail_the_job_or_ignore_the_failure() -> None:
     async def scenario() -> None:
-        async with world(jobs) as cluster:
+        async with world(CONTROLLER) as cluster:
             rules = [
                 {"action": "Ignore", "onExitCodes": {"operator": "In", "values": [7]}},
                 {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}},
@@ -222,7 +225,7 @@ def test_a_failure_policy_can_fail_the_job_or_ignore_the_failure() -> None:
 
 def test_a_finished_job_is_deleted_after_its_ttl() -> None:
     async def scenario() -> None:
-        async with world(jobs, speed=100) as cluster:
+        async with world(CONTROLLER, speed=100) as cluster:
             cluster.put(JOBS, job(ttlSecondsAfterFinished=120))
             await run_all(cluster, 1)
             await cluster.until(lambda: "Complete" in conditions(cluster))
@@ -242,7 +245,7 @@ def test_a_job_past_its_deadline_waits_for_its_last_pod_without_polling(monkeypa
     monkeypatch.setattr(_Jobs, "_sync", counted)
 
     async def scenario() -> None:
-        async with world(jobs, speed=100) as cluster:
+        async with world(CONTROLLER, speed=100) as cluster:
             cluster.put(JOBS, job(activeDeadlineSeconds=120))
             await cluster.until(lambda: active(cluster))
             [name] = active(cluster)
@@ -273,7 +276,7 @@ MOST = 2**31 - 1
 )
 def test_a_job_with_very_many_indexes_costs_no_more_than_its_pods(spec: Tree) -> None:
     async def scenario() -> None:
-        async with world(jobs) as cluster:
+        async with world(CONTROLLER) as cluster:
             wanted = {"completionMode": "Indexed", "completions": MOST, "parallelism": 3, "backoffLimit": MOST, **spec}
             cluster.put(JOBS, {**job(**wanted), "status": {"completedIndexes": f"2-{MOST - 4}"}})
             await cluster.until(lambda: len(active(cluster)) == 3)
@@ -289,7 +292,7 @@ def test_a_job_with_many_pods_creates_them_in_batches(monkeypatch: pytest.Monkey
     monkeypatch.setattr("allotment.controllers.jobs._BURST", 5)
 
     async def scenario() -> None:
-        async with world(jobs) as cluster:
+        async with world(CONTROLLER) as cluster:
             cluster.put(JOBS, job(parallelism=MOST, completions=MOST))
             while len(cluster.all(PODS)) <= 10:
                 await asyncio.sleep(0)  # there is always more to do, so time does not advance

@@ -20,7 +20,8 @@ from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.controllers.world import World, pod, world
 
-ON = Features("1.36", {pod_groups.GATE: True})
+GATES = {pod_groups.GATE: True, pod_groups.GENERIC: True}
+ON = Features("1.37", GATES)
 CLAIMS_OF_GROUPS = resource_claims(ON)
 SPEC: Tree = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}]}}
 TEMPLATE: Tree = {"metadata": {"name": "t"}, "spec": {"metadata": {"labels": {"team": "a"}}, "spec": SPEC}}
@@ -81,12 +82,39 @@ def test_a_group_has_one_claim_recorded_in_all_its_pods() -> None:
             assert metadata["labels"] == {"team": "a"}
             assert metadata["ownerReferences"] == [
                 {
-                    "apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "name": "g", "uid": owner["uid"],
+                    "apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "name": "g", "uid": owner["uid"],
                     "controller": True,
                 }
             ]  # fmt: skip
             assert claim["spec"] == SPEC
             assert claim_names(cluster.get(POD_GROUPS, "g")) == [name]
+
+    idle.run(scenario())
+
+
+def test_the_owner_of_a_claim_has_the_version_of_the_release() -> None:
+    async def scenario(release: str) -> str:
+        async with world(resource_claims(Features(release, GATES))) as cluster:
+            await with_claim(cluster)
+            [claim] = cluster.all(CLAIMS)
+            version: str = claim["metadata"]["ownerReferences"][0]["apiVersion"]
+            return version
+
+    assert idle.run(scenario("1.36")) == "scheduling.k8s.io/v1alpha2"
+    assert idle.run(scenario("1.37")) == "scheduling.k8s.io/v1beta1"
+
+
+def test_pods_of_a_group_without_claims_get_their_own_when_it_exists() -> None:
+    async def scenario() -> None:
+        async with world(resource_claims(Features("1.37", {pod_groups.GENERIC: True}))) as cluster:
+            cluster.put(CLAIM_TEMPLATES, TEMPLATE)
+            cluster.put(PODS, member("a"))
+            await cluster.settled()
+            assert not cluster.names(CLAIMS)
+            cluster.put(POD_GROUPS, {"metadata": {"name": "g"}, "spec": {}})
+            await cluster.until(lambda: claim_names(cluster.get(PODS, "a")))
+            [claim] = cluster.all(CLAIMS)
+            assert claim["metadata"]["ownerReferences"][0]["kind"] == "Pod"
 
     idle.run(scenario())
 

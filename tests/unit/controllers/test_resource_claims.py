@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, PODS
+from allotment.controllers.claim_counts import ClaimCounts, CreatedClaim, ExistingClaim
 from allotment.controllers.resource_claims import resource_claims
 from allotment.model.features import Features
 from allotment.model.resource import FINALIZER
@@ -70,6 +71,36 @@ def test_a_pod_with_a_template_gets_a_claim_of_its_own() -> None:
             assert cluster.get(PODS, "p")["status"]["resourceClaimStatuses"] == [
                 {"name": "g0", "resourceClaimName": metadata["name"]}
             ]
+
+    idle.run(scenario())
+
+
+def test_created_and_existing_claims_are_counted() -> None:
+    async def scenario() -> None:
+        counts = ClaimCounts()
+        async with world(resource_claims(Features("1.37"), counts)) as cluster:
+            await scheduled(cluster)
+            cluster.put(CLAIMS, {"metadata": {"name": "mine"}, "spec": TEMPLATE["spec"]["spec"]})
+            existing = {
+                ExistingClaim(allocated=True, admin_access=False, source="resource_claim_template"): 1,
+                ExistingClaim(allocated=False, admin_access=False, source=""): 1,
+            }
+            await cluster.until(lambda: counts.existing() == existing)
+            assert counts.created == {CreatedClaim("success", False, "", "Pod"): 1}
+
+    idle.run(scenario())
+
+
+@pytest.mark.parametrize(("release", "order"), [("1.36", ["b", "a"]), ("1.37", ["a", "b"])])
+def test_the_claims_in_a_status_are_sorted_from_1_37(release: str, order: list[str]) -> None:
+    async def scenario() -> None:
+        async with world(resource_claims(Features(release))) as cluster:
+            cluster.put(CLAIM_TEMPLATES, TEMPLATE)
+            entries = [{"name": name, "resourceClaimTemplateName": "t"} for name in ("b", "a")]
+            cluster.put(PODS, pod("p", spec={"resourceClaims": entries}))
+            await cluster.until(lambda: cluster.get(PODS, "p")["status"].get("resourceClaimStatuses"))
+            statuses = cluster.get(PODS, "p")["status"]["resourceClaimStatuses"]
+            assert [status["name"] for status in statuses] == order
 
     idle.run(scenario())
 
