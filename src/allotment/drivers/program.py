@@ -28,6 +28,7 @@ from allotment.cluster.remote.version_negotiation import NegotiatingClient
 from allotment.cluster.resources import NODES, SLICES
 from allotment.drivers.driver import Driver, SimulatedDriver
 from allotment.drivers.host import DriverHost, FileStorage, read_boot_id
+from allotment.drivers.preparation.metadata import metadata_versions
 from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.drivers.publishing.publisher import SIMULATED, Publisher
 from allotment.kubelet_plugin.server import serve_plugin
@@ -120,7 +121,8 @@ async def _serve_in_cluster(
     host = DriverHost(
         options.node, read_boot_id(), FileStorage(folder / "checkpoint.json"), FolderStore(options.cdi), folder
     )
-    node_driver = NodeDriver(driver, host, client, clock, metadata=options.metadata, random=random, observing=observing)
+    metadata = metadata_versions(features) if options.metadata else ()
+    node_driver = NodeDriver(driver, host, client, clock, metadata=metadata, random=random, observing=observing)
     if isinstance(driver, SimulatedDriver):
         log.warning(
             "%s on node %s: SIMULATED devices (%s): slices have the label %s, and containers get environment variables "

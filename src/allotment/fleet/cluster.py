@@ -9,6 +9,7 @@ from allotment.fleet.description import FleetMachine
 from allotment.fleet.device_classes import AMD_WHOLE_GPU, CLASSES
 from allotment.fleet.modes import AutoPartition
 from allotment.fleet.slices import slices_of
+from allotment.model import DEFAULT_RELEASE
 from allotment.model.core import HOSTNAME_LABEL, Node
 from allotment.model.meta import ObjectMeta
 from allotment.model.resource import DeviceClass, ResourceSlice
@@ -26,7 +27,7 @@ class FleetCluster:
     classes: tuple[DeviceClass, ...]
 
 
-def cluster_of(machines: Iterable[FleetMachine], kube: str = "1.36") -> FleetCluster:
+def cluster_of(machines: Iterable[FleetMachine], kube: str = DEFAULT_RELEASE) -> FleetCluster:
     """Return the cluster of these machines, with the DeviceClasses of their vendors.
 
     >>> from allotment.fleet.description import parse_fleet

@@ -13,14 +13,16 @@ from allotment.fleet.errors import FleetError
 from allotment.fleet.hardware import Hardware
 from allotment.fleet.modes import AmdMode, ExampleMode, Mode
 from allotment.fleet.splitting import split
-from allotment.model.features import RELEASES
+from allotment.model import DEFAULT_RELEASE
+from allotment.model.features import Features
 from allotment.model.meta import ObjectMeta
+from allotment.model.releases import RELEASES
 from allotment.model.resource import CounterSet, Device, ResourcePool, ResourceSlice, ResourceSliceSpec
 
 _Groups: TypeAlias = tuple[tuple[Device, ...], ...]
 
 
-def slices_of(machine: Hardware, mode: Mode, node: str, kube: str = "1.36") -> tuple[ResourceSlice, ...]:
+def slices_of(machine: Hardware, mode: Mode, node: str, kube: str = DEFAULT_RELEASE) -> tuple[ResourceSlice, ...]:
     """Return the slices that the driver on ``node`` publishes, in the form that Kubernetes ``kube`` accepts.
 
     >>> from allotment.fleet.hardware import hardware
@@ -32,13 +34,13 @@ def slices_of(machine: Hardware, mode: Mode, node: str, kube: str = "1.36") -> t
     if kube not in RELEASES:
         raise FleetError(f"Kubernetes release: expected one of {', '.join(RELEASES)}, found {kube!r}")
     offered = _offered(machine, mode, node)
-    return tuple(slice_ for each in offered for slice_ in _slices(*each, node=node, together=kube == "1.34"))
+    return tuple(slice_ for each in offered for slice_ in _slices(*each, node=node, features=Features(kube)))
 
 
 def _slices(
-    driver: str, groups: _Groups, counters: tuple[CounterSet, ...], *, node: str, together: bool
+    driver: str, groups: _Groups, counters: tuple[CounterSet, ...], *, node: str, features: Features
 ) -> Iterator[ResourceSlice]:
-    parts = split(groups, counters, together=together)
+    parts = split(groups, counters, features)
     pool = ResourcePool(name=node, generation=1, resource_slice_count=len(parts))
     for index, part in enumerate(parts):
         yield ResourceSlice(

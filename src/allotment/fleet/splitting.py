@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from allotment.fleet.errors import FleetError
+from allotment.model.features import Features
 from allotment.model.resource import CounterSet, Device
 from allotment.model.validation import attributes
 from allotment.model.validation.slices import DEVICES_MAX, DEVICES_MAX_ADVANCED
@@ -28,14 +29,14 @@ class SliceContent(NamedTuple):
 
 
 def split(
-    groups: Sequence[Sequence[Device]], counters: Sequence[CounterSet], *, together: bool
+    groups: Sequence[Sequence[Device]], counters: Sequence[CounterSet], features: Features
 ) -> tuple[SliceContent, ...]:
     """Return the content of the slices of a pool, at least one; every group begins a new slice.
 
-    ``together``: the form of Kubernetes 1.34, with counters next to devices. Raises FleetError if counters would be
-    needed in several slices: for a group that needs two slices, or for two groups.
+    Raises FleetError if counters would be needed in several slices of Kubernetes 1.34: for a group that needs two
+    slices, or for two groups.
     """
-    if together and counters:
+    if counters and not features.since("1.35"):
         parts = tuple(_together(groups, counters))
     else:
         sets = tuple(counters)

@@ -15,10 +15,9 @@ import grpc
 
 from allotment import grpc_codec
 from allotment.kubelet_plugin import encoding
-from allotment.kubelet_plugin.encoding import Version
+from allotment.kubelet_plugin.encoding import HealthVersion, Version
 from allotment.kubelet_plugin.grpc_errors import call_error, invalid_message_error
-from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, PluginCallError, PrepareResult
-from allotment.kubelet_plugin.wire import health_v1alpha1_pb2
+from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, HealthNotSupported, PluginCallError, PrepareResult
 from allotment.model.quoting import quote
 
 if TYPE_CHECKING:
@@ -74,6 +73,19 @@ def choose_version(versions: Sequence[str]) -> Version:
     )
 
 
+def choose_health_version(
+    versions: Sequence[str], supported: Sequence[HealthVersion] = encoding.HEALTH_VERSIONS
+) -> HealthVersion | None:
+    """Return the first of a kubelet's ``supported`` health services that the plugin lists; None if it lists none.
+
+    Unlike for the DRA service, the kubelet's order decides.
+
+    >>> choose_health_version(("v1alpha1.DRAResourceHealth", "v1.DRAPlugin", "v1.DRAResourceHealth")).service
+    'v1.DRAResourceHealth'
+    """
+    return next((version for version in supported if version.service in versions), None)
+
+
 def _quoted(names: Sequence[str] | Mapping[str, Any]) -> str:
     return "[" + " ".join(quote(name) for name in names) + "]"
 
@@ -86,10 +98,20 @@ def open_channel(path: Path) -> grpc.aio.Channel:
 class PluginClient:
     """A client of the driver behind a socket, which need not exist yet. Must be closed."""
 
-    def __init__(self, info: PluginInfo, *, seconds: float = CALL_SECONDS) -> None:
-        """``seconds``: the timeout of a call. Raises UnsupportedVersions."""
+    def __init__(
+        self,
+        info: PluginInfo,
+        *,
+        seconds: float = CALL_SECONDS,
+        health_versions: Sequence[HealthVersion] = encoding.HEALTH_VERSIONS,
+    ) -> None:
+        """``seconds``: the timeout of a call. ``health_versions``: see :func:`choose_health_version`.
+
+        Raises UnsupportedVersions.
+        """
         self.info = info
         self.version = choose_version(info.versions)
+        self.health_version = choose_health_version(info.versions, health_versions)
         #: Whether the channel is connected.
         self.is_connected = False
         #: Called after each change of ``is_connected``.
@@ -121,9 +143,33 @@ class PluginClient:
     def health(self) -> AsyncIterator[Sequence[DeviceHealth]] | None:
         """Return the stream of the driver's health messages, or None if the driver does not list the service.
 
-        The iterator raises PluginCallError when the stream breaks.
+        The iterator raises PluginCallError when the stream breaks, HealthNotSupported if it does not exist.
         """
-        return self._watch() if encoding.HEALTH in self.info.versions else None
+        return self.watch_health(self.health_version) if self.health_version is not None else None
+
+    async def watch_health(self, version: HealthVersion) -> AsyncIterator[Sequence[DeviceHealth]]:
+        """Return the stream of a version of the health service, whether the driver lists it or not."""
+        watch = self._channel.unary_stream(
+            f"/{version.service}/{encoding.WATCH}", request_serializer=grpc_codec.encode, response_deserializer=bytes
+        )
+        call = watch(version.wire.NodeWatchResourcesRequest())
+        self._streams.add(call)
+        failure = None
+        try:
+            async for data in call:
+                yield encoding.decode_health(grpc_codec.decode(version.wire.NodeWatchResourcesResponse, data))
+        except grpc.aio.AioRpcError as error:
+            failure = call_error(error, self.info.endpoint)
+            if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+                failure = HealthNotSupported(str(failure))
+        except grpc_codec.InvalidMessage as error:
+            failure = invalid_message_error(error)
+        finally:
+            call.cancel()
+            self._streams.discard(call)
+            del call
+        if failure:
+            raise failure
 
     async def close(self) -> None:
         """Close the connection; calls in flight fail."""
@@ -162,28 +208,6 @@ class PluginClient:
         # PluginCallError must reference neither.
         del call
         raise failure
-
-    async def _watch(self) -> AsyncIterator[Sequence[DeviceHealth]]:
-        watch = self._channel.unary_stream(
-            f"/{encoding.HEALTH}/{encoding.WATCH}", request_serializer=grpc_codec.encode, response_deserializer=bytes
-        )
-        call = watch(health_v1alpha1_pb2.NodeWatchResourcesRequest())
-        self._streams.add(call)
-        failure = None
-        try:
-            async for data in call:
-                yield encoding.decode_health(grpc_codec.decode(health_v1alpha1_pb2.NodeWatchResourcesResponse, data))
-        except grpc.aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
-                failure = call_error(error, self.info.endpoint)
-        except grpc_codec.InvalidMessage as error:
-            failure = invalid_message_error(error)
-        finally:
-            call.cancel()
-            self._streams.discard(call)
-            del call
-        if failure:
-            raise failure
 
     async def _keep_connected(self) -> None:
         """Keep the channel connected and track its state: the C core connects only on request."""

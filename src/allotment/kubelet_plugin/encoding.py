@@ -1,7 +1,8 @@
 """Conversion between the DRA API's values (:mod:`.messages`) and protobuf messages.
 
-Both versions of the service have the same fields, except for the share ID (KEP-5075), which only v1 has. As in
-upstream's conversion, answers to v1beta1 kubelets have no share IDs.
+Both versions of the DRA service have the same fields, except for the share ID (KEP-5075), which only v1 has. As in
+upstream's conversion, answers to v1beta1 kubelets have no share IDs. The two versions of the health service (KEP-4680)
+have the same messages.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from google.protobuf.message import Message
 
 from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, Health, PreparedDevice, PrepareResult
-from allotment.kubelet_plugin.wire import dra_v1_pb2, dra_v1beta1_pb2, health_v1alpha1_pb2
+from allotment.kubelet_plugin.wire import dra_v1_pb2, dra_v1beta1_pb2, health_v1_pb2, health_v1alpha1_pb2
 
 
 class Version(NamedTuple):
@@ -32,14 +33,25 @@ VERSIONS: Final = (V1, V1BETA1)
 PREPARE: Final = "NodePrepareResources"
 UNPREPARE: Final = "NodeUnprepareResources"
 
-#: The full name of the health service, which is also its entry in ``supported_versions``: the package has no prefix.
-HEALTH: Final = "v1alpha1.DRAResourceHealth"
+
+class HealthVersion(NamedTuple):
+    """A version of the health service. ``wire``: the module with its messages."""
+
+    service: str
+    """The full name of the service, which is also its entry in ``supported_versions``: the package has no prefix."""
+    wire: Any
+
+
+HEALTH_V1: Final = HealthVersion("v1.DRAResourceHealth", health_v1_pb2)
+HEALTH_V1ALPHA1: Final = HealthVersion("v1alpha1.DRAResourceHealth", health_v1alpha1_pb2)
+#: In the order of preference of a kubelet 1.37; kubelets of earlier releases know v1alpha1 only.
+HEALTH_VERSIONS: Final = (HEALTH_V1, HEALTH_V1ALPHA1)
 WATCH: Final = "NodeWatchResources"
 
-_HEALTH: Final[Mapping[Health, health_v1alpha1_pb2.HealthStatus]] = {
-    "Unknown": health_v1alpha1_pb2.UNKNOWN,
-    "Healthy": health_v1alpha1_pb2.HEALTHY,
-    "Unhealthy": health_v1alpha1_pb2.UNHEALTHY,
+_HEALTH: Final[Mapping[Health, int]] = {
+    "Unknown": health_v1_pb2.UNKNOWN,
+    "Healthy": health_v1_pb2.HEALTHY,
+    "Unhealthy": health_v1_pb2.UNHEALTHY,
 }
 _HEALTH_NAMES: Final = {number: name for name, number in _HEALTH.items()}
 
@@ -110,12 +122,13 @@ def decode_unprepare_response(response: Any) -> dict[str, str]:
     return {uid: result.error for uid, result in response.claims.items()}
 
 
-def encode_health(devices: Sequence[DeviceHealth]) -> health_v1alpha1_pb2.NodeWatchResourcesResponse:
+def encode_health(version: HealthVersion, devices: Sequence[DeviceHealth]) -> Message:
     """Return a message of the health stream."""
-    return health_v1alpha1_pb2.NodeWatchResourcesResponse(
+    wire = version.wire
+    response: Message = wire.NodeWatchResourcesResponse(
         devices=[
-            health_v1alpha1_pb2.DeviceHealth(
-                device=health_v1alpha1_pb2.DeviceIdentifier(pool_name=d.pool, device_name=d.device),
+            wire.DeviceHealth(
+                device=wire.DeviceIdentifier(pool_name=d.pool, device_name=d.device),
                 health=_HEALTH[d.health],
                 last_updated_time=d.updated,
                 health_check_timeout_seconds=d.timeout,
@@ -124,9 +137,10 @@ def encode_health(devices: Sequence[DeviceHealth]) -> health_v1alpha1_pb2.NodeWa
             for d in devices
         ]
     )
+    return response
 
 
-def decode_health(response: health_v1alpha1_pb2.NodeWatchResourcesResponse) -> tuple[DeviceHealth, ...]:
+def decode_health(response: Any) -> tuple[DeviceHealth, ...]:
     """Return the devices of a message of the health stream. An unrecognized health value is Unknown."""
     return tuple(
         DeviceHealth(

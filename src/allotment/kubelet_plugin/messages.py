@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
+from allotment.model.features import Features
+from allotment.model.releases import release_table
+
 Health = Literal["Healthy", "Unhealthy", "Unknown"]
 
 
@@ -52,6 +55,10 @@ class PluginCallError(Exception):
     """Raised if a whole call fails, not only one of its claims. The text appears in the kubelet's event."""
 
 
+class HealthNotSupported(PluginCallError):
+    """Raised by a health stream if the driver lists the health service but does not report health."""
+
+
 class KubeletPlugin(Protocol):
     """A driver as its node's kubelet calls it. Calls may be repeated and must then return the same result."""
 
@@ -69,5 +76,14 @@ class KubeletPlugin(Protocol):
         ...
 
     def health(self) -> AsyncIterator[Sequence[DeviceHealth]] | None:
-        """Return a stream of complete lists of the driver's devices, or None if the driver does not report health."""
+        """Return a stream of lists of the driver's devices, or None if the driver does not report health."""
         ...
+
+
+def health_services(features: Features) -> tuple[str, ...]:
+    """The versions of the health service that the kubelets of a release call, in the order of their preference.
+
+    >>> health_services(Features("1.37"))
+    ('v1.DRAResourceHealth', 'v1alpha1.DRAResourceHealth')
+    """
+    return tuple(f"{version}.DRAResourceHealth" for version in release_table(features.kube).plugins["dra-health"])

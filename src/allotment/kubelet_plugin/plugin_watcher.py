@@ -10,12 +10,13 @@ import asyncio
 import logging
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from allotment.cluster.clock import Clock
 from allotment.kubelet_plugin.client import PluginClient, PluginInfo
+from allotment.kubelet_plugin.encoding import HEALTH_VERSIONS, HealthVersion
 from allotment.kubelet_plugin.messages import KubeletPlugin
 from allotment.kubelet_plugin.registration import RegistrationFailed, register
 
@@ -41,10 +42,14 @@ class _SocketFile(NamedTuple):
 class PluginRegistry:
     """The plugins that are registered in a folder, while :meth:`run` runs."""
 
-    def __init__(self, folder: Path, clock: Clock, *, on_change: OnChange = lambda driver, plugin: None) -> None:
+    def __init__(
+        self, folder: Path, clock: Clock, *, on_change: OnChange = lambda driver, plugin: None,
+        health_versions: Sequence[HealthVersion] = HEALTH_VERSIONS,
+    ) -> None:  # fmt: skip
         self.folder = folder
         self._clock = clock
         self._on_change = on_change
+        self._health_versions = health_versions
         self._instances: dict[str, list[PluginClient]] = {}
         self._connected: dict[str, PluginClient] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -110,7 +115,7 @@ class PluginRegistry:
         instances = self._instances.setdefault(info.name, [])
         if any(other.info.endpoint == info.endpoint for other in instances):
             raise RegistrationFailed(f"endpoint {info.endpoint} already registered for DRA driver plugin {info.name}")
-        instance = PluginClient(info)
+        instance = PluginClient(info, health_versions=self._health_versions)
         instance.on_connection = lambda: self._update_connected(info.name)
         instances.append(instance)
         return instance

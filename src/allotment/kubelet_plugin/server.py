@@ -21,7 +21,7 @@ from google.protobuf.message import Message
 
 from allotment import grpc_codec
 from allotment.kubelet_plugin import encoding
-from allotment.kubelet_plugin.encoding import Version
+from allotment.kubelet_plugin.encoding import HealthVersion, Version
 from allotment.kubelet_plugin.messages import DeviceHealth, KubeletPlugin, PluginCallError
 from allotment.kubelet_plugin.sockets import SocketError, SocketPaths, bind, check_length, remove_leftovers
 from allotment.kubelet_plugin.wire import registration_pb2
@@ -43,18 +43,25 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def serve_plugin(
-    plugin: KubeletPlugin, endpoint: Path, registration: Path, *, on_registered: OnRegistered
+    plugin: KubeletPlugin,
+    endpoint: Path,
+    registration: Path,
+    *,
+    on_registered: OnRegistered,
+    health_versions: Sequence[HealthVersion] = encoding.HEALTH_VERSIONS,
 ) -> AsyncIterator[None]:
-    """Serve ``plugin`` while the block runs. Raises SocketError, and OSError from the file system."""
+    """Serve ``plugin`` while the block runs. Raises SocketError, and OSError from the file system.
+
+    ``health_versions``: the versions of the health service to serve if the driver reports health.
+    """
     endpoint, registration = endpoint.absolute(), registration.absolute()
     check_length(endpoint)
     check_length(registration)
     stopping = asyncio.Event()
-    has_health = await _has_health(plugin)
+    served_health = health_versions if await _has_health(plugin) else ()
     services = [_dra_service(plugin, version) for version in encoding.VERSIONS]
-    if has_health:
-        services.append(_health_service(plugin, stopping))
-    versions = [version.name for version in encoding.VERSIONS] + [encoding.HEALTH] * has_health
+    services += [_health_service(plugin, version, stopping) for version in served_health]
+    versions = [version.name for version in encoding.VERSIONS] + [version.service for version in served_health]
     info = registration_pb2.PluginInfo(
         type="DRAPlugin", name=plugin.name, endpoint=str(endpoint), supported_versions=versions
     )
@@ -130,17 +137,17 @@ async def _await_driver(call: Awaitable[Any], context: _Context) -> Any:
         await context.abort(grpc.StatusCode.INTERNAL, grpc_codec.truncate_details(f"{type(error).__name__}: {error}"))
 
 
-def _health_service(plugin: KubeletPlugin, stopping: asyncio.Event) -> _Service:
+def _health_service(plugin: KubeletPlugin, version: HealthVersion, stopping: asyncio.Event) -> _Service:
     async def watch(request: bytes, context: _Context) -> AsyncIterator[Any]:
         events = plugin.health()
         if events is None:
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"{plugin.name} does not report device health")
         else:
             async for devices in _until_stopped(stopping, events):
-                yield encoding.encode_health(devices)
+                yield encoding.encode_health(version, devices)
 
     handler = grpc.unary_stream_rpc_method_handler(watch, response_serializer=grpc_codec.encode)
-    return grpc.method_handlers_generic_handler(encoding.HEALTH, {encoding.WATCH: handler})
+    return grpc.method_handlers_generic_handler(version.service, {encoding.WATCH: handler})
 
 
 async def _has_health(plugin: KubeletPlugin) -> bool:

@@ -30,6 +30,7 @@ from allotment.node.claims import NodeClaims
 from allotment.node.device_health import DeviceHealths
 from allotment.node.device_view import DeviceView
 from allotment.node.driver_lifecycle import Drivers
+from allotment.node.kubelet_features import KubeletFeatures
 from allotment.node.node_config import Machine
 from allotment.node.plugins import Plugins
 from allotment.node.pod_lifecycle import PodRun
@@ -51,21 +52,21 @@ class _PodWorker(NamedTuple):
 
 
 class Agent:
-    """Runs the pods of the nodes for which ``serves`` is true. ``groups``: whether PodGroups have claims.
+    """Runs the pods of the nodes for which ``serves`` is true.
 
     ``claims``: the prepared claims by node, kept from the previous agent: unprepare calls may still be due.
     """
 
     def __init__(
         self, context: ProgramContext, plugins: Plugins, machines: Mapping[str, Machine],
-        serves: Callable[[Tree], bool], claims: dict[str, NodeClaims], groups: bool,
+        serves: Callable[[Tree], bool], claims: dict[str, NodeClaims], features: KubeletFeatures,
     ) -> None:  # fmt: skip
         self._context = context
         self._plugins = plugins
         self._machines = machines
         self._serves = serves
         self._claims_by_node = claims
-        self._groups = groups
+        self._features = features
         self._client = context.client_for("kubelet")
         self._recorder = context.recorder("kubelet")
         self._pods: Cache[Pod] = context.caches.of(PODS, Pod)
@@ -92,7 +93,10 @@ class Agent:
         """Run the pods of the nodes until cancelled."""
         for cache in (self._nodes, self._claims, self._slices, self._pods):
             await cache.synced.wait()
-        drivers = Drivers(self._client, self._plugins, self._slices, self._healths, self._driver_changed)
+        drivers = Drivers(
+            self._client, self._plugins, self._slices, self._healths, self._driver_changed,
+            self._features.health_services,
+        )  # fmt: skip
         ends = [
             self._pods.on_change(self._pod_changed),
             self._nodes.on_change(self._node_changed),
@@ -171,7 +175,7 @@ class Agent:
             kept = self._workers.get(user.get("uid", ""))
             if kept is not None:
                 kept.run.retry_now()
-            elif new is not None and self._groups and pod_groups.is_group(user):
+            elif new is not None and self._features.group_claims and pod_groups.is_group(user):
                 for item in self._members[new.namespace, user["name"]]:
                     if item.uid in self._workers:
                         self._workers[item.uid].run.retry_now()
@@ -286,7 +290,7 @@ class Agent:
 
     def _claims_on(self, node: str, machine: Machine) -> NodeClaims:
         if node not in self._claims_by_node:
-            made = NodeClaims(node, self._plugins, self._client, machine.state, groups=self._groups)
+            made = NodeClaims(node, self._plugins, self._client, machine.state, self._features)
             self._claims_by_node[node] = made
         return self._claims_by_node[node]
 

@@ -10,6 +10,7 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from allotment.files import atomic_write
@@ -26,13 +27,17 @@ class CorruptCheckpoint(ValueError):
 
 
 class ClaimRecord(NamedTuple):
-    """A claim that drivers prepared or are about to prepare. ``drivers``: the prepared devices by driver."""
+    """A claim that drivers prepared or are about to prepare.
+
+    ``drivers``: the prepared devices by driver. ``skipped``: the drivers' operations that are skipped, if any.
+    """
 
     namespace: str
     name: str
     uid: str
     pods: frozenset[str]
     drivers: Mapping[str, tuple[PreparedDevice, ...]]
+    skipped: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 def encode(records: Iterable[ClaimRecord]) -> bytes:
@@ -83,7 +88,10 @@ def _tree(record: ClaimRecord) -> dict[str, Any]:
         "Namespace": record.namespace,
         "PodUIDs": {uid: {} for uid in sorted(record.pods)},
         "DriverState": {
-            driver: {"Devices": [_device_tree(device) for device in devices] or None}
+            driver: {
+                "Devices": [_device_tree(device) for device in devices] or None,
+                **({"skipNodeOperations": list(skipped)} if (skipped := record.skipped.get(driver)) else {}),
+            }
             for driver, devices in record.drivers.items()
         },
     }
@@ -100,12 +108,11 @@ def _device_tree(device: PreparedDevice) -> dict[str, Any]:
 
 
 def _record(tree: Mapping[str, Any]) -> ClaimRecord:
+    states = {driver: state or {} for driver, state in (tree.get("DriverState") or {}).items()}
     return ClaimRecord(
         tree["Namespace"], tree["ClaimName"], tree["ClaimUID"], frozenset(tree.get("PodUIDs") or ()),
-        {
-            driver: tuple(_device(device) for device in (state or {}).get("Devices") or ())
-            for driver, state in (tree.get("DriverState") or {}).items()
-        },
+        {driver: tuple(map(_device, state.get("Devices") or ())) for driver, state in states.items()},
+        {driver: tuple(skipped) for driver, state in states.items() if (skipped := state.get("skipNodeOperations"))},
     )  # fmt: skip
 
 

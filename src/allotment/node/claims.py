@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -22,6 +23,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import AsyncExitStack, asynccontextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -31,10 +33,13 @@ from allotment.cluster.resources import CLAIMS
 from allotment.kubelet_plugin.messages import ClaimRef, KubeletPlugin, PluginCallError, PreparedDevice
 from allotment.model import pod_groups
 from allotment.model.trees import Tree
+from allotment.model.validation.node_operations import PREPARE, UNPREPARE
 from allotment.node import checkpoint
 from allotment.node.checkpoint import ClaimRecord
+from allotment.node.kubelet_features import DEFAULT_FEATURES, KubeletFeatures
 from allotment.node.plugins import Plugins
 from allotment.node.pod_claims import ClaimsError, claim_names, is_made_for, requests_of
+from allotment.node.skipped_operations import skipped_operations, skips
 
 #: Timeout of a driver call in real seconds: its work is real even where the lab's clock runs faster.
 _CALL_SECONDS: Final = 45.0
@@ -46,10 +51,14 @@ log = logging.getLogger(__name__)
 
 
 class _CheckedClaim(NamedTuple):
-    """A claim of a pod that passed all checks. ``entry``: its name in the pod; empty for extended resources."""
+    """A claim of a pod that passed all checks. ``entry``: its name in the pod; empty for extended resources.
+
+    ``skipped``: the operations to skip by driver, for all drivers. ``plugins``: the drivers that prepare the claim.
+    """
 
     entry: str
     claim: Tree
+    skipped: Mapping[str, tuple[str, ...]]
     plugins: Mapping[str, KubeletPlugin]
 
     @property
@@ -59,15 +68,21 @@ class _CheckedClaim(NamedTuple):
 
 
 class _ClaimState:
-    """A claim that is recorded on the node. ``prepared``: drivers that prepared it since this program started."""
+    """A claim that is recorded on the node.
 
-    __slots__ = ("drivers", "name", "namespace", "pods", "prepared", "uid")
+    ``prepared``: drivers that prepared it since this program started. ``unpreparing``: whether its unprepare has
+    started.
+    """
+
+    __slots__ = ("drivers", "name", "namespace", "pods", "prepared", "skipped", "uid", "unpreparing")
 
     def __init__(self, record: ClaimRecord) -> None:
         self.namespace, self.name, self.uid = record.namespace, record.name, record.uid
         self.pods = set(record.pods)
         self.drivers = dict(record.drivers)
+        self.skipped = dict(record.skipped)
         self.prepared: set[str] = set()
+        self.unpreparing = False
 
     @property
     def ref(self) -> ClaimRef:
@@ -75,23 +90,28 @@ class _ClaimState:
 
     @property
     def record(self) -> ClaimRecord:
-        return ClaimRecord(self.namespace, self.name, self.uid, frozenset(self.pods), self.drivers)
+        return ClaimRecord(self.namespace, self.name, self.uid, frozenset(self.pods), self.drivers, self.skipped)
+
+    def skips(self, driver: str, operation: str) -> bool:
+        """Whether an operation of a driver is skipped."""
+        return skips(self.skipped.get(driver, ()), operation)
 
 
 class NodeClaims:
-    """The claims of one node, recorded in the ``state`` folder if given. Raises CorruptCheckpoint, OSError.
-
-    ``groups``: whether a pod may use a claim that was generated and reserved for its PodGroup (KEP-5729).
-    """
+    """The claims of one node, recorded in the ``state`` folder if given. Raises CorruptCheckpoint, OSError."""
 
     def __init__(
-        self, node: str, plugins: Plugins, client: Client, state: Path | None = None, *, groups: bool = False
-    ) -> None:
+        self, node: str, plugins: Plugins, client: Client, state: Path | None = None,
+        features: KubeletFeatures = DEFAULT_FEATURES,
+    ) -> None:  # fmt: skip
         self._node = node
         self._plugins = plugins
         self._client = client
         self._state = state
-        self._groups = groups
+        self._features = features
+        #: How often an operation of a driver was skipped: ``dra_node_prepare_skips_total`` and
+        #: ``dra_node_unprepare_skips_total`` of a kubelet, by operation and driver.
+        self.skip_counts: Counter[tuple[str, str]] = Counter()
         records = checkpoint.load(state) if state is not None else ()
         self._known = {(record.namespace, record.name): _ClaimState(record) for record in records}
         # A claim is not prepared while it is being unprepared.
@@ -106,6 +126,8 @@ class NodeClaims:
         """
         try:
             wanted = [checked async for checked in self._checked_claims(pod)]
+            for checked in wanted:
+                self._check_not_unpreparing(checked.key)
             async with self._locks.hold(checked.key for checked in wanted):
                 await self._prepare(pod["metadata"]["uid"], wanted)
         except ClaimsError as error:
@@ -115,7 +137,7 @@ class NodeClaims:
     async def _checked_claims(self, pod: Tree) -> AsyncIterator[_CheckedClaim]:
         """The pod's claims, each checked. Raises ClaimsError."""
         metadata = pod["metadata"]
-        group = pod_groups.group_name(pod["spec"]) if self._groups else ""
+        group = pod_groups.group_name(pod["spec"]) if self._features.group_claims else ""
         for entry, name, generated in claim_names(pod):
             if not name:
                 continue  # no claim was needed
@@ -134,8 +156,15 @@ class NodeClaims:
             if not status.get("allocation"):
                 raise ClaimsError(f"ResourceClaim {name}: not allocated")
             results = (status["allocation"].get("devices") or {}).get("results") or ()
-            drivers = sorted({result["driver"] for result in results})
-            yield _CheckedClaim(entry, claim, {driver: self._plugin(driver) for driver in drivers})
+            skipped = skipped_operations(sorted(results, key=itemgetter("driver")))
+            if any(skipped.values()) and not self._features.optional_node_operations:
+                raise ClaimsError(
+                    f"ResourceClaim {name}: DRAOptionalNodeOperations feature gate is disabled on kubelet"
+                )
+            plugins = {
+                driver: self._plugin(driver) for driver, operations in skipped.items() if not skips(operations, PREPARE)
+            }
+            yield _CheckedClaim(entry, claim, skipped, plugins)
 
     def _plugin(self, driver: str) -> KubeletPlugin:
         plugin = self._plugins.find(self._node, driver)
@@ -148,6 +177,10 @@ class NodeClaims:
         called: dict[str, KubeletPlugin] = {}
         for checked in wanted:
             known = self._register(checked, pod_uid)
+            for driver in checked.skipped:
+                if driver not in checked.plugins and driver not in known.prepared:
+                    self.skip_counts[PREPARE, driver] += 1
+                    known.prepared.add(driver)
             for driver, plugin in checked.plugins.items():
                 claims = claims_by_driver.setdefault(driver, [])
                 if driver not in known.prepared and known not in claims:
@@ -164,15 +197,23 @@ class NodeClaims:
         uid = checked.claim["metadata"]["uid"]
         known = self._known.get(checked.key)
         if known is None:
-            record = ClaimRecord(*checked.key, uid, frozenset(), dict.fromkeys(checked.plugins, ()))
+            skipped = {driver: operations for driver, operations in checked.skipped.items() if operations}
+            record = ClaimRecord(*checked.key, uid, frozenset(), dict.fromkeys(checked.skipped, ()), skipped)
             known = self._known[checked.key] = _ClaimState(record)
         elif known.uid != uid:
             raise ClaimsError(
                 f"old ResourceClaim with same name {known.name} and different UID {known.uid} still exists"
                 " (previous pod force-deleted?!)"
             )
+        self._check_not_unpreparing(checked.key)
         known.pods.add(pod_uid)
         return known
+
+    def _check_not_unpreparing(self, key: _Key) -> None:
+        """Raise ClaimsError if the claim's unprepare has started: its devices are no longer prepared."""
+        known = self._known.get(key)
+        if known is not None and known.unpreparing and self._features.rejects_during_unprepare:
+            raise ClaimsError(f"ResourceClaim {known.name} is being unprepared")
 
     async def _call(self, plugin: KubeletPlugin, driver: str, claims: Sequence[_ClaimState]) -> None:
         """Prepare several claims in one driver call. Successful ones stay prepared even if others fail."""
@@ -252,7 +293,11 @@ class NodeClaims:
             elif pod_uid in known.pods:
                 last.append(known)
                 known.prepared.clear()  # a partly unprepared claim is not prepared
+                known.unpreparing = True
                 for driver in known.drivers:
+                    if known.skips(driver, UNPREPARE):
+                        self.skip_counts[UNPREPARE, driver] += 1
+                        continue
                     batches.setdefault(driver, []).append(known)
         for driver, claims in batches.items():
             await self._undo(driver, claims)

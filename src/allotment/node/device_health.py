@@ -13,7 +13,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from allotment.cluster.clock import Timer
-from allotment.kubelet_plugin.messages import DeviceHealth, Health, KubeletPlugin, PluginCallError, PreparedDevice
+from allotment.kubelet_plugin.messages import (
+    DeviceHealth,
+    Health,
+    HealthNotSupported,
+    KubeletPlugin,
+    PluginCallError,
+    PreparedDevice,
+)
 from allotment.model.trees import Tree
 from allotment.node.claims import NodeClaims
 from allotment.node.pod_claims import ClaimsError, claim_names
@@ -49,19 +56,20 @@ class DeviceHealths:
         devices = self._reports.get((node, driver))
         if devices is None:
             return None
-        report = devices.get((pool, device))
-        if report is None:
-            return "Unknown", ""
-        return (report.health if self._now() < report.until else "Unknown"), report.message
+        return _health_at(devices.get((pool, device)), self._now())
 
     async def follow(self, node: str, plugin: KubeletPlugin) -> None:
-        """Read a driver's health stream until cancelled; returns immediately if it has none."""
+        """Read a driver's health stream until cancelled; returns immediately if the driver does not report health."""
         key = (node, plugin.name)
         try:
             while (stream := plugin.health()) is not None:
                 try:
                     async for devices in stream:
                         self._received(key, devices)
+                except HealthNotSupported as error:
+                    # The driver registers again when it reports health.
+                    log.debug("node %s: driver %s: no health reports: %s", node, plugin.name, error)
+                    return
                 except PluginCallError as error:
                     log.info("node %s: driver %s: health stream ended: %s", node, plugin.name, error)
                 except Exception:
@@ -79,7 +87,8 @@ class DeviceHealths:
     def _received(self, key: tuple[str, str], devices: Sequence[DeviceHealth]) -> None:
         now = self._now()
         before = self._reports.get(key, {})
-        after = {
+        # A driver with several health sources sends a report for each: devices that are absent keep their health.
+        after = {name: report for name, report in before.items() if now < report.until} | {
             (device.pool, device.device): _HealthReport(device.health, _short(device.message), now + _validity(device))
             for device in devices
         }
@@ -153,8 +162,8 @@ def _resource(driver: str, device: PreparedDevice, health: Health, message: str)
     return {**entry, "message": message} if message else entry
 
 
-def _health_at(report: _HealthReport | None, now: float) -> tuple[str, str]:
-    return ("Unknown", "") if report is None else (report.health if now < report.until else "Unknown", report.message)
+def _health_at(report: _HealthReport | None, now: float) -> tuple[Health, str]:
+    return ("Unknown", "") if report is None or report.until <= now else (report.health, report.message)
 
 
 def _validity(device: DeviceHealth) -> float:

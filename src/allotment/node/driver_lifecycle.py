@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -21,6 +21,7 @@ from allotment.cluster.resources import SLICES
 from allotment.kubelet_plugin.messages import KubeletPlugin
 from allotment.model.resource import ResourceSlice
 from allotment.node.device_health import DeviceHealths
+from allotment.node.kubelet_features import DEFAULT_FEATURES
 from allotment.node.plugins import Plugins
 
 #: Seconds between a driver's unregistration and the deletion of its slices.
@@ -32,11 +33,15 @@ _Key = tuple[str, str]
 
 
 class Drivers:
-    """Tracks the drivers of all nodes. ``changed(node, driver)`` is called when one registers or unregisters."""
+    """Tracks the drivers of all nodes. ``changed(node, driver)`` is called when one registers or unregisters.
+
+    ``health_services``: the versions of the health service that the kubelets call.
+    """
 
     def __init__(
         self, client: Client, plugins: Plugins, slices: Cache[ResourceSlice],
         healths: DeviceHealths, changed: Callable[[str, str], None],
+        health_services: Collection[str] = DEFAULT_FEATURES.health_services,
     ) -> None:  # fmt: skip
         # Out-of-process drivers run in real time, however fast the lab's clock runs.
         self._clock = Clock()
@@ -44,6 +49,7 @@ class Drivers:
         self._plugins = plugins
         self._healths = healths
         self._notify = changed
+        self._health_services = health_services
         self._by_driver = slices.index("node and driver", lambda i: [(i.value.spec.node_name, i.value.spec.driver)])
         self._listening: dict[_Key, asyncio.Task[None]] = {}
         self._going: dict[_Key, Timer] = {}
@@ -59,11 +65,15 @@ class Drivers:
 
                 def watch(node: str, folder: Path) -> None:
                     # The gRPC modules are only needed for out-of-process drivers.
+                    from allotment.kubelet_plugin.encoding import HEALTH_VERSIONS
                     from allotment.kubelet_plugin.plugin_watcher import PluginRegistry
 
                     if (known := registries.pop(node, None)) is not None:
                         known.cancel()
-                    registry = PluginRegistry(folder, self._clock, on_change=partial(self._plugins.changed, node))
+                    registry = PluginRegistry(
+                        folder, self._clock, on_change=partial(self._plugins.changed, node),
+                        health_versions=[each for each in HEALTH_VERSIONS if each.service in self._health_services],
+                    )  # fmt: skip
                     self._plugins.registered(node, registry)
                     registries[node] = group.create_task(registry.run(), name=f"plugins of {node}")
 

@@ -16,6 +16,7 @@ from allotment.model.trees import Tree
 from allotment.node import kubelet_api
 from allotment.node.agent import Agent
 from allotment.node.claims import NodeClaims
+from allotment.node.kubelet_features import DEFAULT_FEATURES, KubeletFeatures
 from allotment.node.node_config import Machine
 from allotment.node.node_status import NodeStatuses
 from allotment.node.plugins import Plugins
@@ -30,17 +31,17 @@ class Kubelets:
 
     ``plugins``: the drivers of the nodes. ``machines``: machine configurations by node name; other nodes are
     simulated. Both may be extended at any time. ``simulated``: whether all simulated nodes are served, or only those
-    in ``machines``. ``groups``: whether pods may use claims reserved for their PodGroups (a feature gate).
+    in ``machines``. ``features``: what the release and the feature gates of the cluster decide.
     """
 
     def __init__(
         self, plugins: Plugins | None = None, machines: Mapping[str, Machine] | None = None, *,
-        simulated: bool = True, groups: bool = False,
+        simulated: bool = True, features: KubeletFeatures = DEFAULT_FEATURES,
     ) -> None:  # fmt: skip
         self.plugins = Plugins() if plugins is None else plugins
         self.machines: Mapping[str, Machine] = {} if machines is None else machines
         self._simulated = simulated
-        self._groups = groups
+        self._features = features
         self._claims: dict[str, NodeClaims] = {}
         self._agent: Agent | None = None
 
@@ -51,10 +52,12 @@ class Kubelets:
     async def run(self, context: ProgramContext, ready: asyncio.Event | None = None) -> None:
         """Report the status of all served nodes and run their pods until cancelled. Only pods wait for ``ready``."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(NodeStatuses(context, self._serves).run(), name="status of nodes")
+            group.create_task(
+                NodeStatuses(context, self._serves, self._features.declared).run(), name="status of nodes"
+            )
             if ready is not None:
                 await ready.wait()
-            self._agent = Agent(context, self.plugins, self.machines, self._serves, self._claims, self._groups)
+            self._agent = Agent(context, self.plugins, self.machines, self._serves, self._claims, self._features)
             try:
                 await self._agent.run()
             finally:

@@ -19,6 +19,7 @@ from allotment.fleet.nvidia import FixedMigDevice, Gpu, domain_devices, gpus_of,
 from allotment.fleet.profiles import MIB, accelerators, servers
 from allotment.fleet.slices import slices_of
 from allotment.fleet.splitting import split
+from allotment.model.features import Features
 from allotment.model.meta import ObjectMeta
 from allotment.model.resource import Device, ResourcePool, ResourceSlice, ResourceSliceSpec
 from allotment.model.validation import admission
@@ -161,7 +162,7 @@ def test_any_driver_output_gives_a_valid_slice(words: str, number: str, pci: str
     )  # fmt: skip
     for mode in (Full(), DynamicMig(), Vfio(), Shared()):
         groups, counters = offering((odd._replace(mig_enabled=True),), mode)
-        for part in split(groups, counters, together=False):
+        for part in split(groups, counters, Features("1.36")):
             spec = ResourceSliceSpec(
                 driver="gpu.nvidia.com", node_name="n", pool=ResourcePool("n", 1, 1), devices=part.devices or None,
                 shared_counters=part.counters or None,

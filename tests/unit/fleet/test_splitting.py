@@ -8,9 +8,12 @@ from hypothesis import strategies as st
 
 from allotment.fleet.errors import FleetError
 from allotment.fleet.splitting import SliceContent, split
+from allotment.model.features import Features
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Counter, CounterSet, Device, DeviceAttribute, DeviceCounterConsumption, DeviceTaint
 
+#: 1.34 has counters next to devices, later releases have them in slices of their own.
+TOGETHER, APART = Features("1.34"), Features("1.35")
 ONE = {"c": Counter(value=Quantity.of_int(1))}
 TAINT = DeviceTaint(key="k", effect="NoSchedule")
 
@@ -35,21 +38,21 @@ def of_sets(name: str, *counters: int) -> Device:
 )
 def test_a_device_with_advanced_fields_halves_the_slice_size_of_its_group(odd: Device, sizes: list[int]) -> None:
     plain = [Device(name=f"d{n}") for n in range(129)]
-    parts = split([[*plain, odd], plain], (), together=False)
+    parts = split([[*plain, odd], plain], (), APART)
     assert [len(part.devices) for part in parts] == [*sizes, 128, 1]
 
 
 def test_without_devices_there_is_one_empty_slice() -> None:
-    assert split([], (), together=False) == (SliceContent(),)
-    assert split([[]], (), together=True) == (SliceContent(),)
+    assert split([], (), APART) == (SliceContent(),)
+    assert split([[]], (), TOGETHER) == (SliceContent(),)
 
 
-@given(st.lists(st.integers(0, 200), max_size=5), st.integers(0, 20), st.booleans())
+@given(st.lists(st.integers(0, 200), max_size=5), st.integers(0, 20), st.sampled_from((TOGETHER, APART)))
 def test_all_devices_and_counters_are_published_once_and_in_order(
-    sizes: list[int], counters: int, together: bool
+    sizes: list[int], counters: int, features: Features
 ) -> None:
     groups = [[Device(name=f"{g}-{n}") for n in range(size)] for g, size in enumerate(sizes)]
-    parts = split(groups, sets(counters), together=together)
+    parts = split(groups, sets(counters), features)
     assert [device for part in parts for device in part.devices] == [device for group in groups for device in group]
     assert [counter_set for part in parts for counter_set in part.counters] == sets(counters)
     assert all(len(part.devices) <= 128 and len(part.counters) <= 8 for part in parts)
@@ -59,13 +62,13 @@ def test_all_devices_and_counters_are_published_once_and_in_order(
 def test_counters_have_own_slices_since_1_35_and_share_slices_with_devices_in_1_34() -> None:
     groups = [[of_sets("a", 0)], [of_sets("b", 1)]]
     first, second = sets(2)
-    apart = split(groups, (first, second), together=False)
+    apart = split(groups, (first, second), APART)
     assert apart == (
         SliceContent(counters=(first, second)),
         SliceContent((groups[0][0],)),
         SliceContent((groups[1][0],)),
     )
-    together = split(groups, (first, second), together=True)
+    together = split(groups, (first, second), TOGETHER)
     assert together == (SliceContent((groups[0][0],), (first,)), SliceContent((groups[1][0],), (second,)))
 
 
@@ -76,4 +79,4 @@ def test_counters_have_own_slices_since_1_35_and_share_slices_with_devices_in_1_
 )
 def test_1_34_rejects_counters_shared_by_two_slices(groups: list[list[Device]]) -> None:
     with pytest.raises(FleetError, match="'s0' is needed in several"):
-        split(groups, sets(1), together=True)
+        split(groups, sets(1), TOGETHER)

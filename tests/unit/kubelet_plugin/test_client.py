@@ -14,8 +14,15 @@ import grpc
 import pytest
 
 from allotment.kubelet_plugin import encoding
-from allotment.kubelet_plugin.client import PluginClient, PluginInfo, UnsupportedVersions, choose_version
-from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, PluginCallError, PrepareResult
+from allotment.kubelet_plugin.client import (
+    PluginClient,
+    PluginInfo,
+    UnsupportedVersions,
+    choose_health_version,
+    choose_version,
+)
+from allotment.kubelet_plugin.encoding import HealthVersion
+from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, HealthNotSupported, PluginCallError, PrepareResult
 from allotment.kubelet_plugin.server import serve_plugin
 from tests.polling import until
 from tests.unit.kubelet_plugin.fake_driver import (
@@ -41,7 +48,7 @@ def folder() -> Iterator[Path]:
 @asynccontextmanager
 async def driver_at(folder: Path, driver: FakeDriver) -> AsyncIterator[PluginClient]:
     endpoint, registration = paths(folder)
-    info = PluginInfo(DRIVER, endpoint, (*BOTH, encoding.HEALTH))
+    info = PluginInfo(DRIVER, endpoint, (*BOTH, encoding.HEALTH_V1.service))
     async with (
         serve_plugin(driver, endpoint, registration, on_registered=ignore_registration),
         PluginClient(info) as kubelet,
@@ -223,7 +230,7 @@ def test_the_client_reconnects_to_a_restarted_driver(folder: Path) -> None:
 def test_a_call_fails_if_the_driver_is_killed(folder: Path) -> None:
     async def scenario() -> None:
         endpoint, _ = paths(folder)
-        info = PluginInfo(DRIVER, endpoint, (*BOTH, encoding.HEALTH))
+        info = PluginInfo(DRIVER, endpoint, (*BOTH, encoding.HEALTH_V1.service))
         async with driver_process(folder, "never answers") as kill, PluginClient(info) as kubelet:
             call = asyncio.create_task(kubelet.prepare([CLAIM]))
             await until((folder / "called").exists)
@@ -246,12 +253,29 @@ def test_the_health_stream_ends_with_the_driver(folder: Path) -> None:
             assert stream is not None
             assert await anext(stream) == message
             driver.health_messages = None
-            # The restarted driver has no health service: the stream ends immediately, without an error.
+            # The driver does not report health any more.
             silent = kubelet.health()
             assert silent is not None
-            assert [message async for message in silent] == []
+            with pytest.raises(HealthNotSupported, match="code = Unimplemented"):
+                await anext(silent)
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("listed", "kubelet", "chosen"),
+    [
+        (("v1alpha1.DRAResourceHealth", "v1.DRAResourceHealth"), encoding.HEALTH_VERSIONS, encoding.HEALTH_V1),
+        (("v1.DRAResourceHealth",), encoding.HEALTH_VERSIONS, encoding.HEALTH_V1),
+        (("v1alpha1.DRAResourceHealth",), encoding.HEALTH_VERSIONS, encoding.HEALTH_V1ALPHA1),
+        (("v1.DRAResourceHealth",), (encoding.HEALTH_V1ALPHA1,), None),
+        (BOTH, encoding.HEALTH_VERSIONS, None),
+    ],
+)
+def test_the_kubelet_chooses_the_newest_health_service_that_both_support(
+    listed: tuple[str, ...], kubelet: tuple[HealthVersion, ...], chosen: HealthVersion | None
+) -> None:
+    assert choose_health_version(listed, kubelet) is chosen
 
 
 def test_health_is_not_called_if_the_driver_does_not_list_it(folder: Path) -> None:
@@ -277,7 +301,7 @@ def test_a_call_fails_if_the_answer_cannot_be_parsed(folder: Path) -> None:
         server.add_generic_rpc_handlers(
             (
                 grpc.method_handlers_generic_handler(encoding.V1.service, prepare),
-                grpc.method_handlers_generic_handler(encoding.HEALTH, watch),
+                grpc.method_handlers_generic_handler(encoding.HEALTH_V1.service, watch),
             )
         )
         endpoint = folder / "dra.sock"
@@ -285,7 +309,7 @@ def test_a_call_fails_if_the_answer_cannot_be_parsed(folder: Path) -> None:
         await server.start()
         text = "rpc error: code = Internal desc = grpc: failed to unmarshal the received message: "
         text += "proto: cannot parse invalid wire-format data"
-        async with PluginClient(PluginInfo(DRIVER, endpoint, (*BOTH, encoding.HEALTH))) as kubelet:
+        async with PluginClient(PluginInfo(DRIVER, endpoint, (*BOTH, encoding.HEALTH_V1.service))) as kubelet:
             assert await error_of(kubelet) == text
             stream = kubelet.health()
             assert stream is not None

@@ -1,4 +1,4 @@
-"""Messages are byte for byte those of upstream's types (k8s.io/kubelet v0.36.3), and round-trip.
+"""Messages are byte for byte those of upstream's types (k8s.io/kubelet v0.37.2), and round-trip.
 
 Each recorded line has the values and the bytes from Go, with sorted maps.
 """
@@ -18,10 +18,11 @@ from allotment import grpc_codec
 from allotment.kubelet_plugin import encoding
 from allotment.kubelet_plugin.encoding import V1, V1BETA1, VERSIONS, Version
 from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, PreparedDevice, PrepareResult
-from allotment.kubelet_plugin.wire import health_v1alpha1_pb2, registration_pb2
+from allotment.kubelet_plugin.wire import registration_pb2
 
 RECORDED: list[dict[str, Any]] = json.loads(Path(__file__).with_name("messages.json").read_text("utf-8"))
 NAMED = {"v1": V1, "v1beta1": V1BETA1}
+HEALTH_NAMED = {"v1": encoding.HEALTH_V1, "v1alpha1": encoding.HEALTH_V1ALPHA1}
 
 
 def claims(values: Any) -> tuple[ClaimRef, ...]:
@@ -50,7 +51,7 @@ def message_of(package: str, name: str, values: Any) -> Message:
     if name == "NodeUnprepareResourcesResponse":
         return encoding.encode_unprepare_response(NAMED[package], values)
     if name == "NodeWatchResourcesResponse":
-        return encoding.encode_health([DeviceHealth(**value) for value in values])
+        return encoding.encode_health(HEALTH_NAMED[package], [DeviceHealth(**value) for value in values])
     message: Message = getattr(registration_pb2, name)(**values)
     return message
 
@@ -58,7 +59,7 @@ def message_of(package: str, name: str, values: Any) -> Message:
 def values_of(package: str, name: str, data: bytes) -> Any:
     """Return the values of recorded bytes."""
     if name == "NodeWatchResourcesResponse":
-        return encoding.decode_health(health_v1alpha1_pb2.NodeWatchResourcesResponse.FromString(data))
+        return encoding.decode_health(HEALTH_NAMED[package].wire.NodeWatchResourcesResponse.FromString(data))
     message = getattr(NAMED[package].wire, name).FromString(data)
     if name.endswith("Request"):
         return encoding.decode_claims(message)
@@ -91,7 +92,8 @@ def test_every_message_of_the_contract_was_recorded() -> None:
     calls = {f"{c}{kind}" for c in (encoding.PREPARE, encoding.UNPREPARE) for kind in ("Request", "Response")}
     assert {line["message"] for line in RECORDED} == {
         *(f"{version}.{call}" for version in NAMED for call in calls),
-        "v1alpha1.NodeWatchResourcesResponse", "pluginregistration.PluginInfo", "pluginregistration.RegistrationStatus",
+        *(f"{version}.NodeWatchResourcesResponse" for version in HEALTH_NAMED),
+        "pluginregistration.PluginInfo", "pluginregistration.RegistrationStatus",
     }  # fmt: skip
 
 
@@ -108,7 +110,7 @@ def test_v1beta1_answers_have_no_share_ids() -> None:
 def test_unknown_fields_and_health_values_are_accepted() -> None:
     later = grpc_codec.encode(encoding.encode_unprepare_response(V1, {"u": ""})) + bytes.fromhex("7a03616263")
     assert encoding.decode_unprepare_response(V1.wire.NodeUnprepareResourcesResponse.FromString(later)) == {"u": ""}
-    state = health_v1alpha1_pb2.NodeWatchResourcesResponse.FromString(bytes.fromhex("0a021007"))
+    state = encoding.HEALTH_V1.wire.NodeWatchResourcesResponse.FromString(bytes.fromhex("0a021007"))
     assert encoding.decode_health(state) == (DeviceHealth("", "", "Unknown", 0),)
 
 

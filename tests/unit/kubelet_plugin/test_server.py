@@ -19,7 +19,7 @@ from allotment.kubelet_plugin.client import PluginClient, PluginInfo
 from allotment.kubelet_plugin.messages import DeviceHealth, PluginCallError, PrepareResult
 from allotment.kubelet_plugin.server import serve_plugin
 from allotment.kubelet_plugin.sockets import SocketError, socket_paths
-from allotment.kubelet_plugin.wire import health_v1alpha1_pb2, registration_pb2
+from allotment.kubelet_plugin.wire import registration_pb2
 from tests.polling import until
 from tests.unit.kubelet_plugin.fake_driver import (
     CLAIM,
@@ -87,7 +87,8 @@ def test_get_info_lists_all_services(folder: Path, has_health: bool) -> None:
             info = await info_of(registration)
             assert (info.type, info.name, info.endpoint) == ("DRAPlugin", DRIVER, str(endpoint))
             assert list(info.supported_versions) == [
-                "v1.DRAPlugin", "v1beta1.DRAPlugin", *["v1alpha1.DRAResourceHealth"] * has_health
+                "v1.DRAPlugin", "v1beta1.DRAPlugin",
+                *["v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"] * has_health,
             ]  # fmt: skip
 
     asyncio.run(scenario())
@@ -218,7 +219,10 @@ def test_an_invalid_request_does_not_reach_the_driver(folder: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_each_kubelet_gets_its_own_health_stream(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("version", encoding.HEALTH_VERSIONS, ids=lambda version: version.service)
+def test_each_kubelet_gets_its_own_health_stream(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, version: encoding.HealthVersion
+) -> None:
     # An open stream does not delay the shutdown.
     monkeypatch.setattr("allotment.kubelet_plugin.server._GRACE_SECONDS", 3600.0)
 
@@ -230,7 +234,7 @@ def test_each_kubelet_gets_its_own_health_stream(folder: Path, monkeypatch: pyte
             (DeviceHealth("node-1", "gpu-0", "Unhealthy", 9),),
         ]
         async with serve_plugin(driver, endpoint, registration, on_registered=ignore_registration):
-            info = of(endpoint, "v1.DRAPlugin", encoding.HEALTH)
+            info = of(endpoint, "v1.DRAPlugin", version.service)
             async with PluginClient(info) as kubelet:
                 stream = kubelet.health()
                 assert stream is not None
@@ -250,7 +254,8 @@ def test_each_kubelet_gets_its_own_health_stream(folder: Path, monkeypatch: pyte
     asyncio.run(scenario())
 
 
-def test_health_is_unimplemented_without_a_stream(folder: Path) -> None:
+@pytest.mark.parametrize("version", encoding.HEALTH_VERSIONS, ids=lambda version: version.service)
+def test_health_is_unimplemented_without_a_stream(folder: Path, version: encoding.HealthVersion) -> None:
     async def scenario() -> None:
         driver, (endpoint, registration) = FakeDriver(), paths(folder)
         driver.health_messages = asyncio.Queue()
@@ -259,12 +264,12 @@ def test_health_is_unimplemented_without_a_stream(folder: Path) -> None:
             for server in ("one that had it at the start", "one that never had it"):
                 async with grpc.aio.insecure_channel(f"unix:{endpoint}") as channel:
                     watch = channel.unary_stream(
-                        "/v1alpha1.DRAResourceHealth/NodeWatchResources",
+                        f"/{version.service}/NodeWatchResources",
                         request_serializer=grpc_codec.encode,
-                        response_deserializer=health_v1alpha1_pb2.NodeWatchResourcesResponse.FromString,
+                        response_deserializer=version.wire.NodeWatchResourcesResponse.FromString,
                     )
                     with pytest.raises(grpc.aio.AioRpcError) as failed:
-                        await watch(health_v1alpha1_pb2.NodeWatchResourcesRequest()).read()
+                        await watch(version.wire.NodeWatchResourcesRequest()).read()
                     assert failed.value.code() is grpc.StatusCode.UNIMPLEMENTED, server
                 endpoint, registration = paths(folder, pod_uid=OLD_POD)
                 if server == "one that had it at the start":

@@ -18,7 +18,7 @@ _DEVICES = st.builds(
 )  # fmt: skip
 _RECORDS = st.builds(
     ClaimRecord, st.text(max_size=4), st.text(max_size=4), st.text(max_size=4), st.frozensets(st.text(max_size=4)),
-    st.dictionaries(st.text(max_size=4), st.lists(_DEVICES, max_size=2).map(tuple), max_size=2),
+    st.dictionaries(st.text(max_size=4), st.lists(_DEVICES, max_size=2).map(tuple), max_size=2), st.just({}),
 )  # fmt: skip
 
 
@@ -37,6 +37,13 @@ def test_the_format_is_the_kubelets() -> None:
         '"PoolName":"n1","DeviceName":"gpu-0","ShareID":null,"RequestNames":["gpu"],'
         '"CDIDeviceIDs":["k8s.gpu.example.com/claim=u-gpu-0"]}]}}}]}'
     )
+
+
+def test_skipped_operations_are_recorded_as_by_the_kubelet() -> None:
+    record = ClaimRecord("ns", "gpu", "u", frozenset(["p"]), {"a": (), "b": ()}, {"a": ("*",)})
+    data = json.loads(encode([record]))["Data"]
+    assert '"DriverState":{"a":{"Devices":null,"skipNodeOperations":["*"]},"b":{"Devices":null}}' in data
+    assert decode(encode([record])) == (record,)
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,12 @@ import pytest
 
 from allotment.cluster.resources import CLAIMS
 from allotment.kubelet_plugin.messages import PreparedDevice, PrepareResult
+from allotment.model.features import Features
 from allotment.model.trees import Tree
 from allotment.node import claims as claims_module
 from allotment.node.checkpoint import FILE, CorruptCheckpoint, load
 from allotment.node.claims import NodeClaims
+from allotment.node.kubelet_features import KubeletFeatures, kubelet_features
 from allotment.node.plugins import Plugins
 from allotment.node.pod_claims import ClaimsError
 from tests.unit.cluster import idle
@@ -188,17 +190,6 @@ def test_a_shared_claim_is_prepared_once_and_unprepared_once() -> None:
     assert not any(node.claims.has_claims(f"uid-{name}") for name in ("p", "q", "r"))
 
 
-def test_a_claim_is_prepared_again_after_a_concurrent_unprepare() -> None:
-    node = Node(claim(users=["p", "q"]))
-
-    async def lives() -> None:
-        await node.claims.prepare(pod("p", "gpu"))
-        await asyncio.gather(node.claims.unprepare("uid-p"), node.claims.prepare(pod("q", "gpu")))
-
-    done(lives())
-    assert [name for name, _ in node.driver.calls] == ["prepare", "unprepare", "prepare"]
-
-
 def test_unprepare_is_retried_until_it_succeeds() -> None:
     node = Node(claim())
     done(node.claims.prepare(pod("p", "gpu")))
@@ -341,7 +332,7 @@ def member(name: str = "p", group: str = "g") -> Tree:
 
 def with_groups(*trees: Tree) -> Node:
     node = Node(*trees)
-    node.claims = NodeClaims(NODE, node.plugins, node.client, groups=True)
+    node.claims = NodeClaims(NODE, node.plugins, node.client, features=KubeletFeatures(group_claims=True))
     return node
 
 
@@ -373,3 +364,151 @@ def test_without_the_gate_a_pod_uses_only_its_own_claims() -> None:
     assert refused(Node(of_group()), member()) == (
         "prepare dynamic resources: ResourceClaim ns/gpu was not created for Pod ns/p (Pod is not owner)"
     )
+
+
+# --- skipped operations (KEP-5945) ----------------------------------------------------------------------------------
+
+PREPARE, UNPREPARE = "NodePrepareResources", "NodeUnprepareResources"
+
+
+def skipping(*operations: list[str], name: str = "gpu", driver: str = "gpu.example.com") -> Tree:
+    """A claim with a device for each list of operations to skip."""
+    tree = claim(name, driver=driver)
+    (result,) = tree["status"]["allocation"]["devices"]["results"]
+    results = [{**result, "device": f"gpu-{i}", "skipNodeOperations": each} for i, each in enumerate(operations)]
+    return claim(name, driver=driver, status={"allocation": {"devices": {"results": results}}})
+
+
+def optional_node(*trees: Tree, state: Path | None = None) -> Node:
+    node = Node(*trees)
+    features = KubeletFeatures(optional_node_operations=True)
+    node.claims = NodeClaims(NODE, node.plugins, node.client, state, features)
+    return node
+
+
+async def use(node: Node, name: str = "gpu") -> None:
+    await node.claims.prepare(pod("p", name))
+    await node.claims.unprepare("uid-p")
+
+
+@pytest.mark.parametrize(
+    ("operations", "calls"),
+    [
+        ([["*"]], []),
+        ([[UNPREPARE]], ["prepare"]),
+        ([[PREPARE, UNPREPARE]], []),
+        ([["*"], [UNPREPARE]], ["prepare"]),
+        ([["*"], []], ["prepare", "unprepare"]),
+        ([[UNPREPARE], [PREPARE, UNPREPARE]], ["prepare"]),
+    ],
+)
+def test_an_operation_is_skipped_if_all_devices_of_the_driver_list_it(
+    operations: list[list[str]], calls: list[str]
+) -> None:
+    node = optional_node(skipping(*operations))
+    done(use(node))
+    assert node.driver.calls == [(call, ["gpu"]) for call in calls]
+    assert node.claims.skip_counts == {
+        (operation, "gpu.example.com"): 1
+        for operation, call in ((PREPARE, "prepare"), (UNPREPARE, "unprepare"))
+        if call not in calls
+    }
+    assert not node.claims.has_claims("uid-p")
+
+
+def test_a_driver_whose_operations_are_all_skipped_need_not_be_registered() -> None:
+    node = optional_node(skipping(["*"], driver="nic.example.com"))
+    done(use(node))
+    partly = optional_node(skipping([UNPREPARE], driver="nic.example.com"))
+    assert refused(partly, pod("p", "gpu")) == "prepare dynamic resources: DRA driver nic.example.com is not registered"
+
+
+def test_skipped_operations_are_counted_once_for_a_claim_of_several_pods() -> None:
+    tree = skipping(["*"])
+    tree["status"]["reservedFor"] = claim(users=["p", "q"])["status"]["reservedFor"]
+    node = optional_node(tree)
+
+    async def lives() -> None:
+        for name in ("p", "q"):
+            await node.claims.prepare(pod(name, "gpu"))
+        for name in ("p", "q"):
+            await node.claims.unprepare(f"uid-{name}")
+
+    done(lives())
+    assert set(node.claims.skip_counts.values()) == {1}
+
+
+def test_skipped_operations_are_known_after_a_restart(tmp_path: Path) -> None:
+    node = optional_node(skipping([UNPREPARE]), state=tmp_path)
+    done(node.claims.prepare(pod("p", "gpu")))
+    again = NodeClaims(NODE, Plugins(permissive=False), node.client, tmp_path)
+    done(again.unprepare("uid-p"))
+    assert load(tmp_path) == ()
+
+
+def test_a_claim_with_skipped_operations_fails_without_the_gate() -> None:
+    assert refused(Node(skipping(["*"])), pod("p", "gpu")) == (
+        "prepare dynamic resources: ResourceClaim gpu: DRAOptionalNodeOperations feature gate is disabled on kubelet"
+    )
+
+
+# --- pods that arrive during unprepare ------------------------------------------------------------------------------
+
+
+def shared_node(release: str) -> Node:
+    node = Node(claim(users=["p", "q"]))
+    node.claims = NodeClaims(NODE, node.plugins, node.client, features=kubelet_features(Features(release)))
+    return node
+
+
+def test_a_pod_cannot_use_a_claim_that_is_being_unprepared() -> None:
+    node = shared_node("1.37")
+    seen: list[str] = []
+
+    async def run() -> None:
+        await node.claims.prepare(pod("p", "gpu"))
+        unpreparing = asyncio.create_task(node.claims.unprepare("uid-p"))
+        await asyncio.sleep(0)
+        with pytest.raises(ClaimsError) as caught:
+            await node.claims.prepare(pod("q", "gpu"))
+        seen.append(str(caught.value))
+        await unpreparing
+        await node.claims.prepare(pod("q", "gpu"))  # a later attempt
+
+    done(run())
+    assert seen == ["prepare dynamic resources: ResourceClaim gpu is being unprepared"]
+    assert [call for call, _ in node.driver.calls] == ["prepare", "unprepare", "prepare"]
+
+
+def test_a_claim_whose_unprepare_failed_is_still_being_unprepared() -> None:
+    node = shared_node("1.37")
+    done(node.claims.prepare(pod("p", "gpu")))
+    node.driver.unprepare_errors["gpu"] = "busy"
+    with pytest.raises(ClaimsError, match="busy"):
+        done(node.claims.unprepare("uid-p"))
+    assert refused(node, pod("q", "gpu")) == ("prepare dynamic resources: ResourceClaim gpu is being unprepared")
+
+
+def test_until_1_36_the_pod_waits_for_the_unprepare() -> None:
+    node = shared_node("1.36")
+
+    async def lives() -> None:
+        await node.claims.prepare(pod("p", "gpu"))
+        await asyncio.gather(node.claims.unprepare("uid-p"), node.claims.prepare(pod("q", "gpu")))
+
+    done(lives())
+    assert [call for call, _ in node.driver.calls] == ["prepare", "unprepare", "prepare"]
+
+
+def test_a_repeated_prepare_replaces_the_devices_of_the_first() -> None:
+    node = Node(skipping([], []), claim("nic", driver="nic.example.com"))
+    nic = FakeDriver("nic.example.com")
+    node.plugins.add(NODE, nic)
+    nic.fails = "rpc error: code = Unavailable desc = gone"
+    tree = claim()
+    results = [{"driver": d, "pool": NODE, "device": "d", "request": "r"} for d in ("gpu.example.com", nic.name)]
+    node.client.put(CLAIMS, claim(status={**tree["status"], "allocation": {"devices": {"results": results}}}))
+    assert "gone" in refused(node, pod("p", "gpu"))
+    nic.fails = ""
+    done(node.claims.prepare(pod("p", "gpu")))
+    assert len(node.claims.devices(NAMESPACE, "gpu", "")["gpu.example.com"]) == 1

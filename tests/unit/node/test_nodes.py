@@ -13,8 +13,10 @@ from allotment.cluster.errors import Unreachable
 from allotment.cluster.resources import LEASES, NODES, PODS, SLICES
 from allotment.kubelet_plugin.server import serve_plugin
 from allotment.kubelet_plugin.sockets import socket_paths
+from allotment.model.features import Features
 from allotment.node import checkpoint, driver_lifecycle, leases
 from allotment.node.checkpoint import ClaimRecord
+from allotment.node.kubelet_features import kubelet_features
 from allotment.node.leases import NAMESPACE, Leases, period
 from allotment.node.node_config import Machine
 from allotment.node.plugins import Plugins
@@ -181,3 +183,55 @@ def test_a_node_with_a_corrupt_checkpoint_runs_no_pods(tmp_path: Path, caplog: p
             assert not on.runtime.started
 
     idle.run(asyncio.wait_for(run(), 10))
+
+
+# --- declared features ----------------------------------------------------------------------------------------------
+
+
+def declared_of(client: Cluster) -> list[str]:
+    declared: list[str] = client.objects[NODES, "", NODE]["status"].get("declaredFeatures") or []
+    return declared
+
+
+@pytest.mark.parametrize(
+    ("gates", "declared"),
+    [
+        ({}, []),
+        ({"DRAOptionalNodeOperations": True}, ["DRAOptionalNodeOperations"]),
+        (
+            {"DRAOptionalNodeOperations": True, "DRANodeAllocatableResources": True},
+            ["DRANodeAllocatableResources", "DRAOptionalNodeOperations"],
+        ),
+    ],
+)
+def test_a_kubelet_declares_its_gates(gates: dict[str, bool], declared: list[str]) -> None:
+    async def run() -> None:
+        async with world(features=kubelet_features(Features("1.37", gates))) as on:
+            await on.until(lambda: leases_of(on.client))
+            await on.until(lambda: declared_of(on.client) == declared)
+
+    idle.run(asyncio.wait_for(run(), 10))
+
+
+def test_a_kubelet_takes_back_what_it_does_not_support_and_keeps_other_features() -> None:
+    async def run() -> None:
+        async with world(features=kubelet_features(Features("1.37"))) as on:
+            node = on.client.objects[NODES, "", NODE]
+            declared = ["DRAOptionalNodeOperations", "RestartAllContainersOnContainerExits"]
+            on.client.put(NODES, {**node, "status": {**node["status"], "declaredFeatures": declared}})
+            await on.until(lambda: declared_of(on.client) == ["RestartAllContainersOnContainerExits"])
+
+    idle.run(asyncio.wait_for(run(), 10))
+
+
+def test_kubelets_of_1_36_declare_no_features_of_devices() -> None:
+    gates = {"DRANodeAllocatableResources": True}
+    assert kubelet_features(Features("1.36", gates)).declared == ()
+    assert kubelet_features(Features("1.37", gates)).declared == ("DRANodeAllocatableResources",)
+
+
+def test_kubelets_call_the_health_services_of_their_release() -> None:
+    assert kubelet_features(Features("1.36")).health_services == ("v1alpha1.DRAResourceHealth",)
+    assert kubelet_features(Features("1.37")).health_services == (
+        "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"
+    )  # fmt: skip

@@ -16,6 +16,7 @@ from allotment.cluster.resources import CLAIMS, EVENTS, NODES, PODS
 from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, PluginCallError, PreparedDevice, PrepareResult
 from allotment.model.trees import Tree
 from allotment.node.kubelet import SIMULATED, Kubelets
+from allotment.node.kubelet_features import DEFAULT_FEATURES, KubeletFeatures
 from allotment.node.node_config import Machine
 from allotment.node.plugins import Plugins
 from allotment.node.runtimes.runtime import Connection, Sandbox, Write
@@ -267,6 +268,7 @@ async def world(
     machine: Machine | None = None,
     speed: float = 1000.0,
     real: bool = False,
+    features: KubeletFeatures = DEFAULT_FEATURES,
 ) -> AsyncIterator[World]:
     """A node with these drivers. ``real``: containers run in the machine's own runtime."""
     client = Cluster()
@@ -284,7 +286,7 @@ async def world(
     runtime = FakeRuntime()
     machine = machine or Machine()
     machines = {NODE: machine if real else machine._replace(runtime=runtime)}
-    kubelets = Kubelets(plugins or Plugins(permissive=False), machines)
+    kubelets = Kubelets(plugins or Plugins(permissive=False), machines, features=features)
     for driver in drivers:
         kubelets.plugins.add(NODE, driver)
     task = asyncio.create_task(

@@ -21,11 +21,14 @@ from allotment.drivers.preparation.metadata import MetadataFiles
 
 
 class ClaimFiles:
-    """The files of one driver. ``folder``: the driver's folder for metadata, or None for no metadata files."""
+    """The files of one driver. ``folder``: the driver's folder for metadata, or None for no metadata files.
 
-    def __init__(self, driver: str, store: SpecStore, folder: Path | None = None) -> None:
+    ``metadata_versions``: the versions of the metadata.
+    """
+
+    def __init__(self, driver: str, store: SpecStore, folder: Path | None, metadata_versions: Sequence[str]) -> None:
         self._store = store
-        self.metadata = MetadataFiles(driver, store, folder) if folder is not None else None
+        self.metadata = MetadataFiles(driver, store, folder, metadata_versions) if folder is not None else None
         self._kind = f"k8s.{driver}/claim"
         self._prefix = transient_name(self._kind, "")
 

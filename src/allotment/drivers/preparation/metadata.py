@@ -1,12 +1,14 @@
 """Device metadata for programs: a file of attributes for each request of a claim (KEP-5304).
 
 The path of a file in the container follows from the pod's name for the claim, the request and the driver. It contains
-the published attributes of the devices and those that are known only after preparation. On the host the file is in the
+the published attributes of the devices and those that are known only after preparation: one JSON object for each
+version of the API, newest first, of which a program reads the first that it knows. On the host the file is in the
 driver's folder; a separate CDI file mounts it.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -23,29 +25,42 @@ from allotment.drivers.driver import AllocatedClaim, PreparedClaim
 from allotment.drivers.preparation.checkpoint import CheckpointDevice
 from allotment.files import atomic_write
 from allotment.files.atomic_write import PUBLIC, Sync
+from allotment.model.features import Features
+from allotment.model.releases import release_table
 from allotment.model.resource import Device as PublishedDevice
 from allotment.model.trees import Tree
 
 _CONTAINER_FOLDER: Final = "/var/run/kubernetes.io/dra-device-attributes"
 _FOLDER: Final = "dra-device-metadata"
+_GROUP: Final = "metadata.resource.k8s.io"
+OLDEST_METADATA: Final = "v1alpha1"
 #: The version that upstream's kubeletplugin helper writes for all files.
 _CDI_VERSION: Final = "0.5.0"
+
+
+def metadata_versions(features: Features) -> tuple[str, ...]:
+    """The versions of the metadata of a release's drivers, newest first; v1alpha1 before 1.36, which had none.
+
+    >>> metadata_versions(Features("1.37"))
+    ('v1beta1', 'v1alpha1')
+    """
+    return release_table(features.kube).plugins[_GROUP] or (OLDEST_METADATA,)
 
 
 def metadata_documents(
     driver: str, claim: AllocatedClaim, pod_claim: str, prepared: PreparedClaim,
     published: Mapping[tuple[str, str], PublishedDevice],
 ) -> dict[str, Tree]:  # fmt: skip
-    """Return the metadata of a claim's devices by request. ``pod_claim``: the pod's name for a claim from a template.
+    """Return the metadata of a claim's devices by request, in v1alpha1; all versions have the same fields.
 
-    ``published``: devices by pool and name.
+    ``pod_claim``: the pod's name for a claim from a template. ``published``: devices by pool and name.
     """
     documents: dict[str, Tree] = {}
     for allocated in claim.devices:
         request = allocated.request.partition("/")[0]
         if request not in documents:
             documents[request] = {
-                "apiVersion": "metadata.resource.k8s.io/v1alpha1",
+                "apiVersion": f"{_GROUP}/{OLDEST_METADATA}",
                 "kind": "DeviceMetadata",
                 "metadata": {"name": claim.name, "namespace": claim.namespace, "uid": claim.uid, "generation": 1},
                 **({"podClaimName": pod_claim} if pod_claim else {}),
@@ -65,14 +80,15 @@ def metadata_documents(
 
 
 class MetadataFiles:
-    """The metadata files of one driver in its ``folder``. The methods block on disk I/O."""
+    """The metadata files of one driver in its ``folder``, in these ``versions``. The methods block on disk I/O."""
 
-    def __init__(self, driver: str, store: SpecStore, folder: Path) -> None:
+    def __init__(self, driver: str, store: SpecStore, folder: Path, versions: Sequence[str]) -> None:
         self._driver = driver
         self._store = store
         self._kind = f"{driver}/metadata"
         self._prefix = f"{driver}_metadata_"
         self._root = folder / _FOLDER
+        self._versions = versions
 
     def with_cdi_ids(self, uid: str, devices: Sequence[CheckpointDevice]) -> tuple[CheckpointDevice, ...]:
         """Return the devices with the IDs of the metadata files; the first device of a request gets them."""
@@ -91,9 +107,12 @@ class MetadataFiles:
         for request, document in documents.items():
             path = self._path(document, request)
             path.parent.mkdir(parents=True, exist_ok=True)
-            content = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
-            atomic_write.replace(path, content, mode=PUBLIC, sync=Sync.NONE, single_writer=True)
+            atomic_write.replace(path, self._content(document), mode=PUBLIC, sync=Sync.NONE, single_writer=True)
             self._store.write(f"{self._prefix}{uid}_{request}", self._spec(uid, request, document))
+
+    def _content(self, document: Tree) -> bytes:
+        versions = ({**document, "apiVersion": f"{_GROUP}/{version}"} for version in self._versions)
+        return b"".join(msgspec.json.format(msgspec.json.encode(each), indent=2) + b"\n" for each in versions)
 
     def restore(self, uid: str, documents: Mapping[str, Tree]) -> None:
         """Rewrite missing files. Raises OSError, InvalidSpec."""
@@ -151,7 +170,8 @@ class MetadataFiles:
 def _claim_uid(folder: Path) -> str:
     for file in folder.glob("*/metadata.json"):
         try:
-            return str(msgspec.json.decode(file.read_bytes())["metadata"]["uid"])
-        except (OSError, msgspec.DecodeError, KeyError, TypeError):
+            first, _ = json.JSONDecoder().raw_decode(file.read_text("utf-8"))
+            return str(first["metadata"]["uid"])
+        except (OSError, ValueError, KeyError, TypeError):
             continue
     return ""

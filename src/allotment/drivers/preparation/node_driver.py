@@ -37,7 +37,7 @@ from allotment.drivers.preparation.checkpoint import VERSION, Checkpoint, Checkp
 from allotment.drivers.preparation.claims import allocated_devices, fetch_claim
 from allotment.drivers.preparation.device_status import StatusWriter
 from allotment.drivers.preparation.locks import ClaimLocks
-from allotment.drivers.preparation.metadata import metadata_documents
+from allotment.drivers.preparation.metadata import OLDEST_METADATA, metadata_documents
 from allotment.drivers.preparation.recovery import as_claim_error, ensure_running, recover, save, sweep
 from allotment.kubelet_plugin import messages
 from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, PluginCallError, PreparedDevice
@@ -67,12 +67,12 @@ class NodeDriver:
     """A driver on a node, as its kubelet calls it. The field manager of ``client`` must be the driver's name.
 
     Call :meth:`recover` before anything else. ``status``: whether to write device status to claims. ``metadata``:
-    whether to write device metadata files (KEP-5304), for which the host must have a folder.
+    the versions of device metadata files (KEP-5304), for which the host must have a folder; none: no files.
     """
 
     def __init__(
         self, driver: Driver, host: DriverHost, client: Client, clock: Clock, *, status: bool = True,
-        metadata: bool = False, random: Random | None = None, observing: Instrumentation = UNOBSERVED,
+        metadata: Sequence[str] = (), random: Random | None = None, observing: Instrumentation = UNOBSERVED,
     ) -> None:  # fmt: skip
         if metadata and host.folder is None:
             raise ValueError("metadata files require a host with a metadata directory")
@@ -87,7 +87,7 @@ class NodeDriver:
         self._status_writer = StatusWriter(driver.name, client, clock, self._random) if status else None
         self._pool_names: frozenset[str] = frozenset()
         self._pools: Sequence[DevicePool] = ()
-        self._files = ClaimFiles(driver.name, host.cdi, host.folder)
+        self._files = ClaimFiles(driver.name, host.cdi, host.folder, metadata or (OLDEST_METADATA,))
         self._metadata = self._files.metadata if metadata else None
         self._locks = ClaimLocks(host.checkpoint, self._checkpoint.refresh)
         self._calls = 0

@@ -20,12 +20,12 @@ from allotment.fleet.splitting import split
 from allotment.model.features import Features
 from allotment.model.meta import ObjectMeta
 from allotment.model.resource import Device, DeviceAttribute, ResourcePool, ResourceSlice, ResourceSliceSpec
+from allotment.model.validation.admission import object_errors
 from allotment.model.validation.attributes import attribute, has_list, value_count
 from allotment.model.validation.context import ValidationContext
 from allotment.model.validation.devices import ENTRIES_MAX, VALUES_MAX
 from allotment.model.validation.lists import check_map
 from allotment.model.validation.qualified_names import NAME_MAX, qualified_name
-from allotment.model.validation.slices import resource_slice
 
 
 class InvalidPool(ValueError):
@@ -51,7 +51,7 @@ def build_slices(pool: DevicePool, driver: str, node: str, features: Features) -
     groups, notes = _publishable(pool.groups, lists=features.enabled("DRAListTypeAttributes"))
     problems = list(_pool_problems(groups, pool))
     try:
-        parts = split(groups, pool.counter_sets, together=features.kube == "1.34")
+        parts = split(groups, pool.counter_sets, features)
     except FleetError as error:
         raise InvalidPool((*problems, str(error))) from None
     resource_pool = ResourcePool(name=pool.name or node, resource_slice_count=len(parts))
@@ -146,5 +146,5 @@ def _slice_problems(spec: ResourceSliceSpec, features: Features) -> Iterator[str
     bare_devices = tuple(replace(device, attributes={}) for device in spec.devices or ())
     # Separate counters and devices, since only releases from 1.35 on forbid them in one slice.
     for partial in (replace(spec, devices=bare_devices or None, shared_counters=None), replace(spec, devices=None)):
-        for error in resource_slice(ResourceSlice(metadata=ObjectMeta(name="offer"), spec=partial), context):
+        for error in object_errors(ResourceSlice(metadata=ObjectMeta(name="offer"), spec=partial), context):
             yield str(error)

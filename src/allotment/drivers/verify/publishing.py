@@ -13,8 +13,8 @@ from allotment.drivers.verify.verdict import CheckFailed, CheckSkipped
 from allotment.engine.cluster.identity import PoolID
 from allotment.engine.cluster.pools import PoolRules, PoolStatus, gather_pool
 from allotment.model.resource import ResourceSlice
+from allotment.model.validation.admission import object_errors
 from allotment.model.validation.context import ValidationContext
-from allotment.model.validation.slices import resource_slice
 from allotment.phrases import counted
 
 
@@ -87,7 +87,7 @@ async def _valid(session: DriverSession) -> str:
     context = ValidationContext(session.features, lambda expression, *, stored: ())  # slices have no expressions
     slices = await _wait_published(session)
     for slice_ in slices:
-        if error := next(iter(resource_slice(slice_, context)), None):
+        if error := next(iter(object_errors(slice_, context)), None):
             raise CheckFailed(
                 f"ResourceSlice {slice_.metadata.name}: {error}",
                 "correct the field: the API server rejects the whole slice with all its devices",

@@ -8,7 +8,7 @@ from pathlib import Path
 from allotment.drivers.verify.check import DriverCheck
 from allotment.drivers.verify.driver_session import DriverSession
 from allotment.drivers.verify.verdict import CheckFailed, CheckSkipped
-from allotment.kubelet_plugin.encoding import HEALTH, VERSIONS
+from allotment.kubelet_plugin.encoding import HEALTH_VERSIONS, VERSIONS
 from allotment.kubelet_plugin.messages import PluginCallError
 from allotment.kubelet_plugin.registration import RegistrationFailed, get_info, register
 from allotment.kubelet_plugin.sockets import accepts_connections
@@ -16,8 +16,6 @@ from allotment.model.validation import names
 
 _HANDSHAKE = "kubelet's plugin watcher; timeouts: 10 s to connect, 1 s for GetInfo, 5 s for NotifyRegistrationStatus"
 _SERVICES = "KEP-4381; kubelet uses the first entry of supported_versions that it supports"
-#: Services of newer kubelets; none of them calls a driver by it alone.
-_NEWER_SERVICES = ("v1.DRAResourceHealth",)
 
 
 def _registration(session: DriverSession) -> Path:
@@ -70,7 +68,8 @@ async def _lists_services(session: DriverSession) -> str:
             if "code = Unimplemented " in str(error):
                 raise CheckFailed(f"{name}: {error}", "serve every listed service") from None
             raise CheckFailed(f"{name}: {error}", "respond to an empty request with an empty map") from None
-    ignored = [name for name in listed if name not in (*supported, HEALTH, *_NEWER_SERVICES)]
+    known = {*supported, *(version.service for version in HEALTH_VERSIONS)}
+    ignored = [name for name in listed if name not in known]
     return _list(listed) + (f"; kubelets ignore {', '.join(ignored)}" if ignored else "")
 
 

@@ -21,6 +21,7 @@ from allotment.fleet.hardware import Hardware, hardware
 from allotment.fleet.modes import mode_names, parse_mode
 from allotment.fleet.profiles import servers
 from allotment.fleet.slices import slices_of
+from allotment.model import DEFAULT_RELEASE
 from allotment.model.core import Node, NodeSpec, NodeStatus
 from allotment.model.meta import ObjectMeta
 from allotment.model.quantity import Quantity
@@ -57,7 +58,7 @@ def template_of(
     *,
     zone: str = "",
     capacity_type: CapacityType = "on-demand",
-    kube: str = "1.36",
+    kube: str = DEFAULT_RELEASE,
 ) -> Template:
     """Return a template node of a type, with its GPUs in ``mode`` (``--fleet`` syntax, "" is whole GPUs).
 

@@ -13,8 +13,10 @@ from allotment.cdi.spec import ContainerEdits
 from allotment.cdi.store import FolderStore
 from allotment.drivers.driver import AllocatedClaim, DeviceEvent, DevicePool, PreparedClaim, ReadyDevice
 from allotment.drivers.host import DriverHost, FileStorage
+from allotment.drivers.preparation.metadata import metadata_versions
 from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.kubelet_plugin.messages import ClaimRef
+from allotment.model.features import Features
 from allotment.model.resource import Device, DeviceAttribute
 from allotment.model.trees import Tree
 from tests.unit.cluster import idle
@@ -53,7 +55,7 @@ class Node:
         self.client = MemoryClient()
         self.vendor = MetadataDriver()
 
-    async def driver(self, *, metadata: bool = True) -> NodeDriver:
+    async def driver(self, *, metadata: Sequence[str] = ("v1alpha1",)) -> NodeDriver:
         plugin = self.folder / "plugin"
         storage, cdi = FileStorage(plugin / "checkpoint.json"), FolderStore(self.folder / "cdi")
         driver = node_driver(
@@ -72,6 +74,16 @@ class Node:
 
     def edits(self, ids: Sequence[str]) -> ContainerEdits:
         return CdiDevices([FolderStore(self.folder / "cdi")]).edits(ids)
+
+
+def objects_in(text: str) -> list[Tree]:
+    """The objects of a JSON stream."""
+    decoder, objects = json.JSONDecoder(), []
+    while text:
+        found, end = decoder.raw_decode(text)
+        objects.append(found)
+        text = text[end:].lstrip()
+    return objects
 
 
 async def prepared(driver: NodeDriver, ref: ClaimRef) -> list[tuple[str, tuple[str, ...]]]:
@@ -153,7 +165,7 @@ def test_missing_files_are_rewritten_when_the_driver_starts(tmp_path: Path, lost
         assert len(before) == 2
         (tmp_path / lost).rename(tmp_path / "elsewhere")
         # Also by a driver without metadata: pods with the claim may still start.
-        driver = await node.driver(metadata=False)
+        driver = await node.driver(metadata=())
         assert {path: path.read_bytes() for path in before} == before
         assert await prepared(driver, ref) == answer
         await driver.unprepare([ref])
@@ -213,10 +225,34 @@ def test_a_failure_leaves_no_files(tmp_path: Path) -> None:
     idle.run(scenario())
 
 
+def test_a_file_has_the_metadata_in_each_version_newest_first(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        node = Node(tmp_path)
+        driver = await node.driver(metadata=metadata_versions(Features("1.37")))
+        ref = put_claim(node.client, "mine", "gpu-0", uid="7f0c")
+        ((_, ids),) = await prepared(driver, ref)
+        (mount,) = node.edits(ids).mounts
+        first, second = objects_in(Path(mount.host_path).read_text())
+        assert first["apiVersion"] == "metadata.resource.k8s.io/v1beta1"
+        assert second == {**first, "apiVersion": "metadata.resource.k8s.io/v1alpha1"}
+        assert first["requests"][0]["devices"][0]["attributes"]["model"] == {"string": "A1"}
+        # The owner of the folder is known from the file.
+        await driver.unprepare([ref])
+        assert (node.cdi(), node.files()) == ([], [])
+
+    idle.run(scenario())
+
+
+def test_drivers_write_the_versions_of_their_release() -> None:
+    assert {release: metadata_versions(Features(release)) for release in ("1.34", "1.36", "1.37")} == {
+        "1.34": ("v1alpha1",), "1.36": ("v1alpha1",), "1.37": ("v1beta1", "v1alpha1"),
+    }  # fmt: skip
+
+
 def test_metadata_is_optional(tmp_path: Path) -> None:
     async def scenario() -> None:
         node = Node(tmp_path)
-        driver = await node.driver(metadata=False)
+        driver = await node.driver(metadata=())
         ref = put_claim(node.client, "mine", "gpu-0", uid="7f0c")
         assert await prepared(driver, ref) == [("gpu-0", (f"k8s.{DRIVER}/claim=7f0c-gpu-0",))]
         assert (node.cdi(), node.files()) == ([f"k8s.{DRIVER}-claim_7f0c.json"], [])
@@ -226,4 +262,4 @@ def test_metadata_is_optional(tmp_path: Path) -> None:
 
 def test_metadata_requires_a_folder() -> None:
     with pytest.raises(ValueError, match="a host with a metadata directory"):
-        node_driver(FakeDriver(), memory_host(), MemoryClient(), metadata=True)
+        node_driver(FakeDriver(), memory_host(), MemoryClient(), metadata=("v1alpha1",))

@@ -23,6 +23,7 @@ from allotment.drivers.verify.cdi_folders import CdiFolders
 from allotment.drivers.verify.check import CheckResult, DriverCheck
 from allotment.drivers.verify.driver_session import DriverSession, Timeouts, wait_for_driver
 from allotment.drivers.verify.suite import CHECKS, verify
+from allotment.kubelet_plugin.encoding import HEALTH_VERSIONS, HealthVersion
 from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, KubeletPlugin, PrepareResult
 from allotment.kubelet_plugin.server import serve_plugin
 from allotment.kubelet_plugin.sockets import bind, socket_paths
@@ -175,7 +176,7 @@ def run_checks(node: DriverNode, *names: str, restartable: bool = True) -> list[
 
 def serve_with_info(
     type: str = "DRAPlugin", name: str = "", endpoint: str = "", versions: Sequence[str] = ("v1.DRAPlugin",),
-    notified: bool = True,
+    notified: bool = True, health_versions: Sequence[HealthVersion] = HEALTH_VERSIONS,
 ) -> Serve:  # fmt: skip
     """Serve a correct driver with these values in the registration."""
 
@@ -206,7 +207,10 @@ def serve_with_info(
         server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler("pluginregistration.Registration", handlers),)
         )
-        async with serve_plugin(plugin, at, at.with_name("unused"), on_registered=lambda registered, error: None):
+        async with serve_plugin(
+            plugin, at, at.with_name("unused"), on_registered=lambda registered, error: None,
+            health_versions=health_versions,
+        ):  # fmt: skip
 
             def listen(path: Path) -> None:
                 server.add_insecure_port(f"unix:{path}")

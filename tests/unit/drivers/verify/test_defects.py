@@ -20,6 +20,7 @@ from allotment.cluster.client import Listing
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CLAIMS, SLICES
 from allotment.drivers.verify.suite import CHECKS
+from allotment.kubelet_plugin.encoding import HEALTH_V1ALPHA1
 from allotment.kubelet_plugin.messages import (
     ClaimRef,
     DeviceHealth,
@@ -378,6 +379,18 @@ class Silent(ModifiedDriver):
         yield ()
 
 
+def _reports_no_device(node: DriverNode) -> None:
+    with_health(lambda device: [])(node)
+    node.timeouts = SHORT_TIMEOUTS
+
+
+def _serves_only_v1alpha1(node: DriverNode) -> None:
+    node.serve = serve_with_info(
+        versions=("v1.DRAPlugin", "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"),
+        health_versions=(HEALTH_V1ALPHA1,),
+    )
+
+
 def _silent(node: DriverNode) -> None:
     node.modify = Silent
     node.timeouts = SHORT_TIMEOUTS
@@ -456,7 +469,8 @@ DEFECTS: list[tuple[str, str, Defect]] = [
     ("hang-up", "after a canceled call", modified(Busy)),
     ("health", "no message within", _silent),
     ("health", "not in a ResourceSlice", with_health(lambda device: [device, device._replace(device="gpu-9")])),
-    ("health", "no health reported for n1/gpu-0 and 3 others", with_health(lambda device: [])),
+    ("health", "no health reported for n1/gpu-0 and 3 others", _reports_no_device),
+    ("health", "v1.DRAResourceHealth: rpc error: code = Unimplemented", _serves_only_v1alpha1),
     ("health", "was last updated", with_health(lambda device: [device._replace(updated=int(time.time()) - 100)])),
     ("health", "a message of 2000 characters", with_health(lambda device: [device._replace(message="x" * 2000)])),
     ("restart-slices", " and 1 more", _recreates_slices),

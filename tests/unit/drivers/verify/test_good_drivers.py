@@ -12,8 +12,9 @@ from allotment.drivers.example.driver import ExampleGpus
 from allotment.drivers.verify.check import CheckResult
 from allotment.drivers.verify.suite import CHECKS, verify
 from allotment.fleet.modes import ExampleMode
+from allotment.kubelet_plugin.encoding import HEALTH_V1, HEALTH_VERSIONS, HealthVersion
 from tests.unit.drivers.nvidia import nodes
-from tests.unit.drivers.verify.driver_node import NODE, DriverNode, open_session, run_checks
+from tests.unit.drivers.verify.driver_node import NODE, DriverNode, open_session, run_checks, serve_with_info
 
 
 def nvidia(mode: str) -> Driver:
@@ -37,6 +38,26 @@ def test_all_checks_pass(driver: str) -> None:
     results = run_checks(DriverNode(DRIVERS[driver]()))
     assert not_passed(results) == []
     assert len(results) == len(CHECKS)
+
+
+@pytest.mark.parametrize("version", HEALTH_VERSIONS, ids=lambda version: version.service)
+def test_one_version_of_the_health_service_is_enough(version: HealthVersion) -> None:
+    node = DriverNode()
+    assert node.cluster.features.kube == "1.36"
+    node.serve = serve_with_info(versions=("v1.DRAPlugin", version.service), health_versions=(version,))
+    versions, health = run_checks(node, "versions", "health")
+    assert (versions.result, versions.seen) == ("pass", f"v1.DRAPlugin, {version.service}")
+    ignored = "; kubelets of Kubernetes 1.36 call only v1alpha1.DRAResourceHealth" if version is HEALTH_V1 else ""
+    assert (health.result, health.seen) == ("pass", f"4 Healthy ({version.service}){ignored}")
+
+
+def test_health_is_skipped_for_a_driver_that_lists_the_service_and_answers_unimplemented() -> None:
+    node = DriverNode()
+    services = tuple(version.service for version in HEALTH_VERSIONS)
+    node.serve = serve_with_info(versions=("v1.DRAPlugin", *services), health_versions=())
+    (health,) = run_checks(node, "health")
+    assert health.result == "skipped"
+    assert health.seen.startswith("the driver does not report health: rpc error: code = Unimplemented")
 
 
 def test_only_overlap_is_skipped_for_shareable_devices() -> None:

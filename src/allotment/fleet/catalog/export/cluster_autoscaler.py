@@ -15,6 +15,7 @@ import msgspec
 from allotment.fleet.catalog.export.naming import object_name
 from allotment.fleet.catalog.instance_type import CapacityType, InstanceType, Template
 from allotment.fleet.catalog.templates import template_of
+from allotment.model import DEFAULT_RELEASE
 from allotment.model.core import Node
 from allotment.model.meta import ObjectMeta
 from allotment.model.resource import ResourceSlice
@@ -23,7 +24,7 @@ _CAPACITY: Final = "capacity.cluster-autoscaler.kubernetes.io/"
 
 
 def template_objects(
-    types: Iterable[InstanceType], mode: str = "", capacity: CapacityType = "on-demand", kube: str = "1.36"
+    types: Iterable[InstanceType], mode: str = "", capacity: CapacityType = "on-demand", kube: str = DEFAULT_RELEASE
 ) -> tuple[Node | ResourceSlice, ...]:
     """Return a Node and its slices for each type; values that are only known at run time are symbols."""
     objects: list[Node | ResourceSlice] = []

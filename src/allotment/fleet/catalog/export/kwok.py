@@ -16,6 +16,7 @@ from allotment.fleet.catalog.instance_type import CapacityType, InstanceType
 from allotment.fleet.catalog.templates import hardware_of, template_of
 from allotment.fleet.modes import parse_mode
 from allotment.fleet.slices import slices_of
+from allotment.model import DEFAULT_RELEASE
 from allotment.model.core import Node, NodeSpec, Taint
 from allotment.model.meta import ObjectMeta
 from allotment.model.resource import ResourceSlice
@@ -28,7 +29,7 @@ def kwok_objects(
     mode: str = "",
     capacity: CapacityType = "on-demand",
     nodes: int = 1,
-    kube: str = "1.36",
+    kube: str = DEFAULT_RELEASE,
 ) -> tuple[Node | ResourceSlice, ...]:
     """Return the requested number of nodes of each type, spread over its zones, each with its own slices."""
     objects: list[Node | ResourceSlice] = []
