@@ -132,11 +132,12 @@ class NodeCache:
         metadata, spec, status = tree["metadata"], tree.get("spec") or {}, tree.get("status") or {}
         name = metadata["name"]
         labels = metadata.get("labels") or {}
+        facts = NodeFacts(name, labels, frozenset(status.get("declaredFeatures") or ()))
         known = self.by_name.get(name)
-        if known is None or known.facts.labels != labels:
-            self.inventory.put_node(name, labels)
+        if known is None or known.facts != facts:
+            self.inventory.put_node(name, labels, facts.declared_features)
         node = known or self._add_node(name)
-        node.facts = NodeFacts(name, labels)
+        node.facts = facts
         node.taints = tuple(
             Taint(key=t.get("key", ""), value=t.get("value", ""), effect=t.get("effect", ""))
             for t in spec.get("taints") or ()

@@ -14,12 +14,13 @@ import msgspec
 from allotment.engine.cluster.node_selection import NodeFacts, UnusableNodeSelector, selects
 from allotment.model.core import Container, PodAffinityTerm, PodSpec, Toleration, TopologySpreadConstraint
 from allotment.model.node_selectors import NodeSelector
-from allotment.model.pod_resources import pod_requests, with_default_requests
+from allotment.model.pod_resources import claim_amounts, pod_requests, with_default_requests
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree, to_value, without_nulls
 
 #: Requests that scores assume for a container without any, so that nodes do not fill up with such containers.
 _SCORED: Final = {"cpu": Quantity.parse("100m"), "memory": Quantity.binary(200 * 1024 * 1024)}
+_CLAIM_STATUSES: Final = "nodeAllocatableResourceClaimStatuses"
 #: Maximum number of cached pod requirements.
 _SHAPES: Final = 4096
 
@@ -151,9 +152,12 @@ class PodRequirementsCache:
         self._encoder = msgspec.json.Encoder()
 
     def of(self, spec: Tree, status: Tree | None = None) -> PodRequirements:
-        """Return the requirements of a pod. ``status``: of an assigned pod, which may have a resize in progress."""
+        """Return the requirements of a pod. ``status``: of an assigned pod, which may have a resize in progress, and
+        devices that use cpu or memory of the node.
+        """
         get = spec.get
-        resized = _resized(spec, status) if status else None
+        devices = claim_amounts(status) if status and status.get(_CLAIM_STATUSES) else {}
+        resized = _resized(spec, status, devices) if status else None
         key = self._encoder.encode(
             (
                 [(c.get("resources"), c.get("ports")) for c in get("containers") or ()],
@@ -165,6 +169,7 @@ class PodRequirementsCache:
                 get("overhead"),
                 get("resources"),
                 resized,
+                {name: amount.nano for name, amount in devices.items()},
             )
         )
         found = self._known.get(key)
@@ -172,7 +177,9 @@ class PodRequirementsCache:
             if len(self._known) >= _SHAPES:
                 self._known.clear()
             read = _read_only(spec)
-            found = self._known[key] = PodRequirements(to_value(read, PodSpec), resized or _requests(read))
+            found = self._known[key] = PodRequirements(
+                to_value(read, PodSpec), resized or _requests(read, devices=devices)
+            )
         return found
 
 
@@ -207,15 +214,15 @@ def amounts(quantities: Mapping[str, Quantity]) -> dict[str, int]:
     return {name: amount(name, quantity) for name, quantity in quantities.items()}
 
 
-def _requests(spec: Tree, status: Tree | None = None) -> RequestTotals:
+def _requests(spec: Tree, status: Tree | None = None, devices: Mapping[str, Quantity] = {}) -> RequestTotals:
     """Return the requests of a spec that may come from a file, without the API server's defaults."""
     spec = with_default_requests(spec)
-    requests = amounts(pod_requests(spec, status))
-    scored = amounts(pod_requests(spec, status, missing=_SCORED))
+    requests = amounts(pod_requests(spec, status, devices=devices))
+    scored = amounts(pod_requests(spec, status, missing=_SCORED, devices=devices))
     return RequestTotals({name: n for name, n in requests.items() if n}, scored.get("cpu", 0), scored.get("memory", 0))
 
 
-def _resized(spec: Tree, status: Tree) -> RequestTotals | None:
+def _resized(spec: Tree, status: Tree, devices: Mapping[str, Quantity]) -> RequestTotals | None:
     """Return the requests of a pod whose status differs from its spec (resize), or None if they agree."""
     if status.get("resources") is None and not any(
         container_status.get("resources") is not None and _differs(container_status, container)
@@ -225,8 +232,8 @@ def _resized(spec: Tree, status: Tree) -> RequestTotals | None:
         if container.get("name") == container_status.get("name")
     ):
         return None
-    now = _requests(spec, status)
-    return now if now != _requests(spec) else None
+    now = _requests(spec, status, devices)
+    return now if now != _requests(spec, devices=devices) else None
 
 
 def _differs(status: Tree, container: Tree) -> bool:

@@ -16,16 +16,20 @@ from allotment.engine.outcome import Aborted, Allocated
 from allotment.model.features import Features
 from allotment.model.pod_groups import not_found_message
 from allotment.model.resource import AllocationResult, ResourceClaim
+from allotment.model.trees import Tree
 from allotment.node_fit.device_table import NO_FIT, DeviceTable, DeviceTables
 from allotment.node_fit.filters.inter_pod_affinity import Namespaces, inter_pod_affinity, inter_pod_affinity_scores
 from allotment.node_fit.filters.ports import ports
 from allotment.node_fit.filters.refusal import Refusal
 from allotment.node_fit.filters.resources import resources
 from allotment.node_fit.filters.topology_spread import topology_spread, topology_spread_scores
+from allotment.node_fit.node_allocatable import MissingCapacity, NodeAllocatableDevices
 from allotment.node_fit.node_table import NodeFitTable, NodeFitTables, node_indexes
 from allotment.node_fit.nodes import CachedNode, NodeCache
+from allotment.node_fit.pod_requirements import PodRequirementsCache
 from allotment.scheduler import device_readiness, extended_resources
 from allotment.scheduler.claim_ledger import CachedClaim, ClaimLedger
+from allotment.scheduler.device_accounts import DeviceAccounts, shared_claim_refusal
 from allotment.scheduler.pod_groups import PodGroups
 from allotment.scheduler.pods import MAX_CONSUMERS, QueuedPod
 from allotment.tools.explain.extended_resources import served_by_classes
@@ -48,6 +52,8 @@ class NodeAssignment:
     already_allocated: tuple[CachedClaim, ...] = ()
     """Claims that were allocated before this attempt."""
     extended: tuple[ResourceClaim, AllocationResult] | None = None
+    claim_statuses: tuple[Tree, ...] = ()
+    """The node's resources that the pod's devices use, for ``status.nodeAllocatableResourceClaimStatuses``."""
 
 
 @dataclass(slots=True)
@@ -86,8 +92,12 @@ class _DeviceShortage(NamedTuple):
     """Device tables and the bit mask of node indexes that each was used for."""
     pending: tuple[ResourceClaim, ...]
     otherwise_feasible: int
+    lacking: dict[int, Refusal]
+    """Nodes without enough cpu, memory or huge pages for the devices, by index."""
 
     def refusal(self, place: int) -> Refusal | None:
+        if place in self.lacking:
+            return self.lacking[place]
         if self.otherwise_feasible >> place & 1:
             return None
         for among, devices in self.searched:
@@ -105,9 +115,12 @@ class SchedulingAlgorithm:
     def __init__(
         self, machines: NodeCache, ledger: ClaimLedger, allocator: Allocator, features: Features,
         namespaces: Namespaces, groups: PodGroups, has_competitors: Callable[[], bool] = lambda: False,
-        unreadable: Callable[[], str] = lambda: "",
+        unreadable: Callable[[], str] = lambda: "", demands: PodRequirementsCache | None = None,
+        node_allocatable: NodeAllocatableDevices | None = None,
     ) -> None:  # fmt: skip
-        """``unreadable`` returns why devices cannot be allocated now, or an empty string."""
+        """``unreadable`` returns why devices cannot be allocated now, or an empty string. ``node_allocatable``: the
+        devices that use cpu, memory or huge pages of their node.
+        """
         self.machines = machines
         self.ledger = ledger
         self.allocator = allocator
@@ -116,6 +129,12 @@ class SchedulingAlgorithm:
         self.groups = groups
         self.has_competitors = has_competitors
         self.unreadable = unreadable
+        self.accounts = DeviceAccounts(
+            node_allocatable if node_allocatable is not None else NodeAllocatableDevices(),
+            ledger,
+            groups,
+            demands if demands is not None else PodRequirementsCache(),
+        )
         self._start_offset = 0
         self.tables = NodeFitTables(machines)
         self.devices = DeviceTables(allocator)
@@ -131,24 +150,25 @@ class SchedulingAlgorithm:
         check.
         """
         machines = self.machines
-        if not len(machines):
+        nodes = len(machines) if only == -1 else (only & _mask(machines)).bit_count()
+        if not nodes:
             return NoNode(0)
         if self.groups.of(pod.tree) and (why := self.groups.unreadable()):
             return AttemptFailed(
                 f"{_FILTER_ERROR} {why}", tuple(claim.value for claim in claims if claim.allocation is None)
             )
         if missing := self.groups.missing(pod.tree):
-            return NoNode(len(machines), prefilter_message=not_found_message(missing), cause="group")
+            return NoNode(nodes, prefilter_message=not_found_message(missing), cause="group")
         pending: list[CachedClaim] = []
         allocated: list[CachedClaim] = []
         for claim in claims:
             (allocated if claim.allocation is not None else pending).append(claim)
         if claims:
-            obstacle = self._prefilter(pod, pending, allocated)
+            obstacle = self._prefilter(pod, pending, allocated, nodes)
             if obstacle is not None:
                 return obstacle
         nominated = machines.by_name.get(pod.nominated_node) if pod.nominated_node else None
-        if nominated is not None and only == -1:
+        if nominated is not None and only >> nominated.index & 1 and only != 1 << nominated.index:
             # The nominated node is tried first: if the pod fits there, no other node is checked.
             outcome = self._find_node(pod, pending, allocated, unusable, 1 << nominated.index)
             if isinstance(outcome, NodeAssignment):
@@ -180,6 +200,10 @@ class SchedulingAlgorithm:
         for claim in allocated:
             broken = claim.uid in unusable or bool(device_readiness.of(claim.tree).failure)
             lost[claim.uid] = among & ~(0 if broken else self._nodes_using(claim, among))
+            if self.accounts.is_taken(pod, claim):
+                for place in node_indexes(among & ~lost[claim.uid]):
+                    out[place] = shared_claim_refusal(claim)
+                among &= lost[claim.uid]
         elsewhere = 0
         for places in lost.values():
             elsewhere |= places
@@ -189,6 +213,8 @@ class SchedulingAlgorithm:
         refusals: dict[int, Refusal] = {}
         for machine in machines:
             place = machine.index
+            if not only >> place & 1:
+                continue
             own = table.refusals[place]
             if named is not None and machine.name not in named:
                 own = _NODE_NAME_MISMATCH
@@ -198,12 +224,13 @@ class SchedulingAlgorithm:
         # As upstream, a claim is unavailable only because of nodes that pass every other filter: freeing it elsewhere
         # would not help.
         unavailable = tuple(claim for claim in allocated if lost[claim.uid] & found.otherwise_feasible)
-        return NoNode(len(machines), refusals=refusals, unavailable=unavailable, pending=found.pending)
+        return NoNode(len(refusals), refusals=refusals, unavailable=unavailable, pending=found.pending)
 
     # --- before any node is checked -----------------------------------------------------------------------------
 
-    def _prefilter(self, pod: QueuedPod, pending: list[CachedClaim], allocated: list[CachedClaim]) -> NoNode | None:
-        nodes = len(self.machines)
+    def _prefilter(
+        self, pod: QueuedPod, pending: list[CachedClaim], allocated: list[CachedClaim], nodes: int
+    ) -> NoNode | None:
         group = self.groups.of(pod.tree)
         for claim in allocated:
             if len(claim.users) >= MAX_CONSUMERS and not claim.is_reserved_for(pod.uid, group):
@@ -260,9 +287,9 @@ class SchedulingAlgorithm:
     def _nodes_using(self, claim: CachedClaim, among: int) -> int:
         """Return the nodes of the mask on which an allocated claim's devices can be used."""
         only = claim.only_node()
-        if only is not None:
+        if only is not None and not claim.skips_operations:
             return among & self.allocator.inventory.node_mask((only,))
-        if not (claim.allocation or {}).get("nodeSelector"):
+        if not (claim.allocation or {}).get("nodeSelector") and not claim.skips_operations:
             return among
         found = 0
         for place in node_indexes(among):
@@ -300,25 +327,52 @@ class SchedulingAlgorithm:
                 return AttemptFailed(f"{_FILTER_ERROR} {text}", wanted)
             good |= devices.fits & group.node_mask
             tried.append((group.node_mask, devices))
-        made = next((group.claim for group in groups if group.claim is not None), None)
         otherwise_good, good = good, good & ~elsewhere
-        if not good:
-            return _DeviceShortage(tried, (*claims, made) if made is not None else claims, otherwise_good)
-        place = self._best_node(pod, table, good, claims)
+        lacking: dict[int, Refusal] = {}
+        while good:
+            place = self._best_node(pod, table, good, claims)
+            made = next(group.claim for group in groups if group.node_mask >> place & 1)
+            found = self._allocate(pod, place, pending, allocated, made)
+            if not isinstance(found, Refusal):
+                return found
+            lacking[place] = found
+            good &= ~(1 << place)
+        made = next((group.claim for group in groups if group.claim is not None), None)
+        return _DeviceShortage(tried, (*claims, made) if made is not None else claims, otherwise_good, lacking)
+
+    def _allocate(
+        self, pod: QueuedPod, place: int, pending: list[CachedClaim], allocated: list[CachedClaim],
+        made: ResourceClaim | None,
+    ) -> NodeAssignment | AttemptFailed | Refusal:  # fmt: skip
+        """Allocate devices on a node where they fit; refuse it if it lacks cpu, memory or huge pages for them.
+
+        ``made``: the claim for extended resources on this node.
+        """
         machine = self.machines.at(place)
         assert machine is not None
-        made = next(group.claim for group in groups if group.node_mask >> place & 1)
+        claims = tuple(claim.value for claim in pending)
         wanted = (*claims, made) if made is not None else claims
-        if not wanted:
-            return NodeAssignment(machine.name, already_allocated=tuple(allocated))
-        outcome = self.allocator.allocate(machine.name, wanted, prefer_last=self.has_competitors())
-        if not isinstance(outcome, Allocated):
-            text = outcome.text if isinstance(outcome, Aborted) else NO_FIT.texts[0]
-            return AttemptFailed(f"{_FILTER_ERROR} {text}", wanted)
-        pairs = tuple(zip(pending, outcome.results[: len(pending)], strict=True))
-        return NodeAssignment(
-            machine.name, pairs, tuple(allocated), (made, outcome.results[-1]) if made is not None else None
-        )
+        pairs: tuple[tuple[CachedClaim, AllocationResult], ...] = ()
+        extended: tuple[ResourceClaim, AllocationResult] | None = None
+        if wanted:
+            outcome = self.allocator.allocate(machine.name, wanted, prefer_last=self.has_competitors())
+            if not isinstance(outcome, Allocated):
+                text = outcome.text if isinstance(outcome, Aborted) else NO_FIT.texts[0]
+                return AttemptFailed(f"{_FILTER_ERROR} {text}", wanted)
+            pairs = tuple(zip(pending, outcome.results[: len(pending)], strict=True))
+            extended = (made, outcome.results[-1]) if made is not None else None
+        statuses: tuple[Tree, ...] = ()
+        if self.accounts:
+            try:
+                found = self.accounts.check(
+                    pod, machine, [*pairs, *((claim, claim.allocation_value()) for claim in allocated)]
+                )
+            except MissingCapacity as error:
+                return AttemptFailed(f"{_FILTER_ERROR} {error}", wanted)
+            if isinstance(found, Refusal):
+                return found
+            statuses = found
+        return NodeAssignment(machine.name, pairs, tuple(allocated), extended, statuses)
 
     def _best_node(self, pod: QueuedPod, table: NodeFitTable, good: int, claims: tuple[ResourceClaim, ...]) -> int:
         """Return the index of the feasible node with the highest score."""
@@ -374,6 +428,14 @@ class SchedulingAlgorithm:
         if isinstance(outcome, NoNode):
             return outcome.refusals.get(machine.index, NO_FIT)
         return NO_FIT
+
+
+def _mask(machines: NodeCache) -> int:
+    """Return the bit mask of all nodes."""
+    mask = 0
+    for machine in machines:
+        mask |= 1 << machine.index
+    return mask
 
 
 def _weigh(extra: dict[int, int], scores: Mapping[int, int], weight: int = 2) -> None:

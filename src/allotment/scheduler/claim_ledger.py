@@ -26,6 +26,8 @@ ClaimChange = Literal["created", "freed", "changed", "same"]
 
 #: The annotation of claims that a scheduler created for extended resources.
 EXTENDED_RESOURCE_ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
+#: The feature that a node declares if its kubelet can skip node operations of drivers.
+OPTIONAL_OPERATIONS: Final = "DRAOptionalNodeOperations"
 #: Number of cached specs: claims of one template share one spec.
 _MAX_SPECS: Final = 4096
 
@@ -75,12 +77,20 @@ class CachedClaim:
     def is_usable_on(self, node: NodeFacts) -> bool:
         """Whether its devices can be used on a node."""
         allocation = self.allocation
+        if self.skips_operations and OPTIONAL_OPERATIONS not in node.declared_features:
+            return False
         tree = (allocation or {}).get("nodeSelector")
         if tree is None:
             return True
         if self._selector is None:
             self._selector = to_value(tree, NodeSelector)
         return selector_matches(self._selector, node)
+
+    @property
+    def skips_operations(self) -> bool:
+        """Whether the kubelet must support that a driver skips preparing its devices (KEP-5945)."""
+        results = ((self.allocation or {}).get("devices") or {}).get("results") or ()
+        return any(result.get("skipNodeOperations") for result in results)
 
     def only_node(self) -> str | None:
         """Return the node that its devices are bound to, if its node selector names exactly one."""
@@ -90,6 +100,17 @@ class CachedClaim:
             ):
                 return name
         return None
+
+    def planned(self, allocation: Tree) -> CachedClaim:
+        """Return the claim as if an allocation that is planned for another pod were written."""
+        status = {**(self.tree.get("status") or {}), "allocation": allocation}
+        return CachedClaim({**self.tree, "status": status}, self.value.spec)
+
+    def allocation_value(self) -> AllocationResult:
+        """Return ``status.allocation`` as a value; without devices if the claim is not allocated."""
+        if self.allocation is None:
+            return AllocationResult()
+        return self.with_allocation(self.allocation).status.allocation or AllocationResult()
 
     def with_allocation(self, allocation: Tree) -> ResourceClaim:
         """Return it as a value with consumers and an allocation that may not be written yet."""

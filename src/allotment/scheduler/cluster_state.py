@@ -12,6 +12,7 @@ from allotment.cluster.resources import DEVICE_CLASSES, NAMESPACES, NODES, SLICE
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceSlice
 from allotment.model.trees import Tree
+from allotment.node_fit.node_allocatable import NodeAllocatableDevices
 from allotment.node_fit.nodes import NodeCache
 from allotment.scheduler.cluster_events import ClusterEvent
 
@@ -30,6 +31,9 @@ class ClusterStateTracker:
         self._slices = caches.of(SLICES, ResourceSlice)
         self._classes = caches.of(DEVICE_CLASSES, DeviceClass)
         self._rules = caches.of(TAINT_RULES, DeviceTaintRule)
+        self._accounts_devices = inventory.features.enabled("DRANodeAllocatableResources")
+        self.node_allocatable = NodeAllocatableDevices()
+        """Devices that use cpu, memory or huge pages of their node."""
         self.namespaces: dict[str, dict[str, str]] = {}
         """Labels of every namespace."""
 
@@ -87,8 +91,11 @@ class ClusterStateTracker:
     def _slice_changed(self, old: CachedItem[ResourceSlice] | None, new: CachedItem[ResourceSlice] | None) -> None:
         if new is not None:
             self._inventory.put_slice(new.value)
+            if self._accounts_devices:
+                self.node_allocatable.put(new.value)
         elif old is not None:
             self._inventory.remove_slice(old.name)
+            self.node_allocatable.remove(old.name)
         self._on_event(ClusterEvent.SLICE)
 
 
@@ -98,4 +105,5 @@ def _same_node(old: CachedItem[Tree], new: CachedItem[Tree]) -> bool:
         and old.labels == new.labels
         and old.status.get("allocatable") == new.status.get("allocatable")
         and old.status.get("capacity") == new.status.get("capacity")
+        and old.status.get("declaredFeatures") == new.status.get("declaredFeatures")
     )

@@ -92,6 +92,13 @@ def mappings(pod: Tree, claim: ResourceClaim) -> list[Tree]:
     return [{"containerName": use.container, "resourceName": use.resource, "requestName": use.request} for use in uses]
 
 
+def pod_value(pod: Tree) -> Pod:
+    """Return a pod with its name, owners, and the resources of its containers."""
+    readable = _readable(pod)
+    owners = [{k: v for k, v in o.items() if v is not None} for o in pod["metadata"].get("ownerReferences") or ()]
+    return to_value({**readable, "metadata": {**readable["metadata"], "ownerReferences": owners}}, Pod)
+
+
 def _readable(pod: Tree) -> Tree:
     """Return the relevant parts of a pod, without null values."""
     metadata, spec = pod["metadata"], pod["spec"]

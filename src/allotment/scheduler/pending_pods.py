@@ -14,12 +14,14 @@ from allotment.scheduler.attempt import SchedulingAlgorithm
 from allotment.scheduler.claim_ledger import CachedClaim, ClaimLedger
 from allotment.scheduler.cluster_events import ClusterEvent, events_for
 from allotment.scheduler.gated_pods import GatedPods
+from allotment.scheduler.group_hierarchy import GroupHierarchy, is_relevant_change
+from allotment.scheduler.group_key import LEVELS, GroupKey
 from allotment.scheduler.pending_events import PendingEvents
 from allotment.scheduler.pod_groups import PodGroups
 from allotment.scheduler.pods import HoldReason, QueuedPod, claim_keys, resolve_claims
 from allotment.scheduler.queue import SchedulingQueue
 from allotment.scheduler.reporting import fit_error
-from allotment.scheduler.reporting.reporter import StatusReporter, condition_patch
+from allotment.scheduler.reporting.reporter import REPORT_DELAY, StatusReporter, condition_patch
 from allotment.scheduler.reporting.verdict import Verdict
 
 StartTask = Callable[[Coroutine[Any, Any, None], str], None]
@@ -37,6 +39,7 @@ class PendingPods:
         self,
         ledger: ClaimLedger,
         groups: PodGroups,
+        hierarchy: GroupHierarchy,
         machines: NodeCache,
         algorithm: SchedulingAlgorithm,
         queue: SchedulingQueue,
@@ -49,6 +52,7 @@ class PendingPods:
     ) -> None:
         self._ledger = ledger
         self._groups = groups
+        self._hierarchy = hierarchy
         self._machines = machines
         self._nominations = algorithm.nominations
         self._queue = queue
@@ -83,10 +87,12 @@ class PendingPods:
         if isinstance(claims, HoldReason):
             self.gate(pod, claims)
             return
-        group = self._queue.add(pod, self.group_key(pod))
-        if group is not None:
+        key = self.group_key(pod)
+        group = self._queue.add(pod, key)
+        if group is not None and not isinstance(key, GroupKey):
             self._reporter.report(group)
         else:
+            self._queue.wake_group(key)  # one more pod can complete a gang
             self._events.wake()
 
     async def _report_gated(self, pod: QueuedPod, patch: Tree) -> None:
@@ -163,6 +169,20 @@ class PendingPods:
 
         self._start(done(), description)
 
+    def start_after_report(
+        self, pod: QueuedPod, work: Callable[[], Coroutine[Any, Any, bool]], description: str
+    ) -> None:  # fmt: skip
+        """Start work as `start_or_retry` does, once the reason why the pod is pending is written: what follows can
+        schedule the pod, and would then leave the reason of an earlier attempt in its status.
+        """
+
+        async def later() -> bool:
+            await self._clock.sleep(2 * REPORT_DELAY)
+            await self._reporter.wait_written(pod.uid)
+            return await work()
+
+        self.start_or_retry(pod, later(), description)
+
     # --- claims ------------------------------------------------------------------------------------------------------
 
     def claims_of(self, pod: QueuedPod) -> list[CachedClaim] | HoldReason:
@@ -170,7 +190,11 @@ class PendingPods:
         return resolve_claims(pod.tree, self._ledger, self._groups.of(pod.tree))
 
     def group_key(self, pod: QueuedPod) -> Hashable:
-        """Return a key that is equal for pods for which every node gives the same answer."""
+        """Return a key that is equal for pods for which every node gives the same answer, or that are scheduled
+        together.
+        """
+        if (root := self._hierarchy.key_of(pod.tree)) is not None:
+            return root
         claims = self.claims_of(pod)
         if isinstance(claims, HoldReason) or pod.nominated_node or pod.uid in self._nominations:
             return own_group_key(pod)
@@ -192,6 +216,34 @@ class PendingPods:
             held = self._gated.remove(uid)
             if held is not None:
                 self.add(held)
+
+    # --- PodGroups ---------------------------------------------------------------------------------------------------
+
+    def member_placed(self, pod: Tree) -> None:
+        """A pod got a node: retry the other pods of its group, which may now be complete."""
+        if (root := self._hierarchy.key_of(pod)) is not None:
+            self._queue.wake_group(root)
+            self._events.wake()
+
+    def group_changed(self, old: Tree | None, new: Tree | None) -> None:
+        """A PodGroup or CompositePodGroup was added, changed or deleted: retry the pods of its hierarchy if it can be
+        scheduled now.
+        """
+        tree = new or old
+        if tree is None or not is_relevant_change(old, new):
+            return
+        namespace, name = tree["metadata"].get("namespace", ""), tree["metadata"]["name"]
+        roots = {self._hierarchy.root_of(GroupKey(level, namespace, name)) for level in LEVELS}
+        for group in self._queue.groups():
+            if not isinstance(group.key, GroupKey) or group.key.namespace != namespace:
+                continue
+            for pod in tuple(group.pods.values()):
+                if (key := self.group_key(pod)) != group.key:
+                    self._queue.add(pod, key)
+                    self._queue.wake_group(key)
+            if group.key in roots:
+                self._queue.wake_group(group.key)
+        self._events.wake()
 
     def forget_claims(self, pod: QueuedPod) -> None:
         """Remove a pod from the users of its claims."""

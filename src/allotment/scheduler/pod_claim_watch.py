@@ -124,6 +124,8 @@ class PodClaimWatch:
         before = self._machines.node_of(item.uid)
         if self._machines.assign_pod(to_assigned_pod(item.tree, self._demands.of(item.spec, item.status)), node):
             self._events.add(ClusterEvent.POD_PLACED)
+            if before is None:
+                self._pending_pods.member_placed(item.tree)
             if before is not None:
                 self._events.add(ClusterEvent.POD_GONE)  # its requests changed, or it is being deleted
 

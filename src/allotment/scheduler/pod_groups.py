@@ -1,7 +1,7 @@
 """The PodGroups of the cluster, for claims that are reserved for a group instead of its pods (KEP-5729, alpha).
 
 Without the feature gate no pod has a group. With it a pod whose group does not exist is unschedulable, because it is
-unknown which claims belong to the pod itself. Gang scheduling of a group's pods is not implemented.
+unknown which claims belong to the pod itself. See `groups` for scheduling the pods of a group together.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from allotment.cluster.cache import Cache
 from allotment.cluster.caches import all_synced
 from allotment.cluster.client import Client
 from allotment.cluster.program import Program, ProgramContext
-from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DISRUPTION_BUDGETS, PODS
+from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DISRUPTION_BUDGETS, POD_GROUPS, PODS
 from allotment.engine.allocator import Allocator
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.features import Features
@@ -40,6 +40,13 @@ from allotment.scheduler.coexistence.monitor import CoexistenceMonitor
 from allotment.scheduler.coexistence.other_schedulers import OtherSchedulers
 from allotment.scheduler.coexistence.stabilization import SettlingPeriod
 from allotment.scheduler.gated_pods import GatedPods
+from allotment.scheduler.group_hierarchy import GroupHierarchy
+from allotment.scheduler.groups.conditions import PodGroupConditions
+from allotment.scheduler.groups.cycle import GroupCycle
+from allotment.scheduler.groups.group_claims import GroupClaims
+from allotment.scheduler.groups.group_preemption import GroupPreemption
+from allotment.scheduler.groups.membership import membership_of
+from allotment.scheduler.groups.simulation import GroupSimulation
 from allotment.scheduler.idle_bindings import IdleBindings
 from allotment.scheduler.pending_events import PendingEvents
 from allotment.scheduler.pending_pods import PendingPods
@@ -129,6 +136,7 @@ class Scheduler:
         machines = NodeCache(inventory)
         ledger = ClaimLedger(inventory)
         groups = PodGroups(caches, features, events.add)
+        hierarchy = GroupHierarchy(caches, features, assumed)
         cluster_state = ClusterStateTracker(caches, inventory, machines, self._cluster_event)
 
         # Other schedulers.
@@ -155,6 +163,8 @@ class Scheduler:
             groups,
             lambda: others.settling_seconds() > 0,
             cluster_state.unreadable,
+            demands,
+            cluster_state.node_allocatable,
         )
         queue = SchedulingQueue()
         reporter = StatusReporter(
@@ -165,8 +175,9 @@ class Scheduler:
             lambda: [ObjectKey(item.namespace, item.name) for item in templates.items()], groups,
         )  # fmt: skip
         pending_pods = PendingPods(
-            ledger, groups, machines, algorithm, queue, gated, reporter, events, clock, tasks.start, contested.replace
-        )
+            ledger, groups, hierarchy, machines, algorithm, queue, gated, reporter, events, clock, tasks.start,
+            contested.replace,
+        )  # fmt: skip
 
         # Decisions and writes.
         claim_writer = ClaimWriter(client, ledger, groups, features, clock, claims)
@@ -175,22 +186,38 @@ class Scheduler:
         )
         binder = Binder(client, ledger, groups, clock, recorder, claim_writer, settling, contested, readiness)
         binding = BindingCycle(
-            assumed, binder, pending_pods, machines, ledger, idle_bindings, monitor, pods, demands, observing, events,
-            tasks.start, reporter.wait_written,
+            assumed, binder, algorithm, pending_pods, machines, ledger, idle_bindings, monitor, pods, demands,
+            observing, events, tasks.start, reporter.wait_written,
         )  # fmt: skip
         preemptor = PreemptionEvictor(client, reporter, clock, recorder, pods, options.name)
+
+        membership = membership_of(hierarchy, pods)
+        group_cycle: GroupCycle | None = None
+        if hierarchy.enabled:
+            simulation = GroupSimulation(algorithm, ledger, binding, hierarchy, pending_pods.claims_of, features)
+            conditions = PodGroupConditions(client, caches.trees(POD_GROUPS), clock, tasks.start)
+            group_claims = GroupClaims(hierarchy, ledger, claim_writer, pending_pods, features)
+            group_preemption = GroupPreemption(
+                simulation, algorithm, binding, pending_pods, preemptor, budgets, membership, features
+            )
+            group_cycle = GroupCycle(
+                hierarchy, simulation, algorithm, pending_pods, queue, gated, binding, reporter, conditions,
+                group_claims, group_preemption, features,
+            )  # fmt: skip
 
         self._clock, self._observing, self._stopping = clock, observing, stopping
         self._events, self._tasks = events, tasks
         self._cluster_state, self._groups, self._claims, self._pods = cluster_state, groups, claims, pods
+        self._hierarchy = hierarchy
         self._watched: list[Cache[Any]] = [
-            *cluster_state.caches(), *groups.caches(), claims, templates, budgets, pods,
+            *cluster_state.caches(), *groups.caches(), *hierarchy.caches(), claims, templates, budgets, pods,
         ]  # fmt: skip
         self._queue, self._gated, self._reporter, self._pending_pods = queue, gated, reporter, pending_pods
         self._contested, self._monitor, self._binding = contested, monitor, binding
         self._scheduling = SchedulingCycle(
-            machines, ledger, groups, algorithm, pending_pods, binding, claim_writer, contested, preemptor, budgets
-        )
+            machines, ledger, groups, algorithm, pending_pods, binding, claim_writer, contested, preemptor, budgets,
+            membership, group_cycle,
+        )  # fmt: skip
         self._watch = PodClaimWatch(
             options.name,
             machines,
@@ -223,6 +250,7 @@ class Scheduler:
                 # In this order, so that nodes, devices and claims are known before pods.
                 ends += self._cluster_state.subscribe()
                 ends += self._groups.subscribe()
+                ends += self._hierarchy.subscribe(self._pending_pods.group_changed)
                 ends += self._watch.subscribe(self._claims, self._pods)
                 self._monitor.start()
                 with self._stopping.callback(self._events.wake):

@@ -4,6 +4,8 @@ Pods with equal requirements form one group: if no node is feasible for the firs
 parked together until an event that can resolve their causes. Five thousand pending replicas are then one entry here
 instead of five thousand attempts for every freed device.
 
+The pods of a hierarchy of PodGroups form one group, too, whose key is a `GroupKey`; they are attempted together.
+
 A group is *ready* (in order of priority, then age), or *parked* until one of its awaited events. A pod whose attempt
 ended with an error is retried after a back-off that doubles from one second to ten.
 """
@@ -16,6 +18,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from typing import Final
 
 from allotment.scheduler.cluster_events import ClusterEvent
+from allotment.scheduler.group_key import GroupKey
 from allotment.scheduler.pods import QueuedPod
 
 #: Back-off in seconds: after the first error, and the maximum.
@@ -132,6 +135,18 @@ class SchedulingQueue:
             return pod
         return None
 
+    def take_group(self, key: GroupKey) -> list[QueuedPod]:
+        """Remove and return all pods of a hierarchy of PodGroups, including those in back-off."""
+        group = self._groups.get(key)
+        found = list(group.pods.values()) if group is not None else []
+        for _, _, pod, backoff_key in self._backoff_heap:
+            current = self._backing_off.get(pod.uid)
+            if backoff_key == key and current is not None and current not in found:
+                found.append(current)
+        for pod in found:
+            self.remove(pod.uid)
+        return found
+
     def park(
         self, pod: QueuedPod, key: Hashable, verdict: object, awaited_events: frozenset[ClusterEvent]
     ) -> EquivalenceGroup:
@@ -170,7 +185,9 @@ class SchedulingQueue:
             heapq.heappop(self._backoff_heap)
             failures = pod.failures
             current.failures = failures
-            self.add(current, (key, pod.uid))
+            self.add(current, key if isinstance(key, GroupKey) else (key, pod.uid))
+            if isinstance(key, GroupKey):
+                self.wake_group(key)
         return None
 
     # --- waking --------------------------------------------------------------------------------------------------
@@ -185,6 +202,13 @@ class SchedulingQueue:
                 self._make_ready(group)
                 woken += 1
         return woken
+
+    def wake_group(self, key: Hashable) -> None:
+        """Make one group ready if it is parked."""
+        group = self._groups.get(key)
+        if group is not None and group.verdict is not None:
+            group.verdict = None
+            self._make_ready(group)
 
     def _make_ready(self, group: EquivalenceGroup) -> None:
         if group.ready or not group.pods:

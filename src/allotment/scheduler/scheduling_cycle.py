@@ -6,6 +6,7 @@ before the next decision is made.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from allotment.cluster.cache import Cache
@@ -19,11 +20,15 @@ from allotment.scheduler.binding.claim_writer import ClaimWriter
 from allotment.scheduler.binding.cycle import BindingCycle
 from allotment.scheduler.claim_ledger import CachedClaim, ClaimLedger
 from allotment.scheduler.coexistence.contested_claims import ContestedClaims
+from allotment.scheduler.group_key import GroupKey
+from allotment.scheduler.groups.cycle import GroupCycle
 from allotment.scheduler.pending_pods import PendingPods, own_group_key
 from allotment.scheduler.pod_groups import PodGroups
 from allotment.scheduler.pods import HoldReason, QueuedPod
 from allotment.scheduler.preemption import victims
 from allotment.scheduler.preemption.eviction import PreemptionEvictor
+from allotment.scheduler.preemption.victim_units import Membership, without_groups
+from allotment.scheduler.release import scheduler_release
 from allotment.scheduler.reporting import fit_error
 from allotment.scheduler.reporting.verdict import Verdict
 from allotment.tools.explain.extended_resources import served_by_classes
@@ -44,6 +49,8 @@ class SchedulingCycle:
         contested: ContestedClaims,
         evictor: PreemptionEvictor,
         budgets: Cache[Any],
+        membership: Membership = without_groups,
+        group_cycle: GroupCycle | None = None,
     ) -> None:
         self._machines = machines
         self._ledger = ledger
@@ -55,9 +62,18 @@ class SchedulingCycle:
         self._contested = contested
         self._evictor = evictor
         self._budgets = budgets
+        self._membership = membership
+        self._group_cycle = group_cycle
+        self._release = scheduler_release(algorithm.features)
 
     def schedule_one(self, pod: QueuedPod, work: WorkInProgress) -> None:
-        """Find a node and devices for a pod taken from the queue, or park it with the reasons."""
+        """Find a node and devices for a pod taken from the queue, or park it with the reasons; the same for all pods
+        of its PodGroup.
+        """
+        if isinstance(pod.group, GroupKey):
+            assert self._group_cycle is not None
+            self._group_cycle.schedule(pod.group, pod, work)
+            return
         claims = self._pending_pods.claims_of(pod)
         if isinstance(claims, HoldReason):
             work.result = "held"
@@ -100,7 +116,7 @@ class SchedulingCycle:
         elif outcome.prefilter_message:
             self._algorithm.nominations.pop(pod.uid, None)
             after = fit_error.post_filter_message(
-                fit_error.NO_CLAIMS, outcome.nodes, {fit_error.NOT_HELPFUL: outcome.nodes}
+                self._unchanged(fit_error.NO_CLAIMS), outcome.nodes, {fit_error.NOT_HELPFUL: outcome.nodes}
             )
             text = fit_error.fit_error_message(outcome.nodes, {}, outcome.prefilter_message, after)
             full = (
@@ -114,7 +130,10 @@ class SchedulingCycle:
             if isinstance(found, victims.Victims):
                 nominated = found.node
                 key = own_group_key(pod)  # equivalent pods have no such nomination
-                text = fit_error.fit_error_message(outcome.nodes, counts)
+                after = ""
+                if self._release.reports_preemption:
+                    after = fit_error.preemption_message(found.node, len(found.pods))
+                text = fit_error.fit_error_message(outcome.nodes, counts, after=after)
             else:
                 if isinstance(found, str):
                     nominated = None  # a pod that may not preempt keeps its nomination
@@ -140,9 +159,8 @@ class SchedulingCycle:
         """
         for claim in outcome.unavailable:
             if all(user.get("uid") == pod.uid for user in claim.users):
-                self._pending_pods.start_or_retry(
-                    pod, self._claims.deallocate(claim, pod), f"deallocate claim {claim.key}"
-                )
+                deallocate = partial(self._claims.deallocate, claim, pod.uid)
+                self._pending_pods.start_after_report(pod, deallocate, f"deallocate claim {claim.key}")
                 return fit_error.DEALLOCATED
         # Other devices may fit the group; while none of its pods has a node, these are unused.
         group = self._groups.of(pod.tree)
@@ -155,7 +173,11 @@ class SchedulingCycle:
                     return fit_error.UNRESERVED
         classes, features = self._algorithm.allocator.inventory.classes, self._algorithm.features
         needs_devices = claims or served_by_classes(classes, pod.demand, features)
-        return fit_error.STILL_NOT if needs_devices else fit_error.NO_CLAIMS
+        return self._unchanged(fit_error.STILL_NOT if needs_devices else fit_error.NO_CLAIMS)
+
+    def _unchanged(self, text: str) -> str:
+        """Return the text of the release for a pod of which no claim was freed; empty from 1.37."""
+        return text if self._release.reports_unchanged_claims else ""
 
     def _preempt(
         self, pod: QueuedPod, claims: list[CachedClaim], outcome: NoNode
@@ -169,7 +191,7 @@ class SchedulingCycle:
             return fit_error.VICTIM_LEAVING
         found = victims.select_victims(
             pod.resident, outcome.refusals, self._machines, [item.tree for item in self._budgets.items()],
-            lambda machine: self._algorithm.refusal_on(pod, claims, machine),
+            lambda machine: self._algorithm.refusal_on(pod, claims, machine), self._membership,
         )  # fmt: skip
         if found.victims is None:
             self._algorithm.nominations.pop(pod.uid, None)
@@ -177,6 +199,6 @@ class SchedulingCycle:
         self._algorithm.nominations[pod.uid] = (pod, found.victims.node)
         node = found.victims.node
         for victim in found.victims.pods:
-            sent = self._evictor.preempt(victim, pod, node)
+            sent = self._evictor.preempt(victim, pod.uid, node)
             self._pending_pods.start_or_retry(pod, sent, f"preempt pod {victim.namespace}/{victim.name}")
         return found.victims

@@ -12,3 +12,7 @@ class Refusal(NamedTuple):
     preemption_may_help: bool = False
     cause: str = ""
     """Filter: ``unschedulable name taint affinity ports resources spread neighbours claim devices undecided``."""
+    requests: tuple[tuple[str, int], ...] = ()
+    """The requests of the pod and its devices together, if devices use cpu, memory or huge pages of the node."""
+    shared_claim: str = ""
+    """A claim of another pod (namespace/name) that stands for resources of the node, so that it cannot be shared."""

@@ -12,6 +12,11 @@ the devices. That also applies to claims that an earlier scheduler wrote for the
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from dataclasses import replace
+
 from allotment.cluster.cached_item import revision_number
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
@@ -21,11 +26,12 @@ from allotment.cluster.resources import PODS
 from allotment.model.meta import ObjectKey
 from allotment.model.pod_groups import is_group
 from allotment.model.resource import AllocationResult, ResourceClaim
+from allotment.model.trees import Tree
 from allotment.scheduler import extended_resources
 from allotment.scheduler.attempt import NodeAssignment
 from allotment.scheduler.binding.binding_conditions import BindingConditionWaiter
 from allotment.scheduler.binding.claim_writer import ClaimWriter
-from allotment.scheduler.binding.errors import PRE_BIND, BindError, ContestedError
+from allotment.scheduler.binding.errors import PRE_BIND, BindError, ContestedError, DeviceBindingError
 from allotment.scheduler.claim_ledger import CachedClaim, ClaimLedger
 from allotment.scheduler.coexistence.contested_claims import ContestedClaims
 from allotment.scheduler.coexistence.stabilization import SettlingPeriod
@@ -55,6 +61,8 @@ class Binder:
         self._settling = settling
         self._contested = contested
         self._readiness = readiness
+        self._plan_ends: dict[ObjectKey, asyncio.Event] = {}
+        """Set when the plan for a claim ends, for pods that share it."""
 
     # --- planning: synchronous, together with the decision ---------------------------------------------------------
 
@@ -69,7 +77,7 @@ class Binder:
     def cancel(self, pod: QueuedPod, chosen: NodeAssignment) -> None:
         """Free what is booked and not written."""
         for claim, _ in chosen.allocations:
-            self._ledger.end_plan(claim.key)
+            self._end_plan(claim.key)
         self._ledger.end_plan(_placeholder(pod))
 
     # --- writing ---------------------------------------------------------------------------------------------------
@@ -88,6 +96,8 @@ class Binder:
             self.cancel(pod, chosen)
             # Another scheduler may have bound it: then it runs with these claims.
             if written and not await self._node_of(pod):
+                if chosen.claim_statuses:
+                    await self._clear_claim_statuses(pod)
                 for key, allocated_here in written:
                     known = self._ledger.known.get(key)
                     if (
@@ -97,7 +107,8 @@ class Binder:
                     ):
                         await self._contested.replace(known, pod)
                     else:
-                        await self._claims.revert(key, pod, allocated_here)
+                        keeps = isinstance(error, DeviceBindingError)
+                        await self._claims.revert(key, pod, allocated_here and not keeps)
             raise BindError(str(error)) from error
         key = pod.key
         self._recorder.event(
@@ -115,18 +126,52 @@ class Binder:
         for claim, _ in chosen.allocations:
             revision = await self._claims.write(claim, pod, self._ledger.planned_allocation(claim.key))
             written.append((claim.key, True))
-            self._ledger.end_plan(claim.key)
+            self._end_plan(claim.key)
         if chosen.extended is not None:
             key, revision = await self._make_extended(pod, *chosen.extended)
             written.append((key, True))
         if revision and revision_number(revision) < before:
             raise BindError(f"{PRE_BIND}the cluster was restored from a backup; its claims have not been read yet")
+        shared = [await self._written(claim) for claim in chosen.already_allocated]
+        chosen = replace(chosen, already_allocated=tuple(shared))
         await self._settle(pod, chosen, written, revision)
         for claim in chosen.already_allocated:
             if not claim.is_reserved_for(pod.uid, self._pod_groups.of(pod.tree)):
                 await self._claims.write(claim, pod, None)
                 written.append((claim.key, False))
+        if chosen.claim_statuses:
+            await self._write_claim_statuses(pod, chosen.claim_statuses)
         await self._readiness.wait(pod, chosen)
+
+    async def _written(self, claim: CachedClaim) -> CachedClaim:
+        """Wait until the allocation of a claim, which a pod of the same group shares, is written; return the claim."""
+        if claim.key not in self._ledger.in_flight:
+            return claim
+        ended = self._plan_ends.setdefault(claim.key, asyncio.Event())
+        await ended.wait()
+        return self._ledger.known.get(claim.key, claim)
+
+    def _end_plan(self, key: ObjectKey) -> None:
+        self._ledger.end_plan(key)
+        if (ended := self._plan_ends.pop(key, None)) is not None:
+            ended.set()
+
+    async def _write_claim_statuses(self, pod: QueuedPod, statuses: Sequence[Tree]) -> None:
+        """Publish what the pod's devices use of the node, so that its kubelet counts the same."""
+        try:
+            await self._patch_claim_statuses(pod, statuses)
+        except (StatusError, Unreachable) as error:
+            key = pod.key
+            raise BindError(f"{PRE_BIND}updating pod {key} NodeAllocatableResourceClaimStatuses: {error}") from error
+
+    async def _clear_claim_statuses(self, pod: QueuedPod) -> None:
+        with contextlib.suppress(StatusError, Unreachable):
+            await self._patch_claim_statuses(pod, ())
+
+    async def _patch_claim_statuses(self, pod: QueuedPod, statuses: Sequence[Tree]) -> None:
+        status = {"nodeAllocatableResourceClaimStatuses": list(statuses)}
+        patch = {"metadata": {"uid": pod.uid}, "status": status}
+        await self._client.patch(PODS, pod.key.name, patch, pod.key.namespace, subresource="status")
 
     async def _settle(
         self, pod: QueuedPod, chosen: NodeAssignment, written: list[tuple[ObjectKey, bool]], revision: str

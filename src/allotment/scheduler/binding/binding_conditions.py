@@ -17,7 +17,7 @@ from allotment.model.meta import ObjectKey
 from allotment.model.trees import Tree
 from allotment.scheduler import device_readiness
 from allotment.scheduler.attempt import NodeAssignment
-from allotment.scheduler.binding.errors import PRE_BIND, BindError
+from allotment.scheduler.binding.errors import PRE_BIND, DeviceBindingError
 from allotment.scheduler.claim_ledger import ClaimLedger
 from allotment.scheduler.idle_bindings import IdleBindings
 from allotment.scheduler.pods import QueuedPod
@@ -53,7 +53,7 @@ class BindingConditionWaiter:
             watcher.set()
 
     async def wait(self, pod: QueuedPod, chosen: NodeAssignment) -> None:
-        """Wait until the devices of all claims are ready. Raises BindError, and ShutdownStarted on shutdown."""
+        """Wait until the devices of all claims are ready. Raises DeviceBindingError, on shutdown ShutdownStarted."""
         keys = [*(claim.key for claim, _ in chosen.allocations), *(claim.key for claim in chosen.already_allocated)]
         keys = [key for key in keys if device_readiness.has_conditions(self._tree(key))]
         if not keys or not self._conditions:
@@ -76,13 +76,13 @@ class BindingConditionWaiter:
                     state = device_readiness.of(self._tree(key))
                     if state.failure:
                         self._give_up(key)
-                        raise BindError(f"{PRE_BIND}device binding failed: claim={key.name}, {state.failure}")
+                        raise DeviceBindingError(f"{PRE_BIND}device binding failed: claim={key.name}, {state.failure}")
                     if state.ready:
                         return
                     left = self._timeout - (self._clock.seconds() - started)
                     if left <= 0:
                         self._give_up(key)
-                        raise BindError(f"{PRE_BIND}device binding timeout: claim={key.name}")
+                        raise DeviceBindingError(f"{PRE_BIND}device binding timeout: claim={key.name}")
                     if self._stopping.started:
                         raise ShutdownStarted
                     alarm = self._clock.later(left, watcher.set)

@@ -161,11 +161,13 @@ class ClaimWriter:
         done = await self._change_status(claim.key, lambda status: {} if status else None)
         return done and await self.delete(claim)
 
-    async def deallocate(self, claim: CachedClaim, pod: QueuedPod) -> bool:
-        """Free a claim whose devices the pod cannot use, unless it has another consumer; return the success."""
+    async def deallocate(self, claim: CachedClaim, consumer: str) -> bool:
+        """Free a claim whose devices cannot be used by its consumer (a uid), unless it has another one; return the
+        success.
+        """
 
         def freed(status: Tree) -> Tree | None:
-            if any(user.get("uid") != pod.uid for user in status.get("reservedFor") or ()):
+            if any(user.get("uid") != consumer for user in status.get("reservedFor") or ()):
                 return None
             return {k: v for k, v in status.items() if k not in ("allocation", "reservedFor", "devices")}
 

@@ -11,7 +11,7 @@ from allotment.cluster.instrumentation import Instrumentation
 from allotment.cluster.shutdown import ShutdownStarted
 from allotment.node_fit.nodes import NodeCache
 from allotment.node_fit.pod_requirements import PodRequirementsCache
-from allotment.scheduler.attempt import NodeAssignment
+from allotment.scheduler.attempt import NodeAssignment, SchedulingAlgorithm
 from allotment.scheduler.binding.binder import Binder
 from allotment.scheduler.binding.errors import BindError
 from allotment.scheduler.claim_ledger import ClaimLedger
@@ -37,6 +37,7 @@ class BindingCycle:
         self,
         assumed: dict[str, QueuedPod],
         binder: Binder,
+        algorithm: SchedulingAlgorithm,
         pending_pods: PendingPods,
         machines: NodeCache,
         ledger: ClaimLedger,
@@ -51,6 +52,7 @@ class BindingCycle:
     ) -> None:
         self.pods = assumed
         self._binder = binder
+        self._algorithm = algorithm
         self._pending_pods = pending_pods
         self._machines = machines
         self._ledger = ledger
@@ -70,11 +72,21 @@ class BindingCycle:
 
     def start(self, pod: QueuedPod, chosen: NodeAssignment) -> None:
         """Book a decision and start its binding."""
-        self._binder.plan(pod, chosen)
-        self._machines.assign_pod(pod.resident, chosen.node)
+        self.assume(pod, chosen)
         self._pending_pods.node_assigned(pod)
         self.pods[pod.uid] = pod
         self._start(self._run(pod, chosen), f"bind {pod.key}")
+
+    def assume(self, pod: QueuedPod, chosen: NodeAssignment) -> None:
+        """Book a decision: the pod counts on its node, and its claims hold their devices."""
+        self._binder.plan(pod, chosen)
+        demand = self._algorithm.accounts.demand_with(pod, chosen.claim_statuses)
+        self._machines.assign_pod(pod.resident._replace(requirements=demand), chosen.node)
+
+    def forget(self, pod: QueuedPod, chosen: NodeAssignment) -> None:
+        """Revert `assume`."""
+        self._machines.remove_pod(pod.uid)
+        self._binder.cancel(pod, chosen)
 
     async def _run(self, pod: QueuedPod, chosen: NodeAssignment) -> None:
         try:

@@ -14,6 +14,10 @@ class BindError(Exception):
     """Raised when a decision cannot be carried out; the text is Kubernetes'."""
 
 
+class DeviceBindingError(BindError):
+    """Raised when devices do not become ready; the next attempt frees the claim and reports it."""
+
+
 class ContestedError(BindError):
     """Raised when a device of ``claim`` was also allocated to another scheduler's claim."""
 

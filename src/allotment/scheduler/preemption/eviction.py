@@ -13,7 +13,6 @@ from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import PODS
 from allotment.model.meta import ObjectKey
 from allotment.node_fit.assigned_pod import AssignedPod
-from allotment.scheduler.pods import QueuedPod
 from allotment.scheduler.reporting.reporter import StatusReporter
 
 _log = logging.getLogger(__name__)
@@ -32,8 +31,12 @@ class PreemptionEvictor:
         self._pods = pods
         self._name = name
 
-    async def preempt(self, victim: AssignedPod, pod: QueuedPod, node: str) -> bool:
-        """Mark a pod as preempted by another one and delete it; return False if that failed and must be retried."""
+    async def preempt(self, victim: AssignedPod, uid: str, node: str, kind: str = "pod") -> bool:
+        """Mark a pod as preempted by another one, or by a group, and delete it.
+
+        ``uid``, ``kind``: of the preemptor. ``node``: where it will run, ``cluster`` for a group. Return False if that
+        failed and must be retried.
+        """
         item = self._pods.item(victim.namespace, victim.name)
         if item is None or item.uid != victim.uid or item.deleting:
             return True
@@ -42,7 +45,7 @@ class PreemptionEvictor:
             "type": "DisruptionTarget",
             "status": "True",
             "reason": "PreemptionByScheduler",
-            "message": f"{self._name}: preempting to accommodate a higher priority pod",
+            "message": f"{self._name}: preempting to accommodate a higher priority {kind}",
             "lastProbeTime": None,
             "lastTransitionTime": now,
         }
@@ -59,6 +62,6 @@ class PreemptionEvictor:
             _log.info("pod %s could not be preempted: %s", key, error)
             return False
         self._recorder.event(
-            item.tree, "Normal", "Preempted", f"Preempted by pod {pod.uid} on node {node}", "Preempting"
+            item.tree, "Normal", "Preempted", f"Preempted by {kind} {uid} on node {node}", "Preempting"
         )
         return True

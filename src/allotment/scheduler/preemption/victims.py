@@ -10,12 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from allotment.model.core import LabelSelector
-from allotment.model.trees import Tree, to_value
+from allotment.model.trees import Tree
 from allotment.node_fit.assigned_pod import AssignedPod
 from allotment.node_fit.filters.refusal import Refusal
-from allotment.node_fit.label_selectors import matcher
 from allotment.node_fit.nodes import CachedNode, NodeCache
+from allotment.scheduler.preemption.victim_units import (
+    Membership,
+    VictimUnit,
+    remove,
+    reprieve,
+    restore,
+    victim_units,
+    without_groups,
+)
 from allotment.scheduler.reporting.fit_error import NO_VICTIMS, NOT_HELPFUL, count_texts
 
 #: Maximum number of nodes tried for one pod.
@@ -53,6 +60,8 @@ class Preemption(NamedTuple):
     reasons: Mapping[str, int]
 
 
+UnitsOn = Callable[[CachedNode], Sequence[VictimUnit]]
+"""Returns the units that have a pod on a node, the most important first."""
 RefusalCheck = Callable[[CachedNode], Refusal | None]
 """Returns why the pod does not fit on a node in its current (possibly simulated) state, or None."""
 
@@ -63,8 +72,10 @@ def select_victims(
     machines: NodeCache,
     budgets: Sequence[Tree],
     refuses: RefusalCheck,
+    membership: Membership = without_groups,
 ) -> Preemption:
     """Try every node on which preemption may help; return the victims with the lowest cost."""
+    units_on = _units_by_node(machines, membership)
     texts: list[str] = []
     best: Victims | None = None
     tried = 0
@@ -74,7 +85,7 @@ def select_victims(
             texts.append(NOT_HELPFUL)
             continue
         tried += 1
-        found = _on_node(pod, machine, machines, budgets, refuses)
+        found = _on_node(pod, machine, machines, budgets, refuses, units_on)
         if isinstance(found, Victims):
             if best is None or (found.cost(), best.earliest_start()) < (best.cost(), found.earliest_start()):
                 best = found
@@ -83,63 +94,28 @@ def select_victims(
     return Preemption(best, count_texts(texts) if best is None else {})
 
 
+def _units_by_node(machines: NodeCache, membership: Membership) -> UnitsOn:
+    """Return the units of a node; those of groups have pods on other nodes, too."""
+    if membership is without_groups:
+        return lambda machine: victim_units((machine,), membership)
+    units = victim_units(machines, membership)
+    return lambda machine: [unit for unit in units if any(node == machine.name for _, node in unit.pods)]
+
+
 def _on_node(
-    pod: AssignedPod, machine: CachedNode, machines: NodeCache, budgets: Sequence[Tree], refuses: RefusalCheck
-) -> Victims | tuple[str, ...]:
-    lower = [other for other in machine.pods.values() if other.priority < pod.priority]
+    pod: AssignedPod, machine: CachedNode, machines: NodeCache, budgets: Sequence[Tree], refuses: RefusalCheck,
+    units_on: UnitsOn,
+) -> Victims | tuple[str, ...]:  # fmt: skip
+    lower = [unit for unit in units_on(machine) if unit.priority < pod.priority]
     if not lower:
         return (NO_VICTIMS,)
-    # Most important first: these are reprieved first.
-    lower.sort(key=lambda other: (-other.priority, other.started))
-    gone: dict[str, AssignedPod] = {}
+    remaining = lower
+    remove(lower, machines)
     try:
-        for other in lower:
-            machines.remove_pod(other.uid)
-            gone[other.uid] = other
         refusal = refuses(machine)
         if refusal is not None:
             return refusal.texts
-        violating = _violating(lower, budgets)
-        evicted: list[AssignedPod] = []
-        violations = 0
-        for other in (*(o for o in lower if o.uid in violating), *(o for o in lower if o.uid not in violating)):
-            machines.assign_pod(other, machine.name)
-            del gone[other.uid]
-            if refuses(machine) is not None:
-                machines.remove_pod(other.uid)
-                gone[other.uid] = other
-                evicted.append(other)
-                violations += other.uid in violating
-        evicted.sort(key=lambda other: (-other.priority, other.started))
-        return Victims(machine.name, tuple(evicted), violations)
+        remaining, violations = reprieve(lower, machines, budgets, lambda: refuses(machine) is None)
     finally:
-        for other in gone.values():
-            machines.assign_pod(other, machine.name)
-
-
-def _violating(pods: Sequence[AssignedPod], budgets: Sequence[Tree]) -> frozenset[str]:
-    """Return the uids of pods whose eviction would violate a PodDisruptionBudget."""
-    left = [int((b.get("status") or {}).get("disruptionsAllowed") or 0) for b in budgets]
-    selectors = [_selector(b) for b in budgets]
-    found: set[str] = set()
-    for pod in pods:
-        for number, budget in enumerate(budgets):
-            matches = selectors[number]
-            if matches is None or budget["metadata"].get("namespace", "") != pod.namespace:
-                continue
-            if not pod.labels or not matches(pod.labels):
-                continue
-            if pod.name in ((budget.get("status") or {}).get("disruptedPods") or {}):
-                continue  # already counted by the API server
-            left[number] -= 1
-            if left[number] < 0:
-                found.add(pod.uid)
-    return frozenset(found)
-
-
-def _selector(budget: Tree) -> Callable[[Mapping[str, str]], bool] | None:
-    """Return the budget's matcher, or None if the budget selects nothing."""
-    tree = (budget.get("spec") or {}).get("selector")
-    if not tree or not (tree.get("matchLabels") or tree.get("matchExpressions")):
-        return None
-    return matcher(to_value({k: v for k, v in tree.items() if v is not None}, LabelSelector))
+        restore(remaining, machines)
+    return Victims(machine.name, tuple(victim for unit in remaining for victim, _ in unit.pods), violations)

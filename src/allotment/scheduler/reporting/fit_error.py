@@ -1,4 +1,4 @@
-"""Kubernetes' message for a pod without a feasible node, to the letter (``framework.FitError``, 1.36).
+"""Kubernetes' message for a pod without a feasible node, to the letter (``framework.FitError``).
 
 Dashboards, alerts and people search for this text; additional findings are put in front of it (see `reasons`).
 """
@@ -43,6 +43,15 @@ def fit_error_message(nodes: int, reasons: Mapping[str, int], before: str = "", 
 
 
 def post_filter_message(claims: str, nodes: int, preemption: Mapping[str, int] | str) -> str:
-    """Return what was tried after no node was feasible: freeing claims, and preemption."""
+    """Return what was tried after no node was feasible: freeing claims (may be empty), and preemption."""
     tried = preemption if isinstance(preemption, str) else fit_error_message(nodes, preemption)
-    return f"{claims}, preemption: {tried}"
+    return f"{claims}, preemption: {tried}" if claims else f"preemption: {tried}"
+
+
+def preemption_message(node: str, victims: int) -> str:
+    """Return the message of the post-filters if pods are preempted (1.37).
+
+    >>> preemption_message("a", 2)
+    'preemption: found a potential placement for pod on node a, preempting 2 victims'
+    """
+    return f"preemption: found a potential placement for pod on node {node}, preempting {victims} victims"

@@ -24,24 +24,26 @@ from allotment.cluster.resources import PODS
 from allotment.engine.diagnosis.diagnoser import Diagnoser
 from allotment.engine.refusal import Diagnosis, NodeReason
 from allotment.model.meta import ObjectKey
+from allotment.model.resource import ResourceClaim
 from allotment.model.trees import Tree
 from allotment.node_fit.device_table import DEVICE_CAUSES
 from allotment.node_fit.filters.refusal import Refusal
 from allotment.node_fit.nodes import CachedNode
-from allotment.scheduler import extended_resources
+from allotment.scheduler import device_readiness, extended_resources
 from allotment.scheduler.attempt import SchedulingAlgorithm
 from allotment.scheduler.pods import QueuedPod
 from allotment.scheduler.queue import EquivalenceGroup, SchedulingQueue
 from allotment.scheduler.reporting import node_exclusion, resource_shortage
 from allotment.scheduler.reporting.verdict import Verdict
 from allotment.tools.explain import messages
+from allotment.tools.explain.node_accounts import shared_reason
 from allotment.tools.explain.obstacles import group_missing, refused_everywhere, too_many_consumers
 from allotment.tools.explain.origin_mapping import by_origin, with_excluded
 
 _log = logging.getLogger(__name__)
 
 #: Seconds before a pod without a feasible node is reported.
-_REPORT_DELAY: Final = 0.05
+REPORT_DELAY: Final = 0.05
 #: Diagnosis takes at most this share of the time while pods are scheduled, otherwise half, in slices of this many
 #: seconds.
 _TIME_SHARE: Final = 0.25
@@ -128,7 +130,7 @@ class StatusReporter:
                 await self._arrived.wait()
                 continue
             key, (group, since) = next(iter(waiting.items()))
-            left = since + _REPORT_DELAY - self._clock.seconds()
+            left = since + REPORT_DELAY - self._clock.seconds()
             if left > 0:
                 await self._clock.sleep(left)
                 continue
@@ -235,6 +237,8 @@ class StatusReporter:
             return messages.diagnosis_lines(str(pod.key), too_many_consumers(*verdict.full_claim))
         machines = self._algorithm.machines
         refusals = verdict.refusals
+        if (taken := self._shared_claim(verdict)) is not None:
+            return messages.diagnosis_lines(str(pod.key), shared_reason(taken))
         lacking: list[str] | None = None
         if verdict.pending and (refusals is None or any(r.cause in DEVICE_CAUSES for r in refusals.values())):
             if refusals is None:
@@ -250,12 +254,22 @@ class StatusReporter:
         ]
         way = node_exclusion.nearest_node(pod, others, self._has_devices(verdict)) if lacking is not None else None
         cause_lines = self._diagnose(pod, verdict, lacking, way) if lacking is not None else []
-        away = [self._elsewhere(claim) for claim in verdict.unreachable_claims]
-        if away and not cause_lines:
+        failed = [name for name in verdict.unreachable_claims if self._has_failed(name)]
+        away = [self._elsewhere(claim) for claim in verdict.unreachable_claims if claim not in failed]
+        if failed and not cause_lines:
+            cause_lines = [
+                f"the devices of claim {name} did not become ready; the claim is freed and allocated again"
+                for name in failed
+            ]
+        elif away and not cause_lines:
             way = node_exclusion.nearest_node(pod, others, self._has_all(verdict))
             cause_lines = messages.diagnosis_lines(
                 str(pod.key), _with_changes(refused_everywhere("claim-on-other-node", away.pop(0)), way)
             )
+        if short := resource_shortage.device_shortages(pod.demand, others):
+            # These nodes have the devices, so they are nearer to fitting than all others.
+            cause_lines = resource_shortage.device_shortage_lines(pod, short)
+            others = [(machine, refusal) for machine, refusal in others if machine.name not in short]
         elif not cause_lines:
             cause_lines = self._unserved(pod, others) or node_exclusion.exclusion_lines(
                 pod, others, self._has_devices(verdict)
@@ -269,6 +283,14 @@ class StatusReporter:
         if cause_lines:
             return [*cause_lines, *(f"  {line}" for line in lines if line not in cause_lines[0])]
         return [*lines[:1], *(f"  {line}" for line in lines[1:])]
+
+    def _shared_claim(self, verdict: Verdict) -> ResourceClaim | None:
+        """Return a claim of another pod that stands for cpu, memory or huge pages of its node, if it is the reason."""
+        name = next((r.shared_claim for r in (verdict.refusals or {}).values() if r.shared_claim), "")
+        claim = self._algorithm.ledger.known.get(ObjectKey(*name.split("/", 1))) if name else None
+        if claim is None or claim.allocation is None:
+            return None
+        return claim.with_allocation(claim.allocation)
 
     def _has_devices(self, verdict: Verdict) -> Callable[[CachedNode], bool]:
         """Return a predicate: whether the pod's claims fit on a node."""
@@ -295,6 +317,13 @@ class StatusReporter:
             attempts.allocator.inventory.classes, pod.demand, attempts.machines, attempts.features
         )
         return messages.diagnosis_lines(str(pod.key), found) if found is not None else []
+
+    def _has_failed(self, name: str) -> bool:
+        """Whether the devices of an allocated claim failed to become ready (binding conditions)."""
+        claim = self._algorithm.ledger.known.get(ObjectKey(*name.split("/", 1)))
+        return claim is not None and (
+            claim.uid in self._algorithm.ledger.unusable or bool(device_readiness.of(claim.tree).failure)
+        )
 
     def _elsewhere(self, name: str) -> str:
         namespace, _, claim_name = name.partition("/")

@@ -12,6 +12,11 @@ from allotment.node_fit.filters.node_eligibility import untolerated
 from allotment.node_fit.filters.refusal import Refusal
 from allotment.node_fit.nodes import CachedNode
 from allotment.node_fit.pod_requirements import PodRequirements
+from allotment.scheduler.extended_resources import pod_value
+from allotment.scheduler.pods import QueuedPod
+from allotment.tools.explain.messages import diagnosis_lines
+from allotment.tools.explain.node_accounts import Shortage, shortage_rows, with_shortages
+from allotment.tools.explain.origin_mapping import owner_of, template_of
 
 #: Names listed before the rest is only counted.
 _NAMES = 3
@@ -27,9 +32,27 @@ def shortage_lines(demand: PodRequirements, refused: Iterable[tuple[CachedNode, 
             by_cause.setdefault((refusal.cause, text), []).append((machine, refusal))
     found: list[tuple[int, int, str]] = []
     for (cause, text), nodes in by_cause.items():
-        machines = [machine for machine, _ in nodes]
-        found.append((_RANK.get(cause, 9), -len(nodes), _line(demand, cause, text, machines)))
+        found.append((_RANK.get(cause, 9), -len(nodes), _line(demand, cause, text, nodes)))
     return [line for _, _, line in sorted(found)]
+
+
+def device_shortages(demand: PodRequirements, refused: RefusedNodes) -> dict[str, Shortage]:
+    """Return what nodes lack for devices that use their cpu, memory or huge pages, by name."""
+    found: dict[str, Shortage] = {}
+    for machine, refusal in refused:
+        for name, requested in refusal.requests:
+            free = machine.free.get(name, 0)
+            if requested > free and machine.name not in found:
+                by_devices = requested - demand.requests.get(name, 0)
+                found[machine.name] = Shortage(name, requested, by_devices, free, machine.allocatable.get(name, 0))
+    return found
+
+
+def device_shortage_lines(pod: QueuedPod, shortages: Mapping[str, Shortage]) -> list[str]:
+    """Return the lines of ``allot explain`` for these nodes."""
+    value = pod_value(pod.tree)
+    rows = shortage_rows(value, template_of(value, owner_of(value)), shortages)
+    return diagnosis_lines(str(pod.key), with_shortages(None, rows))
 
 
 #: Order of causes, nearest to fitting first.
@@ -39,18 +62,11 @@ _RANK: Mapping[str, int] = {
 }  # fmt: skip
 
 
-def _line(demand: PodRequirements, cause: str, text: str, machines: list[CachedNode]) -> str:
+def _line(demand: PodRequirements, cause: str, text: str, refused: RefusedNodes) -> str:
+    machines = [machine for machine, _ in refused]
     where = summarize_names(machine.name for machine in machines)
     if cause == "resources" and text.startswith("Insufficient "):
-        resource = text.removeprefix("Insufficient ")
-        requested = demand.requests.get(resource, 0)
-        best = max(machines, key=lambda m: m.free.get(resource, 0))
-        free, whole = best.free.get(resource, 0), best.allocatable.get(resource, 0)
-        if not whole:
-            return f"{resource}: {_amount(resource, requested)} requested; none available on {where}"
-        most = f"{best.name} has {_amount(resource, max(free, 0))} of {_amount(resource, whole)} free"
-        most += f", the most among {where}" if len(machines) > 1 else ""
-        return f"{resource}: {_amount(resource, requested)} requested; {most}"
+        return _shortage(demand, text.removeprefix("Insufficient "), refused, where)
     if cause == "resources":
         best = machines[0]
         return f"pods: {where} cannot run more pods ({len(best.pods)} of {best.pods_allowed} on {best.name})"
@@ -62,6 +78,29 @@ def _line(demand: PodRequirements, cause: str, text: str, machines: list[CachedN
     if cause == "affinity":
         return _unmatched(demand, machines, where)
     return f"{text}: {where}"
+
+
+def _shortage(demand: PodRequirements, resource: str, refused: RefusedNodes, where: str) -> str:
+    """Return the requested and the available amount on the node where the least is missing."""
+
+    def missing(node: tuple[CachedNode, Refusal]) -> int:
+        return _requested(demand, resource, node[1]) - node[0].free.get(resource, 0)
+
+    best, refusal = min(refused, key=missing)
+    requested, own = _requested(demand, resource, refusal), demand.requests.get(resource, 0)
+    line = f"{resource}: {_amount(resource, requested)} requested"
+    if requested != own:
+        line += f", {_amount(resource, requested - own)} of it by devices"
+    free, whole = best.free.get(resource, 0), best.allocatable.get(resource, 0)
+    if not whole:
+        return f"{line}; none available on {where}"
+    most = f"{best.name} has {_amount(resource, max(free, 0))} of {_amount(resource, whole)} free"
+    most += f", the most among {where}" if len(refused) > 1 else ""
+    return f"{line}; {most}"
+
+
+def _requested(demand: PodRequirements, resource: str, refusal: Refusal) -> int:
+    return dict(refusal.requests).get(resource, demand.requests.get(resource, 0))
 
 
 def _unmatched(demand: PodRequirements, machines: list[CachedNode], where: str) -> str:

@@ -36,7 +36,7 @@ def eligibility_nodes(nodes: Iterable[Node], slices: Iterable[ResourceSlice]) ->
         if node.spec.unschedulable:  # the node controller may have added the taint already
             taints = (*(taint for taint in taints if taint.key != UNSCHEDULABLE.key), UNSCHEDULABLE)
         labels = {HOSTNAME_LABEL: name, **node.metadata.labels}
-        known[name] = EligibilityNode(NodeFacts(name, labels), taints)
+        known[name] = EligibilityNode(NodeFacts(name, labels, frozenset(node.status.declared_features)), taints)
     for slice_ in slices:
         for name in nodes_of(slice_):
             known.setdefault(name, EligibilityNode(NodeFacts(name, {HOSTNAME_LABEL: name}), has_object=False))

@@ -42,7 +42,7 @@ class ClaimPlacer:
         self.nodes: dict[str, EligibilityNode] = eligibility_nodes(input.nodes, self.slices)
         self.inventory = Inventory.of(
             input.features,
-            nodes=((name, node.facts.labels) for name, node in self.nodes.items()),
+            nodes=(node.facts for node in self.nodes.values()),
             slices=self.slices,
             classes=input.classes.values(),
             claims=input.claims.values(),

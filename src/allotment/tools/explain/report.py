@@ -57,10 +57,14 @@ class Answer(Value, frozen=True):
 
 
 class Explanation(Value, frozen=True, omit_defaults=False):
-    """The answers in the order in which the pods were tried, and notes about the input."""
+    """The answers in the order in which the pods were tried, and notes about the input.
+
+    ``unread``: the resources that the cluster does not serve or that could not be read, with the reason.
+    """
 
     answers: tuple[Answer, ...] = ()
     notes: tuple[str, ...] = ()
+    unread: dict[str, str] = {}
 
     @property
     def fits(self) -> bool:

@@ -31,6 +31,14 @@ from allotment.tools.explain.diagnosis_cache import DiagnosisCache
 from allotment.tools.explain.extended_requests import extended_resources as extended_resources
 from allotment.tools.explain.fixes import make_eligible
 from allotment.tools.explain.input import ExplainInput, sort_objects
+from allotment.tools.explain.node_accounts import (
+    Allocations,
+    NodeAccounts,
+    Shortage,
+    shared_reason,
+    shortage_rows,
+    with_shortages,
+)
 from allotment.tools.explain.node_eligibility import daemon_node, exclusion_text, why_excluded
 from allotment.tools.explain.obstacles import Obstacle
 from allotment.tools.explain.origin_mapping import (
@@ -90,12 +98,18 @@ def _with_first(reasons: Diagnosis, tried: Iterable[tuple[SuggestedChange, str]]
     return replace(reasons, headline=replace(reasons.headline, changes=changes))
 
 
+def _allocations(requested: PodClaims) -> list[tuple[ResourceClaim, AllocationResult]]:
+    """The allocations of a pod's claims that are allocated already."""
+    return [(c, c.status.allocation) for c in requested.allocated if c.status.allocation is not None]
+
+
 class _Run:
     """The state of an explanation."""
 
     def __init__(self, input: ExplainInput, tries: int | None = None) -> None:
         self.input = input
         self.placer = ClaimPlacer(input)
+        self.accounts = NodeAccounts(input)
         self.diagnoser = Diagnoser(self.placer.inventory, input.claims.values(), tries)
         self.cache = DiagnosisCache(self.diagnoser)
         self.commits = 0
@@ -154,6 +168,9 @@ class _Run:
         if requested.allocated and self.placer.aborts(requested, eligible):
             reasons = self._reasons(tuple(requested.pending), requested, eligible, exclusions, pod, owner)
             return Answer(kind="Pod", name=name, outcome="refused", reasons=reasons, owner=owner)
+        taken = next((claim for claim in requested.allocated if self.accounts.is_taken(pod, claim)), None)
+        if taken is not None:
+            return Answer(kind="Pod", name=name, outcome="refused", reasons=shared_reason(taken), owner=owner)
         for claim in requested.allocated:
             eligible, unreachable = self.placer.reachable_nodes(claim, eligible)
             if unreachable is not None:
@@ -195,7 +212,10 @@ class _Run:
             return Answer(kind=kind, name=name, outcome="refused", reasons=not_eligible(rows), owner=owner)
         pending = tuple(requested.pending)
         if not pending:
-            node = eligible[0] if eligible else ""
+            node, short = self._first_with_resources(pod, eligible, requested)
+            if short:
+                reasons = self._with_shortages(pending, requested, eligible, exclusions, pod, owner, short)
+                return Answer(kind=kind, name=name, outcome="refused", reasons=reasons, owner=owner)
             return Answer(
                 kind=kind,
                 name=name,
@@ -207,7 +227,18 @@ class _Run:
             )
         among = -1 if len(eligible) == len(self.placer.nodes) else self.placer.inventory.node_mask(eligible)
         placed = self.placer.place(pending, among)
+        shortages: dict[str, Shortage] = {}
+        while placed is not None:
+            pairs = tuple(zip(pending, placed.results, strict=True))
+            lacking = self._shortage(pod, placed.node, requested, pairs)
+            if lacking is None:
+                break
+            shortages[placed.node] = lacking
+            left = [node for node in eligible if node not in shortages]
+            placed = self.placer.place(pending, self.placer.inventory.node_mask(left)) if left else None
         if placed is not None:
+            if pod is not None:
+                self.accounts.add(pod, placed.node, (*_allocations(requested), *pairs))
             claims = [
                 self._commit(claim, result, pod, requested)
                 for claim, result in zip(pending, placed.results, strict=True)
@@ -221,8 +252,45 @@ class _Run:
                 owner=owner,
                 claims=tuple(self._claim_allocation(c, requested) for c in objects),
             )
-        reasons = self._reasons(pending, requested, eligible, exclusions, pod, owner)
+        if shortages:
+            reasons = self._with_shortages(pending, requested, eligible, exclusions, pod, owner, shortages)
+        else:
+            reasons = self._reasons(pending, requested, eligible, exclusions, pod, owner)
         return Answer(kind=kind, name=name, outcome="refused", reasons=reasons, owner=owner)
+
+    # --- resources of the node that devices use ----------------------------------------------------------------------
+
+    def _shortage(
+        self, pod: Pod | None, node: str, requested: PodClaims, placed: Allocations = ()
+    ) -> Shortage | None:  # fmt: skip
+        """What a pod lacks on a node for its devices; nothing if it has this node already."""
+        if pod is None or pod.spec.node_name or not self.accounts:
+            return None
+        return self.accounts.shortage(pod, node, (*_allocations(requested), *placed))
+
+    def _first_with_resources(
+        self, pod: Pod | None, eligible: list[str], requested: PodClaims
+    ) -> tuple[str, dict[str, Shortage]]:
+        """The first node with enough resources for a pod whose claims are allocated, or what each node lacks."""
+        short: dict[str, Shortage] = {}
+        for node in eligible:
+            lacking = self._shortage(pod, node, requested)
+            if lacking is None:
+                if pod is not None and not pod.spec.node_name and self.accounts:
+                    self.accounts.add(pod, node, _allocations(requested))
+                return node, {}
+            short[node] = lacking
+        return "", short
+
+    def _with_shortages(
+        self, pending: tuple[ResourceClaim, ...], requested: PodClaims, eligible: list[str],
+        exclusions: dict[str, str], pod: Pod | None, owner: str, shortages: dict[str, Shortage],
+    ) -> Diagnosis:  # fmt: skip
+        """The reasons if nodes have the devices but lack cpu, memory or huge pages for them."""
+        assert pod is not None
+        rest = [node for node in eligible if node not in shortages]
+        others = self._reasons(pending, requested, rest, exclusions, pod, owner) if rest and pending else None
+        return with_shortages(others, shortage_rows(pod, template_of(pod, owner), shortages))
 
     def _reasons(
         self,

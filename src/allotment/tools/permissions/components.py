@@ -132,8 +132,12 @@ _SCHEDULER: Final = ComponentPermissions(
         ),
         PermissionRule(("policy",), ("poddisruptionbudgets",), _WATCH, "pods protected from preemption"),
         PermissionRule(
-            ("scheduling.k8s.io",), ("podgroups",), _WATCH,
-            "pods that are scheduled together (gate GenericWorkload)",
+            ("scheduling.k8s.io",), ("podgroups", "compositepodgroups"), _WATCH,
+            "pods that are scheduled together (gates GenericWorkload, CompositePodGroup)",
+        ),
+        PermissionRule(
+            ("scheduling.k8s.io",), ("podgroups/status",), ("patch",),
+            "whether all pods of a group were scheduled",
         ),
         _events(_NEW_EVENTS, "scheduling results"),
         *_SERVING,

@@ -44,3 +44,22 @@ def test_all_pods_of_a_shared_claim_are_bound_when_its_device_is_ready() -> None
             await lab.bound("p", "q")
 
     idle.run(scenario())
+
+
+def test_a_claim_whose_device_failed_is_freed_and_allocated_again() -> None:
+    async def scenario() -> None:
+        failing = gpus("a", 1, bindsToNode=True, bindingConditions=["ready"], bindingFailureConditions=["broken"])
+        async with world(node("a"), failing, device_class(), claim("c"), pod("p", "c")) as lab:
+            await lab.until(lambda: lab.events("BindingConditionsPending"))
+            tree = lab.claim("c")
+            (result,) = tree["status"]["allocation"]["devices"]["results"]
+            broken = {"type": "broken", "status": "True", "reason": "Done", "message": "x"}
+            device = {**{key: result[key] for key in ("driver", "pool", "device")}, "conditions": [broken]}
+            lab.put(CLAIMS, {**tree, "status": {**tree["status"], "devices": [device]}})
+            assert "device binding failed: claim=c, reason=Done" in await lab.reported_message("p", "SchedulerError")
+            message = await lab.reported_message("p")
+            assert message.startswith("the devices of claim ns/c did not become ready; the claim is freed and ")
+            assert "deallocation of ResourceClaim completed, preemption: " in message
+            await lab.until(lambda: lab.users("c") == ["p"] and not lab.claim("c")["status"].get("devices"))
+
+    idle.run(scenario())
