@@ -103,8 +103,8 @@ class Bundle:
 
     @cached_property
     def decoded(self) -> Mapping[Document, Manifest | DecodingError]:
-        """Each document's decoded value, or the error of decoding it (strictly, as kubectl requests)."""
-        return {document: _decode(document) for document in self.documents}
+        """Each document's value in the checked release, or the error of decoding it (strictly, as kubectl requests)."""
+        return {document: _decode(document, self.features.kube) for document in self.documents}
 
     @cached_property
     def manifests(self) -> Mapping[Document, Manifest]:
@@ -183,8 +183,8 @@ class Bundle:
         return self.cluster.of(Node) if self.cluster else ()
 
 
-def _decode(document: Document) -> Manifest | DecodingError:
+def _decode(document: Document, release: str) -> Manifest | DecodingError:
     try:
-        return decode(document)
+        return decode(document, release=release)
     except DecodingError as error:
         return error

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from allotment.model import DEFAULT_RELEASE
+
 if TYPE_CHECKING:
     from allotment.model.editing.edits import Edit
     from allotment.model.loading import Document
@@ -73,6 +75,6 @@ class Rule(NamedTuple):
     find: Callable[[Bundle], Iterable[RuleMatch]]
     fixable: Literal["", "safe", "unsafe", "safe or unsafe"] = ""
     see: str = ""
-    kube: str = "1.36"
+    kube: str = DEFAULT_RELEASE
     fleet: str = ""
     cluster: str = ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from allotment.model.features import on_by_default_since
 from allotment.tools.migrate.actions import (
     EXTENDED,
     SEVERAL,
@@ -29,6 +30,7 @@ from allotment.tools.migrate.target import OLDEST, Target
 from allotment.tools.migrate.tolerations import tolerations_from_admission
 
 CONSUMABLE: Final = "DRAConsumableCapacity"
+_BY_CAPACITY: Final = f"consumable capacity, Kubernetes {on_by_default_since(CONSUMABLE)}"
 
 
 def decide(workload: WorkloadRequests, target: Target) -> Action:
@@ -117,7 +119,8 @@ def _fraction(case: WorkloadCase) -> Action | None:
         return keep_manifest(case, "cannot", reason, hint="request a whole GPU (only gpu.intel.com/i915), then migrate")
     if not case.target.on(CONSUMABLE):
         reason = f"A claim for part of a GPU requires {CONSUMABLE}, which is off in Kubernetes {case.target.kube}."
-        return keep_manifest(case, "leave", reason, f"{CONSUMABLE} is off", hint="it is on by default since 1.36")
+        hint = f"it is on by default since {on_by_default_since(CONSUMABLE)}"
+        return keep_manifest(case, "leave", reason, f"{CONSUMABLE} is off", hint=hint)
     if case.sharer is None:
         reason = "No driver in this cluster can share one GPU between claims (allowMultipleAllocations)."
         hint = "install HAMi's DRA driver, or run NVIDIA's with shared GPUs (--fleet …/shared)"
@@ -180,7 +183,7 @@ def _share(case: WorkloadCase) -> Action | None:
             "It runs one pod per node, which shares the node's GPU with other pods. A claim is bound to one node, "
             "and a template would allocate a whole GPU on each node."
         )
-        hint = "let the driver share GPUs by capacity (consumable capacity, Kubernetes 1.36)"
+        hint = f"let the driver share GPUs by capacity ({_BY_CAPACITY})"
         return keep_manifest(case, "cannot", reason, fact, hint=hint)
     if slots > each:
         needed = -(-slots // each)
@@ -190,7 +193,7 @@ def _share(case: WorkloadCase) -> Action | None:
         )
         hint = (
             f"split it into {needed} workloads of at most {each} pods, or let the driver share GPUs by capacity "
-            "(consumable capacity, Kubernetes 1.36)"
+            f"({_BY_CAPACITY})"
         )
         return keep_manifest(case, "cannot", reason, fact, hint=hint)
     reason = (
@@ -279,7 +282,10 @@ def _whole(case: WorkloadCase) -> Action | None:
         "leave",
         reason,
         state,
-        hint="Kubernetes 1.36 can serve it through the class; --strategy claims converts it to a claim anyway",
+        hint=(
+            f"Kubernetes {on_by_default_since(EXTENDED)} can serve it through the class; --strategy claims converts it "
+            "to a claim anyway"
+        ),
     )
 
 

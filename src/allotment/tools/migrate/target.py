@@ -11,12 +11,13 @@ from typing import Final, Literal, TypeAlias
 from allotment.model.core import Node
 from allotment.model.features import Features
 from allotment.model.meta import Object
+from allotment.model.releases import RELEASES
 from allotment.model.resource import DeviceClass, ResourceSlice
 
 #: ``class``: keep what a class can serve; ``claims``: convert everything to claims; ``auto``: decide per workload.
 MigrationStrategy: TypeAlias = Literal["auto", "class", "claims"]
 
-OLDEST: Final = "1.34"
+OLDEST: Final = RELEASES[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,12 @@ Values that Kubernetes defines are restricted: fields, allocation modes, exactly
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from allotment.model.features import RELEASES, Features
-from allotment.model.fields import GROUP, introduced_in, kinds_of, versions_of
+from allotment.model.features import Features
+from allotment.model.fields import GROUP, kinds_of, versions_of
+from allotment.model.releases import RELEASES, release_table
 from allotment.model.trees import Tree
 from allotment.tools.schema.definitions import Definitions
 
@@ -20,13 +21,13 @@ DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 
 
 class UnknownKindError(Exception):
-    """Raised for an unknown kind. ``known`` are the kinds of the API groups that manifests use."""
+    """Raised for a kind that a release does not have. ``known`` are its kinds of the API groups that manifests use."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, release: str) -> None:
         super().__init__(kind)
         self.kind = kind
-        common = {*kinds_of(f"{GROUP}/v1"), "Pod", "Deployment", "StatefulSet", "DaemonSet", "Job"}
-        self.known = tuple(sorted(common - {kind}))  # the kind may be newer than the release
+        common = {*kinds_of(f"{GROUP}/v1", release), "Pod", "Deployment", "StatefulSet", "DaemonSet", "Job"}
+        self.known = tuple(sorted(common - {kind}))
 
 
 def schema(features: Features, kinds: Iterable[str] = DEFAULT_KINDS, identifier: str = "") -> Tree:
@@ -64,12 +65,13 @@ def schema(features: Features, kinds: Iterable[str] = DEFAULT_KINDS, identifier:
 
 
 def _never_served(versions: Mapping[str, str]) -> list[Tree]:
-    """Rules that reject versions of ``resource.k8s.io`` that no supported Kubernetes release serves."""
+    """Rules that reject versions of ``resource.k8s.io`` that no modeled release has."""
     of_group = [kind for kind, version in versions.items() if version.startswith(f"{GROUP}/")]
     if not of_group:
         return []
     group = {"apiVersion": {"pattern": f"^{GROUP}/".replace(".", r"\.")}, "kind": {"enum": of_group}}
-    served = {"enum": [f"{GROUP}/{version}" for version in ("v1", "v1beta2", "v1beta1")]}
+    versions_by_age = dict.fromkeys(version for kind in of_group for version in _served_versions(kind))
+    served = {"enum": [f"{GROUP}/{version}" for version in versions_by_age]}
     return [
         {
             "if": {"properties": group, "required": ["apiVersion", "kind"]},
@@ -78,20 +80,23 @@ def _never_served(versions: Mapping[str, str]) -> list[Tree]:
     ]
 
 
+def _served_versions(kind: str) -> Iterator[str]:
+    """The versions in which any modeled release serves a kind of ``resource.k8s.io``, newest first."""
+    for release in reversed(RELEASES):
+        for version, served in release_table(release).groups[GROUP].items():
+            if any(resource.kind == kind for resource in served.resources.values()):
+                yield version
+
+
 def _open_to(names: Iterable[str], description: str) -> Tree:
     """A string with suggested values."""
     return {"description": description, "anyOf": [{"enum": list(dict.fromkeys(names))}, {"type": "string"}]}
 
 
 def _version(kind: str, kube: str) -> str:
-    """The API version of a kind in a release. Raises UnknownKindError."""
+    """The stable API version of a kind in a release. Raises UnknownKindError."""
     stable = f"{GROUP}/v1"
-    for version in (stable,) if kind in kinds_of(stable) else versions_of(kind):
-        if "alpha" not in version and "beta" not in version and _is_in(version, kind, kube):
+    for version in (stable,) if kind in kinds_of(stable, kube) else versions_of(kind, kube):
+        if "alpha" not in version and "beta" not in version:
             return version
-    raise UnknownKindError(kind)
-
-
-def _is_in(version: str, kind: str, kube: str) -> bool:
-    first = introduced_in(version, kind)
-    return not first or RELEASES.index(first) <= RELEASES.index(kube)
+    raise UnknownKindError(kind, kube)

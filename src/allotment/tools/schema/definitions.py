@@ -46,7 +46,7 @@ class Definitions:
 
     def of_kind(self, version: str, kind: str) -> str:
         """A reference to the definition of a kind."""
-        shape = shape_of(version, kind)
+        shape = shape_of(version, kind, self._features.kube)
         assert shape is not None
         reference = self._struct(shape)
         self.built[reference.rpartition("/")[2]]["properties"] |= {

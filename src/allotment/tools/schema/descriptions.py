@@ -26,6 +26,9 @@ _TOLERATIONS: Final = FieldDescription(
 _CAPACITY: Final = FieldDescription(
     "The capacity requested from a device that several claims can share.", "DRAConsumableCapacity"
 )
+_DERIVED: Final = FieldDescription(
+    "Attributes that are computed for each device, for the constraints that name them.", "DRADerivedAttributes"
+)
 _FOR_REQUESTS: Final = FieldDescription("Names of the requests to which this applies, by default all requests.")
 
 #: Descriptions by type, and by type and field.
@@ -84,6 +87,15 @@ DESCRIPTIONS: Final[Mapping[str, FieldDescription]] = {
     "DeviceSubRequest.count": _COUNT,
     "DeviceSubRequest.tolerations": _TOLERATIONS,
     "DeviceSubRequest.capacity": _CAPACITY,
+    "ExactDeviceRequest.derivedAttributes": _DERIVED,
+    "DeviceSubRequest.derivedAttributes": _DERIVED,
+    "DeviceDerivedAttribute.name": FieldDescription(
+        "The name of the attribute, including a domain: example.com/rack. A constraint must refer to it."
+    ),
+    "DeviceDerivedAttribute.expression": FieldDescription(
+        "A CEL expression for the value: a boolean, an integer, a string or a version, or a list of one of these. It "
+        "can read what a selector can read."
+    ),
     "DeviceSelector.cel": FieldDescription("A CEL expression that is evaluated for each device."),
     "CELDeviceSelector.expression": FieldDescription(
         'Evaluates to true for matching devices. It can read device.driver, device.attributes["DOMAIN"].NAME and '

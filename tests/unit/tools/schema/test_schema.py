@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from allotment.model.features import RELEASES, Features
+from allotment.model.features import Features
+from allotment.model.releases import RELEASES
 from allotment.tools.schema import DEFAULT_KINDS, UnknownKindError, schema
 from allotment.vocabulary import installed_classes
 from tests.unit.tools.schema.json_schema_validator import errors
@@ -160,8 +161,9 @@ def test_known_names_are_suggested() -> None:
 # --- the schema itself -----------------------------------------------------------------------------------------------
 
 
-def test_every_writable_field_is_described() -> None:
-    made = schema(Features("1.36"))["definitions"]
+@pytest.mark.parametrize("kube", RELEASES)
+def test_every_writable_field_is_described(kube: str) -> None:
+    made = schema(Features(kube))["definitions"]
     silent = {"apiVersion", "kind", "status"}
     for name, definition in made.items():
         if name.startswith(("Device", "CEL", "Capacity", "Opaque", "ExactDevice", "ResourceClaim")):
@@ -214,3 +216,20 @@ def test_kinds_of_a_later_release_are_rejected() -> None:
     with pytest.raises(UnknownKindError) as caught:
         schema(Features("1.36"), ["DeviceTaintRule"])
     assert "DeviceTaintRule" not in caught.value.known
+
+
+def test_fields_of_a_later_release_are_rejected() -> None:
+    derived = exactly(derivedAttributes=[{"name": "example.com/rack", "expression": "1"}])
+    for kube, expected in (("1.36", ["/spec/devices/requests/0/exactly/derivedAttributes: not allowed"]), ("1.37", [])):
+        made = schema(Features(kube))
+        assert list(errors(derived, made, made)) == expected
+
+
+def test_versions_that_some_release_serves_are_accepted() -> None:
+    made = schema(Features("1.37"), ["ResourceClaim", "DeviceTaintRule"])
+    for version, kind, accepted in (
+        ("v1beta2", "DeviceTaintRule", True), ("v1alpha3", "DeviceTaintRule", True), ("v1beta1", "ResourceClaim", True),
+        ("v2", "ResourceClaim", False),
+    ):  # fmt: skip
+        document = {"apiVersion": f"resource.k8s.io/{version}", "kind": kind}
+        assert (not list(errors(document, made, made))) is accepted, (version, kind)

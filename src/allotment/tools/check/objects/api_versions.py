@@ -1,18 +1,31 @@
-"""The versions of ``resource.k8s.io`` in each Kubernetes release, by kind.
+"""The versions of ``resource.k8s.io`` and ``scheduling.k8s.io`` by kind, and the releases that have and serve them.
 
-Source: KEP-4381 and the lifecycle tags of the Go types. Alpha and beta versions are off unless ``--runtime-config``
-enables them (KEP-3136); v1 is always served.
+Source: the release tables, which contain the lifecycle tags of the Go types. Alpha and beta versions are off unless
+``--runtime-config`` enables them (KEP-3136).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
+
+from allotment.model import group_versions
+from allotment.model.fields import GROUP, REMOVED_KINDS, version_key
+from allotment.model.loading import Document
+from allotment.model.releases import RELEASES, ApiResource, release_key, release_table
 
 #: The current version of claims, templates, classes and slices.
 HUB: Final = "v1"
 
 #: Versions with the fields of requests next to the name, and those of devices under ``basic``.
 FLAT_VERSIONS: Final = frozenset({"v1beta1", "v1alpha3"})
+
+#: The groups whose kinds have several versions.
+GROUPS: Final = (GROUP, group_versions.GROUP)
+
+#: The first release for which a version that is not served by default is an error. Clusters that were created with 1.32
+#: or 1.33, when v1beta1 was the newest version, often still enable it. This is the last release before its removal.
+REFUSED_SINCE: Final = "1.37"
 
 
 class VersionLifetime(NamedTuple):
@@ -22,40 +35,68 @@ class VersionLifetime(NamedTuple):
     removed: str = ""
 
     def exists_in(self, kube: str) -> bool:
-        return _release_key(self.since) <= _release_key(kube) and not self.is_removed_in(kube)
+        return release_key(self.since) <= release_key(kube) and not self.is_removed_in(kube)
 
     def is_removed_in(self, kube: str) -> bool:
-        return bool(self.removed) and _release_key(self.removed) <= _release_key(kube)
+        return bool(self.removed) and release_key(self.removed) <= release_key(kube)
 
 
-_CORE_KINDS: Final = {
-    "v1alpha3": VersionLifetime("1.31", "1.34"),
-    "v1beta1": VersionLifetime("1.32", "1.38"),
-    "v1beta2": VersionLifetime("1.33", "1.39"),
-    "v1": VersionLifetime("1.34"),
-}
-
-#: The versions of each kind, oldest first.
-VERSIONS: Final[dict[str, dict[str, VersionLifetime]]] = {
-    "DeviceClass": _CORE_KINDS,
-    "ResourceClaim": _CORE_KINDS,
-    "ResourceClaimTemplate": _CORE_KINDS,
-    "ResourceSlice": _CORE_KINDS,
-    "DeviceTaintRule": {
-        "v1alpha3": VersionLifetime("1.33", "1.39"),
-        "v1beta2": VersionLifetime("1.36", "1.42"),
-        "v1": VersionLifetime("1.37"),
-    },
-    "ResourcePoolStatusRequest": {"v1alpha3": VersionLifetime("1.36", "1.42")},
-}
+#: Versions that were removed before the oldest release table.
+_REMOVED: Final = {(GROUP, kind, "v1alpha3"): VersionLifetime("1.31", "1.34") for kind in REMOVED_KINDS}
 
 
-def _release_key(release: str) -> tuple[int, ...]:
-    """A release as a comparable value: ``1.36`` is (1, 36)."""
-    return tuple(map(int, release.split(".")))
+def _resources(release: str) -> Iterator[tuple[tuple[str, str, str], ApiResource]]:
+    """The resources of a release by group, kind and version, without subresources."""
+    for group in GROUPS:
+        for version, served in release_table(release).groups.get(group, {}).items():
+            for name, resource in served.resources.items():
+                if "/" not in name:
+                    yield (group, resource.kind, version), resource
 
 
-def newest_version(kind: str, kube: str) -> str:
-    """The newest version of a kind in a release; empty if the release has none."""
-    available = [version for version, life in VERSIONS.get(kind, {}).items() if life.exists_in(kube)]
+def _lifetimes() -> dict[tuple[str, str, str], VersionLifetime]:
+    found = dict(_REMOVED)
+    for release, following in zip(RELEASES, (*RELEASES[1:], ""), strict=True):
+        remaining = dict(_resources(following)) if following else None
+        for key, resource in _resources(release):
+            lifecycle = resource.lifecycle
+            since = found[key].since if key in found else lifecycle.introduced if lifecycle else release
+            is_last = remaining is not None and key not in remaining
+            planned = lifecycle.removed if lifecycle else ""
+            if planned and release_key(planned) <= release_key(release):
+                planned = ""  # the removal was postponed
+            found[key] = VersionLifetime(since, following if is_last else planned)
+    return found
+
+
+def _by_kind() -> dict[tuple[str, str], dict[str, VersionLifetime]]:
+    kinds: dict[tuple[str, str], dict[str, VersionLifetime]] = {}
+    for (group, kind, version), lifetime in sorted(_lifetimes().items(), key=lambda item: version_key(item[0][2])):
+        kinds.setdefault((group, kind), {})[version] = lifetime
+    return kinds
+
+
+#: The versions of each kind, by group and kind, oldest first.
+VERSIONS: Final[Mapping[tuple[str, str], Mapping[str, VersionLifetime]]] = _by_kind()
+
+
+def is_group(document: Document) -> bool:
+    """Whether a document is of the group ``scheduling.k8s.io``, in any version."""
+    return document.api_version.partition("/")[0] == group_versions.GROUP
+
+
+def versions_for(document: Document) -> Mapping[str, VersionLifetime]:
+    """The versions of a document's kind, oldest first; empty for kinds of other groups."""
+    return VERSIONS.get((document.api_version.partition("/")[0], document.kind), {})
+
+
+def newest_version(document: Document, kube: str) -> str:
+    """The newest version of a document's kind in a release; empty if the release has none."""
+    available = [version for version, life in versions_for(document).items() if life.exists_in(kube)]
     return available[-1] if available else ""
+
+
+def is_served_by_default(document: Document, version: str, kube: str) -> bool:
+    """Whether a release serves a version of a document's group without ``--runtime-config``."""
+    served = release_table(kube).groups.get(document.api_version.partition("/")[0], {}).get(version)
+    return served is not None and served.default

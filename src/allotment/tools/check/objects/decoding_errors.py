@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from allotment.model.field_history import release_advice, shape_at
 from allotment.model.fields import TypeShape, shape_of
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
@@ -16,7 +17,7 @@ from allotment.model.strict_decoding import SchemaViolation, strict_decode
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.api_versions import FLAT_VERSIONS, HUB
 from allotment.tools.check.objects.classic_dra import is_classic
-from allotment.tools.check.objects.field_shapes import shape_at, shape_for, version_of
+from allotment.tools.check.objects.field_shapes import shape_for, version_of
 from allotment.tools.views import at, is_dra
 
 RuleName: TypeAlias = Literal[
@@ -25,6 +26,7 @@ RuleName: TypeAlias = Literal[
     "pod-claim-source",
     "key-operator-values",
     "untyped-value",
+    "other-release",
     "unknown-field",
     "wrong-type",
 ]
@@ -56,22 +58,23 @@ def decoding_errors_for(bundle: Bundle, *rules: RuleName) -> Iterator[Attributed
     """The decoding errors of all documents that these rules report. Classic DRA is reported as a whole instead."""
     for document in bundle.documents:
         if document not in bundle.manifests and not is_classic(document):
-            yield from (error for error in _attributed_errors(document) if error.rule in rules)
+            yield from (error for error in _attributed_errors(document, bundle.features.kube) if error.rule in rules)
 
 
-def _attributed_errors(document: Document) -> Iterator[AttributedError]:
+def _attributed_errors(document: Document, release: str) -> Iterator[AttributedError]:
     """The decoding errors of one document, in the order in which the values are written."""
-    shape = shape_for(document)
+    shape = shape_for(document, release)
     if shape is None:
         return
-    for misfit in strict_decode(document.tree, document.api_version, document.kind, shape).violations:
-        yield AttributedError(_rule_for(document, shape, misfit), misfit, document, shape)
+    decoded = strict_decode(document.tree, document.api_version, document.kind, shape, release=release)
+    for misfit in decoded.violations:
+        yield AttributedError(_rule_for(document, shape, misfit, release), misfit, document, shape)
 
 
-def _rule_for(document: Document, shape: TypeShape, misfit: SchemaViolation) -> RuleName:
+def _rule_for(document: Document, shape: TypeShape, misfit: SchemaViolation, release: str) -> RuleName:
     if misfit.category == "unknown":
-        return _rule_for_unknown_field(document, shape, misfit.path)
-    if _is_valid_in_v1(document, misfit.path):
+        return _rule_for_unknown_field(document, shape, misfit.path, release)
+    if _is_valid_in_v1(document, misfit.path, release):
         return "old-version"
     expected = shape_at(shape, misfit.path)
     if expected is not None and expected.bare_name in VALUE_STRUCTS and _is_scalar(at(document.tree, misfit.path)):
@@ -79,7 +82,7 @@ def _rule_for(document: Document, shape: TypeShape, misfit: SchemaViolation) -> 
     return "wrong-type"
 
 
-def _rule_for_unknown_field(document: Document, shape: TypeShape, path: Path) -> RuleName:
+def _rule_for_unknown_field(document: Document, shape: TypeShape, path: Path, release: str) -> RuleName:
     struct, name = shape_at(shape, path[:-1]), path[-1]
     bare = struct.bare_name if struct else ""
     if bare == "PodResourceClaim" and name == "source":
@@ -88,7 +91,10 @@ def _rule_for_unknown_field(document: Document, shape: TypeShape, path: Path) ->
         return "key-operator-values"
     if bare == "DeviceRequest" and _is_flat_field(struct, name):
         return "flat-request"
-    return "old-version" if _is_valid_in_v1(document, path) else "unknown-field"
+    if _is_valid_in_v1(document, path, release):
+        return "old-version"
+    is_known = release_advice(document.api_version, document.kind, path, release)
+    return "other-release" if is_known else "unknown-field"
 
 
 def _is_flat_field(request: TypeShape | None, name: str | int) -> bool:
@@ -97,14 +103,15 @@ def _is_flat_field(request: TypeShape | None, name: str | int) -> bool:
     return exactly is not None and name in exactly.fields
 
 
-def _is_valid_in_v1(document: Document, path: Path) -> bool:
+def _is_valid_in_v1(document: Document, path: Path, release: str) -> bool:
     """Whether an object of an old version is written at this path as v1 requires."""
     if not is_dra(document) or version_of(document) not in FLAT_VERSIONS:
         return False
-    hub = shape_of(f"resource.k8s.io/{HUB}", document.kind)
+    version = f"resource.k8s.io/{HUB}"
+    hub = shape_of(version, document.kind, release)
     if hub is None or shape_at(hub, path) is None:
         return False
-    misfits = strict_decode(document.tree, f"resource.k8s.io/{HUB}", document.kind, hub).violations
+    misfits = strict_decode(document.tree, version, document.kind, hub, release=release).violations
     return all(misfit.path != path for misfit in misfits)
 
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from allotment.model.fields import TypeShape, shape_of
+from allotment.model.fields import GROUP, TypeShape, shape_of
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
-from allotment.tools.check.objects.api_versions import HUB, VERSIONS
+from allotment.tools.check.objects.api_versions import HUB
 from allotment.tools.views import at, is_dra
 
 
 class WrittenField(NamedTuple):
-    """A field of a document: its Go struct, name, path and value."""
+    """A field of a document: its Go struct, name, path and value; ``known``: whether the release has it."""
 
     struct: str
     name: str
     path: Path
     value: Any
+    known: bool = True
 
 
 def version_of(document: Document) -> str:
@@ -26,47 +27,39 @@ def version_of(document: Document) -> str:
     return document.api_version.rpartition("/")[2]
 
 
-def shape_for(document: Document) -> TypeShape | None:
-    """The shape for a document: that of its version, or of v1 if the version never existed."""
-    shape = shape_of(document.api_version, document.kind)
-    if shape is None and is_dra(document) and HUB in VERSIONS.get(document.kind, {}):
-        return shape_of(f"resource.k8s.io/{HUB}", document.kind)
+def shape_for(document: Document, release: str) -> TypeShape | None:
+    """The shape for a document in a release: that of its version, if necessary of another release, or of v1."""
+    shape = shape_of(document.api_version, document.kind, release) or shape_of(document.api_version, document.kind)
+    if shape is None and is_dra(document):
+        hub = f"{GROUP}/{HUB}"
+        return shape_of(hub, document.kind, release) or shape_of(hub, document.kind)
     return shape
 
 
-def shape_at(shape: TypeShape | None, path: Path) -> TypeShape | None:
-    """The shape of a valid value at a path; None if the path is not valid."""
-    for step in path:
-        if shape is None:
-            return None
-        if shape.form == "struct":
-            field = shape.fields.get(str(step))
-            shape = field.shape if field else None
-        else:
-            shape = shape.element
-    return shape
-
-
-def written_fields(document: Document) -> Iterator[WrittenField]:
-    """All known fields of a document that are not null, outer fields first."""
-    shape = shape_for(document)
+def written_fields(document: Document, release: str) -> Iterator[WrittenField]:
+    """The fields of a document that are not null and that a release knows, or else the newest one; outer ones first."""
+    shape = shape_for(document, release)
+    newest = shape_of(document.api_version, document.kind)
     if shape is not None:
-        yield from _walk(shape, document.tree, ())
+        yield from _walk(shape, newest or shape, document.tree, ())
 
 
-def _walk(shape: TypeShape, value: Any, path: Path) -> Iterator[WrittenField]:
-    if shape.form == "struct" and isinstance(value, dict):
+def _walk(shape: TypeShape | None, newest: TypeShape | None, value: Any, path: Path) -> Iterator[WrittenField]:
+    """The fields in a value. ``shape``: its type in the release, if the release knows it."""
+    known = shape or newest
+    if known is None:
+        return
+    if known.form == "struct" and isinstance(value, dict):
         for name, inner in value.items():
-            field = shape.fields.get(name)
-            if field is not None and inner is not None:
-                yield WrittenField(shape.bare_name, name, (*path, name), inner)
-                yield from _walk(field.shape, inner, (*path, name))
-    elif shape.element is not None and shape.form == "slice" and isinstance(value, list):
-        for number, item in enumerate(value):
-            yield from _walk(shape.element, item, (*path, number))
-    elif shape.element is not None and shape.form == "map" and isinstance(value, dict):
-        for key, item in value.items():
-            yield from _walk(shape.element, item, (*path, key))
+            field = shape.fields.get(name) if shape is not None else None
+            other = newest.fields.get(name) if newest is not None else None
+            if inner is not None and (field or other):
+                yield WrittenField(known.bare_name, name, (*path, name), inner, field is not None)
+                yield from _walk(field and field.shape, other and other.shape, inner, (*path, name))
+    elif known.form in ("slice", "map") and isinstance(value, list if known.form == "slice" else dict):
+        steps = enumerate(value) if isinstance(value, list) else value.items()
+        for step, item in steps:
+            yield from _walk(shape and shape.element, newest and newest.element, item, (*path, step))
 
 
 def written_path(document: Document, path: Path) -> Path:

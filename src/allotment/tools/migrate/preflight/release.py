@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
-from allotment.model.features import GATES
+from allotment.model.features import GATES, on_by_default_since
 from allotment.phrases import first_few
 from allotment.tools.migrate.preflight.check import UNKNOWN, Check
 from allotment.tools.migrate.preflight.facts import Facts
 from allotment.tools.migrate.target import OLDEST
 
+#: The patch releases that NVIDIA's driver needs: kubernetes/kubernetes#133920. The release tables do not list patches.
+_NEEDED_PATCHES: Final = {"1.34": "1.34.2 or later (kubernetes/kubernetes#133920)"}
 _EVERYWHERE = "kube-apiserver, kube-scheduler, kube-controller-manager and every kubelet"
 
 
@@ -25,11 +28,11 @@ def check_release(facts: Facts) -> Iterator[Check]:
             look="kubectl version",
         )
         return
-    late = " NVIDIA's driver requires 1.34.2 or later (kubernetes/kubernetes#133920)." if target.kube == "1.34" else ""
+    late = f" NVIDIA's driver requires {needed}." if (needed := _NEEDED_PATCHES.get(target.kube)) else ""
     yield Check(state="ok", title=title, text=f"It serves resource.k8s.io/v1.{late}", look="kubectl version")
     gates = dict.fromkeys(gate for workload in facts.moving for gate in workload.decision.needs.kube_gates)
     for gate in gates:
-        stage, default = GATES[gate].get(target.kube, ("", False))
+        stage, default, *_ = GATES[gate].get(target.kube, ("", False))
         if default:
             yield Check(state="ok", title=gate, text=f"{stage} and on by default in {target.kube}.")
         else:
@@ -50,6 +53,7 @@ def check_release(facts: Facts) -> Iterator[Check]:
             title="DRAExtendedResource",
             text=(
                 f"It is off in {target.kube}, so {first_few(tuple(behind), 4)} "
-                f"{'stays' if len(behind) == 1 else 'stay'} with the device plugin. It is on by default since 1.36."
+                f"{'stays' if len(behind) == 1 else 'stay'} with the device plugin. It is on by default since "
+                f"{on_by_default_since('DRAExtendedResource')}."
             ),
         )

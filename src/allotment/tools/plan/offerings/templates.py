@@ -20,6 +20,7 @@ from allotment.fleet.nvidia.undecided_layout import undecided_layout_devices
 from allotment.fleet.profiles import Accelerator
 from allotment.fleet.slices import slices_of
 from allotment.fleet.splitting import split
+from allotment.model.features import Features
 from allotment.model.meta import ObjectMeta
 from allotment.model.resource import ResourcePool, ResourceSlice, ResourceSliceSpec
 from allotment.model.trees import to_tree
@@ -83,7 +84,7 @@ def _undecided(name: str, kube: str) -> tuple[tuple[ResourceSlice, ...], frozens
 
 def _slices(hardware_: Hardware, node: str, kube: str) -> tuple[ResourceSlice, ...]:
     groups, counters = undecided_layout_devices(hardware_, node)
-    chunks = split(groups, counters, together=kube == "1.34")
+    chunks = split(groups, counters, Features(kube))
     pool = ResourcePool(name=node, generation=1, resource_slice_count=len(chunks))
     return tuple(
         ResourceSlice(

@@ -13,6 +13,7 @@ from allotment.tools.check.rules.shape import (
     key_operator_values,
     no_such_kind,
     old_version,
+    other_release,
     pod_claim_source,
     refused,
     request_without_name,
@@ -39,4 +40,5 @@ SHAPE_RULES: Final[tuple[Rule, ...]] = (
     given_twice.RULE,
     fragment.RULE,
     slices_contradict.RULE,
+    other_release.RULE,
 )

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from allotment.model.decoding import DecodingError
 from allotment.model.editing.edits import SetValue
-from allotment.model.fields import shape_of, versions_of
+from allotment.model.fields import kinds_of, shape_of, version_key
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
+from allotment.model.releases import release_table
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.objects.api_versions import VERSIONS
+from allotment.tools.check.objects.api_versions import newest_version, versions_for
 from allotment.tools.check.objects.classic_dra import CLASS_NAME, replacement_for
-from allotment.tools.check.objects.field_shapes import version_of
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.views import at, is_dra
 
@@ -23,11 +23,11 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     for document in bundle.documents:
         kind, version = document.kind, document.api_version
         if kind and not version:
-            match = _report_missing_version(document)
+            match = _report_missing_version(document, bundle.features.kube)
         elif replacement := replacement_for(document):
             match = _report_classic_dra(document, replacement)
-        elif is_dra(document) and kind in VERSIONS:
-            match = None  # S101 checks its version
+        elif newest_version(document, bundle.features.kube) or (is_dra(document) and versions_for(document)):
+            match = None  # S101 checks its version, S110 its gate
         else:
             match = _report_unknown_kind(bundle, document)
         if match is not None:
@@ -45,10 +45,10 @@ def _report_classic_dra(document: Document, replacement: str) -> RuleMatch:
     return RuleMatch(document, ("kind",), message, help=replacement)
 
 
-def _report_missing_version(document: Document) -> RuleMatch | None:
+def _report_missing_version(document: Document, release: str) -> RuleMatch | None:
     """An object without apiVersion: API clients can work without it, kubectl cannot."""
     kind = document.kind
-    versions = [version for version in versions_of(kind) if shape_of(version, kind) is not None]
+    versions = _served_versions(kind, release)
     if not versions:
         return None
     best = _preferred(versions)
@@ -64,10 +64,20 @@ def _report_missing_version(document: Document) -> RuleMatch | None:
     )
 
 
+def _served_versions(kind: str, release: str) -> list[str]:
+    """The API versions in which a release serves a kind, in the order of its discovery document."""
+    return [
+        f"{group}/{version}" if group else version
+        for group, versions in release_table(release).groups.items()
+        for version, served in versions.items()
+        if any(resource.kind == kind and "/" not in name for name, resource in served.resources.items())
+    ]
+
+
 def _preferred(versions: list[str]) -> str:
-    """A stable version if there is one, else the first."""
+    """A stable version if there is one, else the newest."""
     stable = [version for version in versions if _is_stable_version(version)]
-    return (stable or versions)[0]
+    return stable[0] if stable else max(versions, key=version_key)
 
 
 def _is_stable_version(api_version: str) -> bool:
@@ -82,18 +92,17 @@ def _report_unknown_kind(bundle: Bundle, document: Document) -> RuleMatch | None
     problem = next((error for error in decoded.problems if error.code == "no-such-kind"), None)
     if problem is None:
         return None
+    kube, version, kind = bundle.features.kube, document.api_version, document.kind
     field, suggestion = problem.path or "kind", problem.suggestion
     if field == "apiVersion" and suggestion:
-        suggestion = _preferred(
-            [version for version in versions_of(document.kind) if not _was_removed(version, document)]
-        )
+        served = _served_versions(kind, kube)
+        suggestion = _preferred(served) if served else ""
     fix = Fix(f"write {suggestion}", ((document, SetValue((field,), suggestion)),), safe=False) if suggestion else None
-    message = f"{document.api_version} has no kind {document.kind}"
-    return RuleMatch(document, (field,), message, fix=fix)
-
-
-def _was_removed(version: str, document: Document) -> bool:
-    return version.endswith("/v1alpha3") and document.kind in VERSIONS and version_of(document) != "v1alpha3"
+    if kind in kinds_of(version):
+        return RuleMatch(
+            document, (field,), f"Kubernetes {kube} has no {kind} in {version}", help=problem.hint, fix=fix
+        )
+    return RuleMatch(document, (field,), f"{version} has no kind {kind}", fix=fix)
 
 
 RULE = Rule(

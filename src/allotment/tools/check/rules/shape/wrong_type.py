@@ -47,7 +47,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
 def _check_custom_kinds(bundle: Bundle) -> Iterator[RuleMatch]:
     """Wrong types of metadata fields in custom kinds."""
     for document, decoded in bundle.decoded.items():
-        if isinstance(decoded, DecodingError) and shape_for(document) is None:
+        if isinstance(decoded, DecodingError) and shape_for(document, bundle.features.kube) is None:
             for problem in decoded.problems:
                 if problem.code == "wrong-type":
                     yield RuleMatch(document, split_path(problem.path), problem.message)

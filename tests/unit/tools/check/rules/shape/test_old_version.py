@@ -54,7 +54,7 @@ def test_versions_of_claims(version: str, level: str, message: str) -> None:
         ("1.36", "v1alpha3", ["note"]),
         ("1.36", "v1beta2", []),
         ("1.36", "v1", ["error"]),
-        ("1.37", "v1beta2", ["warning"]),
+        ("1.37", "v1beta2", ["error"]),
         ("1.37", "v1", []),
     ],
 )
