@@ -34,7 +34,7 @@ test-latest:  ## test packaging and commands with the newest release of every de
 	@$(LATEST)/bin/python $(INSTALL) --upgrade --upgrade-strategy eager --editable '.[all,test]'
 	$(LATEST)/bin/python -m pytest -q $(PARALLEL) -W default::DeprecationWarning -W default::PendingDeprecationWarning $(TESTS)
 
-test-kube: clients  ## test with Kubernetes' own programs, taken from $ALLOTMENT_KUBE_BIN or built on first use (which requires Go and takes ten minutes)
+test-kube: clients  ## test with Kubernetes' own programs of two releases, built on first use (which requires Go and takes twenty minutes); $ALLOTMENT_KUBE_RELEASE, $ALLOTMENT_KUBE_BIN: see CONTRIBUTING.md
 	@$(BIN)/python -m tests.kube.binaries
 	$(BIN)/python -m pytest -q $(PARALLEL) tests/kube
 

@@ -11,22 +11,25 @@ from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock
 from allotment.cluster.program import Program, ProgramContext, run
 from allotment.cluster.recorder import Events
-from allotment.cluster.remote.http_client import HttpClient
+from allotment.cluster.remote.version_negotiation import NegotiatingClient, ServedVersions
 from bench.real_kube import ApiServer
 
 
 @asynccontextmanager
-async def running_programs(server: ApiServer, programs: Mapping[str, Program]) -> AsyncIterator[HttpClient]:
+async def running_programs(server: ApiServer, programs: Mapping[str, Program]) -> AsyncIterator[NegotiatingClient]:
     """Run the programs until the context ends, each with a client of its own name. Yields another client for the
     test."""
     async with AsyncExitStack() as stack:
-        clients: dict[str, HttpClient] = {}
+        clients: dict[str, NegotiatingClient] = {}
+        versions: list[ServedVersions] = []
 
-        def client_for(name: str, manager: str = "") -> HttpClient:
+        def client_for(name: str, manager: str = "") -> NegotiatingClient:
             known = manager or name
             if known not in clients:
-                clients[known] = server.client(known)
-                stack.push_async_callback(clients[known].close)
+                client = server.client(known)
+                stack.push_async_callback(client.close)
+                clients[known] = NegotiatingClient(client, versions[0] if versions else None)
+                versions.append(clients[known].versions)
             return clients[known]
 
         clock, random, own_client = Clock(), Random(), client_for("allotment")

@@ -1,9 +1,9 @@
-"""Builds Kubernetes' own programs and etcd on this machine: ``python -m tests.kube.binaries``.
+"""Builds Kubernetes' own programs and etcd on this machine: ``python -m tests.kube.binaries [RELEASE…]``.
 
 They are published as source only, so they are built from Go modules whose digests are pinned in ``modules``, and stored
-outside the project (:func:`bench.kube_programs.cache`). A program that exists is not built again; a folder named by
-``$ALLOTMENT_KUBE_BIN`` is used as it is. The last line printed is the folder. ``--check`` builds nothing and only
-reports whether the programs exist or can be built.
+outside the project (:func:`bench.kube_programs.cache`). All tested releases are built unless some are named (``1.36``);
+a program that exists is not built again; a folder named by ``$ALLOTMENT_KUBE_BIN`` is used as it is. The last lines
+printed are the folders. ``--check`` builds nothing and only reports whether the programs exist or can be built.
 
 Exit status: 0 the programs exist, 1 they could not be built, 3 nothing was tried because Go is missing or too old.
 """
@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bench.kube_programs import FOLDER, KUBERNETES, PROGRAMS, cache, missing
+from bench.kube_programs import FOLDER, PROGRAMS, RELEASE, RELEASES, cache, missing, selected_release
 
 BUILT, FAILED, SKIPPED = 0, 1, 3
 #: Programs that a node needs, besides runc; only callers that start a node build them (:func:`built`).
@@ -53,18 +53,27 @@ class BuildSource(NamedTuple):
     stamp: Mapping[str, str]
 
 
-def sources() -> dict[str, BuildSource]:
-    """The build of each program, by the program's name."""
-    major, minor, _ = KUBERNETES.removeprefix("v").split(".")
-    stamp = {"gitVersion": KUBERNETES, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+def sources(release: str) -> dict[str, BuildSource]:
+    """The build of each program of a minor release, by the program's name."""
+    version = RELEASES[release]
+    major, minor, _ = version.removeprefix("v").split(".")
+    stamp = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
     stamps = {f"{_STAMPED}.{key}": value for key, value in stamp.items()}
     of_kubernetes = {
-        name: BuildSource("kubernetes", f"k8s.io/kubernetes/cmd/{name}", stamps) for name in (*PROGRAMS[1:], "kubelet")
+        name: BuildSource(_module(release), f"k8s.io/kubernetes/cmd/{name}", stamps)
+        for name in (*PROGRAMS[1:], "kubelet")
     }
     containerd = "github.com/containerd/containerd/v2"
-    version = {f"{containerd}/version.Version": CONTAINERD}
-    of_containerd = {name: BuildSource("containerd", f"{containerd}/cmd/{name}", version) for name in NODE_PROGRAMS[1:]}
+    own_stamp = {f"{containerd}/version.Version": CONTAINERD}
+    of_containerd = {
+        name: BuildSource("containerd", f"{containerd}/cmd/{name}", own_stamp) for name in NODE_PROGRAMS[1:]
+    }
     return {"etcd": BuildSource("etcd", "go.etcd.io/etcd/server/v3", {}), **of_kubernetes, **of_containerd}
+
+
+def _module(release: str) -> str:
+    """The folder with the pinned module of a minor release."""
+    return f"kubernetes-{release}"
 
 
 class BuildError(Exception):
@@ -75,44 +84,61 @@ class BuildError(Exception):
         self.status = status
 
 
-def ensure_programs(*, only_check: bool = False) -> Path:
-    """Return the folder with the programs, after building missing ones; raise :class:`Unbuilt` when that fails."""
+def ensure_programs(release: str = "", *, only_check: bool = False) -> Path:
+    """Return the folder with the programs of a minor release, by default the selected one, after building missing ones.
+
+    Raises BuildError when that fails.
+    """
     if named := os.environ.get(FOLDER):
         if lacking := missing():
             raise BuildError(f"${FOLDER} is {named}: {', '.join(lacking)} not found in it")
         return Path(named)
-    return build_missing(PROGRAMS, only_check=only_check)
+    return build_missing(PROGRAMS, release, only_check=only_check)
 
 
-def build_missing(names: Sequence[str], *, only_check: bool = False) -> Path:
-    """Return the folder of built programs, after building those named; raise :class:`Unbuilt` when that fails."""
-    folder = cache()
+def build_missing(names: Sequence[str], release: str = "", *, only_check: bool = False) -> Path:
+    """Return the folder of built programs, after building those named; raise BuildError when that fails."""
+    release = release or selected_release()
+    folder = cache(release)
     if all((folder / name).is_file() for name in names):
         return folder
-    go = _go()
+    go = _go(release)
     if only_check:
         return folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _build_lock(folder):
             for name in names:
-                if not (folder / name).is_file():
-                    _build(go, name, sources()[name], folder)
+                if not (folder / name).is_file() and not _copied(name, folder):
+                    _build(go, name, sources(release)[name], folder)
     except OSError as error:
         raise BuildError(f"{folder}: not writable: {error.strerror or error}") from None
     return folder
 
 
-def _go() -> str:
+def _copied(name: str, folder: Path) -> bool:
+    """Whether etcd could be copied from the folder of another release, which uses the same one."""
+    others = (cache(release) / name for release in RELEASES)
+    existing = next((path for path in others if name == "etcd" and path.is_file()), None)
+    if existing is None:
+        return False
+    part = folder / f".part-{name}"
+    shutil.copy2(existing, part)
+    part.replace(folder / name)
+    _report(f"{name}: copied from {existing.parent.name}")
+    return True
+
+
+def _go(release: str) -> str:
     go = shutil.which("go")
     if go is None:
         raise BuildError(
             "skipped: Go not found; it is required to build Kubernetes' programs (https://go.dev/dl)", SKIPPED
         )
-    done = subprocess.run([go, "version"], cwd=MODULES / "kubernetes", capture_output=True, check=False, text=True)
+    done = subprocess.run([go, "version"], cwd=MODULES / _module(release), capture_output=True, check=False, text=True)
     if done.returncode:
         why = done.stderr.strip().splitlines()[-1:] or ["go version failed"]
-        raise BuildError(f"skipped: this Go cannot build Kubernetes {KUBERNETES}: {why[0]}", SKIPPED)
+        raise BuildError(f"skipped: this Go cannot build Kubernetes {RELEASES[release]}: {why[0]}", SKIPPED)
     return go
 
 
@@ -181,19 +207,22 @@ def _report(text: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Find or build the programs and print their folder."""
-    only_check = list(arguments) == ["--check"]
-    if arguments and not only_check:
-        print("usage: python -m tests.kube.binaries [--check]", file=sys.stderr)
+    """Find or build the programs and print their folders."""
+    named = [argument for argument in arguments if argument != "--check"]
+    if any(name not in RELEASES for name in named):
+        print(f"usage: python -m tests.kube.binaries [--check] [{'|'.join(RELEASES)}]…", file=sys.stderr)
         return 2
+    one_only = FOLDER in os.environ or RELEASE in os.environ
+    folders: dict[Path, None] = {}
     try:
-        folder = ensure_programs(only_check=only_check)
+        for release in named or ([selected_release()] if one_only else RELEASES):
+            folders[ensure_programs(release, only_check="--check" in arguments)] = None
     except BuildError as unbuilt:
         print(unbuilt, file=sys.stderr)
         return unbuilt.status
     except KeyboardInterrupt:
         return 130
-    print(folder)
+    print(*folders, sep="\n")
     return BUILT
 
 

@@ -1,19 +1,28 @@
 """Fixtures that provide Kubernetes' own programs. If they are missing the tests fail: ``make test-kube`` builds
-them."""
+them.
+
+All tests run on the newest release. Those with the marker ``every_release`` also run on the older ones.
+``$ALLOTMENT_KUBE_RELEASE`` selects one release for all tests, and ``$ALLOTMENT_KUBE_BIN`` one set of programs.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from bench.kube_programs import missing, programs
+from bench.kube_programs import FOLDER, RELEASE, RELEASES, missing, programs, selected_release
 from bench.real_kube import ApiServer, plane
 
 #: Time limit per test. On a loaded machine a control plane takes minutes to start.
 _SECONDS: Final = 900
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "every_release: run on each release of Kubernetes, not only on the newest")
 
 
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
@@ -22,12 +31,27 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(_SECONDS))
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Choose the releases of a test, unless one is selected for all."""
+    if FOLDER in os.environ or RELEASE in os.environ or "release" not in metafunc.fixturenames:
+        return
+    is_for_all = metafunc.definition.get_closest_marker("every_release") is not None
+    metafunc.parametrize("release", RELEASES if is_for_all else [selected_release()], indirect=True, scope="session")
+
+
 @pytest.fixture(scope="session")
-def paths() -> dict[str, str]:
+def release(request: pytest.FixtureRequest) -> str:
+    """The minor release of the programs: ``1.37``."""
+    return str(getattr(request, "param", selected_release()))
+
+
+@pytest.fixture(scope="session")
+def paths(release: str) -> dict[str, str]:
     """The paths of etcd, kube-apiserver, kube-controller-manager and kube-scheduler."""
-    found = programs()
+    found = programs(release=release)
     if found is None:
-        pytest.fail(f"{', '.join(missing())} not found; `python -m tests.kube.binaries` builds them", pytrace=False)
+        lacking = ", ".join(missing(release=release))
+        pytest.fail(f"{lacking} of {release} not found; `python -m tests.kube.binaries` builds them", pytrace=False)
     return found
 
 

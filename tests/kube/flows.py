@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -23,37 +23,35 @@ from allotment.apiserver.http_messages import Request, Response
 from allotment.cluster.program import Program
 from allotment.controllers.device_taints import device_taints
 from allotment.controllers.resource_claims import resource_claims
-from allotment.model.features import GATES, Features
+from allotment.model.features import Features
+from allotment.model.pod_groups import are_groups_enabled
 from allotment.model.trees import Tree
 from allotment.scheduler.program import SchedulerOptions, scheduler
-from bench.kube_programs import missing, programs
+from bench.kube_programs import missing, programs, selected_release
 from bench.real_kube import ApiServer, plane
 from tests.kube.allotment_programs import running_programs
+from tests.kube.releases import KUBE_RELEASES, changed_gates
 from tests.vectors.apiserver.flows import replay_flow, send
+from tests.vectors.apiserver.recorded_servers import RecordedServer, recorded_server
 from tests.vectors.apiserver.recording import DATA, FIXTURES, Row, rows
 from tests.vectors.apiserver.step_requests import StepRequest
 from tests.vectors.result import Result
 
-FLOWS: Final = DATA / "apiserver" / "60-scheduler-flows.jsonl.gz"
-RELEASE: Final = "1.36"
+#: The recorded flows of each release, with every gate that is off by default.
+FLOWS: Final[Mapping[str, Path]] = {
+    "1.36": DATA / "apiserver" / "60-scheduler-flows.jsonl.gz",
+    "1.37": DATA / "apiserver" / "137-60-scheduler-flows-p2.jsonl.gz",
+}
+#: The server of the flows of the selected release.
+SERVER: Final = recorded_server(FLOWS[selected_release()].name)
 #: The Kubernetes controllers that Allotment's programs replace.
 REPLACED_CONTROLLERS: Final = ("resourceclaim-controller", "device-taint-eviction-controller")
-FEATURES: Final = Features(RELEASE, {gate: True for gate, releases in GATES.items() if RELEASE in releases})
-#: Every feature gate of the recordings that is off by default.
-_GATES: Final = {
-    "GenericWorkload": True,
-    **{gate: True for gate, releases in GATES.items() if not releases.get(RELEASE, ("", True))[1]},
-}
-_SERVED: Final = ",".join(
-    f"{version}=true"
-    for version in ("resource.k8s.io/v1beta2", "resource.k8s.io/v1beta1", "resource.k8s.io/v1alpha3",
-                    "scheduling.k8s.io/v1alpha2")
-)  # fmt: skip
+FEATURES: Final = SERVER.features
 _RESOURCE: Final = "/apis/resource.k8s.io/v1"
-#: Cluster-scoped objects that flows leave behind; rules are of another version.
+#: Cluster-scoped objects that flows leave behind.
 _CLUSTER_PATHS: Final = (
-    f"{_RESOURCE}/resourceslices", f"{_RESOURCE}/deviceclasses", "/apis/resource.k8s.io/v1beta2/devicetaintrules",
-    "/api/v1/nodes", "/apis/scheduling.k8s.io/v1/priorityclasses",
+    f"{_RESOURCE}/resourceslices", f"{_RESOURCE}/deviceclasses", "/api/v1/nodes",
+    "/apis/scheduling.k8s.io/v1/priorityclasses",
 )  # fmt: skip
 _TIMEOUT_SECONDS: Final = 30.0
 #: Kubernetes' programs and Allotment's choose at random which of several pods is served first, so the object that a
@@ -66,10 +64,20 @@ class RealControlPlane:
 
     timeout_seconds = _TIMEOUT_SECONDS
     random_order = True
+    speed = 1.0
 
-    def __init__(self, running: ApiServer, http: aiohttp.ClientSession) -> None:
+    def __init__(self, running: ApiServer, http: aiohttp.ClientSession, server: RecordedServer) -> None:
         self._running = running
         self._http = http
+        rules = f"/apis/resource.k8s.io/{KUBE_RELEASES[server.release].rule_version}/devicetaintrules"
+        self._cluster_paths: tuple[str, ...] = (*_CLUSTER_PATHS, rules)
+        version = KUBE_RELEASES[server.release].group_version
+        kinds = [("podgroups", version), ("workloads", version)] if are_groups_enabled(server.features) else []
+        if server.features.enabled("CompositePodGroup"):
+            kinds.append(("compositepodgroups", "v1alpha3"))
+        self._group_paths = [f"/apis/scheduling.k8s.io/{served}/namespaces/{{}}/{plural}" for plural, served in kinds]
+        if server.features.enabled("DRAResourcePoolStatus"):
+            self._cluster_paths += ("/apis/resource.k8s.io/v1alpha3/resourcepoolstatusrequests",)
         self._kept: set[str] = set()
 
     async def request(self, request: Request) -> Response:
@@ -96,16 +104,18 @@ class RealControlPlane:
             recorded = row["request"]
             refusal = await send(self, StepRequest(recorded["method"], recorded["path"], recorded["body"]))
             assert refusal == "", refusal
-        for path in _CLUSTER_PATHS:
+        for path in self._cluster_paths:
             self._kept |= {f"{path}/{tree['metadata']['name']}" for tree in await self._items(path)}
 
     async def clear(self, namespace: str) -> str:
         """Delete the objects of a flow; return those that still exist after the timeout, as text."""
         for owners in ("batch/v1/namespaces/{}/jobs", "apps/v1/namespaces/{}/deployments"):
             await self._delete(f"/apis/{owners.format(namespace)}?propagationPolicy=Background")
+        groups = [path.format(namespace) for path in self._group_paths]
         everywhere = (
+            *groups,
             f"/api/v1/namespaces/{namespace}/pods", f"{_RESOURCE}/namespaces/{namespace}/resourceclaims",
-            *_CLUSTER_PATHS,
+            *self._cluster_paths,
         )  # fmt: skip
         latest = time.monotonic() + _TIMEOUT_SECONDS
         while True:
@@ -146,34 +156,37 @@ class RealControlPlane:
 
 @contextmanager
 def control_plane(
-    paths: dict[str, str], *, kubernetes_only: bool = False, without: Sequence[str] | None = None
+    paths: dict[str, str], server: RecordedServer = SERVER, *, kubernetes_only: bool = False,
+    without: Sequence[str] | None = None,
 ) -> Iterator[ApiServer]:  # fmt: skip
-    """Run Kubernetes with every gate of the recordings, without the controllers and the scheduler that Allotment
-    replaces unless ``kubernetes_only``.
+    """Run Kubernetes with the gates of a recording, without the controllers and the scheduler that Allotment replaces
+    unless ``kubernetes_only``.
 
     ``without``: the controllers to disable instead of these.
     """
     off = (() if kubernetes_only else REPLACED_CONTROLLERS) if without is None else without
     controllers = ",".join(("*", *(f"-{name}" for name in off)))
     with plane(
-        paths, controllers=controllers, scheduler=kubernetes_only, runtime_config=_SERVED, gates=_GATES
-    ) as running:
+        paths, controllers=controllers, scheduler=kubernetes_only, runtime_config=",".join(server.runtime_config),
+        gates=changed_gates(server),
+    ) as running:  # fmt: skip
         yield running
 
 
-def allotment_programs() -> dict[str, Program]:
+def allotment_programs(features: Features = FEATURES) -> dict[str, Program]:
     """The programs that replace Kubernetes' own."""
     return {
-        "resource-claims": resource_claims(FEATURES),
-        "device-taints": device_taints(FEATURES),
+        "resource-claims": resource_claims(features),
+        "device-taints": device_taints(features),
         # No other scheduler runs, though a flow that allocates by hand looks like one.
-        "scheduler": scheduler(SchedulerOptions(FEATURES, settle=0.0)),
+        "scheduler": scheduler(SchedulerOptions(features, settle=0.0)),
     }
 
 
 async def replay(
     running: ApiServer,
     flows: Sequence[Row],
+    server: RecordedServer = SERVER,
     *,
     kubernetes_only: bool = False,
     look: Callable[[str], None] = lambda _: None,
@@ -187,9 +200,9 @@ async def replay(
     connector = aiohttp.TCPConnector(ssl=running.verified())
     async with (
         aiohttp.ClientSession(running.server.url, headers=headers, connector=connector) as http,
-        running_programs(running, {} if kubernetes_only else allotment_programs()),
+        running_programs(running, {} if kubernetes_only else allotment_programs(server.features)),
     ):
-        plane = RealControlPlane(running, http)
+        plane = RealControlPlane(running, http, server)
         await plane.create_fixtures()
         for flow in flows:
             for _ in range(1 if flow.get("upstream_bug") else _MAX_ATTEMPTS):
@@ -202,9 +215,9 @@ async def replay(
             yield Result(flow["flow"], not (found or remaining), "; ".join(filter(None, (found, remaining))))
 
 
-async def _run(running: ApiServer, flows: Sequence[Row], *, kubernetes_only: bool) -> int:
+async def _run(running: ApiServer, flows: Sequence[Row], server: RecordedServer, *, kubernetes_only: bool) -> int:
     wrong, start = 0, time.monotonic()
-    async for result in replay(running, flows, kubernetes_only=kubernetes_only):
+    async for result in replay(running, flows, server, kubernetes_only=kubernetes_only):
         wrong += not result.passed
         elapsed, start = time.monotonic() - start, time.monotonic()
         print(f"{'ok' if result.passed else 'FAILED'} {elapsed:5.1f} s  {result.name}", result.detail, flush=True)
@@ -214,16 +227,20 @@ async def _run(running: ApiServer, flows: Sequence[Row], *, kubernetes_only: boo
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command line; return 1 if a flow had another result, 2 if the programs are missing."""
-    paths = programs()
-    if paths is None:
-        print(f"{', '.join(missing())} not found: `python -m tests.kube.binaries` builds them", file=sys.stderr)
-        return 2
     kubernetes_only = "--kubernetes-only" in arguments
     words = [word for word in arguments if not word.endswith(".gz") and word != "--kubernetes-only"]
-    files = [Path(word) for word in arguments if word.endswith(".gz")] or [FLOWS]
-    flows = [flow for file in files for flow in rows(file) if not words or flow["flow"] in words]
-    with control_plane(paths, kubernetes_only=kubernetes_only) as running:
-        return asyncio.run(_run(running, flows, kubernetes_only=kubernetes_only))
+    failed = 0
+    for file in [Path(word) for word in arguments if word.endswith(".gz")] or [FLOWS[selected_release()]]:
+        server = recorded_server(file.name)
+        paths = programs(release=server.release)
+        if paths is None:
+            lacking = ", ".join(missing(release=server.release))
+            print(f"{lacking} not found: `python -m tests.kube.binaries` builds them", file=sys.stderr)
+            return 2
+        flows = [flow for flow in rows(file) if not words or flow["flow"] in words]
+        with control_plane(paths, server, kubernetes_only=kubernetes_only) as running:
+            failed |= asyncio.run(_run(running, flows, server, kubernetes_only=kubernetes_only))
+    return failed
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from allotment.autoscaler.providers.faults import parse_faults
 from allotment.lab.autoscaling import Autoscale, types_of
 from allotment.lab.lab import Lab
 from allotment.model.trees import Tree
+from bench.kube_programs import selected_release
 from tests.lab.autoscaled_pods import wait_for_lab, wait_for_running
 
 SCHEDULER, MANAGER = "kube-scheduler", "kube-controller-manager"
@@ -40,7 +41,9 @@ def lab(
     chosen = {"plan_seconds": inf, "consolidation": "never", "registration": 100_000.0, **more}
     scaled = Autoscale(types_of(types.split(",")), parse_faults(faults), **chosen)
     with ExitStack() as stack:
-        running = stack.enter_context(Lab(fleet="", autoscale=scaled, speed=5, tls=True, without=without))
+        running = stack.enter_context(
+            Lab(fleet="", kube=selected_release(), autoscale=scaled, speed=5, tls=True, without=without)
+        )
         for name in kubernetes:
             output = stack.enter_context((folder / f"{name}.log").open("wb"))
             flags = (f"--kubeconfig={running.kubeconfig}", "--secure-port=0", "--leader-elect=false")

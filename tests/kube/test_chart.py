@@ -14,6 +14,8 @@ from tests.packaging.installed_chart import Cluster, install_kinds
 from tests.packaging.made_files import PIECES
 from tests.polling import wait_until
 
+pytestmark = pytest.mark.every_release
+
 NAMESPACE, DRIVERS_HOME = "allotment", "allotment-drivers"
 #: A warning, such as of pod security, is a failure.
 STRICT = ("--dry-run=server", "--validate=strict", "--warnings-as-errors")

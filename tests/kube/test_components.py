@@ -16,6 +16,8 @@ from tests.components.process import LEASE_FLAGS, Component, get, running, value
 from tests.kube.objects import CLAIMS, NAMESPACE, PODS, account, create, device_class, items, node, pod, template
 from tests.polling import wait_until
 
+pytestmark = pytest.mark.every_release
+
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{lease_of('scheduler')}"
 
 

@@ -16,12 +16,16 @@ import pytest
 
 from allotment.cli.live.doctor_input import examined_live
 from allotment.cli.main import main
+from allotment.model.features import Features
 from allotment.model.serialization import to_yaml
 from allotment.model.trees import Tree
 from allotment.tools.doctor.examination import run_checks
 from allotment.tools.doctor.finding import ClusterFinding
+from bench.kube_programs import RELEASES
 from bench.real_kube import ApiServer
 from tests.polling import wait_until
+
+pytestmark = pytest.mark.every_release
 
 #: Namespaces first: a pod needs the service account that the controller manager creates there.
 NAMESPACES = """\
@@ -149,18 +153,19 @@ def test_mistakes_of_users_are_found(kube: ApiServer) -> None:
 
 
 @pytest.mark.usefixtures("broken")
-def test_gates_and_versions_are_those_of_the_server(kube: ApiServer) -> None:
+def test_gates_and_versions_are_those_of_the_server(kube: ApiServer, release: str) -> None:
     arguments = Namespace(
         kubeconfig=str(kube.kubeconfig), context=None, kube_version=None, feature_gates=[], cluster=[]
     )  # fmt: skip
     seen, _ = examined_live(arguments)
-    assert seen.version.startswith("v1.36.")
+    assert seen.version == RELEASES[release]
     assert seen.served is not None
     assert seen.served["resourceclaims"][0] == "v1"
     assert seen.gates is not None
     assert seen.gates["DRADeviceTaints"] is True
-    assert seen.gates["DRADeviceTaintRules"] is False
-    assert (seen.features.kube, seen.features.enabled("DRADeviceTaintRules")) == ("1.36", False)
+    has_rules = Features(release).enabled("DRADeviceTaintRules")
+    assert seen.gates["DRADeviceTaintRules"] is has_rules
+    assert (seen.features.kube, seen.features.enabled("DRADeviceTaintRules")) == (release, has_rules)
 
 
 @pytest.mark.usefixtures("broken")

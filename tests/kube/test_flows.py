@@ -11,11 +11,13 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from bench.real_kube import ApiServer
 from tests.kube.flows import FLOWS, control_plane, replay
+from tests.vectors.apiserver.recorded_servers import recorded_server
 from tests.vectors.apiserver.recording import Row, rows
 from tests.vectors.exceptions import EXCEPTIONS
 from tests.vectors.result import Result
@@ -26,31 +28,42 @@ REFUSED_LATER = ("pre-allocated claim by hand pins the pod",)
 
 
 @pytest.fixture
-def running(paths: dict[str, str]) -> Iterator[ApiServer]:
-    with control_plane(paths) as server:
+def recording(release: str) -> Path:
+    """The recorded flows of the release."""
+    if not FLOWS[release].exists():
+        pytest.skip(f"NOT TESTED: {FLOWS[release].name} not found")
+    return FLOWS[release]
+
+
+@pytest.fixture
+def running(paths: dict[str, str], recording: Path) -> Iterator[ApiServer]:
+    with control_plane(paths, recorded_server(recording.name)) as server:
         yield server
 
 
-def test_flows_have_the_recorded_results(running: ApiServer, record_score: Callable[[str], None]) -> None:
-    flows = list(rows(FLOWS))
+@pytest.mark.every_release
+def test_flows_have_the_recorded_results(
+    running: ApiServer, recording: Path, record_score: Callable[[str], None]
+) -> None:
+    flows = list(rows(recording))
 
     async def all_of_them() -> list[Result]:
-        return [result async for result in replay(running, flows)]
+        return [result async for result in replay(running, flows, recorded_server(recording.name))]
 
     results = asyncio.run(all_of_them())
     failed = {result.name: result.detail for result in results if not result.passed}
-    excused = EXCEPTIONS["apiserver"][FLOWS.name]
+    excused = EXCEPTIONS["apiserver"].get(recording.name, {})
     verb = "differs" if len(excused) == 1 else "differ"
     record_score(
-        f"kubernetes {FLOWS.name:30} passed {len(results) - len(failed)} of {len(results)}, "
+        f"kubernetes {recording.name:30} passed {len(results) - len(failed)} of {len(results)}, "
         f"{len(excused)} {verb} on purpose (tests/vectors/exceptions.py)"
     )
     assert failed.keys() == excused.keys(), failed
 
 
 @pytest.fixture
-def kubernetes(paths: dict[str, str]) -> Iterator[ApiServer]:
-    with control_plane(paths, kubernetes_only=True) as server:
+def kubernetes(paths: dict[str, str], recording: Path) -> Iterator[ApiServer]:
+    with control_plane(paths, recorded_server(recording.name), kubernetes_only=True) as server:
         yield server
 
 
@@ -59,10 +72,11 @@ def has_pending_pod(flow: Row) -> bool:
     return any(not pod["spec"].get("nodeName") for pod in flow["snapshots"][-1]["pods"])
 
 
+@pytest.mark.every_release
 def test_pods_that_kube_scheduler_leaves_pending_are_explained(
-    kubernetes: ApiServer, record_score: Callable[[str], None]
+    kubernetes: ApiServer, recording: Path, record_score: Callable[[str], None]
 ) -> None:
-    flows = [flow for flow in rows(FLOWS) if has_pending_pod(flow) and flow["flow"] not in REFUSED_LATER]
+    flows = [flow for flow in rows(recording) if has_pending_pod(flow) and flow["flow"] not in REFUSED_LATER]
     pending: dict[str, str] = {}
 
     def look(namespace: str) -> None:
@@ -92,7 +106,7 @@ def test_pods_that_kube_scheduler_leaves_pending_are_explained(
         pending.update((name, answers.get(name, "explain not run")) for name in names)
 
     async def all_of_them() -> None:
-        async for _ in replay(kubernetes, flows, kubernetes_only=True, look=look):
+        async for _ in replay(kubernetes, flows, recorded_server(recording.name), kubernetes_only=True, look=look):
             pass
 
     asyncio.run(all_of_them())

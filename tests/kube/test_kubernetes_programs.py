@@ -20,6 +20,8 @@ from allotment.apiserver.http_messages import AnyResponse, Request, Upgrade
 from allotment.model.trees import Tree
 from tests.polling import wait_until
 
+pytestmark = pytest.mark.every_release
+
 TIMEOUT_SECONDS = 300.0
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 #: Log messages of a program that cannot watch a kind or decode an answer.
@@ -104,7 +106,7 @@ def _record(requests: list[RecordedRequest], answer_of: Callable[[Api, Request],
 
 
 @pytest.fixture(scope="module")
-def cluster(paths: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(paths: dict[str, str], release: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A lab without a scheduler and controllers of its own, with Kubernetes'; the last test reads their logs."""
     # A program that cannot renew its lease for ten seconds would end.
     leading = ("--leader-elect-lease-duration=600s", "--leader-elect-renew-deadline=500s",
@@ -115,7 +117,9 @@ def cluster(paths: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> 
     with ExitStack() as stack:
         patched = stack.enter_context(pytest.MonkeyPatch.context())
         patched.setattr(Api, "__call__", _record(requests, Api.__call__))
-        lab = Lab(fleet="dgx-a100-40gb:1,t4-4x-pcie:1", tls=True, speed=10, without=("scheduler", "controllers"))
+        lab = Lab(
+            fleet="dgx-a100-40gb:1,t4-4x-pcie:1", kube=release, tls=True, speed=10, without=("scheduler", "controllers")
+        )
         stack.enter_context(lab)
         lab.apply(WIDGETS)  # by default, the garbage collector discovers new kinds only every 30 seconds
         logs = {name: folder / name for name in commands}

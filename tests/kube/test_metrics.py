@@ -8,8 +8,12 @@ import time
 import urllib.request
 from pathlib import Path
 
+import pytest
+
 from bench.real_kube import ApiServer
 from tests.kube.test_reading import allot, connection_options, snapshot, used
+
+pytestmark = pytest.mark.every_release
 
 __all__ = ["snapshot", "used"]  # fixtures
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
-from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NODES, PODS, SLICES
 from allotment.controllers.resource_claims import resource_claims
 from allotment.model.features import Features
@@ -70,7 +70,7 @@ def pod(name: str, claim: str, scheduler: str = "ours") -> Tree:
     }
 
 
-async def _create_objects(client: HttpClient) -> None:
+async def _create_objects(client: Client) -> None:
     node = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "99"}}}
     devices = [{"name": f"gpu-{number}"} for number in range(16)]
     pool = {"name": "n", "generation": 1, "resourceSliceCount": 1}
@@ -86,7 +86,7 @@ async def _create_objects(client: HttpClient) -> None:
     await client.patch(NODES, "n", {"spec": {"taints": []}})
 
 
-async def _wait_for_claim(client: HttpClient, name: str, true: Callable[[Tree], Any]) -> Tree:
+async def _wait_for_claim(client: Client, name: str, true: Callable[[Tree], Any]) -> Tree:
     while not true(found := await client.get(CLAIMS, name, "default")):
         await asyncio.sleep(0.05)
     return found
@@ -96,7 +96,7 @@ def _users(tree: Tree) -> list[str]:
     return sorted(user["name"] for user in (tree.get("status") or {}).get("reservedFor") or ())
 
 
-async def _write_device_status(client: HttpClient, tree: Tree) -> Tree:
+async def _write_device_status(client: Client, tree: Tree) -> Tree:
     """Apply the claim's device status, as drivers do when they prepare a device."""
     (result,) = tree["status"]["allocation"]["devices"]["results"]
     device = {"driver": result["driver"], "pool": result["pool"], "device": result["device"], "data": {"b": 1, "a": 2}}
@@ -108,7 +108,7 @@ async def _write_device_status(client: HttpClient, tree: Tree) -> Tree:
     return await client.patch(CLAIMS, name, status, "default", kind="apply", subresource="status", force=True)
 
 
-def run_scenario(server: ApiServer, scenario: Callable[[HttpClient], Awaitable[None]]) -> None:
+def run_scenario(server: ApiServer, scenario: Callable[[Client], Awaitable[None]]) -> None:
     async def main() -> None:
         options = SchedulerOptions(FEATURES, "ours", settle=0.0)
         programs = {"resource-claims": resource_claims(FEATURES), "scheduler": scheduler(options)}
@@ -123,7 +123,7 @@ def run_scenario(server: ApiServer, scenario: Callable[[HttpClient], Awaitable[N
 def test_a_claim_is_allocated_shared_reported_and_released(server: ApiServer, style: str) -> None:
     post(server, "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims", claim(style, TEXTS[style]))
 
-    async def scenario(client: HttpClient) -> None:
+    async def scenario(client: Client) -> None:
         await client.create(PODS, pod(f"{style}-a", style), "default")
         await _wait_for_claim(client, style, lambda tree: _users(tree) == [f"{style}-a"])
         await client.create(PODS, pod(f"{style}-b", style), "default")
@@ -147,7 +147,7 @@ def test_a_claim_allocated_by_kube_scheduler_is_shared_and_released(server: ApiS
     name = f"theirs-{style}"
     post(server, "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims", claim(name, TEXTS[style]))
 
-    async def scenario(client: HttpClient) -> None:
+    async def scenario(client: Client) -> None:
         await client.create(PODS, pod(f"{name}-a", name, "default-scheduler"), "default")
         await _wait_for_claim(client, name, lambda tree: _users(tree) == [f"{name}-a"])
         await client.create(PODS, pod(f"{name}-b", name), "default")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from allotment.cluster.client import Resource
+from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.resources import SLICES
@@ -19,14 +19,16 @@ from allotment.tools.permissions.roles import name_of
 from tests.kube.permissions.environment import NODE, ScenarioCluster, running_cluster
 from tests.kube.permissions.runner import wait_until
 
+pytestmark = pytest.mark.every_release
+
 _GROUP = "admissionregistration.k8s.io"
 _POLICIES = Resource(_GROUP, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", False)
 _BINDINGS = Resource(_GROUP, "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", False)
 
 
 @pytest.fixture(scope="module")
-def cluster(paths: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScenarioCluster]:
-    with running_cluster(paths, Path(tmp_path_factory.mktemp("audit"))) as found:
+def cluster(paths: dict[str, str], release: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScenarioCluster]:
+    with running_cluster(paths, release, Path(tmp_path_factory.mktemp("audit"))) as found:
         yield found
 
 
@@ -37,7 +39,7 @@ def slice_of(name: str, node: str = "") -> Tree:
     return {"metadata": {"name": name}, "spec": spec}
 
 
-async def refusal(client: HttpClient, tree: Tree) -> str:
+async def refusal(client: Client, tree: Tree) -> str:
     """The server's message when it denies a slice; empty if it accepts it."""
     try:
         await client.create(SLICES, tree, dry_run=True)

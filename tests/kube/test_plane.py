@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from allotment.cluster.resources import PODS
-from bench.kube_programs import KUBERNETES
+from bench.kube_programs import RELEASES
 from bench.real_kube import ApiServer
+
+pytestmark = pytest.mark.every_release
 
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 
 
-def test_the_server_has_the_expected_release(kube: ApiServer) -> None:
+def test_the_server_has_the_expected_release(kube: ApiServer, release: str) -> None:
     code, version = kube.send_request("GET", "/version")
-    assert (code, version["gitVersion"]) == (200, KUBERNETES)
+    assert (code, version["gitVersion"]) == (200, RELEASES[release])
 
 
 def test_the_certificate_is_verified_and_a_pod_is_bound(kube: ApiServer) -> None:

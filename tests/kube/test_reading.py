@@ -24,6 +24,8 @@ from tests.cluster_actions import scheduled_condition
 from tests.kube.test_causes import ClusterScenarios
 from tests.polling import until, wait_until
 
+pytestmark = pytest.mark.every_release
+
 EXAMPLES: Final = Path(__file__).parents[2] / "src" / "allotment" / "examples"
 FLEET: Final = ("dgx=dgx-a100-40gb:1", "mig=1xa100-40gb:2/dynamic-mig", "t4-4x-pcie:1", "mi300x-8x-oam:1")
 #: Packaged examples: some fit, some never will.

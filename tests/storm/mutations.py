@@ -23,8 +23,9 @@ from allotment.cli.check.json_output import data
 from allotment.cli.check.sarif import log
 from allotment.cli.check.text_output import CheckReport, print_report
 from allotment.cli.output.console import Screen
-from allotment.model.features import RELEASES, Features
+from allotment.model.features import Features
 from allotment.model.loading import find_comments, load_text
+from allotment.model.releases import RELEASES
 from allotment.model.serialization import to_json
 from allotment.tools.check.bundle import Bundle, CheckSettings, TargetCluster
 from allotment.tools.check.catalog import rules_by_code

@@ -1,8 +1,8 @@
 """Scores recordings of Kubernetes: ``python -m tests.vectors SET FILE…``.
 
 Failing cases are printed first, one line each; ``passed N of M`` is the last line. Exit status: 0 all passed, 1 some
-failed, 2 bad usage or an unreadable file. Any file in the format of the shared vectors is accepted, so a new recording
-can be tried immediately.
+failed, 2 bad usage or an unreadable file (the other files are scored nevertheless). Any file in the format of the
+shared vectors is accepted, so a new recording can be tried immediately.
 """
 
 from __future__ import annotations
@@ -52,13 +52,22 @@ def main(arguments: list[str]) -> int:
     if len(arguments) < 2:
         print(f'usage: make vectors SET={"|".join(SETS)} FILES="a.jsonl.gz …"', file=sys.stderr)
         return 2
+    scored: list[tuple[Path, list[Result]]] = []
+    unreadable = False
     try:
         score = scorer(arguments[0])
-        scored = [(path, score_file(score, path)) for path in map(Path, arguments[1:])]
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    many = len(scored) > 1
+    for path in map(Path, arguments[1:]):
+        try:
+            scored.append((path, score_file(score, path)))
+        except UsageError as error:
+            print(f"error: {error}", file=sys.stderr)
+            unreadable = True
+    if not scored:
+        return 2
+    many = len(arguments) > 2
     for path, results in scored:
         for result in results:
             if not result.passed:
@@ -70,7 +79,7 @@ def main(arguments: list[str]) -> int:
     passed = sum(result.passed for _, results in scored for result in results)
     total = sum(len(results) for _, results in scored)
     print(f"passed {passed} of {total}")
-    return 0 if passed == total else 1
+    return 2 if unreadable else 0 if passed == total else 1
 
 
 if __name__ == "__main__":

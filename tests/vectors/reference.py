@@ -1,9 +1,9 @@
-"""The allocator of Kubernetes 1.36.2 in its plainest form: it visits every branch and uses no shortcuts.
+"""The allocator of Kubernetes 1.36.2 and 1.37.2 in its plainest form: it visits every branch and uses no shortcuts.
 
-It connects the recordings and the engine. With all of upstream's known ``DEFECTS`` it gives the recorded answers, in
-the recorded number of steps; with one repaired it gives the recorded answer of that repair; with none it gives the
-answer of a correct search, which was not recorded for two defects that interact. The engine, which skips most of the
-search, is compared with it, on the vectors and on generated scenarios.
+It connects the recordings and the engine. With all of 1.36.2's known ``DEFECTS``, and in 1.37 with none, it gives the
+recorded answers, in the recorded number of steps; with one repaired it gives the recorded answer of that repair; with
+none it gives the answer of a correct search, which was not recorded for two defects that interact. The engine, which
+skips most of the search, is compared with it, on the vectors and on generated scenarios.
 
 The steps before the search (pools and their order, compiled selectors) and after it (assembled results) are the
 engine's own; the recordings cover them. Everything in between is written separately, without optimizations, and in one
@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from allotment.cel import CompileError, DeviceInput, EvaluationError
 from allotment.engine import AbortCause, Aborted, Allocated, Inventory, Outcome, PoolID, Unfit
+from allotment.engine.claims.constraints import DerivedExpression
 from allotment.engine.claims.eligibility import DeviceMatcher
 from allotment.engine.claims.requests import ClaimCompiler, ClaimShape, Subrequest
 from allotment.engine.cluster.devices import DeviceRecord
@@ -27,7 +28,7 @@ from allotment.engine.results import ResultAssembler
 from allotment.engine.search.verdict import NoFit, Pick, Solution, Stop
 from allotment.model.meta import ObjectKey
 from allotment.model.quantity import Quantity
-from allotment.model.resource import DeviceAttribute, DeviceCapacity, ResourceClaim
+from allotment.model.resource import CapacityRequestPolicyRange, DeviceAttribute, DeviceCapacity, ResourceClaim
 
 COUNTER_ROLLBACK: Final = "counter-rollback"
 """Counters stay consumed by a candidate that a taint or constraint rejects, and by a share that is released."""
@@ -105,8 +106,13 @@ def allocate(
 _Value = frozenset[tuple[str, object]]
 
 
-def _value(record: DeviceRecord, attribute: str, lists: bool) -> _Value | None:
-    """The elements of a device's attribute: empty if it is a list and lists are off; ``None`` if it is absent."""
+def _value(record: DeviceRecord, attribute: str, derived: DerivedExpression | None, lists: bool) -> _Value | None:
+    """The elements of an attribute, published or derived: empty if it is a list and lists are off, or has no element;
+    ``None`` if it is absent. Raises ``CompileError`` or ``EvaluationError`` if a derived attribute fails."""
+    if derived is not None:
+        if isinstance(derived.compiled, CompileError):
+            raise derived.compiled
+        return _elements(derived.compiled.evaluate(DeviceInput(record.id.driver, record.device)), lists)
     found = record.device.attributes.get(attribute)
     domain, _, name = attribute.partition("/")
     if found is None and domain == record.id.driver:
@@ -239,23 +245,94 @@ class _Counters:
         return remaining
 
 
+# --- compatibility groups ---------------------------------------------------------------------------------------------
+
+_Members = list[frozenset[str]]
+
+
+class _CompatibilityGroups:
+    """The groups of all devices that are allocated, or chosen in this attempt, by pool and counter set (KEP-5941)."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        self._inventory = inventory
+        self._members: dict[PoolID, dict[str, _Members]] = {}
+
+    def add(self, pool: Pool, record: DeviceRecord) -> bool:
+        """Add a device, unless its groups are not compatible in one of its counter sets."""
+        if pool.id not in self._members:
+            self._members[pool.id] = self._before(pool)
+        for count, use in enumerate(record.device.consumes_counters):
+            members = self._members[pool.id].setdefault(use.counter_set, [])
+            groups = frozenset(use.compatibility_groups)
+            if not _compatible(members, groups):
+                for earlier in record.device.consumes_counters[:count]:
+                    self._members[pool.id][earlier.counter_set].pop()
+                return False
+            members.append(groups)
+        return True
+
+    def remove(self, pool: Pool, record: DeviceRecord) -> None:
+        """Remove the device that was added last."""
+        for use in record.device.consumes_counters:
+            self._members[pool.id][use.counter_set].pop()
+
+    def _before(self, pool: Pool) -> dict[str, _Members]:
+        members: dict[str, _Members] = {}
+        for record in (r for s in (*pool.slices, *pool.other_slices) for r in self._inventory.records(s)):
+            if self._inventory.usage.is_allocated(record.id):
+                for use in record.device.consumes_counters:
+                    members.setdefault(use.counter_set, []).append(frozenset(use.compatibility_groups))
+        return members
+
+
+def _compatible(members: _Members, groups: frozenset[str]) -> bool:
+    """Whether a device with these groups may join; after the first member, those of the other kind are ignored."""
+    if not members:
+        return True
+    if not members[0] or not groups:
+        return bool(members[0]) == bool(groups)
+    return bool(groups.intersection(*(member for member in members if member)))
+
+
 # --- capacity --------------------------------------------------------------------------------------------------------
 
 
-def _consumed(record: DeviceRecord, requests: Mapping[str, Quantity]) -> dict[str, int] | None:
-    """The consumed amount of each capacity, in nano; ``None`` if the device can never serve the request."""
+class _Unmeasurable(Exception):
+    """An amount that ends the attempt (1.37)."""
+
+
+def _consumed(
+    record: DeviceRecord, requests: Mapping[str, Quantity], milli: bool = False, errors: bool = False
+) -> dict[str, int] | None:
+    """The consumed amount of each capacity, in nano; ``None`` if the device can never serve the request.
+
+    ``milli``: DRAFractionalCapacityRange; ``errors``: raise ``_Unmeasurable`` for amounts outside int64's range.
+    """
     if requests.keys() - record.device.capacity.keys():
         return None
     taken = {}
     for name, capacity in record.device.capacity.items():
-        amount = _amount(requests.get(name), capacity)
-        if not _valid(amount, capacity):
-            return None
-        taken[name] = amount
-    return taken
+        taken[name] = _amount(requests.get(name), capacity, milli, errors)
+        if errors and taken[name] < 0:
+            raise _Unmeasurable
+    if all(_valid(taken[name], capacity, milli) for name, capacity in record.device.capacity.items()):
+        return taken
+    return None
 
 
-def _amount(requested: Quantity | None, capacity: DeviceCapacity) -> int:
+def _unit(range_: CapacityRequestPolicyRange, milli: bool) -> int:
+    """Thousandths, if the gate is on and they represent the whole range; otherwise whole units."""
+    thousandth = _WHOLE // 1000
+    amounts = [q.nano for q in (range_.min, range_.max, range_.step) if q is not None]
+    fits = all(nano % thousandth == 0 and nano < 2**63 * thousandth for nano in amounts)
+    return thousandth if milli and fits and (range_.step is None or range_.step.nano >= thousandth) else _WHOLE
+
+
+def _up(nano: int, unit: int) -> int:
+    return -(-nano // unit)
+
+
+def _amount(requested: Quantity | None, capacity: DeviceCapacity, milli: bool, errors: bool) -> int:
     policy = capacity.request_policy
     if requested is None:
         default = policy.default if policy is not None else None
@@ -269,13 +346,17 @@ def _amount(requested: Quantity | None, capacity: DeviceCapacity) -> int:
             return low.nano
         if step is None:
             return nano
-        # Upstream rounds in whole units, whatever the quantities are.
-        steps = -(-(requested.value() - low.value()) // step.value())
-        return (low.value() + steps * step.value()) * _WHOLE
+        # Upstream rounds in whole units, whatever the quantities are, unless DRAFractionalCapacityRange is on.
+        unit = _unit(policy.valid_range, milli)
+        steps = _up(_up(nano, unit) - _up(low.nano, unit), _up(step.nano, unit))
+        rounded = _up(low.nano, unit) + steps * _up(step.nano, unit)
+        if errors and (rounded >= 2**63 or (unit != _WHOLE and nano % unit)):
+            raise _Unmeasurable
+        return rounded * unit
     return min((value.nano for value in policy.valid_values if value.nano >= nano), default=nano)
 
 
-def _valid(amount: int, capacity: DeviceCapacity) -> bool:
+def _valid(amount: int, capacity: DeviceCapacity, milli: bool) -> bool:
     policy = capacity.request_policy
     if policy is None or (policy.default is not None and amount == policy.default.nano):
         return True
@@ -284,7 +365,10 @@ def _valid(amount: int, capacity: DeviceCapacity) -> bool:
     low, high, step = policy.valid_range.min, policy.valid_range.max, policy.valid_range.step
     if high is not None and amount > high.nano:
         return False
-    return low is None or step is None or (-(-amount // _WHOLE) - low.value()) % step.value() == 0
+    unit = _unit(policy.valid_range, milli)
+    if low is None or step is None or (unit != _WHOLE and amount % unit):
+        return step is None
+    return (_up(amount, unit) - _up(low.nano, unit)) % _up(step.nano, unit) == 0
 
 
 # --- the search ------------------------------------------------------------------------------------------------------
@@ -309,6 +393,13 @@ class _Search:
         self._partitions = enabled("DRAPartitionableDevices")
         self._taints = enabled("DRADeviceTaints")
         self._capacity = enabled("DRAConsumableCapacity")
+        self._milli = enabled("DRAFractionalCapacityRange")
+        self._current = inventory.features.kube not in ("1.34", "1.35", "1.36")
+        """Whether this is 1.37 or later."""
+        self._can_skip = (
+            enabled("DRAOptionalNodeOperations") and "DRAOptionalNodeOperations" in view.node.declared_features
+        )
+        self._groups = _CompatibilityGroups(inventory) if enabled("DRADeviceCompatibilityGroups") else None
         self._defects = defects
         self._counters = _Counters(inventory, COUNTER_POOL_KEY in defects)
         distinct = _DistinctByRequest if DISTINCT in defects else _Distinct
@@ -347,7 +438,12 @@ class _Search:
                         )
                     if subrequest.all:
                         self._listed[subrequest.number] = list(self._list(subrequest))
+                before = least
                 least += min(map(self._wanted, request.subrequests))
+                if self._current and least > _DEVICES_PER_CLAIM:
+                    first = request.subrequests[0].number
+                    stop = Stop(AbortCause.TOO_MANY_DEVICES, number, first, devices=least, devices_before=before)
+                    raise _Stopped(stop)
             if least > _DEVICES_PER_CLAIM:
                 raise _Stopped(Stop(AbortCause.TOO_MANY_DEVICES, number, devices=least))
             if claim.problem is not None:
@@ -360,7 +456,9 @@ class _Search:
                 cause = AbortCause.POOL_INCOMPLETE if updating else AbortCause.POOL_INVALID
                 raise _Stopped(Stop(cause, subrequest.claim, subrequest.number, pool=number))
             for slot in range(len(self._records)):
-                if self._pools[slot] is pool and self._selects(subrequest, slot) and self._has_room(subrequest, slot):
+                if self._pools[slot] is not pool or not self._selects(subrequest, slot):
+                    continue
+                if self._has_room(subrequest, slot, ever=self._current):
                     yield slot
 
     def _wanted(self, subrequest: Subrequest) -> int:
@@ -464,15 +562,19 @@ class _Search:
             return True
         return reaches(self._view.node, device.node_name, device.all_nodes, device.node_selector)
 
-    def _has_room(self, subrequest: Subrequest, slot: int) -> bool:
+    def _has_room(self, subrequest: Subrequest, slot: int, ever: bool = False) -> bool:
+        """Whether the capacity is sufficient now, or if no other share existed."""
         if not self._capacity:
             return True
         record = self._records[slot]
-        expected = _consumed(record, subrequest.capacity or {})
+        try:
+            expected = _consumed(record, subrequest.capacity or {}, self._milli, self._current)
+        except _Unmeasurable:
+            raise _Stopped(Stop(AbortCause.CAPACITY, subrequest.claim, subrequest.number, slot)) from None
         if expected is None:
             return False
-        before = self._usage.consumed.get(record.id, {})
-        shares = self._shares.get(slot, ())
+        before = {} if ever else self._usage.consumed.get(record.id, {})
+        shares = () if ever else self._shares.get(slot, ())
         return all(
             before.get(name, 0) + sum(share.get(name, 0) for share in shares) + amount
             <= record.device.capacity[name].value.nano
@@ -496,14 +598,22 @@ class _Search:
         record, pool, shareable = self._records[slot], self._pools[slot], self._records[slot].traits.shareable
         if self._in_use(subrequest, slot) or (record.traits.counters and not self._partitions):
             return None
-        # A shared device consumes its counters once, as long as its capacity is in use.
-        drawing = bool(record.traits.counters) and not (
-            shareable and (record.id in self._usage.consumed or slot in self._shares)
-        )
+        if self._current and record.slice.spec.skip_node_operations and not self._can_skip:
+            return None
+        # A shared device consumes its counters once, as long as its capacity (from 1.37: a share of it) is in use.
+        shared_before = record.id in (self._usage.shares if self._current else self._usage.consumed)
+        drawing = bool(record.traits.counters) and not (shareable and (shared_before or slot in self._shares))
+        grouped = self._groups if drawing else None
+        if grouped is not None and not grouped.add(pool, record):
+            return None
         if drawing and not self._counters.take(pool, record):
+            if grouped is not None:
+                grouped.remove(pool, record)
             return None
 
         def give_counters_back() -> None:
+            if grouped is not None:
+                grouped.remove(pool, record)
             if drawing and COUNTER_ROLLBACK not in self._defects:
                 self._counters.release(pool, record)
 
@@ -511,8 +621,15 @@ class _Search:
             give_counters_back()
             return None
         bound: list[int] = []
-        for number in subrequest.constraints:
-            value = _value(record, self._shape.constraints[number].attribute, self._lists)
+        for number, source in zip(subrequest.constraints, subrequest.sources, strict=True):
+            _, attribute, derived = self._shape.sources[source]
+            try:
+                value = _value(record, attribute, derived, self._lists)
+            except (CompileError, EvaluationError) as error:
+                failure = Stop(AbortCause.DERIVED_ATTRIBUTE, subrequest.claim, subrequest.number, slot)
+                raise _Stopped(failure) from error
+            if value is not None and self._current and self._lists and not value:
+                value = None  # An empty list meets no constraint.
             if value is None or not self._constraints[number].add(subrequest.main, slot, value):
                 if subrequest.all:
                     raise _Stopped(Stop(AbortCause.CONSTRAINT_WITH_ALL, subrequest.claim, subrequest.number, slot))
@@ -525,7 +642,7 @@ class _Search:
                 self._unbind(subrequest, slot, bound)
             give_counters_back()
             return None
-        consumed = (_consumed(record, subrequest.capacity or {}) or {}) if shareable else {}
+        consumed = (_consumed(record, subrequest.capacity or {}, self._milli) or {}) if shareable else {}
         if shareable:
             self._shares.setdefault(slot, []).append(consumed)
         else:
@@ -540,6 +657,8 @@ class _Search:
                 give_counters_back()
             else:
                 self._taken[slot].discard(subrequest.claim)
+                if grouped is not None:
+                    grouped.remove(pool, record)
                 if drawing:
                     self._counters.release(pool, record)
 

@@ -35,6 +35,7 @@ from allotment.model.resource import (
 )
 from tests.vectors import allocator
 from tests.vectors.allocator import Json, difference, recorded
+from tests.vectors.exceptions import EXCEPTIONS
 from tests.vectors.reference import (
     CAPACITY_ROLLBACK,
     COUNTER_POOL_KEY,
@@ -47,7 +48,7 @@ from tests.vectors.reference import (
     TooLong,
     allocate,
 )
-from tests.vectors.scenarios import FEATURES, NODE, Scenario, scenario
+from tests.vectors.scenarios import FEATURES, NODE, Pick, Scenario, scenario, scenario_of_1_37
 
 RANDOM = Path(__file__).parent / "data" / "allocator-random.jsonl.gz"
 
@@ -106,6 +107,19 @@ def differs_from_upstream(vectors: list[Vector]) -> Iterator[str]:
             yield f"{vector.name}: {steps} steps, not {vector.case['numAllocateOneInvocations']}"
 
 
+def differs_from_upstream_1_37(vectors: list[Vector]) -> Iterator[str]:
+    """1.37.2 has none of the defects, so its answers and steps are those of a sound search."""
+    for vector in vectors:
+        wanted = vector.case["numAllocateOneInvocations"]
+        if wanted > STEPS:
+            continue
+        outcome, steps = vector.by_reference()
+        if problem := difference(outcome, recorded(vector.case)):
+            yield f"{vector.name}: {problem}"
+        elif steps != wanted:
+            yield f"{vector.name}: {steps} steps, not {wanted}"
+
+
 def differs_from_the_engine(vectors: list[Vector]) -> Iterator[str]:
     for vector in vectors:
         if vector.name not in LONG:
@@ -142,6 +156,15 @@ def test_without_defects_it_equals_the_engine_on_the_random_vectors(vectors: lis
 
 def test_without_defects_it_equals_the_engine_on_upstreams_table(table: list[Vector]) -> None:
     assert list(differs_from_the_engine(table)) == []
+
+
+@pytest.mark.parametrize("file", ["137-table.jsonl.gz", "137-random.jsonl.gz"])
+def test_the_recordings_of_1_37_have_the_answers_and_steps_of_a_sound_search(
+    file: str, shared: Callable[[str], Path]
+) -> None:
+    excused = EXCEPTIONS["allocator"].get(file, {})
+    recordings = [v for v in read(shared(f"vectors/k8s-1.37/allocator/{file}")) if v.name not in excused]
+    assert list(differs_from_upstream_1_37(recordings)) == []
 
 
 def test_the_long_search_exceeds_the_step_limit(vectors: list[Vector]) -> None:
@@ -222,10 +245,11 @@ def test_a_full_shared_device_still_counts_in_its_constraint() -> None:
 def check(made: Scenario) -> str:
     """Compare the engine with the reference; return the outcome."""
     try:
-        expected, steps = allocate(made.inventory, NODE, made.claims, limit=2000)
+        inventory = made.inventory
+        expected, steps = allocate(inventory, NODE, made.claims, limit=2000)
     except TooLong:
         return "too long"
-    assert Allocator(made.inventory, share_id=lambda: SHARE_ID).allocate(NODE, made.claims) == expected
+    assert Allocator(inventory, share_id=lambda: SHARE_ID).allocate(NODE, made.claims) == expected
     cause = f" ({expected.cause.value})" if isinstance(expected, Aborted) else ""
     return f"{type(expected).__name__}{cause}{' after turning back' if steps > 30 else ''}"
 
@@ -235,10 +259,21 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     return scenario(lambda options: options[draw(st.integers(0, len(options) - 1))])
 
 
-def random_scenario(seed: int) -> Scenario:
+def random_scenario(seed: int, of: Callable[[Pick], Scenario] = scenario) -> Scenario:
     """A scenario without Hypothesis, which is slow at generating many."""
     chance = random.Random(seed)
-    return scenario(lambda options: options[int(chance.random() * len(options))])
+    return of(lambda options: options[int(chance.random() * len(options))])
+
+
+@st.composite
+def scenarios_of_1_37(draw: st.DrawFn) -> Scenario:
+    return scenario_of_1_37(lambda options: options[draw(st.integers(0, len(options) - 1))])
+
+
+@settings(max_examples=100)
+@given(scenarios_of_1_37())
+def test_the_engine_equals_an_exhaustive_search_in_1_37(made: Scenario) -> None:
+    event(check(made))
 
 
 @settings(max_examples=150)
@@ -256,4 +291,16 @@ def test_the_engine_agrees_on_many_scenarios() -> None:
             raise AssertionError(f"seed {seed}: {error}") from error
     named = {outcome.removesuffix(" after turning back") for outcome in seen}
     assert {"Allocated", "Unfit", "Aborted (selector)", "Aborted (constraint-with-all)"} <= named
+    assert {"Allocated after turning back", "Unfit after turning back"} <= seen
+
+
+def test_the_engine_agrees_on_many_scenarios_of_1_37() -> None:
+    seen = set()
+    for seed in range(1500):
+        try:
+            seen.add(check(random_scenario(seed, scenario_of_1_37)))
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+    named = {outcome.removesuffix(" after turning back") for outcome in seen}
+    assert {"Aborted (derived-attribute)", "Aborted (capacity)", "Aborted (feature-off)"} <= named
     assert {"Allocated after turning back", "Unfit after turning back"} <= seen

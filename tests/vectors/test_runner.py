@@ -85,6 +85,15 @@ def test_a_missing_file_is_exit_2(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "no such file" in capsys.readouterr().err
 
 
+def test_of_several_files_an_unreadable_one_is_reported_and_the_others_are_scored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert runner.main(["cel", str(tmp_path / "nope"), recording(tmp_path / "a.jsonl.gz", one=True)]) == 2
+    out, err = capsys.readouterr()
+    assert out.splitlines() == ["a.jsonl.gz: 1 of 1", "passed 1 of 1"]
+    assert "no such file" in err
+
+
 @pytest.mark.parametrize("arguments", [[], ["cel"]])
 def test_usage_is_exit_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert runner.main(arguments) == 2

@@ -8,7 +8,7 @@ from functools import partial
 from allotment.annotator.program import Options, annotator
 from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.resources import CLAIMS, NEW_EVENTS, PODS
-from tests.kube.permissions.environment import FEATURES, Account, ScenarioCluster, temporary_objects
+from tests.kube.permissions.environment import Account, ScenarioCluster, temporary_objects
 from tests.kube.permissions.runner import running_component, scrape, wait_for_lease, wait_until
 from tests.kube.permissions.scheduler import claim, pod
 
@@ -27,7 +27,7 @@ async def run(cluster: ScenarioCluster, account: Account) -> None:
 
         other = claim(name)
         other["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "none"
-        program = annotator(Options(FEATURES, delay=0.0, every=0.1))
+        program = annotator(Options(cluster.features, delay=0.0, every=0.1))
         async with (
             running_component(client, "annotator", program),
             temporary_objects(admin, (PODS, pod(name, name, schedulerName="none"))),

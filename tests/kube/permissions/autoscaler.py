@@ -13,9 +13,8 @@ from typing import Any, Final
 from allotment.autoscaler.options import NAME, AutoscalerOptions
 from allotment.autoscaler.program import autoscaler
 from allotment.autoscaler.providers.karpenter import NODE_CLAIMS, Karpenter, MigManager
-from allotment.cluster.client import Resource
+from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
-from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.resources import CLAIMS, CONFIG_MAPS, CUSTOM_KINDS, NAMESPACES, NEW_EVENTS, NODES, PODS, SLICES
 from allotment.fleet.catalog import catalog, template_of
 from allotment.lab.fleet import registered
@@ -25,7 +24,7 @@ from allotment.scheduler.program import scheduler
 from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.provisioning.nodeclaims import FORM
 from tests.definitions import KARPENTER, definitions
-from tests.kube.permissions.environment import FEATURES, NODE, Account, ScenarioCluster, force_delete, temporary_objects
+from tests.kube.permissions.environment import NODE, Account, ScenarioCluster, force_delete, temporary_objects
 from tests.kube.permissions.runner import (
     InterferingClient,
     running_component,
@@ -69,7 +68,8 @@ async def run(cluster: ScenarioCluster, account: Account) -> None:
     mark = cluster.unique_name()
     options = AutoscalerOptions(
         provider=lambda context: Karpenter(context.client_for(NAME), mig=MigManager()),
-        catalog=tuple(t for t in catalog() if t.key in TYPES), features=FEATURES, batch_idle=5.0, plan_seconds=inf,
+        catalog=tuple(t for t in catalog() if t.key in TYPES), features=cluster.features, batch_idle=5.0,
+        plan_seconds=inf,
         consolidation="cheaper", consolidate_after=10.0, budget="100%", opening_window=1.0, shortage_backoff=2.0,
         max_shortage_backoff=2.0, limits=PlanLimits(zones=("us-east-1a",)),
     )  # fmt: skip
@@ -101,7 +101,9 @@ async def run(cluster: ScenarioCluster, account: Account) -> None:
             wait_until_empty(admin),
             InterferingClient(account.target, before) as client,
             _run_other_controllers(admin, fake),
-            running_component(admin, "scheduler", scheduler(Scheduling(FEATURES, name="allotment")), leads=False),
+            running_component(
+                admin, "scheduler", scheduler(Scheduling(cluster.features, name="allotment")), leads=False
+            ),
             running_component(client, "autoscaler", autoscaler(options)),
         ):
             await scrape(client, account.target.token)
@@ -124,7 +126,7 @@ async def run(cluster: ScenarioCluster, account: Account) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _run_other_controllers(admin: HttpClient, fake: karpenter.Karpenter) -> AsyncIterator[None]:
+async def _run_other_controllers(admin: Client, fake: karpenter.Karpenter) -> AsyncIterator[None]:
     """Run Karpenter's controller, and simulate kubelets and drivers of its nodes."""
     tasks = [asyncio.create_task(fake.run()), asyncio.create_task(_kubelets(admin))]
     try:
@@ -135,7 +137,7 @@ async def _run_other_controllers(admin: HttpClient, fake: karpenter.Karpenter) -
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _kubelets(admin: HttpClient) -> None:
+async def _kubelets(admin: Client) -> None:
     while True:
         for node in (await admin.list(NODES, labels="karpenter.sh/registered")).items:
             # Drivers take longer than the autoscaler takes to cordon a node.
@@ -147,7 +149,7 @@ async def _kubelets(admin: HttpClient) -> None:
         await asyncio.sleep(0.05)
 
 
-async def _make_ready(admin: HttpClient, node: Tree) -> None:
+async def _make_ready(admin: Client, node: Tree) -> None:
     name, labels = node["metadata"]["name"], node["metadata"]["labels"]
     kind = next(instance for instance in catalog() if instance.name == labels["node.kubernetes.io/instance-type"])
     mode = node["metadata"]["annotations"].get(FORM, "").partition("/")[2]
@@ -158,7 +160,7 @@ async def _make_ready(admin: HttpClient, node: Tree) -> None:
 
 
 @contextlib.asynccontextmanager
-async def wait_until_empty(admin: HttpClient) -> AsyncIterator[None]:
+async def wait_until_empty(admin: Client) -> AsyncIterator[None]:
     """No object of the autoscaler is left."""
     try:
         yield

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from allotment.cluster.client import Resource
+from allotment.cluster.client import Client, Resource
 from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, EVENTS, POD_GROUPS, PODS
 from allotment.controllers.resource_claims import resource_claims
 from allotment.model.resource import FINALIZER
 from allotment.model.trees import Tree
-from tests.kube.permissions.environment import FEATURES, NODE, Account, ScenarioCluster, force_delete, temporary_objects
+from tests.kube.permissions.environment import NODE, Account, ScenarioCluster, force_delete, temporary_objects
 from tests.kube.permissions.runner import running_component, scrape, wait_for_lease, wait_for_repeat, wait_until
 from tests.kube.permissions.scheduler import claim
 
@@ -55,7 +55,7 @@ async def run(cluster: ScenarioCluster, account: Account) -> None:
 
         known = f"t-{mark}"
         async with (
-            running_component(client, "claims", resource_claims(FEATURES)),
+            running_component(client, "claims", resource_claims(cluster.features)),
             temporary_objects(
                 admin, (CLAIM_TEMPLATES, template(known)), (PODS, pod(f"has-{mark}", known)),
                 (PODS, pod(f"lacks-{mark}", f"missing-{mark}")), (POD_GROUPS, group(f"group-{mark}", known)),
@@ -86,7 +86,7 @@ async def run(cluster: ScenarioCluster, account: Account) -> None:
 POD_GROUP: Tree = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups"}
 
 
-async def _allocated(admin: HttpClient, tree: Tree, user: Tree) -> None:
+async def _allocated(admin: Client, tree: Tree, user: Tree) -> None:
     """Allocate a claim for a user, as a scheduler does."""
     held = await admin.update(CLAIMS, {**tree, "metadata": {**tree["metadata"], "finalizers": [FINALIZER]}})
     result = {"request": "gpu", "driver": "gpu.nvidia.com", "pool": NODE, "device": "gpu-0"}

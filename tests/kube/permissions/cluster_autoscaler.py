@@ -25,7 +25,7 @@ from allotment.fleet.catalog import catalog
 from allotment.model.trees import Tree
 from allotment.tools.plan.limits import PlanLimits
 from tests.kube.permissions.autoscaler import wait_until_empty
-from tests.kube.permissions.environment import FEATURES, Account, ScenarioCluster, force_delete, temporary_objects
+from tests.kube.permissions.environment import Account, ScenarioCluster, force_delete, temporary_objects
 from tests.kube.permissions.runner import InterferingClient, running_component
 from tests.kube.permissions.scheduler import claim, pod
 from tests.unit.externalgrpc import autoscaler
@@ -57,7 +57,12 @@ async def run(cluster: ScenarioCluster, account: Account) -> None:
             ports: asyncio.Future[tuple[int, int]] = asyncio.get_running_loop().create_future()
             listening = ListenAddress("127.0.0.1:0")
             options = ServerOptions(
-                groups, types, FEATURES, lambda context: Karpenter(client, mig=MigManager()), listening, listening
+                groups,
+                types,
+                cluster.features,
+                lambda context: Karpenter(client, mig=MigManager()),
+                listening,
+                listening,
             )
             program = servers(options, lambda *both: ports.set_result(both))
             async with (

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.resources import CLAIMS, NODES, SLICES
@@ -66,9 +67,7 @@ async def run(cluster: ScenarioCluster, account: Account) -> None:
                     await admin.delete(SLICES, slice_["metadata"]["name"])
 
 
-async def _check_publishing(
-    admin: HttpClient, old: str, vendor: Vendor, account: Account, fitted: MachineDrivers
-) -> None:
+async def _check_publishing(admin: Client, old: str, vendor: Vendor, account: Account, fitted: MachineDrivers) -> None:
     """It publishes the existing devices, deletes slices of missing ones, and taints a device that fails."""
 
     async def published() -> list[Tree]:
@@ -86,7 +85,7 @@ async def _check_publishing(
 
 
 async def _check_preparing(
-    admin: HttpClient, created_claim: Tree, vendor: Vendor, account: Account, registry: PluginRegistry
+    admin: Client, created_claim: Tree, vendor: Vendor, account: Account, registry: PluginRegistry
 ) -> None:
     """It prepares a claim for the kubelet, and writes the claim's status."""
     spec = next(slice_["spec"] for slice_ in await _slices(admin, vendor, account) if slice_["spec"].get("devices"))
@@ -109,7 +108,7 @@ async def _check_preparing(
     await wait_until(has_device_status)
 
 
-async def _slices(admin: HttpClient, vendor: Vendor, account: Account) -> list[Tree]:
+async def _slices(admin: Client, vendor: Vendor, account: Account) -> list[Tree]:
     fields = f"spec.driver={vendor.driver},spec.nodeName={account.node}"
     return list((await admin.list(SLICES, fields=fields)).items)
 

@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from allotment.cluster.client import Resource
+from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection import permissions
-from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import ClusterTarget
+from allotment.cluster.remote.version_negotiation import NegotiatingClient
 from allotment.cluster.resources import CLAIMS, LEASES, PODS, SERVICE_ACCOUNTS, SLICES
 from allotment.fleet.cluster import cluster_of
 from allotment.fleet.description import parse_fleet
@@ -27,14 +27,10 @@ from allotment.tools.permissions.roles import GROUP, manifests, name_of
 from allotment.tools.permissions.rule import ComponentPermissions
 from bench import real_kube
 from tests.kube.permissions.audit import Audit, Request
+from tests.kube.releases import KUBE_RELEASES
 
-GATES: Final = {
-    "DRADeviceTaintRules": True, "DRAWorkloadResourceClaims": True, "GenericWorkload": True,
-}  # fmt: skip
-FEATURES: Final = Features(kube="1.36", gates={"DRADeviceTaintRules": True, "DRAWorkloadResourceClaims": True})
 HARDWARE: Final = "t4-4x-pcie"
 NODE: Final = "t4-4x-pcie-1"
-_SERVED: Final = "resource.k8s.io/v1beta2=true,scheduling.k8s.io/v1alpha2=true"
 #: Admission plugins that depend on controllers, which do not run here.
 _WITHOUT: Final = "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition"
 _RESOURCES: Final = {
@@ -59,18 +55,21 @@ class Account(NamedTuple):
 class ScenarioCluster:
     """The test cluster, its accounts and its audit log."""
 
-    def __init__(self, server: real_kube.ApiServer, audit: Audit) -> None:
+    def __init__(self, server: real_kube.ApiServer, audit: Audit, features: Features) -> None:
         self.server = server
         self.audit = audit
+        self.features = features
         self._numbers = itertools.count(1)
 
     def unique_name(self) -> str:
         """A string that no object has in its name yet."""
         return f"n{next(self._numbers)}"
 
-    def client(self) -> HttpClient:
-        """A client of the administrator; use ``async with``."""
-        return self.server.client()
+    @contextlib.asynccontextmanager
+    async def client(self) -> AsyncIterator[NegotiatingClient]:
+        """A client of the administrator."""
+        async with self.server.client() as admin:
+            yield NegotiatingClient(admin)
 
     async def clear(self) -> None:
         """Delete the objects of an earlier scenario: no garbage collector runs, and a cancelled scenario does not clean
@@ -137,25 +136,28 @@ class ScenarioCluster:
 
 
 @contextlib.contextmanager
-def running_cluster(paths: dict[str, str], folder: Path) -> Iterator[ScenarioCluster]:
-    """Run the cluster for a test module."""
+def running_cluster(paths: dict[str, str], release: str, folder: Path) -> Iterator[ScenarioCluster]:
+    """Run the cluster of a release for a test module."""
+    chosen = KUBE_RELEASES[release]
     audit = Audit(folder)
     flags = (*audit.arguments, _WITHOUT)
-    with real_kube.api_server(paths, *flags, gates=GATES, runtime_config=_SERVED, durable=False) as server:
-        found = ScenarioCluster(server, audit)
+    with real_kube.api_server(
+        paths, *flags, gates=chosen.flags.gates, runtime_config=chosen.flags.runtime_config, durable=False
+    ) as server:
+        found = ScenarioCluster(server, audit, chosen.features)
         asyncio.run(_create_node(found))
         yield found
 
 
 async def _create_node(found: ScenarioCluster) -> None:
     async with found.client() as admin:
-        await fleet.publish(admin, (HARDWARE,), kube="1.36", version="test", now="2026-01-01T00:00:00Z")
+        await fleet.publish(admin, (HARDWARE,), kube=found.features.kube, version="test", now="2026-01-01T00:00:00Z")
         for slice_ in cluster_of(parse_fleet((HARDWARE,))).slices:
             await admin.create(SLICES, to_tree(slice_, SLICES.api_version, SLICES.kind))
 
 
 @contextlib.asynccontextmanager
-async def temporary_objects(client: HttpClient, *objects: tuple[Resource, Tree]) -> AsyncIterator[list[Tree]]:
+async def temporary_objects(client: Client, *objects: tuple[Resource, Tree]) -> AsyncIterator[list[Tree]]:
     """Create objects, and delete them at the end of the context despite their finalizers."""
     created: list[tuple[Resource, Tree]] = []
     try:
@@ -175,7 +177,7 @@ async def temporary_objects(client: HttpClient, *objects: tuple[Resource, Tree])
             await force_delete(client, resource, tree["metadata"]["name"])
 
 
-async def force_delete(client: HttpClient, resource: Resource, name: str) -> None:
+async def force_delete(client: Client, resource: Resource, name: str) -> None:
     """Delete an object immediately, ignoring finalizers."""
     namespace = "default" if resource.namespaced else ""
     with contextlib.suppress(StatusError):

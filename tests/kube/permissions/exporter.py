@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from allotment.cluster.remote.http_client import HttpClient
 from allotment.exporter.program import ExporterOptions, exporter
-from tests.kube.permissions.environment import FEATURES, Account, ScenarioCluster
+from tests.kube.permissions.environment import Account, ScenarioCluster
 from tests.kube.permissions.runner import running_component, scrape, wait_until
 
 
 async def run(cluster: ScenarioCluster, account: Account) -> None:
     """Run the whole scenario."""
-    created = exporter(ExporterOptions(FEATURES, build_interval=0.1, diagnosis_interval=0.1))
+    created = exporter(ExporterOptions(cluster.features, build_interval=0.1, diagnosis_interval=0.1))
 
     async def known() -> bool:
         return any("device" in family.metric.name and family.samples for family in created.families())

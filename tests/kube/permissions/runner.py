@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from allotment.cluster import program
 from allotment.cluster.caches import Caches
-from allotment.cluster.client import Resource
+from allotment.cluster.client import Client, Resource
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError
 from allotment.cluster.leader_election import LeaderElection, LeaseTimings
@@ -23,6 +23,7 @@ from allotment.cluster.program import Program, ProgramContext
 from allotment.cluster.recorder import Events
 from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import ClusterTarget
+from allotment.cluster.remote.version_negotiation import ApiClient, NegotiatingClient
 from allotment.cluster.resources import LEASES, PODS
 from allotment.components.diagnostic_endpoints import MetricsAuthorizer
 from allotment.model.trees import Tree
@@ -39,12 +40,13 @@ _TERMS: Final = LeaseTimings(lease=300, renew=200, retry=0.1)
 
 @contextlib.asynccontextmanager
 async def running_component(
-    client: HttpClient, component: str, run: Program, *, leads: bool = True
+    client: ApiClient, component: str, run: Program, *, leads: bool = True
 ) -> AsyncIterator[ProgramContext]:
     """Run a component's program with a client's permissions; where several copies may run, as the leader."""
     clock, random = Clock(SPEED), Random()
-    caches = Caches(client, clock=clock, random=random)
-    context = ProgramContext(lambda name, manager="": client, caches, clock, Events(client, clock=clock), random)
+    negotiating = NegotiatingClient(client)
+    caches = Caches(negotiating, clock=clock, random=random)
+    context = ProgramContext(lambda name, manager="": negotiating, caches, clock, Events(client, clock=clock), random)
     election = LeaderElection(client, lease_of(component), "scenario", clock=Clock(), random=random, terms=_TERMS)
 
     async def alone() -> None:
@@ -79,13 +81,13 @@ async def wait_for_repeat(times: Callable[[], Awaitable[int]]) -> None:
     await wait_until(more)
 
 
-async def is_leaving(admin: HttpClient, pod: str) -> bool:
+async def is_leaving(admin: Client, pod: str) -> bool:
     """Whether a pod is being deleted or is deleted."""
     found = (await admin.list(PODS, "default", fields=f"metadata.name={pod}")).items
     return all("deletionTimestamp" in item["metadata"] for item in found)
 
 
-async def wait_for_lease(admin: HttpClient, component: str) -> None:
+async def wait_for_lease(admin: Client, component: str) -> None:
     """Wait until a component has acquired its Lease and renewed it."""
 
     async def was() -> bool:

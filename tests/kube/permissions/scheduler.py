@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from allotment.cluster.client import Resource
+from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import Unreachable
-from allotment.cluster.remote.http_client import HttpClient
-from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NEW_EVENTS, NODES, PODS, PRIORITY_CLASSES
+from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NEW_EVENTS, NODES, POD_GROUPS, PODS, PRIORITY_CLASSES
 from allotment.model.generated_claims import POD_CLAIM_NAME
 from allotment.model.trees import Tree
 from allotment.scheduler.program import SchedulerOptions, scheduler
-from tests.kube.permissions.environment import FEATURES, NODE, Account, ScenarioCluster, force_delete, temporary_objects
+from allotment.scheduler.release import scheduler_release
+from tests.kube.permissions.environment import NODE, Account, ScenarioCluster, force_delete, temporary_objects
 from tests.kube.permissions.runner import (
     InterferingClient,
     is_leaving,
@@ -42,7 +42,7 @@ def pod(name: str, *claims: str, **more: Any) -> Tree:
 async def run(cluster: ScenarioCluster, account: Account) -> None:
     """Run the whole scenario."""
     mark = cluster.unique_name()
-    options = SchedulerOptions(FEATURES, name="allotment")
+    options = SchedulerOptions(cluster.features, name="allotment")
     async with cluster.client() as admin:
 
         async def before(verb: str, resource: Resource, tree: Tree, subresource: str) -> None:
@@ -89,6 +89,8 @@ async def run(cluster: ScenarioCluster, account: Account) -> None:
             await _check_preemption(admin, mark, bound)
             await _check_extended_resources(admin, mark, bound)
             await _check_coexistence(admin, mark, bound)
+            if scheduler_release(cluster.features).schedules_groups:
+                await _check_group(admin, mark)
             async with temporary_objects(admin, (PODS, pod(f"picky-{mark}", nodeSelector={"zone": "none"}))):
                 # Two occurrences before the first write need only one request.
                 known: int = await wait_until(lambda: event_count(f"picky-{mark}", "FailedScheduling"))
@@ -103,7 +105,21 @@ async def run(cluster: ScenarioCluster, account: Account) -> None:
             await wait_for_lease(admin, "scheduler")
 
 
-async def _check_preemption(admin: HttpClient, mark: str, bound: Any) -> None:
+async def _check_group(admin: Client, mark: str) -> None:
+    """The status of a PodGroup reports that its pod was scheduled."""
+    name = f"group-{mark}"
+    group: Tree = {"metadata": {"name": name}, "spec": {"schedulingPolicy": {"gang": {"minCount": 1}}}}
+    member = pod(name, schedulingGroup={"podGroupName": name})
+    async with temporary_objects(admin, (POD_GROUPS, group), (PODS, member)):
+
+        async def is_reported() -> bool:
+            status = (await admin.get(POD_GROUPS, name, "default")).get("status") or {}
+            return any(condition["status"] == "True" for condition in status.get("conditions") or ())
+
+        await wait_until(is_reported)
+
+
+async def _check_preemption(admin: Client, mark: str, bound: Any) -> None:
     low, high = f"low-{mark}", f"high-{mark}"
     important = {"metadata": {"name": f"important-{mark}"}, "value": 1000}
     much: Tree = {"resources": {"requests": {"cpu": "100"}}}  # a node has 128
@@ -113,7 +129,7 @@ async def _check_preemption(admin: HttpClient, mark: str, bound: Any) -> None:
             await wait_until(lambda: is_leaving(admin, low))
 
 
-async def _check_coexistence(admin: HttpClient, mark: str, bound: Any) -> None:
+async def _check_coexistence(admin: Client, mark: str, bound: Any) -> None:
     """A device is allocated twice while it settles, and again when its pod is bound."""
     expected, entry = f"wanted-{mark}", "gpu"
     waits = pod(expected, schedulingGates=[{"name": "example.com/wait"}])
@@ -145,7 +161,7 @@ async def _check_coexistence(admin: HttpClient, mark: str, bound: Any) -> None:
         await wait_until(lambda: is_leaving(admin, expected))
 
 
-async def _foreign_claim(admin: HttpClient, name: str, allocation: Tree) -> str:
+async def _foreign_claim(admin: Client, name: str, allocation: Tree) -> str:
     """Create a claim of another scheduler with the same allocation; return its name."""
     tree = await admin.create(CLAIMS, claim(name), "default")
     users = [{"resource": "pods", "name": "missing", "uid": name}]
@@ -154,11 +170,11 @@ async def _foreign_claim(admin: HttpClient, name: str, allocation: Tree) -> str:
     return name
 
 
-async def _is_gone(admin: HttpClient, claim: str) -> bool:
+async def _is_gone(admin: Client, claim: str) -> bool:
     return all(item["metadata"]["name"] != claim for item in (await admin.list(CLAIMS, "default")).items)
 
 
-async def _check_extended_resources(admin: HttpClient, mark: str, bound: Any) -> None:
+async def _check_extended_resources(admin: Client, mark: str, bound: Any) -> None:
     """A device class with an extended resource name, and a claim for one that another scheduler left behind."""
     resource = f"example.com/gpu-{mark}"
     selector = {"cel": {"expression": "device.driver == 'gpu.nvidia.com'"}}

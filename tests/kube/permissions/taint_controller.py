@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
+from allotment.cluster.client import Client
 from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.resources import CLAIMS, EVENTS, PODS, TAINT_RULES
 from allotment.controllers.device_taints import device_taints
 from allotment.model.trees import Tree
-from tests.kube.permissions.environment import FEATURES, NODE, Account, ScenarioCluster, temporary_objects
+from tests.kube.permissions.environment import NODE, Account, ScenarioCluster, temporary_objects
 from tests.kube.permissions.runner import is_leaving, running_component, scrape, wait_for_lease, wait_until
 from tests.kube.permissions.scheduler import claim, pod
 
@@ -38,7 +39,7 @@ async def run(cluster: ScenarioCluster, account: Account) -> None:
             return sum(event["count"] for event in events if event["message"] == "Cancelling deletion")
 
         async with (
-            running_component(client, "taints", device_taints(FEATURES)),
+            running_component(client, "taints", device_taints(cluster.features)),
             temporary_objects(
                 admin, (CLAIMS, claim(goes)), (CLAIMS, claim(stays)), (PODS, pod(goes, goes, nodeName=NODE)),
                 (PODS, pod(stays, stays, nodeName=NODE)),
@@ -61,7 +62,7 @@ async def run(cluster: ScenarioCluster, account: Account) -> None:
             await wait_for_lease(admin, "taints")
 
 
-async def _allocated(admin: HttpClient, claim: Tree, pod: Tree, device: str, **tolerated: int) -> None:
+async def _allocated(admin: Client, claim: Tree, pod: Tree, device: str, **tolerated: int) -> None:
     result: Tree = {"request": "gpu", "driver": "gpu.nvidia.com", "pool": NODE, "device": device}
     if tolerated:
         result["tolerations"] = [{"key": _KEY, "operator": "Exists", "effect": "NoExecute", **tolerated}]

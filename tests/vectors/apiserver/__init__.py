@@ -6,16 +6,19 @@ import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.vectors.apiserver.recording import rows
+from tests.vectors.apiserver.recorded_servers import recorded_server
+from tests.vectors.apiserver.recording import read
 from tests.vectors.result import Result
 
 
 def score(path: Path) -> Iterator[Result]:
-    """Replay every row of a recording and compare."""
+    """Replay every row of a recording and compare; a row that cannot be replayed has failed."""
     from tests.vectors.apiserver import flows, requests
 
-    recorded = list(rows(path))
-    if recorded and "flow" in recorded[0]:
-        yield from asyncio.run(flows.replay(recorded))
-    else:
-        yield from asyncio.run(requests.replay(recorded))
+    server, recorded = recorded_server(path.name), read(path)
+    for line, reason in recorded.unusable:
+        yield Result(line, False, f"cannot be replayed: {reason}")
+    if recorded.requests:
+        yield from asyncio.run(requests.replay(recorded.requests, server))
+    if recorded.flows:
+        yield from asyncio.run(flows.replay(recorded.flows, server))

@@ -1,4 +1,4 @@
-"""A new lab for a recording: no nodes of its own, every gate of the recordings, and a fast clock."""
+"""A new lab for a recording: no nodes of its own, the features of the recorded server, and a fast clock."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from allotment.apiserver.http_messages import AnyResponse, Request
 from allotment.apiserver.storage.store import Store
 from allotment.lab.control_plane import Plane, running
 from allotment.lab.settings import Settings
-from allotment.model.features import GATES, Features
+from tests.vectors.apiserver.recorded_servers import RecordedServer
 
-RELEASE = "1.36"
 SPEED = 20.0
 #: The control plane is idle when nothing was written for this long.
 _REST_SECONDS = 0.04
@@ -29,14 +28,16 @@ class ReplayLab:
 
     def __init__(self, plane: Plane) -> None:
         self.store: Store = plane.store
+        self.speed = plane.settings.speed
         self._plane = plane
 
     @staticmethod
     @asynccontextmanager
-    async def started(speed: float = SPEED) -> AsyncIterator[ReplayLab]:
+    async def started(server: RecordedServer, speed: float = SPEED) -> AsyncIterator[ReplayLab]:
         """Run a new one until the context ends."""
-        gates = {gate: True for gate, releases in GATES.items() if RELEASE in releases}
-        settings = Settings(name="vectors", fleet=(), speed=speed, features=Features(RELEASE, gates))
+        settings = Settings(
+            name="vectors", fleet=(), speed=speed, features=server.features, runtime_config=server.runtime_config
+        )
         async with running(settings) as plane:
             lab = ReplayLab(plane)
             await lab.settle()

@@ -1,15 +1,20 @@
-"""Replays recorded requests in a new lab, one after another, and compares each answer."""
+"""Replays recorded requests in a new lab, one after another, and compares each answer.
+
+Requests are sent as the recorder sent them: as a member of system:masters, who may impersonate any user.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from allotment.apiserver.http_messages import Peer, Request, Response, Streaming
 from tests.vectors.apiserver.comparison import answer_difference, body_difference
 from tests.vectors.apiserver.masking import Correspondence, body_of
+from tests.vectors.apiserver.recorded_servers import RecordedServer
 from tests.vectors.apiserver.recording import FIXTURES, Row, in_order, rows
 from tests.vectors.apiserver.replay_lab import ReplayLab
 from tests.vectors.apiserver.watch_writes import Write, writes
@@ -21,8 +26,10 @@ ADMIN = Peer("recorder", ("system:masters",))
 TIMEOUT_SECONDS = 60.0
 #: How often a read is retried when the result is not as expected yet.
 _MAX_READS = 40
-#: Namespaces that a scenario uses and another one created.
-NEEDED = {"40-dra-validation": "val", "50-seed-manifests": "seeds"}
+#: The namespace in a path, and whether it names an object in it.
+_NAMESPACE = re.compile(r"/apis?/(?:[^?]*?/)?namespaces/([^/?]+)/[^/?]+(/[^?])?")
+#: The namespaces that every server has.
+_OWN = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 EXPIRED = "29-expired"
 _PENDING_CLAIM = {
     "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "c"},
@@ -63,24 +70,61 @@ _AGENTS: Mapping[str, Callable[[str], str]] = {
 }
 
 
-async def replay(scored: list[Row]) -> list[Result]:
+async def replay(scored: Sequence[Row], server: RecordedServer) -> list[Result]:
     """Replay every scored row, in a new lab per scenario."""
     results: list[Result] = []
     marked = in_order(scored)
     for scenario in dict.fromkeys(row["scenario"] for row, _ in marked):
-        async with ReplayLab.started() as lab:
-            replay = _Replay(lab)
-            if scenario != "00-fixtures":
-                await replay.prepare(scenario)
-            for row, counts in (entry for entry in marked if entry[0]["scenario"] == scenario):
-                if scenario == EXPIRED:
-                    await replay.expire(row)
-                for write in _EARLIER_REQUESTS.get((scenario, row["seq"]), ()):
-                    await replay.request(write.method, write.path, write.body, exists=True)
-                found = await replay.row(row)
-                if counts:
-                    results.append(Result(f"{scenario}#{row['seq']} {row['name']}", not found, found))
+        entries = [entry for entry in marked if entry[0]["scenario"] == scenario]
+        try:
+            results += [result async for result in _replay_scenario(scenario, entries, server)]
+        except Exception as error:  # noqa: BLE001 - the other scenarios of the file are still scored
+            done = {result.name for result in results}
+            names = (_name(row) for row, counts in entries if counts)
+            reason = f"the scenario cannot be replayed: {type(error).__name__}: {error}"
+            results += [Result(name, False, reason) for name in names if name not in done]
     return results
+
+
+async def _replay_scenario(
+    scenario: str, entries: Sequence[tuple[Row, bool]], server: RecordedServer
+) -> AsyncIterator[Result]:
+    async with ReplayLab.started(server) as lab:
+        replay = _Replay(lab)
+        if scenario != "00-fixtures":
+            await replay.prepare([row for row, _ in entries])
+        for row, counts in entries:
+            found = await replay.outcome(row)
+            if counts:
+                yield Result(_name(row), not found, found)
+
+
+def _name(row: Row) -> str:
+    return f"{row['scenario']}#{row['seq']} {row['name']}"
+
+
+def _metadata_name(message: Mapping[str, Any]) -> str:
+    body = message.get("body")
+    return str((body.get("metadata") or {}).get("name") or "") if isinstance(body, dict) else ""
+
+
+def missing_namespaces(entries: Iterable[Row]) -> list[str]:
+    """The namespaces that a scenario uses and does not create: another one of the recording did."""
+    created, missing = set(_OWN), dict[str, None]()
+    for row in entries:
+        sent, answer = row["request"], row["response"]
+        method, path, code = sent.get("method", ""), str(sent.get("path", "")), answer.get("code", 0)
+        if method == "POST" and path.partition("?")[0] == "/api/v1/namespaces":
+            name = _metadata_name(sent) or _metadata_name(answer)
+            if not name:  # a body in protobuf
+                break
+            created.add(name)
+        found = _NAMESPACE.match(path)
+        # In a namespace that does not exist, writes are refused with 404 and so are reads of one object; lists are not.
+        exists = code < 500 and code not in (401, 403, 404, 405)
+        if found and found[1] not in created and exists and (found[2] or method not in ("GET", "DELETE")):
+            missing[found[1]] = None
+    return list(missing)
 
 
 class _Replay:
@@ -88,13 +132,25 @@ class _Replay:
         self.lab = lab
         self.known = Correspondence()
 
-    async def prepare(self, scenario: str) -> None:
+    async def prepare(self, entries: Sequence[Row]) -> None:
+        """Create the objects with which every recording starts, and namespaces of other scenarios."""
         for row in rows(FIXTURES):
             await self.row(row)
-        if scenario in NEEDED:
-            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NEEDED[scenario]}}
+        for name in missing_namespaces(entries):
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
             await self.request("POST", "/api/v1/namespaces", body)
             await self.lab.settle()
+
+    async def outcome(self, row: Row) -> str:
+        """Replay a row with the requests that the recording lacks; return the difference, or why there is none."""
+        try:
+            if row["scenario"] == EXPIRED:
+                await self.expire(row)
+            for write in _EARLIER_REQUESTS.get((row["scenario"], row["seq"]), ()):
+                await self.request(write.method, write.path, write.body, exists=True)
+            return await self.row(row)
+        except Exception as error:  # noqa: BLE001 - a row that cannot be replayed is counted as failed
+            return f"cannot be replayed: {type(error).__name__}: {error}"
 
     async def expire(self, row: Row) -> None:
         """The recorded server had been restarted and its history compacted at these rows."""
@@ -123,12 +179,18 @@ class _Replay:
         """Replay a row; return the difference of the answer."""
         sent_request, recorded = row["request"], row["response"]
         path, _, query = self.known.text(sent_request["path"]).partition("?")
-        headers = {name.lower(): self.known.text(value) for name, value in (sent_request.get("headers") or {}).items()}
+        headers = {
+            name.lower(): self.known.text(", ".join(value) if isinstance(value, list) else value)
+            for name, value in (sent_request.get("headers") or {}).items()
+        }
         if agent := _AGENTS.get(row["scenario"]):
             headers.setdefault("user-agent", agent(row["name"]))
         sent = _SENT.get((row["scenario"], row["seq"]), sent_request.get("body"))
         body = body_of(sent_request if sent is None else {"body": self.known.tree(sent)})
-        peer = None if sent_request.get("user") == "(none)" or "authorization" in headers else ADMIN
+        user = sent_request.get("user")
+        if user not in (None, "(none)"):
+            headers.setdefault("impersonate-user", user)
+        peer = None if user == "(none)" or "authorization" in headers else ADMIN
         request = Request(sent_request["method"], path, query, headers, body, peer)
         answer = await self.lab.request(request)
         for _ in range(_MAX_READS):  # controllers may write it a moment later
@@ -150,7 +212,7 @@ class _Replay:
             if answer.code != recorded["code"] or any("type" in event for event in expected):
                 return f"expected {recorded['code']} and a stream, found {answer.code}: {answer.body[:300]!r}"
             return body_difference(sent_request["path"], expected, [_decoded(answer)]) if expected else ""
-        actual = {name.lower(): value for name, value in answer.headers}
+        actual = _joined(answer.headers)
         if isinstance(recorded.get("body"), dict):
             self.known.learn(recorded["body"], _decoded(answer))
         if (etag := actual.get("etag")) and "etag" in (recorded.get("headers") or {}):
@@ -161,8 +223,8 @@ class _Replay:
         return self._difference(row, answer)
 
     def _difference(self, row: Row, answer: Response) -> str:
-        headers = {name.lower(): value for name, value in answer.headers}
-        return answer_difference(row["request"]["path"], row["response"], answer.code, headers, answer.body)
+        path, headers = row["request"]["path"], _joined(answer.headers)
+        return answer_difference(path, row["response"], answer.code, headers, answer.body)
 
     async def stream(self, row: Row, answer: Streaming) -> str:
         recorded = row["response"]
@@ -185,8 +247,8 @@ class _Replay:
         if "timeoutSeconds" not in row["request"]["path"]:
             for _ in range(50):  # iterations, until the watch has started
                 await asyncio.sleep(0)
-            for write in writes(row):
-                await self.request(write.method, write.path, self.known.tree(write.body))
+            for write in writes(row, len(events)):
+                await self.request(write.method, write.path, self.known.tree(write.body), exists=True)
                 await self.lab.settle()
         try:
             await asyncio.wait_for(reading, TIMEOUT_SECONDS + 2 if closes else TIMEOUT_SECONDS)
@@ -198,6 +260,15 @@ class _Replay:
         actual = [event for event in events if event.get("type") != "BOOKMARK" or _ends_initial(event)]
         self.known.learn(expected, actual)
         return body_difference(row["request"]["path"], {"events": expected}, {"events": actual})
+
+
+def _joined(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Headers by lower-case name; the values of a repeated one are joined, as in the recordings."""
+    result: dict[str, str] = {}
+    for name, value in headers:
+        key = name.lower()
+        result[key] = f"{result[key]}, {value}" if key in result else value
+    return result
 
 
 def _decoded(answer: Response) -> Any:

@@ -1,4 +1,4 @@
-"""The requests of recorded steps that have only a description.
+"""The requests of recorded steps: as recorded since 1.37; before, steps have only a description.
 
 Most can be derived from the timeline of the flow: pods and claims that appear were created, those that vanish deleted.
 What the timeline does not show (classes, slices, rules) is in the table.
@@ -15,17 +15,37 @@ _RESOURCE = "/apis/resource.k8s.io"
 
 
 class StepRequest(NamedTuple):
-    """A request; ``settles`` if the control plane was idle before it."""
+    """A request; ``settles`` if the control plane was idle before it. With ``wait_seconds``, a pause and no request.
+
+    ``code`` and ``answer``: the recorded status code and the body of a refusal.
+    """
 
     method: str
     path: str
     body: Any = None
     settles: bool = False
+    content_type: str = ""
+    wait_seconds: float = 0.0
+    code: int | None = None
+    answer: Any = None
+
+
+def from_recording(recorded: Tree) -> StepRequest:
+    """A request as it is recorded since 1.37."""
+    if "wait" in recorded:
+        return StepRequest("", "", wait_seconds=recorded["wait"])
+    return StepRequest(
+        recorded["method"], recorded["path"], recorded.get("body"), content_type=recorded.get("content-type", ""),
+        code=recorded.get("code"), answer=recorded.get("answer"),
+    )  # fmt: skip
 
 
 def step_requests(flow: Tree, index: int) -> Iterator[StepRequest]:
     """The requests of a step without an object."""
     step = flow["steps"][index]
+    if "requests" in step:
+        yield from map(from_recording, step["requests"])
+        return
     known = _KNOWN.get((flow["flow"], step["do"]))
     if known is not None:
         yield from known(flow)
