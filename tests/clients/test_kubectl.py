@@ -66,7 +66,7 @@ def apply(kubectl: Run, namespace: str, text: str, *more: str) -> str:
 
 def test_version_and_resources(kubectl: Run) -> None:
     version = json.loads(kubectl("version", "-o", "json").out)
-    assert version["serverVersion"]["minor"] == "36"
+    assert version["serverVersion"]["minor"] == "37"
     resources = kubectl("api-resources").out
     assert "resourceclaims" in resources
     assert "deviceclasses" in resources

@@ -60,12 +60,13 @@ WITHOUT_CHANGE = {
     "all-pool-invalid", "driver-missing", "pool-invalid", "pool-superseded",  # not in
     "node-selector-unusable", "without-slices",  # the manifests
     "search-given-up",  # no cause is known
+    "mapped-claim-in-use",  # the pod needs a claim of its own
 }  # fmt: skip
 
 
 def head(name: str) -> dict[str, str]:
     """The expectations in a scenario's leading comment."""
-    return dict(re.findall(r"^# (code|busy|features): (.+)$", (HERE / f"{name}.yaml").read_text(), re.MULTILINE))
+    return dict(re.findall(r"^# (code|busy|kube|features): (.+)$", (HERE / f"{name}.yaml").read_text(), re.MULTILINE))
 
 
 class Scenario:
@@ -76,7 +77,7 @@ class Scenario:
         self.code = expected["code"]
         self.busy = expected.get("busy", self.code)
         gates = {gate: True for gate in expected.get("features", "").removeprefix("gates=").split(",") if gate}
-        self.features = Features(kube="1.36", gates=gates)
+        self.features = Features(kube=expected.get("kube", "1.36"), gates=gates)
         loaded = load_text(text or (HERE / f"{name}.yaml").read_bytes(), f"{name}.yaml")
         self.documents = loaded.documents
         decoded = decode_all(loaded.documents)

@@ -13,7 +13,8 @@ from allotment.apiserver.http_messages import Request, Response, Streaming
 from allotment.cluster.resources import CLAIMS, EVENTS, NAMESPACES, PODS
 from allotment.lab import lab
 from allotment.lab.control_plane import Plane, running
-from allotment.lab.settings import RELEASE, Settings
+from allotment.lab.settings import Settings
+from allotment.model import DEFAULT_RELEASE
 from allotment.model.features import Features
 from allotment.model.trees import Tree
 from tests.cluster_actions import ClusterActions, is_running
@@ -111,8 +112,14 @@ class LabHarness(ClusterActions):
 async def lab_harness(
     features: Features | None = None, *, fleet: Sequence[str] = (), speed: float = 20.0
 ) -> AsyncIterator[LabHarness]:
-    """Run a new control plane until the context ends. Its clock is fast, so only real work takes time."""
-    settings = Settings(fleet=tuple(fleet), tls=False, features=features or Features(RELEASE), speed=speed)
+    """Run a new control plane until the context ends. Its clock is fast, so only real work takes time.
+
+    It serves all versions, because manifests use old ones.
+    """
+    settings = Settings(
+        fleet=tuple(fleet), tls=False, features=features or Features(DEFAULT_RELEASE), speed=speed,
+        runtime_config=("api/all=true",),
+    )  # fmt: skip
     async with running(settings) as plane:
         yield LabHarness(plane)
 

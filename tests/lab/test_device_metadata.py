@@ -50,7 +50,8 @@ def test_a_program_reads_the_uuid_of_a_mig_device_created_for_it(tmp_path: Path)
             await lab.create(pod("reader", "slice", "sleep", "60"))
             (running_pod,) = await lab.running("default", 1)
             folder = "/var/run/kubernetes.io/dra-device-attributes/resourceclaimtemplates/mine/gpu"
-            output = json.loads(await exec_in_pod(lab, running_pod, "cat", f"{folder}/gpu.nvidia.com-metadata.json"))
+            stream = await exec_in_pod(lab, running_pod, "cat", f"{folder}/gpu.nvidia.com-metadata.json")
+            output, _ = json.JSONDecoder().raw_decode(stream)  # the first version
             assert output["podClaimName"] == "mine"
             (device,) = output["requests"][0]["devices"]
             (entry,) = await device_statuses(lab, running_pod)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,17 @@ import pytest
 
 from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import target
+from allotment.cluster.remote.version_negotiation import NegotiatingClient
 from allotment.cluster.resources import SERVICE_ACCOUNTS
 from allotment.lab.lab import Lab
+from allotment.model import DEFAULT_RELEASE
 from allotment.tools.permissions.components import COMPONENTS
 from allotment.tools.permissions.roles import manifests, name_of
 from tests.kube.permissions import annotator, claim_controller, exporter, scheduler, taint_controller
-from tests.kube.permissions.environment import FEATURES, HARDWARE, Account
+from tests.kube.permissions.environment import HARDWARE, Account
+from tests.kube.releases import KUBE_RELEASES
 
+RELEASE = KUBE_RELEASES[DEFAULT_RELEASE]
 SCENARIOS: dict[str, Any] = {
     "scheduler": scheduler, "claims": claim_controller, "taints": taint_controller,
     "exporter": exporter, "annotator": annotator
@@ -27,6 +32,8 @@ SCENARIOS: dict[str, Any] = {
 
 class LabCluster:
     """A lab without scheduler, controllers and kubelets."""
+
+    features = RELEASE.features
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
@@ -37,9 +44,11 @@ class LabCluster:
         """A string that no object has in its name yet."""
         return f"n{next(self._numbers)}"
 
-    def client(self) -> HttpClient:
+    @contextlib.asynccontextmanager
+    async def client(self) -> AsyncIterator[NegotiatingClient]:
         """A client of the administrator."""
-        return HttpClient(self._target)
+        async with HttpClient(self._target) as admin:
+            yield NegotiatingClient(admin)
 
     async def account(self, name: str) -> Account:
         """An account with exactly a component's permissions."""
@@ -57,7 +66,9 @@ class LabCluster:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LabCluster]:
     with Lab(
-        fleet=HARDWARE, tls=True, gates=dict(FEATURES.gates), without=("scheduler", "controllers", "kubelets"), speed=10
+        fleet=HARDWARE, tls=True, kube=RELEASE.name, gates=dict(RELEASE.flags.gates),
+        runtime_config=RELEASE.flags.runtime_config.split(","), without=("scheduler", "controllers", "kubelets"),
+        speed=10,
     ) as lab:  # fmt: skip
         yield LabCluster(lab)
 

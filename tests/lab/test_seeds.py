@@ -231,7 +231,7 @@ def test_no_manifest_of_the_third_article_is_accepted(manifests: Manifests, file
         async with lab_harness() as lab:
             tree, user = manifests(file)
             code, message = await lab.post(tree)
-            assert (code, message) == (404, "404 page not found\n")
+            assert (code, message) == (404, "the server could not find the requested resource")
             code, message = await lab.post(user)
             assert code == 400
             assert 'unknown field "' in message

@@ -20,6 +20,7 @@ from allotment.cli.plan.limits import known_types, limits_of
 from allotment.cli.plan.offerings import Offered, offered
 from allotment.extras import require
 from allotment.fleet.catalog import InstanceType
+from allotment.model import DEFAULT_RELEASE
 from allotment.model.features import Features
 from allotment.tools.plan.consolidation.disruption import DisruptionBudget
 
@@ -37,7 +38,9 @@ def run(arguments: Namespace) -> int:
     """Run the autoscaler until SIGTERM or SIGINT, or once; return 1 if a pod is not placed."""
     require("connecting to a cluster", "cluster")
     found = offered(arguments.catalog)
-    options_of(arguments, found, features("1.36", ()))  # report invalid options before connecting to the cluster
+    options_of(
+        arguments, found, features(DEFAULT_RELEASE, ())
+    )  # report invalid options before connecting to the cluster
     way = way_to(arguments)
     code = found.catalog.complain()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stdout)

@@ -22,6 +22,7 @@ from allotment.cli.live.connection import cluster_errors, way_to
 from allotment.cli.output.errors import Mistake
 from allotment.cli.plan.offerings import Offered, offered
 from allotment.extras import require
+from allotment.model import DEFAULT_RELEASE
 from allotment.model.features import Features
 from allotment.phrases import counted
 from allotment.tools.plan.limits import PlanLimits
@@ -60,7 +61,9 @@ def run(arguments: Namespace) -> int:
     if arguments.print_config:
         sys.stdout.write("".join(f"{line}\n" for line in served.config()))
         return code
-    _options(arguments, served, types, groups, features("1.36", ()))  # report invalid options before connecting
+    _options(
+        arguments, served, types, groups, features(DEFAULT_RELEASE, ())
+    )  # report invalid options before connecting
     way = way_to(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     with cluster_errors(way):

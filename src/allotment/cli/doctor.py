@@ -32,6 +32,7 @@ from allotment.tools.doctor.examination import (
 from allotment.tools.doctor.finding import ClusterFinding
 from allotment.tools.doctor.reading import is_cluster_object, namespaced_name, read_objects
 from allotment.tools.doctor.snapshot import ClusterSnapshot, snapshot_of
+from allotment.tools.unread import NOT_SERVED, unread_notes, unread_resources
 
 EXIT_HEALTHY, EXIT_ERRORS = 0, 1
 _WIDTH: Final = 80
@@ -175,8 +176,13 @@ def _unseen(found: ClusterSnapshot, checks: Sequence[ClusterCheck], notes: Seque
         missing = [f"{listed(kinds)} ({why})" for why, kinds in by_reason.items()]
         codes = f": {', '.join(check.code for check in blind)}" if len(blind) <= _CODES else ""
         yield f"Not checked: {'; '.join(missing)}. {counted(len(blind), 'check')} skipped{codes}."
-    for note in notes:
+    for note in (*notes, *unread_notes(_not_served(found))):
         yield f"note: {note}"
+
+
+def _not_served(found: ClusterSnapshot) -> dict[str, str]:
+    """Return the resources that would matter but are not served; those that could not be read are in ``unread``."""
+    return {name: why for name, why in unread_resources(found.values).items() if why == NOT_SERVED}
 
 
 def _data(
@@ -187,6 +193,7 @@ def _data(
         "counts": {severity: sum(f.severity == severity for f in findings) for severity in SEVERITIES},
         "findings": [{**finding._asdict(), "objects": list(finding.objects)} for finding in findings],
         "notLookedAt": dict(found.unread),
+        "notServed": list(_not_served(found)),
         "skipped": [check.code for check in skipped_checks(found, checks)],
         "notes": list(notes),
     }

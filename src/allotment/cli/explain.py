@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from allotment.cli.explain_class import only_classes, show_classes
 from allotment.cli.inputs.objects import Inputs, is_live, read_inputs
-from allotment.cli.inputs.unread_resources import OF_DEVICES, OF_PODS, must_know
+from allotment.cli.inputs.unread_resources import NEEDED, OF_DEVICES, OF_PODS, must_know
 from allotment.cli.output.console import Screen, folded, open_screen
 from allotment.cli.output.errors import Mistake
 from allotment.cli.output.manifest import fields
@@ -27,6 +27,7 @@ from allotment.model.resource import ResourceClaim, ResourceSlice
 from allotment.model.workloads import template_of
 from allotment.tools.explain import Answer, Explanation, containers_without_device, explain, lines
 from allotment.tools.explain.subjects import ANY_POD, identity, is_relevant, objects_to_explain
+from allotment.tools.unread import unread_notes, unread_resources
 
 EXIT_FITS, EXIT_DOES_NOT_FIT = 0, 1
 
@@ -88,13 +89,16 @@ def _explained(inputs: Inputs, arguments: Namespace, by_name: bool = True) -> Ex
     values = objects_to_explain(inputs.cluster, inputs.queried)
     explanation = narrow(explain(values, inputs.features), inputs, arguments, by_name)
     pods = [value for value in values if isinstance(value, Pod) or template_of(value) is not None]
-    notes = dict.fromkeys((*explanation.notes, *containers_without_device(values, pods)))
-    return replace(explanation, notes=tuple(notes))
+    unread = unread_resources(values, NEEDED)
+    notes = dict.fromkeys((*explanation.notes, *containers_without_device(values, pods), *unread_notes(unread)))
+    return replace(explanation, notes=tuple(notes), unread=unread)
 
 
 def _write(screen: Screen, explanation: Explanation, output: str | None) -> None:
     if output in ("json", "yaml"):
         data = {"fits": explanation.fits, **fields(explanation)}
+        if not explanation.unread:
+            del data["unread"]
         screen.data(data, output)
     elif not explanation.answers:
         notes = [f"note: {note}" for note in explanation.notes]

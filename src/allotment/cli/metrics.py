@@ -8,20 +8,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from allotment.cli.inputs.objects import Inputs, is_live, read_inputs
-from allotment.cli.inputs.unread_resources import OF_DEVICES, OF_PODS, must_know
+from allotment.cli.inputs.unread_resources import NEEDED, OF_DEVICES, OF_PODS, must_know
 from allotment.cli.output.console import folded, open_screen, print_notes
 from allotment.cli.output.errors import Mistake
 from allotment.cli.plan.offerings import offered
 from allotment.cluster.inspection.snapshot import DEVICES, PODS
 from allotment.exporter import alerts
 from allotment.exporter.dashboards import DASHBOARDS
-from allotment.exporter.definitions import COMPONENTS, GROUPS
+from allotment.exporter.definitions import COMPONENTS, GROUPS, UNREAD
 from allotment.exporter.families import families
 from allotment.exporter.grafana import document
-from allotment.exporter.metric import Metric
+from allotment.exporter.metric import Family, Metric, Sample
 from allotment.extras import require
 from allotment.fleet.catalog import InstanceType
 from allotment.model.serialization import to_json, to_yaml
+from allotment.tools.unread import NOT_SERVED, unread_notes, unread_resources
 
 
 def run(arguments: Namespace) -> int:
@@ -33,10 +34,19 @@ def run(arguments: Namespace) -> int:
     from allotment.components.metrics import text_of
 
     must_know(inputs.cluster, *OF_DEVICES, *OF_PODS)
-    print_notes(notes)
+    unread = unread_resources(inputs.cluster, NEEDED)
+    print_notes(dict.fromkeys((*notes, *unread_notes(unread))))
     values = (*inputs.cluster, *inputs.queried)
-    sys.stdout.write(text_of(families(values, inputs.features, types, per_claim=arguments.per_claim, max_series=most)))
+    found = families(values, inputs.features, types, per_claim=arguments.per_claim, max_series=most)
+    sys.stdout.write(text_of((*found, *_unread(unread))))
     return 0
+
+
+def _unread(unread: Mapping[str, str]) -> tuple[Family, ...]:
+    """Return the metric of the resources that were not read, if there are any."""
+    reasons = {NOT_SERVED: "not-served", "forbidden": "forbidden"}
+    samples = [Sample((name, reasons.get(why, "unknown-version")), 1.0) for name, why in unread.items()]
+    return (Family(UNREAD, samples),) if samples else ()
 
 
 def catalog_of(words: Sequence[str]) -> Sequence[InstanceType]:

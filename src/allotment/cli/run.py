@@ -22,7 +22,7 @@ from allotment.components.component import Component
 from allotment.components.http_server import AddressUnavailable
 from allotment.components.settings import Address, ComponentSettings, EndpointSettings, LeaderElectionSettings, address
 from allotment.extras import require
-from allotment.model.features import RELEASES
+from allotment.model.releases import RELEASES
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.kubeconfig import ClusterTarget

@@ -50,6 +50,9 @@ def run(arguments: Namespace) -> int:
     require("running a lab", "lab")
     with mistakes(arguments.name):
         settings = _settings(arguments)
+        if refusal := _refused_versions(settings):
+            print(f"error: {refusal}", file=sys.stderr)
+            return 1  # as kube-apiserver
         register = Register()
         path = Path(arguments.kubeconfig) if arguments.kubeconfig else kubeconfig.default_path()
         if arguments.detach:
@@ -115,13 +118,27 @@ def _settings(arguments: Namespace) -> Settings:
         raise Mistake(f"--speed: expected a positive number, found {arguments.speed:g}")
     if not 0 <= arguments.port <= 65535:
         raise Mistake(f"--port: expected 0 to 65535, found {arguments.port}")
+    known = features(arguments.kube_version, arguments.feature_gates)
     return Settings(
         name=name, fleet=fleet, data=data, host=arguments.bind_address, tls=not arguments.http, speed=arguments.speed,
         port=arguments.port, preferred_port=_PORT if name == DEFAULT_NAME else 0,
-        features=features(arguments.kube_version, arguments.feature_gates), without=_without(arguments.disable),
+        features=known, runtime_config=tuple(arguments.runtime_config), without=_without(arguments.disable),
         runtime=arguments.runtime, images=_images(arguments),
         roots=_roots(arguments.kubelet_roots) if arguments.kubelet_roots else None, autoscale=_autoscale(arguments),
     )  # fmt: skip
+
+
+def _refused_versions(settings: Settings) -> str:
+    """Return kube-apiserver's error for an invalid ``--runtime-config``, otherwise an empty string."""
+    if not settings.runtime_config:
+        return ""
+    from allotment.apiserver.runtime_config import RuntimeConfigError, served_resources
+
+    try:
+        served_resources(settings.features, settings.runtime_config)
+    except RuntimeConfigError as error:
+        return str(error)
+    return ""
 
 
 def _autoscale(arguments: Namespace) -> Autoscale | None:

@@ -6,7 +6,7 @@ from argparse import Namespace
 
 from allotment import __version__
 from allotment.cli.output.console import open_screen
-from allotment.model.features import RELEASES
+from allotment.model.releases import RELEASES
 
 
 def run(arguments: Namespace) -> int:

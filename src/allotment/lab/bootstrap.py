@@ -35,7 +35,7 @@ class FirstObjects:
     def begin(self, port: int) -> None:
         """Create what is missing now, and recreate what is deleted later; ``port`` is the API's."""
         self._stop = [self._store.subscribe(bucket, self._lost) for bucket in _BUCKETS.values()]
-        for tree in cluster_objects(port=port):
+        for tree in cluster_objects(self._verbs.features, port=port):
             self._create(tree)
         for entry in self._store.list("namespaces"):
             for tree in self._of(entry.name):

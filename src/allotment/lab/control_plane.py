@@ -31,6 +31,7 @@ from allotment.apiserver.http_messages import AnyResponse, Request, Response
 from allotment.apiserver.kinds.kind import ServedKind, User
 from allotment.apiserver.local_client import LocalClient, TimeSlice
 from allotment.apiserver.storage.sqlite import SqliteStore
+from allotment.apiserver.stored_versions import convert_stored
 from allotment.cluster import gc_tuning, program
 from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client
@@ -47,9 +48,10 @@ from allotment.lab.node_drivers import NodeDrivers
 from allotment.lab.programs import DRIVERS, programs
 from allotment.lab.runtimes import runtime
 from allotment.lab.secret_files import read_or_create
+from allotment.lab.served_versions import in_program_versions
 from allotment.lab.settings import Settings
-from allotment.model.pod_groups import GATE
 from allotment.node.kubelet import Kubelets
+from allotment.node.kubelet_features import kubelet_features
 from allotment.node.node_config import Machine
 
 #: The alphabet of Kubernetes: no vowels, so no words; no characters that are easily confused.
@@ -120,12 +122,14 @@ class Plane:
 
     def client(self, user: str = ADMINISTRATOR.name, groups: Sequence[str] = ADMINISTRATOR.groups) -> Client:
         """In-process access as a user."""
-        return LocalClient(self.api, User(user, (*groups, "system:authenticated")), "allotment")
+        client = LocalClient(self.api, User(user, (*groups, "system:authenticated")), "allotment")
+        return in_program_versions(client, self.api.catalog)
 
     def client_for(self, name: str, manager: str = "") -> Client:
         """In-process access for a program, under the identity that it has in Kubernetes."""
         user, default_manager = _identity(name)
-        return LocalClient(self.api, User(user, ADMINISTRATOR.groups), manager or default_manager, self._pace)
+        client = LocalClient(self.api, User(user, ADMINISTRATOR.groups), manager or default_manager, self._pace)
+        return in_program_versions(client, self.api.catalog)
 
     def fail(self, error: OSError) -> None:
         """Stop the lab because the store has failed."""
@@ -165,9 +169,10 @@ async def _started(settings: Settings, stack: AsyncExitStack) -> Plane:
     server, port = await _listening(settings, keys, stack)
     access = _access(settings, keys, port)
     companions = partial(namespace_objects, ca_certificate=access.authority.decode())
-    kinds = built_in_kinds(settings.features)
+    kinds = built_in_kinds(settings.features, settings.runtime_config)
+    convert_stored(store, kinds)
     by_node: dict[str, Machine] = {}
-    kubelets = Kubelets(machines=by_node, groups=settings.features.enabled(GATE))
+    kubelets = Kubelets(machines=by_node, features=kubelet_features(settings.features))
     ids = RandomIds()
     containers = await stack.enter_async_context(runtime(settings.runtime, settings.images, access.server))
     states = _folder(stack, "allotment-nodes-") if containers is not None else None

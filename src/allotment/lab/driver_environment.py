@@ -10,6 +10,7 @@ from allotment.cluster.client import Client
 from allotment.cluster.program import ProgramContext
 from allotment.drivers.driver import Driver
 from allotment.drivers.host import DriverHost, MemoryStorage
+from allotment.drivers.preparation.metadata import metadata_versions
 from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.drivers.vendors import DRIVERS_OF
 from allotment.fleet import FleetError, parse_fleet
@@ -49,7 +50,8 @@ class DriverEnvironment(NamedTuple):
         """Create an in-process driver on a node. Where containers are real, it writes device files for them."""
         folder = None if self.states is None else self.states / node / "plugins" / driver.name
         host = DriverHost(node, self.boot, MemoryStorage(), self.machine(node).cdi[0], folder)
-        return NodeDriver(driver, host, client, context.clock, metadata=folder is not None, random=context.random)
+        metadata = metadata_versions(self.features) if folder is not None else ()
+        return NodeDriver(driver, host, client, context.clock, metadata=metadata, random=context.random)
 
     def open(self, node: str) -> None:
         """Let external drivers register for a node, as on a real one."""

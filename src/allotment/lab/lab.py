@@ -35,10 +35,11 @@ from allotment.lab.control_plane import Plane, running
 from allotment.lab.pod_http import http_get
 from allotment.lab.programs import excluded_programs
 from allotment.lab.runtimes import RuntimeName
-from allotment.lab.settings import RELEASE, Settings, fleet_of
+from allotment.lab.settings import Settings, fleet_of
 from allotment.lab.state import DEFAULT_NAME, DataFolder, context_of
 from allotment.lab.sync import LoopThread, SyncClient
 from allotment.lab.wait_conditions import Test
+from allotment.model import DEFAULT_RELEASE
 from allotment.model.features import Features
 from allotment.model.loading import Document, LoadResult, load_paths, load_text
 from allotment.model.trees import Tree
@@ -99,21 +100,24 @@ class NotApplied(Exception):
 class Lab:
     """A lab in a thread of this process. Use it as a context manager, or call :meth:`start` and :meth:`stop`.
 
-    ``fleet``: the machines, in the syntax of ``allot up --fleet``; by default those of ``data``, else none. ``data``: a
-    folder for the cluster's data; without one they are deleted with the lab. ``gates``: feature gates that differ from
-    the release's defaults. ``without``: components to leave out because you run your own (``scheduler``, …).
-    ``runtime``: ``process`` runs containers as processes on this machine, with your permissions, but only those whose
-    image is in the file ``images``; without a file, only the demo application (:mod:`allotment.node.runtimes.images`).
-    ``autoscale``: instance types to provision for pending pods (``aws,gcp``, a catalog file, or an
-    :class:`~allotment.lab.autoscaling.Autoscale`); ``cloud``: the cloud's faults (``aws/g5.*=no-capacity``). ``tls`` is
-    off by default: a user who can start a lab in a test can also reach its port.
+    ``fleet``: the machines, in the syntax of ``allot up --fleet``; by default those of ``data``, else none. ``data``:
+    a folder for the cluster's data; without one they are deleted with the lab. ``gates``: feature gates that differ
+    from the release's defaults. ``runtime_config``: API versions to serve besides the release's defaults, as with
+    kube-apiserver's flag (``api/all=true``, ``resource.k8s.io/v1beta1=true``). ``without``: components to leave out
+    because you run your own (``scheduler``, …). ``runtime``: ``process`` runs containers as processes on this machine,
+    with your permissions, but only those whose image is in the file ``images``; without a file, only the demo
+    application (:mod:`allotment.node.runtimes.images`). ``autoscale``: instance types to provision for pending pods
+    (``aws,gcp``, a catalog file, or an :class:`~allotment.lab.autoscaling.Autoscale`); ``cloud``: the cloud's faults
+    (``aws/g5.*=no-capacity``). ``tls`` is off by default: a user who can start a lab in a test can also reach its
+    port.
     """
 
     def __init__(
-        self, fleet: str | Sequence[str] | None = None, *, data: str | Path | None = None, kube: str = RELEASE,
+        self, fleet: str | Sequence[str] | None = None, *, data: str | Path | None = None, kube: str = DEFAULT_RELEASE,
         gates: dict[str, bool] | None = None, port: int = 0, speed: float = 1.0, tls: bool = False,
         name: str = DEFAULT_NAME, without: Iterable[str] = (), runtime: RuntimeName = "simulated",
         images: str | Path | None = None, autoscale: str | Autoscale | None = None, cloud: Iterable[str] = (),
+        runtime_config: Iterable[str] = (),
     ) -> None:  # fmt: skip
         folder = None if data is None else DataFolder(Path(data))
         features = Features(kube=kube, gates=gates or {})
@@ -125,6 +129,7 @@ class Lab:
             tls=tls,
             speed=speed,
             features=features,
+            runtime_config=tuple(runtime_config),
             without=excluded_programs(without),
             runtime=runtime,
             images=None if images is None else Path(images),

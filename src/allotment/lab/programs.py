@@ -35,7 +35,7 @@ from allotment.lab.drivers import vendor_drivers
 from allotment.lab.node_drivers import NodeDrivers
 from allotment.lab.node_registration import register_nodes
 from allotment.model.features import Features
-from allotment.model.pod_groups import GATE
+from allotment.model.pod_groups import are_groups_enabled
 from allotment.scheduler.program import SchedulerOptions, scheduler
 
 if TYPE_CHECKING:
@@ -56,12 +56,10 @@ _ALWAYS: Final[Mapping[str, Program]] = {
     "disruption": disruption,
     "endpoints": endpoints,
     "garbage": garbage,
-    "jobs": jobs,
     "namespaces": namespaces,
     "node-lifecycle": node_lifecycle,
     "node-ttl": node_ttl,
     "pod-garbage": pod_garbage,
-    "pool-status": pool_status,
     "quotas": quotas,
     "replica-sets": replica_sets,
     "replication-controllers": replication_controllers,
@@ -70,9 +68,11 @@ _ALWAYS: Final[Mapping[str, Program]] = {
 #: Programs that depend on feature gates.
 _GATED: Final[Mapping[str, Callable[[Features], Program]]] = {
     "device-taints": device_taints,
+    "jobs": jobs,
+    "pool-status": pool_status,
     "resource-claims": resource_claims,
 }
-#: Runs only where PodGroups have claims.
+#: Runs only where pods can have groups.
 _POD_GROUPS: Final = "pod-group-protection"
 _CONTROLLERS: Final = frozenset({*_ALWAYS, *_GATED, _POD_GROUPS})
 
@@ -125,7 +125,7 @@ def programs(
         _KUBELETS: kubelets,
         _SCHEDULER: scheduler(SchedulerOptions(features)),
     }
-    if features.enabled(GATE):
+    if are_groups_enabled(features):
         available[_POD_GROUPS] = pod_group_protection
     if autoscale is not None:
         from allotment.autoscaler.program import autoscaler  # imports the planner, which most labs do not need

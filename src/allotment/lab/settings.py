@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from allotment.lab.runtimes import RuntimeName
 from allotment.lab.state import DEFAULT_NAME, DataFolder
+from allotment.model import DEFAULT_RELEASE
 from allotment.model.features import Features
 
 if TYPE_CHECKING:
     from allotment.lab.autoscaling import Autoscale
 
-#: The default Kubernetes release, with which all behavior was compared.
-RELEASE = "1.36"
-
 
 class Settings(NamedTuple):
     """The start parameters of a lab, as the options of ``allot up`` set them.
 
-    Without ``data`` everything is in memory. ``fleet`` None: the stored fleet.
+    Without ``data`` everything is in memory. ``fleet`` None: the stored fleet. ``runtime_config``: API versions to
+    serve besides the release's defaults, as in :mod:`allotment.apiserver.runtime_config`.
     With ``port`` 0, ``preferred_port`` is used if it is free, else any port. ``without``: programs that do not run, by
     the names in :mod:`allotment.lab.programs`, because others do their work. ``runtime`` and ``images``: see
     :mod:`allotment.lab.runtimes`. ``roots``: a folder with a subfolder for each node's kubelet, in which external
@@ -36,7 +35,8 @@ class Settings(NamedTuple):
     preferred_port: int = 0
     tls: bool = True
     speed: float = 1.0
-    features: Features = Features(kube=RELEASE)
+    features: Features = Features(kube=DEFAULT_RELEASE)
+    runtime_config: tuple[str, ...] = ()
     without: frozenset[str] = frozenset()
     runtime: RuntimeName = "simulated"
     images: Path | None = None

@@ -25,6 +25,8 @@ from allotment.model.loading import load_paths
 from allotment.model.meta import Object, ObjectMeta
 from allotment.model.resource import DeviceClass
 from allotment.model.validation.creation_errors import creation_errors
+from allotment.tools.check.bundle import Bundle, CheckSettings
+from allotment.tools.check.run import check
 from allotment.tools.explain import explain
 from allotment.tools.migrate.report import Migration
 from allotment.tools.migrate.run import migrate
@@ -44,16 +46,16 @@ def header_value(text: str, word: str) -> str:
     return found[1] if found else ""
 
 
-def migrated(name: str) -> Migration:
+def migrated(name: str, features: Features = FEATURES) -> Migration:
     """A workload of the corpus, migrated to its hardware."""
     path = HERE / "before" / f"{name}.yaml"
     text = path.read_text()
     fleet = header_value(text, "fleet")
-    cluster = cluster_of(parse_fleet([fleet])) if fleet else None
+    cluster = cluster_of(parse_fleet([fleet]), features.kube) if fleet else None
     strategy: MigrationStrategy = "claims" if "--strategy claims" in header_value(text, "options") else "auto"
     target = Target(
-        kube="1.36",
-        features=FEATURES,
+        kube=features.kube,
+        features=features,
         strategy=strategy,
         known=cluster is not None,
         nodes=cluster.nodes if cluster else (),
@@ -104,6 +106,15 @@ def test_migrated_text_and_decisions(name: str) -> None:
         if UPDATE:
             golden.write_text(text)
         assert golden.read_text() == text
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_the_next_release_gets_the_same_manifests(name: str) -> None:
+    """All that a migration uses is in 1.37 as it is in 1.36; `allot check` finds no error there."""
+    later = migrated(name, Features(kube="1.37"))
+    assert text_after(later) == text_after(migrated(name))
+    bundle = Bundle(later.after, CheckSettings(Features(kube="1.37")))
+    assert [finding for finding in check(bundle) if finding.level == "error" and finding.code.startswith("S")] == []
 
 
 @pytest.mark.parametrize("name", WORKLOADS)

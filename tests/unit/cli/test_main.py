@@ -54,7 +54,7 @@ def test_without_arguments_help_is_printed(allot: Allot) -> None:
         (["free", "--fleet", "dgx-a10"], "unknown hardware 'dgx-a10'", "did you mean dgx-a100-40gb?"),
         (["free", "--fleet", "t4", "--cluster", "x"], "not allowed with", ""),
         (["free", "--fleet", "t4", "--kube-version", "3"], "expected one of 1.34", ""),
-        (["free", "--fleet", "t4", "--feature-gates", "DRAX=true"], "no DRA gate 'DRAX'", ""),
+        (["free", "--fleet", "t4", "--feature-gates", "DRAX=true"], "unrecognized feature gate: DRAX", ""),
         (["examples", "print", "mpps"], "unknown example 'mpps'", "did you mean mps?"),
     ],
 )

@@ -84,3 +84,16 @@ def test_v1_rules_are_read_from_files(allot: Allot, tmp_path: Path) -> None:
     earlier = allot("check", str(rule), "--kube-version", "1.36")
     assert earlier.code == 1
     assert "Kubernetes 1.36 has no DeviceTaintRule in resource.k8s.io/v1 yet: it was added in 1.37" in flat(earlier.out)
+
+
+def test_files_are_read_with_the_fields_of_the_release(allot: Allot, tmp_path: Path) -> None:
+    file = tmp_path / "all.yaml"
+    file.write_text(f"{RULE}---\n{TRAINING}")
+    words = ("-f", str(file), "--fleet", "t4-4x-pcie")
+    later = allot("explain", *words, "--kube-version", "1.37")
+    assert (later.code, WHY in flat(later.out)) == (1, True)
+    for command in ("explain", "plan"):
+        earlier = allot(command, *words, "--kube-version", "1.36")
+        assert earlier.code == 2
+        assert 'no matches for kind "DeviceTaintRule" in version "resource.k8s.io/v1"' in flat(earlier.err)
+        assert "has DeviceTaintRule since Kubernetes 1.37; 1.36 has resource.k8s.io/v1beta2" in flat(earlier.err)

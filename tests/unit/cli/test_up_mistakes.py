@@ -6,6 +6,7 @@ import errno
 
 import pytest
 
+from allotment.cli.main import main
 from allotment.cli.output.errors import Mistake
 from allotment.cli.up import mistakes
 
@@ -19,3 +20,8 @@ def test_port_in_use_has_hint() -> None:
     with pytest.raises(Mistake, match="Address already in use") as caught, mistakes("default"):
         raise OSError(errno.EADDRINUSE, "Address already in use")
     assert "--port" in caught.value.hint
+
+
+def test_invalid_api_versions_are_refused_as_by_kube_apiserver(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["up", "--ephemeral", "--runtime-config", "api/all=true,nope.example.com/v1=true"]) == 1
+    assert capsys.readouterr().err == "error: unknown api groups nope.example.com/v1\n"

@@ -24,6 +24,10 @@ _RUNTIME = (
     "process: run the commands of --images as processes on this machine (trusted manifests only); oci: run them with"
     " crun; simulated: run nothing (default: %(default)s)"
 )
+_RUNTIME_CONFIG = (
+    "API versions to serve, as for kube-apiserver: api/all=true, api/beta=true, GROUP/VERSION=true or"
+    " GROUP/VERSION/RESOURCE=true, separated by commas; repeatable (default: those that the release serves by default)"
+)
 _ROOTS = "directory with a kubelet root for each node (DIR/NODE), where drivers in other processes register"
 
 
@@ -81,6 +85,7 @@ def add_lab(commands: Commands) -> None:
     up.add_argument("--log", help=argparse.SUPPRESS)  # set by --detach for the process that it starts
     add_fixed_kube_version(up)
     add_feature_gates(up)
+    up.add_argument("--runtime-config", action="append", default=[], metavar="KEY=VALUE,…", help=_RUNTIME_CONFIG)
     up.set_defaults(run=lazy("up"))
 
     down = commands.add_parser("down", help="stop a lab")

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any, TypeAlias
 
 from allotment.cli.parser import Parser
+from allotment.model import DEFAULT_RELEASE
 from allotment.phrases import either
 
 Run: TypeAlias = Callable[[argparse.Namespace], int]
@@ -93,13 +94,16 @@ def add_catalog(parser: argparse._ActionsContainer, default: str = "the packaged
 
 def add_kube_version(parser: argparse._ActionsContainer, default: str = "the cluster's version, else 1.36") -> None:
     """Add ``--kube-version`` for a cluster that may report its own version."""
-    parser.add_argument("--kube-version", metavar="1.36", help=f"Kubernetes version (default: {default})")
+    parser.add_argument("--kube-version", metavar=DEFAULT_RELEASE, help=f"Kubernetes version (default: {default})")
 
 
 def add_fixed_kube_version(parser: argparse._ActionsContainer) -> None:
     """Add ``--kube-version`` for commands that connect to no cluster."""
     parser.add_argument(
-        "--kube-version", default="1.36", metavar="1.36", help="Kubernetes version (default: %(default)s)"
+        "--kube-version",
+        default=DEFAULT_RELEASE,
+        metavar=DEFAULT_RELEASE,
+        help="Kubernetes version (default: %(default)s)",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from allotment.cli.arguments.shared_options import Commands, add_output, lazy
+from allotment.model import DEFAULT_RELEASE
 
 _VOCABULARY = """\
 Show what DRA drivers define: attributes, capacities, DeviceClasses, feature
@@ -53,7 +54,7 @@ def add_vocabulary(commands: Commands) -> None:
         "kinds", nargs="*", metavar="KIND", help="kinds: ResourceClaim, DeviceClass, Pod, … (default: all)"
     )
     schema.add_argument(
-        "--kube-version", default="1.36", metavar="1.36",
+        "--kube-version", default=DEFAULT_RELEASE, metavar=DEFAULT_RELEASE,
         help="Kubernetes version, with its default feature gates (default: %(default)s)",
     )  # fmt: skip
     schema.add_argument("--id", default="", metavar="URL", help="$id of the schema, if it is served at a URL")

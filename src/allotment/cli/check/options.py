@@ -15,13 +15,15 @@ from typing import Final
 from allotment.cli.check.configuration import Configuration, configuration
 from allotment.cli.inputs.objects import read_inputs
 from allotment.cli.inputs.release import features
-from allotment.cli.inputs.unread_resources import OF_DEVICES, must_know
+from allotment.cli.inputs.unread_resources import NEEDED, OF_DEVICES, must_know
 from allotment.cli.output.errors import Mistake
 from allotment.fleet.errors import FleetError, suggestion
+from allotment.model import DEFAULT_RELEASE
 from allotment.model.features import Features
 from allotment.tools.check.bundle import CheckSettings, TargetCluster
 from allotment.tools.check.policy import CheckPolicy
 from allotment.tools.check.selection import RuleSelection, is_known_pattern, known_patterns
+from allotment.tools.unread import unread_notes, unread_resources
 from allotment.vocabulary import drivers, vocabulary
 
 
@@ -50,8 +52,6 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(f"{expression}(?:/.*)?", re.DOTALL)
 
 
-#: The default Kubernetes release.
-_RELEASE: Final = "1.36"
 #: Directories of third-party files.
 _EXCLUDED: Final = ("node_modules", "site-packages", "venv")
 _LEVELS: Final = ("error", "warning", "note")
@@ -78,7 +78,7 @@ def options_of(arguments: Namespace) -> Options:
         raise Mistake("--unsafe-fixes: requires --fix or --diff", "use --fix --unsafe-fixes, or --diff --unsafe-fixes")
     config = Configuration() if arguments.isolated else configuration(arguments.config, Path.cwd())
     with _configuration_errors(config):
-        features(config.kube_version or _RELEASE, config.feature_gates)
+        features(config.kube_version or DEFAULT_RELEASE, config.feature_gates)
         releases, gates = _drivers(config.drivers), _driver_gates(config.driver_gates)
     known, world, place, notes = _target_cluster(arguments, config)
     for driver, changed in _driver_gates(arguments.driver_gates).items():
@@ -144,13 +144,14 @@ def _target_cluster(
     if not fleet and not snapshot:
         fleet = list(config.fleet)
     if not fleet and not snapshot:
-        return features(version or _RELEASE, gates), None, "", ()
+        return features(version or DEFAULT_RELEASE, gates), None, "", ()
     overridden.cluster, overridden.fleet = [snapshot] if snapshot else [], [fleet] if fleet else []
     with contextlib.nullcontext() if arguments.fleet or arguments.cluster else _configuration_errors(config):
         inputs = read_inputs(overridden)
     must_know(inputs.cluster, *OF_DEVICES, "resourceclaimtemplates")
     place = f"the cluster of {' and '.join(snapshot)}" if snapshot else ", ".join(fleet)
-    return inputs.features, TargetCluster(inputs.cluster, fleet_only=not snapshot), place, ()
+    notes = unread_notes(unread_resources(inputs.cluster, NEEDED))
+    return inputs.features, TargetCluster(inputs.cluster, fleet_only=not snapshot), place, notes
 
 
 def _drivers(words: Iterable[str]) -> dict[str, str]:

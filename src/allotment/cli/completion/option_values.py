@@ -10,6 +10,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from allotment.cli.completion import cluster_objects, packaged_names
 from allotment.cli.completion.command_line import Candidate, Line
+from allotment.model import DEFAULT_RELEASE
 
 Known: TypeAlias = Callable[[Line], Iterable[Candidate]]
 
@@ -58,8 +59,9 @@ VALUES: Final[Mapping[str, ValueSource]] = {
     "KIND": ValueSource(packaged_names.kinds_of_schemas),
     "up COMPONENT": ValueSource(packaged_names.programs, several=True),
     "replay NAMES": ValueSource(packaged_names.policies, several=True),
-    "1.36": ValueSource(packaged_names.releases),
+    DEFAULT_RELEASE: ValueSource(packaged_names.releases),
     "--feature-gates": ValueSource(packaged_names.gates, several=True),
+    "--runtime-config": ValueSource(packaged_names.api_versions, several=True),
     "get FORMAT": ValueSource(packaged_names.forms_of_objects),
     "wait CONDITION": ValueSource(packaged_names.conditions),
     "down NAME": ValueSource(cluster_objects.labs),

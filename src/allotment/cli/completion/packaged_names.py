@@ -129,7 +129,7 @@ def traces(line: Line) -> Iterable[Candidate]:
 
 def releases(line: Line) -> Iterator[Candidate]:
     """Yield the supported Kubernetes releases."""
-    from allotment.model.features import RELEASES
+    from allotment.model.releases import RELEASES
 
     return map(Candidate, RELEASES)
 
@@ -139,6 +139,18 @@ def gates(line: Line) -> Iterator[Candidate]:
     from allotment.model.features import GATES
 
     return (Candidate(f"{name}={value}") for name in GATES for value in ("true", "false"))
+
+
+def api_versions(line: Line) -> Iterator[Candidate]:
+    """Yield the values of ``--runtime-config`` that serve more API versions."""
+    from allotment.model.releases import RELEASES, release_table
+
+    for word in ("all", "beta", "alpha"):
+        yield Candidate(f"api/{word}=true")
+    for group, versions in release_table(RELEASES[-1]).groups.items():
+        for version, served in versions.items():
+            if not served.default:
+                yield Candidate(f"{group}/{version}=true")
 
 
 def forms_of_objects(line: Line) -> Iterator[Candidate]:

@@ -20,6 +20,7 @@ from allotment.cli.output.console import Screen, called, folded, open_screen
 from allotment.cli.output.errors import finding
 from allotment.engine.refusal import AllocationRefusal
 from allotment.fleet import FleetCluster, FleetMachine, cluster_of, parse_fleet
+from allotment.model import DEFAULT_RELEASE
 from allotment.model.features import Features
 from allotment.model.loading import load_text
 from allotment.model.problems import InputProblem
@@ -37,7 +38,7 @@ FLEET = (
     "mi300x-cpx=mi300x-8x-oam/cpx@v0",
     "h100=hgx-h100-generic",
 )
-KUBE = "1.36"
+KUBE = DEFAULT_RELEASE
 
 _WIDTH = 80
 _INDENT = " " * 10

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from allotment.cli.free.summary import SCREEN, by_namespace, kind, name, summed
 from allotment.cli.inputs.objects import ClusterState, Inputs, is_live, read_inputs
-from allotment.cli.inputs.unread_resources import must_know
+from allotment.cli.inputs.unread_resources import OF_DEVICES, must_know
 from allotment.cli.output.compact_names import ranges
 from allotment.cli.output.console import Screen, open_screen, print_notes
 from allotment.cli.output.errors import Mistake
@@ -21,6 +21,7 @@ from allotment.model.contested_claims import DESCRIPTION
 from allotment.phrases import counted
 from allotment.tools.free import CounterSetReport, DeviceHolder, DeviceReport, FreeReport, RemainingAmount, free
 from allotment.tools.orphaned_slices import orphaned_note
+from allotment.tools.unread import unread_notes, unread_resources
 
 _NUMBERED = re.compile(r"(.+)-[0-9]+")
 
@@ -32,10 +33,10 @@ def run(arguments: Namespace) -> int:
         raise Mistake(
             f"--by counts devices in groups, but -o {arguments.output} lists each one", "use only one of them"
         )
-    cluster = _state(arguments)
+    cluster, unread = _state(arguments)
     report = free(cluster.inventory(), cluster.claims)
     if arguments.output in ("json", "yaml"):
-        data = fields(report)
+        data = {**fields(report), **({"unread": unread} if unread else {})}
         screen.data(data, arguments.output)
         return 0
     screen.line(headline(report))
@@ -61,13 +62,15 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-def _state(arguments: Namespace) -> ClusterState:
-    """Return the state of a snapshot, of hardware, or of a live cluster."""
+def _state(arguments: Namespace) -> tuple[ClusterState, dict[str, str]]:
+    """Return the state of a snapshot, of hardware, or of a live cluster, and the resources that were not read."""
     inputs, notes = _inputs(arguments)
     must_know(inputs.cluster, "resourceslices", "resourceclaims")
     state = ClusterState.of(inputs)
-    print_notes([*notes, *([orphaned_note(state.gone)] if state.gone else [])])
-    return state
+    unread = unread_resources(inputs.cluster, (*OF_DEVICES, "devicetaintrules"))
+    orphaned = [orphaned_note(state.gone)] if state.gone else []
+    print_notes(dict.fromkeys((*notes, *unread_notes(unread), *orphaned)))
+    return state, unread
 
 
 def _inputs(arguments: Namespace) -> tuple[Inputs, tuple[str, ...]]:

@@ -28,19 +28,21 @@ from allotment.fleet import cluster_of, parse_fleet
 from allotment.model.core import Namespace as KubeNamespace
 from allotment.model.core import Node, Pod
 from allotment.model.decoding import Manifest, decode_all
-from allotment.model.features import Features
+from allotment.model.features import Features, modelled_release
 from allotment.model.fields import REMOVED_KINDS, REMOVED_VERSION
 from allotment.model.loading import Document, LoadResult, load_paths
 from allotment.model.meta import Object
 from allotment.model.problems import InputProblem, Position
+from allotment.model.releases import release_key
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from allotment.model.slice_conflicts import SliceConflict, find_conflicts
 from allotment.model.trees import to_value
 from allotment.model.validation import FieldError
 from allotment.model.validation.context import ValidationContext
 from allotment.model.validation.creation_errors import creation_errors
-from allotment.tools.doctor.server_facts import API_VERSION, KIND, ServerFacts
-from allotment.tools.explain.node_eligibility import labels_by_node
+from allotment.tools.check.objects.api_versions import REFUSED_SINCE, is_served_by_default, newest_version, versions_for
+from allotment.tools.doctor.server_facts import API_VERSION, KIND, ServerFacts, facts_among
+from allotment.tools.explain.node_eligibility import eligibility_nodes
 from allotment.tools.orphaned_slices import split_orphaned
 
 #: Hints for common compile errors.
@@ -103,7 +105,7 @@ class ClusterState:
         """Return the engine's inventory; nodes that exist only in slices have only the hostname label."""
         return Inventory.of(
             self.features,
-            nodes=labels_by_node(self.nodes, self.slices).items(),
+            nodes=(node.facts for node in eligibility_nodes(self.nodes, self.slices).values()),
             slices=self.slices,
             classes=self.classes,
             claims=self.claims,
@@ -204,11 +206,13 @@ def validate(
     loaded: LoadResult, context: ValidationContext | None, namespace: str | None = None, given: Iterable[Object] = ()
 ) -> tuple[tuple[Object, ...], list[InputProblem]]:
     """Return the objects of documents and their problems; ``given`` are existing objects."""
-    decoded = decode_all(loaded.documents, strict=context is not None)
+    release = context.features.kube if context is not None else _release_of(loaded.documents)
+    decoded = decode_all(loaded.documents, strict=context is not None, release=release)
     problems = [*loaded.problems, *decoded.problems]
     problems += defined_twice((manifest.document, str(manifest.key)) for manifest in decoded.manifests)
     if context is not None:
         problems += _removed(loaded.documents)
+        problems += _not_served(loaded.documents, release, facts_among(given))
         namespaces = {value.metadata.name: value for value in given if isinstance(value, KubeNamespace)}
         for manifest in decoded.manifests:
             if isinstance(manifest.value, KubeNamespace):
@@ -221,6 +225,15 @@ def validate(
     if context is None:
         values += tuple(_facts(decoded.manifests))
     return values, problems
+
+
+def _release_of(documents: Iterable[Document]) -> str:
+    """Return the release of a snapshot's server, whose fields the objects have; empty if it is not stated."""
+    for document in documents:
+        if document.kind == KIND and document.api_version == API_VERSION:
+            version = document.tree.get("version")
+            return modelled_release(version) if isinstance(version, str) and version else ""
+    return ""
 
 
 def _facts(manifests: Iterable[Manifest]) -> Iterator[ServerFacts]:
@@ -276,6 +289,32 @@ def _removed(documents: Iterable[Document]) -> Iterable[InputProblem]:
                 path="apiVersion",
                 hint="removed in Kubernetes 1.34: use resource.k8s.io/v1",
             )
+
+
+def _not_served(documents: Iterable[Document], kube: str, facts: ServerFacts | None) -> Iterable[InputProblem]:
+    """The versions that the release serves only with ``--runtime-config``, unless the cluster is known to serve them.
+
+    Before ``REFUSED_SINCE``, `allot check` warns of them; clusters often enable them.
+    """
+    if release_key(kube) < release_key(REFUSED_SINCE):
+        return
+    served = {version for versions in facts.served.values() for version in versions} if facts is not None else set()
+    for document in documents:
+        version = document.api_version.rpartition("/")[2]
+        if version in served or version not in versions_for(document) or is_served_by_default(document, version, kube):
+            continue
+        newest = newest_version(document, kube)
+        if not is_served_by_default(document, newest, kube):  # a kind without any version that is served by default
+            continue
+        group = document.api_version.rpartition("/")[0]
+        enable = f"--runtime-config={document.api_version}=true"
+        yield InputProblem(
+            code="version-not-served",
+            message=f'no matches for kind "{document.kind}" in version "{document.api_version}"',
+            position=document.position(("apiVersion",)),
+            path="apiVersion",
+            hint=f"Kubernetes {kube} serves it only with {enable}: use {group}/{newest}",
+        )
 
 
 def _problem(manifest: Manifest, error: FieldError) -> InputProblem:

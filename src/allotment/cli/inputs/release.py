@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from allotment.cli.output.errors import Mistake
 from allotment.fleet.errors import suggestion
-from allotment.model.features import GATES, RELEASES, Features
+from allotment.model import DEFAULT_RELEASE
+from allotment.model.features import GATES, Features
 from allotment.model.meta import Object
+from allotment.model.releases import RELEASES, Gate, release_key, release_table
 from allotment.tools.doctor.server_facts import facts_among, features_of, served_gates
 
-#: The default release without a cluster.
-_DEFAULT: Final = "1.36"
 _VERSION = re.compile(r"v?(1\.[0-9]+)(?:\.[0-9]+.*)?")
+#: Gates that set all gates of a stage.
+_STAGES: Final = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
 _BOOLEANS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 
 
@@ -30,18 +32,77 @@ def release(text: str) -> str:
     return found[1]
 
 
-def features(version: str, gates: Iterable[str]) -> Features:
-    """Return the features of the cluster by the options of the command line. Raises Mistake."""
-    kube, chosen = release(version), dict[str, bool]()
+def features(version: str, gates: Iterable[str], reported: Mapping[str, bool] | None = None) -> Features:
+    """Return the features of the cluster by the options of the command line. Raises Mistake.
+
+    The errors are those of Kubernetes' own ``--feature-gates``. Gates that have no effect on devices and workloads are
+    accepted, and ignored. ``reported``: the gates of the cluster that differ from the defaults.
+    """
+    kube, chosen = release(version), _chosen(gates)
+    known = release_table(kube).gates
+    for name, enabled in chosen.items():
+        if name in _STAGES:
+            continue
+        if name not in known:
+            raise Mistake(f"--feature-gates: unrecognized feature gate: {name}", _unknown_gate_hint(name, kube))
+        if known[name].locked and enabled != known[name].default:
+            values = f"{name} to {_text(enabled)}, feature is locked to {_text(known[name].default)}"
+            raise Mistake(f"--feature-gates: cannot set feature gate {values}", f"in Kubernetes {kube}")
+    changed = _with_stages(chosen, known)
+    _require_dependencies(changed, {**(reported or {}), **changed}, known)
+    return Features(kube, {**(reported or {}), **{name: on for name, on in changed.items() if name in GATES}})
+
+
+def _chosen(gates: Iterable[str]) -> dict[str, bool]:
+    chosen: dict[str, bool] = {}
     for gate in (part.strip() for text in gates for part in text.split(",") if part.strip()):
-        name, equals, value = gate.partition("=")
-        enabled = _BOOLEANS.get(value.strip().lower())
+        name, equals, value = (part.strip() for part in gate.partition("="))
+        enabled = _BOOLEANS.get(value.lower())
         if not equals or enabled is None:
             raise Mistake(f"--feature-gates: expected NAME=true or NAME=false, found {gate!r}")
-        if name not in GATES:
-            raise Mistake(f"--feature-gates: Kubernetes {kube} has no DRA gate {name!r}", suggestion(name, GATES))
         chosen[name] = enabled
-    return Features(kube=kube, gates=chosen)
+    return chosen
+
+
+def _text(enabled: bool) -> str:
+    return "true" if enabled else "false"
+
+
+def _unknown_gate_hint(name: str, kube: str) -> str:
+    """The releases that have the gate, or a similar name."""
+    others = [known for known in RELEASES if name in release_table(known).gates]
+    if not others:
+        return suggestion(name, [gate for gate in GATES if kube in GATES[gate]])
+    if release_key(others[-1]) < release_key(kube):
+        return f"Kubernetes {others[-1]} was the last release that had it"
+    return f"Kubernetes has it since {others[0]}"
+
+
+def _with_stages(chosen: Mapping[str, bool], known: Mapping[str, Gate]) -> dict[str, bool]:
+    """The gates as set, after those of ``AllAlpha`` and ``AllBeta``."""
+    of_stages = {
+        name: chosen[special]
+        for special, stage in _STAGES.items()
+        if special in chosen
+        for name, gate in known.items()
+        if gate.stage == stage and not gate.locked
+    }
+    return {**of_stages, **{name: enabled for name, enabled in chosen.items() if name not in _STAGES}}
+
+
+def _require_dependencies(changed: Mapping[str, bool], values: Mapping[str, bool], known: Mapping[str, Gate]) -> None:
+    """Raise Mistake if a changed gate, or a gate that requires it, is on without a gate that it requires."""
+
+    def is_on(name: str) -> bool:
+        return values.get(name, known[name].default)
+
+    for name, gate in known.items():
+        if is_on(name) and not changed.keys().isdisjoint((name, *gate.requires)):
+            missing = [required for required in gate.requires if required in known and not is_on(required)]
+            if missing:
+                text = f"{name} is enabled, but depends on features that are disabled: [{' '.join(missing)}]"
+                add = ",".join(f"{required}=true" for required in missing)
+                raise Mistake(f"--feature-gates: {text}", f"add {add}, or {name}=false")
 
 
 def features_among(version: str | None, gates: Iterable[str], values: Iterable[Object]) -> Features:
@@ -51,7 +112,6 @@ def features_among(version: str | None, gates: Iterable[str], values: Iterable[O
     """
     facts = facts_among(values)
     if facts is None:
-        return features(version or _DEFAULT, gates)
+        return features(version or DEFAULT_RELEASE, gates)
     reported = features_of(facts)
-    requested = features(version or reported.kube, gates)
-    return Features(requested.kube, {**(reported.gates if version is None else served_gates(facts)), **requested.gates})
+    return features(version or reported.kube, gates, reported.gates if version is None else served_gates(facts))

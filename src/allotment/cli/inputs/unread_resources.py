@@ -14,6 +14,8 @@ from allotment.tools.doctor.server_facts import facts_among
 OF_DEVICES: Final = ("nodes", "deviceclasses", "resourceslices", "resourceclaims")
 #: The resources that request devices.
 OF_PODS: Final = ("pods", "resourceclaimtemplates")
+#: The resources that an answer about pods and devices depends on.
+NEEDED: Final = (*OF_DEVICES, *OF_PODS, "devicetaintrules", "namespaces", "podgroups")
 
 
 def must_know(values: Iterable[Object], *resources: str) -> None:

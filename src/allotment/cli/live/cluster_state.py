@@ -17,15 +17,16 @@ from allotment.cluster.inspection.discovery import Discovery, discover
 from allotment.cluster.inspection.server_facts import facts_of, with_unread
 from allotment.cluster.inspection.snapshot import DEVICES, PODS, WORKLOADS, Snapshot, SnapshotResource, take_snapshot
 from allotment.cluster.remote.kubeconfig import ClusterTarget
-from allotment.model.features import RELEASES, Features
+from allotment.model.features import Features
 from allotment.model.loading import Document, LoadResult
 from allotment.model.loading.documents import Origin
 from allotment.model.loading.marks import ValueMark
 from allotment.model.meta import Object
+from allotment.model.releases import RELEASES
 from allotment.model.trees import Tree
-from allotment.phrases import listed
 from allotment.tools.doctor.server_facts import ServerFacts, release_note, serves_devices
 from allotment.tools.free import NodeReport, free
+from allotment.tools.unread import unread_notes, unread_resources
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http_client import HttpClient
@@ -89,14 +90,10 @@ async def read(
 
 def seen_by(arguments: Namespace, way: ClusterTarget, facts: ServerFacts, trees: Iterable[Tree]) -> Live:
     """Return the objects of a cluster with the facts about its server."""
-    notes = ["" if arguments.kube_version else release_note(facts), "" if serves_devices(facts) else _NO_CLAIMS]
-    by_reason: dict[str, list[str]] = {}
-    for resource, reason in facts.unread.items():
-        if resource != "gates":
-            by_reason.setdefault(reason, []).append(resource)
-    notes += (f"not readable and therefore ignored: {listed(names)} ({why})" for why, names in by_reason.items())
     known = features_among(arguments.kube_version, arguments.feature_gates, (facts,))
     values = (*values_of(trees, source_of(way)), facts)
+    notes = ["" if arguments.kube_version else release_note(facts), "" if serves_devices(facts) else _NO_CLAIMS]
+    notes += unread_notes(unread_resources(values))
     return Live(known, values, tuple(filter(None, notes)), facts)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from allotment.cli.inputs.objects import Inputs, queried_objects
-from allotment.cli.inputs.unread_resources import must_know
+from allotment.cli.inputs.unread_resources import NEEDED, must_know
 from allotment.cli.live.cluster_state import Live, live, seen_by, what_to_read
 from allotment.cli.live.connection import on_cluster
 from allotment.cli.output.errors import Mistake
@@ -46,6 +46,7 @@ from allotment.phrases import listed
 from allotment.tools.explain import Answer, Explanation
 from allotment.tools.explain.origin_mapping import owner_of
 from allotment.tools.explain.report import claim_allocation
+from allotment.tools.unread import unread_resources
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http_client import HttpClient
@@ -167,7 +168,8 @@ def answer(arguments: Namespace, found: Live, explain: Explain) -> Explanation:
             if queried or (candidate.kind == "Pod" and candidate.name in names)
         ]
         notes = explanation.notes
-    return _noted(Explanation(answers=(*placed, *tried), notes=notes), found.notes)
+    unread = unread_resources(found.values, NEEDED)
+    return _noted(Explanation(answers=(*placed, *tried), notes=notes, unread=unread), found.notes)
 
 
 def _noted(explanation: Explanation, notes: Iterable[str]) -> Explanation:

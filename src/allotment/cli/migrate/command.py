@@ -18,6 +18,7 @@ from allotment.cli.migrate.text_output import print_lines, print_migration
 from allotment.cli.output.console import open_screen
 from allotment.cli.output.diffs import show_diff
 from allotment.cli.output.errors import BadInput, Mistake
+from allotment.model import DEFAULT_RELEASE
 from allotment.model.core import Node
 from allotment.model.features import Features
 from allotment.model.meta import Object
@@ -29,13 +30,12 @@ from allotment.tools.migrate.simulation.comparison import compare
 from allotment.tools.migrate.simulation.expected_slices import with_expected
 from allotment.tools.migrate.target import OLDEST, Target
 
-_RELEASE: Final = "1.36"
 _VERSION: Final = re.compile(r"v?1\.([0-9]+)(?:\..*)?")
 
 
 def target_of(arguments: Namespace) -> Target:
     """Return the migration target. Raises Mistake and BadInput for invalid options."""
-    version = arguments.kube_version or _RELEASE
+    version = arguments.kube_version or DEFAULT_RELEASE
     found = _VERSION.fullmatch(version)
     old = found is not None and int(found[1]) < int(OLDEST.partition(".")[2])
     if old and (arguments.fleet or arguments.cluster or arguments.context or arguments.kubeconfig):

@@ -13,7 +13,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from allotment.cli.inputs.objects import Inputs, is_live, read_inputs
-from allotment.cli.inputs.unread_resources import OF_DEVICES, OF_PODS, must_know
+from allotment.cli.inputs.unread_resources import NEEDED, OF_DEVICES, OF_PODS, must_know
 from allotment.cli.output.console import Screen, open_screen
 from allotment.cli.output.errors import BadInput, Mistake, describe
 from allotment.cli.plan.comparison import BaselineComparison, compare, comparison_lines
@@ -35,6 +35,7 @@ from allotment.tools.plan.planning import plan_demand
 from allotment.tools.plan.reasons.type_verdicts import MAX_GROUPS, group_verdicts
 from allotment.tools.plan.relaxations.savings import relaxations
 from allotment.tools.plan.report import ProvisioningPlan
+from allotment.tools.unread import unread_notes, unread_resources
 
 EXIT_SERVED, EXIT_NOT_SERVED = 0, 1
 _PICTURES: Final = (".svg", ".png")
@@ -56,11 +57,14 @@ def run(arguments: Namespace) -> int:
     limits = limits_of(arguments, offer.providers, offer.catalog.types)
     inputs, notes = _inputs(arguments)
     must_know(inputs.cluster, *OF_DEVICES, *OF_PODS)
+    unread = unread_resources(inputs.cluster, NEEDED)
     chosen = to_plan(inputs.cluster, inputs.queried, arguments.only)
     nominated = place_nominated_pods(chosen.values, inputs.features)
     found, compared = _planned(arguments, nominated.objects, offer, limits, inputs.features)
     found = replace(
-        found, notes=(*notes, *chosen.notes, *found.notes), existing=(*nominated.placements, *found.existing)
+        found,
+        notes=tuple(dict.fromkeys((*notes, *unread_notes(unread), *chosen.notes, *found.notes))),
+        existing=(*nominated.placements, *found.existing),
     )
     if arguments.picture:
         _draw(found, arguments.picture)

@@ -179,7 +179,7 @@ Found 3 errors.
         ("[check]\ndrivers = {x = '1'}\n", "allotment.toml: driver: unknown driver 'x'"),
         ("[check]\nfleet = 'dgx'\n", "allotment.toml: fleet entry 'dgx': unknown hardware"),
         ("[check]\nignore = ['Q']\n", "allotment.toml: ignore: unknown rule 'Q'"),
-        ("[check]\nfeature-gates = {Q = true}\n", "allotment.toml: feature-gates: Kubernetes 1.36 has no DRA gate"),
+        ("[check]\nfeature-gates = {Q = true}\n", "allotment.toml: feature-gates: unrecognized feature gate: Q"),
     ],
 )
 def test_invalid_configuration_exits_with_2(allot: Allot, write: Write, text: str, words: str) -> None:

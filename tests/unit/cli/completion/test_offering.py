@@ -105,6 +105,7 @@ def test_files_and_directories_are_completed_by_the_shell() -> None:
         (["rbac", "driver", "--driver", "gpu"], "gpu.amd.com"),
         (["explain", "--kube-version", "1.3"], "1.36"),
         (["explain", "--feature-gates", "DRAAdm"], "DRAAdminAccess=false"),
+        (["up", "--runtime-config", "api/all=true,resource.k8s.io/v1b"], "api/all=true,resource.k8s.io/v1beta1=true"),
         (["up", "--disable", "sch"], "scheduler"),
         (["replay", "sample", "--policy", "random,fg"], "random,fgd"),
         (["schema", "Device"], "DeviceClass"),
@@ -176,7 +177,7 @@ import sys
 from allotment.cli.completion.completer import answer
 from allotment.cli.main import command_line
 answer(command_line(), ["check", "--"])
-print(sorted({"msgspec", "yaml", "asyncio", "aiohttp", "allotment.model"} & set(sys.modules)))
+print(sorted({"msgspec", "yaml", "asyncio", "aiohttp", "allotment.model.releases"} & set(sys.modules)))
 """
     assert subprocess.run([sys.executable, "-c", story], capture_output=True, check=True).stdout == b"[]\n"
     ran = subprocess.run(

@@ -32,6 +32,7 @@ DEPLOYMENT = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\n"
         ("kind: Pod\n", "no-kind: Object 'apiVersion' is missing"),
         ("apiVersion: resource.k8s.io/v1\nkind: ResourceCliam\n", "did you mean ResourceClaim?"),
         ("apiVersion: resource.k8s.io/v1alpha3\nkind: ResourceClaim\nmetadata: {name: c}\n", "removed-version: "),
+        (CLAIM.replace("/v1", "/v1beta1"), "file.yaml:1:13: version-not-served: no matches for kind"),
         (CLAIM + "spec: {devices: {requests: [{name: r, count: 1}]}}\n", "did you mean exactly.count?"),
         (CLAIM + "spec: {devices: {requests: 7}}\n", "file.yaml:4:28: wrong-type: "),
         (CLAIM + "spec: {devices: {requests: [{name: r}]}}\n", "exactly one of `exactly` or `firstAvailable`"),
@@ -54,6 +55,20 @@ def test_invalid_file_is_reported_with_position(allot: Allot, tmp_path: Path, te
     assert wanted in ran.err
     assert ran.err.splitlines()[-1].startswith("Found ")
     assert ran.out == ""
+
+
+def test_versions_that_the_release_does_not_serve_by_default_are_read_where_a_cluster_may_serve_them(
+    allot: Allot, tmp_path: Path
+) -> None:
+    file = tmp_path / "file.yaml"
+    request = "{name: r, deviceClassName: gpu.nvidia.com}"
+    file.write_text(CLAIM.replace("/v1", "/v1beta1") + f"spec: {{devices: {{requests: [{request}]}}}}\n")
+    command = ("explain", "-f", str(file), "--fleet", "t4-4x-pcie")
+    assert "use resource.k8s.io/v1" in allot(*command).err
+    assert allot(*command, "--kube-version", "1.36").code == 0
+    group = "apiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\nmetadata: {name: g}\n"
+    file.write_text(group + "spec: {schedulingPolicy: {basic: {}}}\n")
+    assert "version-not-served" not in allot(*command).err
 
 
 @pytest.mark.parametrize("command", ["explain", "free"])

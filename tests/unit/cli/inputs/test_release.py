@@ -21,8 +21,8 @@ def test_unsupported_versions_are_rejected_with_the_known_ones(text: str) -> Non
 
 
 def test_gates_are_read_from_one_or_several_options() -> None:
-    found = features("1.36", ["DRADeviceTaints=false,DRAListTypeAttributes=true", "DRADeviceTaintRules=True"])
-    assert not found.enabled("DRADeviceTaints")
+    found = features("1.36", ["DRAConsumableCapacity=false,DRAListTypeAttributes=true", "DRADeviceTaintRules=True"])
+    assert not found.enabled("DRAConsumableCapacity")
     assert found.enabled("DRAListTypeAttributes")
     assert found.enabled("DRADeviceTaintRules")
     assert found.enabled("DRAPartitionableDevices")
@@ -31,7 +31,23 @@ def test_gates_are_read_from_one_or_several_options() -> None:
 @pytest.mark.parametrize(
     ("text", "problem", "hint"),
     [
-        ("DRADeviceTaint=true", "no DRA gate 'DRADeviceTaint'", "did you mean DRADeviceTaints"),
+        ("DRADeviceTaint=true", "unrecognized feature gate: DRADeviceTaint", "DRADeviceTaints"),
+        ("DRADerivedAttributes=true", "unrecognized feature gate: DRADerivedAttributes", "has it since 1.37"),
+        (
+            "DRAAdminAccess=false",
+            "cannot set feature gate DRAAdminAccess to false, feature is locked to true",
+            "in Kubernetes 1.36",
+        ),
+        (
+            "DRAWorkloadResourceClaims=true",
+            "DRAWorkloadResourceClaims is enabled, but depends on features that are disabled: [GenericWorkload]",
+            "add GenericWorkload=true",
+        ),
+        (
+            "DRAResourceClaimDeviceStatus=false",
+            "depends on features that are disabled: [DRAResourceClaimDeviceStatus]",
+            "DRADeviceBindingConditions=false",
+        ),
         ("DRADeviceTaints", "expected NAME=true or NAME=false", ""),
         ("DRADeviceTaints=maybe", "found 'DRADeviceTaints=maybe'", ""),
     ],
@@ -41,6 +57,40 @@ def test_invalid_gates_are_explained(text: str, problem: str, hint: str) -> None
         features("1.36", [text])
     assert problem in str(caught.value)
     assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize("gate", ["GangScheduling", "WorkloadAwarePreemption"])
+def test_gates_that_a_release_removed_are_unrecognized(gate: str) -> None:
+    assert features("1.36", [f"GenericWorkload=true,GangScheduling=true,{gate}=true"]).enabled(gate)
+    with pytest.raises(Mistake, match=f"unrecognized feature gate: {gate}") as caught:
+        features("1.37", [f"{gate}=true"])
+    assert caught.value.hint == "Kubernetes 1.36 was the last release that had it"
+
+
+def test_locked_gates_accept_their_default() -> None:
+    assert features("1.37", ["DRAExtendedResource=true"]).enabled("DRAExtendedResource")
+    with pytest.raises(Mistake, match="feature is locked to true"):
+        features("1.37", ["DRAExtendedResource=false"])
+
+
+def test_gates_without_effect_on_devices_are_accepted() -> None:
+    assert features("1.37", ["ClientsAllowCBOR=true"]).gates == {}
+
+
+def test_all_gates_of_a_stage() -> None:
+    found = features("1.37", ["AllAlpha=true", "AllBeta=true", "DRADerivedAttributes=false"])
+    assert found.enabled("CompositePodGroup")
+    assert found.enabled("DRAFractionalCapacityRange")
+    assert not found.enabled("DRADerivedAttributes")
+    with pytest.raises(Mistake, match="is enabled, but depends on features that are disabled"):
+        features("1.37", ["AllAlpha=true"])
+
+
+def test_gates_of_the_cluster_satisfy_requirements() -> None:
+    server = ServerFacts(version="v1.37.2", gates={"GenericWorkload": True})
+    assert features_among(None, ["DRAWorkloadResourceClaims=true"], [server]).enabled("DRAWorkloadResourceClaims")
+    with pytest.raises(Mistake, match="depends on features that are disabled"):
+        features_among("1.37", ["DRAWorkloadResourceClaims=true"], [server])
 
 
 SERVER = ServerFacts(
