@@ -10,6 +10,7 @@ as they were recorded.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -37,13 +38,16 @@ from tests.vectors.apiserver.recording import DATA, FIXTURES, Row, rows
 from tests.vectors.apiserver.step_requests import StepRequest
 from tests.vectors.result import Result
 
-#: The recorded flows of each release, with every gate that is off by default.
+#: Recordings that are not part of this repository.
+_SHARED: Final = Path(os.environ.get("ALLOTMENT_SHARED") or Path(__file__).parents[3] / "shared")
+#: The recorded flows of each release: 1.36 with every gate that is off by default, 1.37 as it comes. Those of 1.37 with
+#: all gates take ten minutes: `python -m tests.kube.flows FILE` replays them.
 FLOWS: Final[Mapping[str, Path]] = {
     "1.36": DATA / "apiserver" / "60-scheduler-flows.jsonl.gz",
-    "1.37": DATA / "apiserver" / "137-60-scheduler-flows-p2.jsonl.gz",
+    "1.37": _SHARED / "vectors/k8s-1.37/apiserver/137-60-scheduler-flows-p1.jsonl.gz",
 }
-#: The server of the flows of the selected release.
-SERVER: Final = recorded_server(FLOWS[selected_release()].name)
+#: The server of the selected release with all gates of the recordings.
+SERVER: Final = recorded_server({"1.36": "60-scheduler-flows", "1.37": "137-60-scheduler-flows-p2"}[selected_release()])
 #: The Kubernetes controllers that Allotment's programs replace.
 REPLACED_CONTROLLERS: Final = ("resourceclaim-controller", "device-taint-eviction-controller")
 FEATURES: Final = SERVER.features

@@ -115,5 +115,5 @@ def test_pods_that_kube_scheduler_leaves_pending_are_explained(
         f"explain    explained {explained} of the {len(pending)} pods that kube-scheduler left pending in"
         f" {len(flows)} flows"
     )
-    assert len(pending) >= 18
+    assert len(pending) >= {"1.36": 18, "1.37": 2}[recorded_server(recording.name).release]
     assert [name for name, answer in pending.items() if answer != "refused"] == []

@@ -20,7 +20,10 @@ from tests.kube.differential.outcome import Outcome, share
 from tests.kube.flows import FEATURES
 from tests.vectors.reference import COUNTER_POOL_KEY, DISTINCT, LISTS_NOT_ENABLED, TooLong, allocate
 
-DEFECTS: Final = frozenset({COUNTER_POOL_KEY, DISTINCT, LISTS_NOT_ENABLED})
+#: 1.37 fixed them.
+DEFECTS: Final = (
+    frozenset[str]() if FEATURES.since("1.37") else frozenset({COUNTER_POOL_KEY, DISTINCT, LISTS_NOT_ENABLED})
+)
 _STEPS: Final = 30_000
 
 

@@ -59,7 +59,7 @@ def new_rule(generator: ScenarioGenerator) -> Tree:
         selector["device"] = generator.random.choice(["d0", "d1"])
     effect = generator.random.choice(["NoSchedule", "NoSchedule", "NoExecute", "None"])
     spec = {"taint": {**TAINT, "effect": effect}, "deviceSelector": selector}
-    return {"apiVersion": "resource.k8s.io/v1beta2", "kind": "DeviceTaintRule",
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceTaintRule",
             "metadata": {"name": f"{generator.name}-rule"}, "spec": spec}  # fmt: skip
 
 

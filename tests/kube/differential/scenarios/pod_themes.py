@@ -128,7 +128,7 @@ def groups(generator: ScenarioGenerator) -> Scenario:
     for number in range(random.choice([1, 2])):
         entries = [{"name": f"c{at}", **entry_of(claim)} for at, claim in enumerate(random.sample(claims, 2))]
         found.append({
-            "apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup",
+            "apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup",
             "metadata": {"name": f"{generator.name}-g{number}", "namespace": generator.namespace},
             "spec": {"schedulingPolicy": {"basic": {}}, "resourceClaims": entries[: random.choice([1, 2])]},
         })  # fmt: skip
