@@ -6,16 +6,13 @@ of unknown type (``dyn``) is checked when it is evaluated.
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 from allotment.cel.checking import types
-from allotment.cel.checking.checked_expression import CheckedExpression
 from allotment.cel.checking.environment import Environment, environment
-from allotment.cel.checking.estimate import estimate
 from allotment.cel.checking.types import Type, TypeKind
 from allotment.cel.device import DeviceInput
-from allotment.cel.device_references import DevicePath, DeviceReference, read_paths, references
 from allotment.cel.errors import CompileError
 from allotment.cel.evaluation.values import (
     ABSENT,
@@ -31,7 +28,7 @@ from allotment.cel.evaluation.values import (
     Value,
     go_type,
 )
-from allotment.cel.selector import COST_LIMIT, compile_checked, plan_checked, run_plan
+from allotment.cel.selector import COST_LIMIT, CompiledExpression, compile_checked, run_plan
 from allotment.model.features import Features
 from allotment.model.quantity import Quantity
 from allotment.model.resource import DeviceAttribute
@@ -85,7 +82,7 @@ def _require_attribute_type(result: Type, lists: bool) -> None:
     )
 
 
-class DerivedAttribute:
+class DerivedAttribute(CompiledExpression):
     """The compiled expression of a derived attribute.
 
     >>> from allotment.model.resource import Device
@@ -93,29 +90,6 @@ class DerivedAttribute:
     >>> derived.evaluate(DeviceInput("gpu.example.com", Device(name="gpu-0"))).string
     'gpu.example.com/x'
     """
-
-    def __init__(self, checked: CheckedExpression) -> None:
-        self.expression = checked.parsed.source
-        self.checked = checked
-        self._plan = plan_checked(checked)
-
-    def __repr__(self) -> str:
-        return f"DerivedAttribute({self.expression!r})"
-
-    @cached_property
-    def estimated_cost(self) -> int:
-        """The API server's upper bound of the cost, at most 2^64 - 1; it admits estimates up to a million."""
-        return estimate(self.checked)[1]
-
-    @cached_property
-    def device_paths(self) -> frozenset[DevicePath] | None:
-        """The paths of a device that the value can depend on; None for the whole device."""
-        return read_paths(self.checked.expr)
-
-    @cached_property
-    def references(self) -> tuple[DeviceReference, ...]:
-        """The attributes and capacities that the expression names, ordered by position."""
-        return references(self.checked.expr)
 
     def evaluate(self, device: DeviceInput) -> DeviceAttribute:
         """The value for a device. Raises EvaluationError, which aborts the allocation attempt upstream."""

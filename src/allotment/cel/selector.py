@@ -129,27 +129,16 @@ def _exceeding_cost(
     return None
 
 
-class Selector:
-    """A compiled device selector.
-
-    >>> from allotment.model.resource import Device
-    >>> selector = compile_selector('device.driver == "gpu.example.com"', Features(kube="1.36"))
-    >>> selector.matches(DeviceInput("gpu.example.com", Device(name="gpu-0")))
-    True
-    """
+class CompiledExpression:
+    """What is known of an expression without a device."""
 
     def __init__(self, checked: CheckedExpression) -> None:
         self.expression = checked.parsed.source
         self.checked = checked
-        self._lists = checked.environment.list_attributes
         self._plan = plan_checked(checked)
-        self._run = self._plan.run
-        self._frame: Frame = [0, COST_LIMIT, WORK_LIMIT, None, *([None] * self._plan.slots)]
 
     def __repr__(self) -> str:
-        return f"Selector({self.expression!r})"
-
-    # --- static properties ---------------------------------------------------------------------------------------
+        return f"{type(self).__name__}({self.expression!r})"
 
     @cached_property
     def estimated_cost(self) -> int:
@@ -165,6 +154,22 @@ class Selector:
     def references(self) -> tuple[DeviceReference, ...]:
         """The attributes and capacities that the expression names, ordered by position."""
         return references(self.checked.expr)
+
+
+class Selector(CompiledExpression):
+    """A compiled device selector.
+
+    >>> from allotment.model.resource import Device
+    >>> selector = compile_selector('device.driver == "gpu.example.com"', Features(kube="1.36"))
+    >>> selector.matches(DeviceInput("gpu.example.com", Device(name="gpu-0")))
+    True
+    """
+
+    def __init__(self, checked: CheckedExpression) -> None:
+        super().__init__(checked)
+        self._lists = checked.environment.list_attributes
+        self._run = self._plan.run
+        self._frame: Frame = [0, COST_LIMIT, WORK_LIMIT, None, *([None] * self._plan.slots)]
 
     @cached_property
     def conjuncts(self) -> tuple[Conjunct, ...]:

@@ -40,9 +40,11 @@ def unread_resources(values: Sequence[Object], needed: Iterable[str] = ()) -> di
 def unread_notes(unread: dict[str, str]) -> tuple[str, ...]:
     """One sentence for each reason.
 
-    >>> unread_notes({"podgroups": "not served", "nodes": "forbidden", "pods": "forbidden"})
-    ('the cluster does not serve podgroups: none are considered', 'not readable and therefore ignored: nodes and pods (forbidden)')
-    """  # noqa: E501
+    >>> unread_notes({"podgroups": "not served"})
+    ('the cluster does not serve podgroups: none are considered',)
+    >>> unread_notes({"nodes": "forbidden", "pods": "forbidden"})
+    ('not readable and therefore ignored: nodes and pods (forbidden)',)
+    """
     by_reason: dict[str, list[str]] = {}
     for resource, why in unread.items():
         by_reason.setdefault(why, []).append(resource)

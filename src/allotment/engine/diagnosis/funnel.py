@@ -7,7 +7,7 @@ in order, so that the counts add up and each device is excluded by one step. A d
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from allotment.cel import (
@@ -231,15 +231,12 @@ def _compatibility_groups(
     """Compatibility groups, compared with those of allocated devices that consume the same counters (KEP-5941)."""
     if not any(member.groups for visible in arriving for member in visible.traits.groups):
         return None
-    kept: list[VisibleDevice] = []
-    by: list[tuple[VisibleDevice, tuple[ClaimHolder, ...]]] = []
-    for visible in arriving:
+
+    def holders(visible: VisibleDevice) -> tuple[ClaimHolder, ...] | None:
         conflict = view.group_conflict(visible, held)
-        if conflict is None:
-            kept.append(visible)
-        else:
-            by.append((visible, tuple(dict.fromkeys(holder for _, _, holder in conflict.peers))))
-    return Loss("groups", "compatibility groups", arriving, tuple(kept), by=tuple(by))
+        return None if conflict is None else tuple(dict.fromkeys(holder for _, _, holder in conflict.peers))
+
+    return _held_by_others("groups", "compatibility groups", arriving, holders)
 
 
 def _counters(
@@ -252,15 +249,7 @@ def _counters(
     """Shared counters, minus the consumption of allocated devices of the pool (KEP-4815)."""
     if not any(visible.device.consumes_counters for visible in arriving):
         return None
-    kept: list[VisibleDevice] = []
-    by: list[tuple[VisibleDevice, tuple[ClaimHolder, ...]]] = []
-    for visible in arriving:
-        blocking = view.counter_holders(visible, held)
-        if blocking is None:
-            kept.append(visible)
-        else:
-            by.append((visible, blocking))
-    return Loss("counters", "shared counters", arriving, tuple(kept), by=tuple(by))
+    return _held_by_others("counters", "shared counters", arriving, lambda visible: view.counter_holders(visible, held))
 
 
 def _taints(
@@ -295,13 +284,24 @@ def _in_use(
     """Devices that are in use, and shareable devices without enough capacity left."""
     if wanted.admin:
         return None
-    kept: list[VisibleDevice] = []
-    by: list[tuple[VisibleDevice, tuple[ClaimHolder, ...]]] = []
-    for visible in arriving:
+
+    def holders(visible: VisibleDevice) -> tuple[ClaimHolder, ...] | None:
         if visible.id in held.whole or not view.share_fits(visible, wanted.capacity, held):
-            by.append((visible, tuple(held.holders_of(visible.id))))
-        else:
-            kept.append(visible)
-    if not by:
+            return tuple(held.holders_of(visible.id))
         return None
-    return Loss("in-use", "in use", arriving, tuple(kept), by=tuple(by))
+
+    loss = _held_by_others("in-use", "in use", arriving, holders)
+    return loss if loss.by else None
+
+
+def _held_by_others(
+    step: str,
+    text: str,
+    arriving: tuple[VisibleDevice, ...],
+    holders: Callable[[VisibleDevice], tuple[ClaimHolder, ...] | None],
+) -> Loss:
+    """The devices that allocated claims exclude; ``holders``: these claims, or None for a device that remains."""
+    found = [(visible, holders(visible)) for visible in arriving]
+    kept = tuple(visible for visible, blocking in found if blocking is None)
+    by = tuple((visible, blocking) for visible, blocking in found if blocking is not None)
+    return Loss(step, text, arriving, kept, by=by)
