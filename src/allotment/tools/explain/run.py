@@ -52,6 +52,7 @@ from allotment.tools.explain.origin_mapping import (
 )
 from allotment.tools.explain.placement import ClaimPlacer, claim_obstacle
 from allotment.tools.explain.pod_claims import PodClaims, pod_claims
+from allotment.tools.explain.pod_groups import groups_note
 from allotment.tools.explain.report import Answer, ClaimAllocation, Explanation, claim_allocation
 from allotment.tools.orphaned_slices import orphaned_note
 
@@ -146,6 +147,8 @@ class _Run:
         unknown = [name for name, node in self.placer.nodes.items() if not node.has_object]
         if unknown and self.input.nodes:
             found.append(f"no Node object for {first_few(unknown, 4)}; assuming no labels and no taints")
+        if together := groups_note((pod for pod, _ in self.pods()), self.input.features):
+            found.append(together)
         return found
 
     # --- trying --------------------------------------------------------------------------------------------------
