@@ -7,9 +7,9 @@ INSTALL := -m pip install --quiet --disable-pip-version-check --no-input
 PIP    := $(BIN)/python $(INSTALL)
 LATEST := .venv-latest
 
-# The tests of one file run in one process: they share fixtures that are slow to start. Use four processes even on
-# two cores, because many tests spend most of their time waiting.
-PARALLEL := --numprocesses 4 --dist loadfile
+# The tests of one file run in one process: they share fixtures that are slow to start. Use five processes even on
+# two cores, because many tests spend most of their time waiting. The order of files is that of tests/conftest.py.
+PARALLEL := --numprocesses 5 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-latest test-kube lint clients vectors storm bench zipapp lock clean

@@ -22,6 +22,23 @@ os.environ.pop("COLUMNS", None)
 
 #: The property of a test report with a line for the closing summary; reports come from every worker process.
 SCORE = "score"
+#: Files and folders whose tests wait long, for flows at normal speed, timeouts or programs that they start.
+_SLOW_FIRST = (
+    "vectors/test_flows.py",
+    "docs/test_screens.py",
+    "vectors/test_scores.py",
+    "lab/test_drivers_faults.py",
+    "lab",
+    "packaging",
+    "clients",
+    "components",
+    "monitoring",
+    "storm",
+    "vectors",
+    "unit/cli/demo",
+    "unit/lab",
+    "unit/test_extras.py",
+)
 _MISSING = "shared data missing: "
 
 
@@ -35,9 +52,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start the files that take longest first: a process that gets one at the end works alone for minutes."""
-    first = Path(__file__).parent / "vectors"
-    items.sort(key=lambda item: not item.path.is_relative_to(first))
+    """Start the files that take longest first: a process that gets one at the end works alone for a minute."""
+    here = Path(__file__).parent
+    order = {here / name: number for number, name in enumerate(_SLOW_FIRST)}
+    files = {item.path for item in items}
+    numbers = {
+        file: min((order[path] for path in (file, *file.parents) if path in order), default=len(order))
+        for file in files
+    }
+    items.sort(key=lambda item: numbers[item.path])
 
 
 def _shared_root() -> Path:

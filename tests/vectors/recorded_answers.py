@@ -8,11 +8,20 @@ from pathlib import Path
 import pytest
 
 from tests.vectors.__main__ import score_file, scorer
+from tests.vectors.apiserver.recording import DATA
 from tests.vectors.exceptions import EXCEPTIONS
 
 
-def assert_recorded_answers(which: str, path: Path, record_score: Callable[[str], None]) -> None:
-    """Score a file of a set and add its score to the closing summary; fail if a case has an unexpected answer."""
+def assert_recorded_answers(
+    which: str, recording: str, shared: Callable[[str], Path], record_score: Callable[[str], None]
+) -> None:
+    """Score a file of a set and add its score to the closing summary; fail if a case has an unexpected answer.
+
+    ``recording``: a file in ``data``, or ``shared:`` and a file of upstream's own, which may be absent from a separate
+    clone.
+    """
+    upstream = recording.removeprefix("shared:")
+    path = DATA / recording if upstream == recording else shared(upstream)
     results = score_file(scorer(which), path)
     failed = {result.name: result.detail for result in results if not result.passed}
     excused = EXCEPTIONS.get(which, {}).get(path.name, {})

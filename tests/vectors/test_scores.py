@@ -9,9 +9,7 @@ import pytest
 
 from tests.vectors.recorded_answers import assert_recorded_answers
 
-DATA = Path(__file__).parent / "data"
-
-#: set, file; a file under ``shared:`` is upstream's own and may be absent from a separate clone.
+#: set, file
 RECORDINGS = [
     ("allocator", "shared:vectors/allocator/table.jsonl.gz"),
     ("allocator", "allocator-random.jsonl.gz"),
@@ -35,7 +33,6 @@ RECORDINGS = [
     ("apiserver", "apiserver/29-expired.jsonl.gz"),
     ("apiserver", "validation.jsonl.gz"),
     ("apiserver", "apiserver/50-seed-manifests.jsonl.gz"),
-    ("apiserver", "apiserver/60-scheduler-flows.jsonl.gz"),
     *(
         ("apiserver", f"shared:vectors/k8s-1.37/apiserver/137-{name}-{part}.jsonl.gz")
         for name in (
@@ -49,7 +46,6 @@ RECORDINGS = [
         )
         for part in ("p1", "p2")
     ),
-    ("apiserver", "shared:vectors/k8s-1.37/apiserver/137-60-scheduler-flows-p1.jsonl.gz"),
     ("validation", "validation.jsonl.gz"),
     ("validation", "validation-seeds.jsonl.gz"),
     ("validation", "validation-generated.jsonl.gz"),
@@ -60,8 +56,4 @@ RECORDINGS = [
 def test_every_case_is_answered_as_recorded(
     which: str, recording: str, shared: Callable[[str], Path], record_score: Callable[[str], None]
 ) -> None:
-    if recording.startswith("shared:"):
-        path = shared(recording.removeprefix("shared:"))
-    else:
-        path = DATA / recording
-    assert_recorded_answers(which, path, record_score)
+    assert_recorded_answers(which, recording, shared, record_score)
