@@ -12,7 +12,16 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from allotment.model import core, resource, storage, workloads
-from allotment.model.fields import GROUP, REMOVED_KINDS, REMOVED_VERSION, kinds_of, shape_of, version_key, versions_of
+from allotment.model.fields import (
+    GROUP,
+    REMOVED_KINDS,
+    REMOVED_LIFECYCLE,
+    REMOVED_VERSION,
+    kinds_of,
+    shape_of,
+    version_key,
+    versions_of,
+)
 from allotment.model.group_versions import to_hub
 from allotment.model.loading.documents import Document
 from allotment.model.loading.marks import Path
@@ -173,7 +182,8 @@ def _decoded_manifest(document: Document, checked: StrictlyDecoded) -> Manifest:
     tree = to_hub(to_v1(checked.tree))
     kind = document.kind
     key = _key(tree, namespaced=kind not in _CLUSTER_SCOPED)
-    removed = "1.34" if document.api_version == REMOVED_VERSION and kind in REMOVED_KINDS else ""
+    is_removed = document.api_version == REMOVED_VERSION and kind in REMOVED_KINDS
+    removed = REMOVED_LIFECYCLE.removed if is_removed else ""
     group = document.api_version.rpartition("/")[0]
     value_type = VALUE_TYPES.get((group, kind))
     if value_type is None:

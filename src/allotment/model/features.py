@@ -13,12 +13,12 @@ from typing import Final
 
 from allotment.model.releases import RELEASES, Gate, release_key, release_table
 
-#: Gates for workloads and nodes that Allotment implements besides those of DRA.
+#: Gates for workloads, nodes and validation that Allotment implements besides those of DRA.
 _OTHER_GATES: Final = frozenset(
     {
-        "CompositePodGroup", "DynamicResourceAllocation", "GangScheduling", "GenericWorkload", "NodeDeclaredFeatures",
-        "PodGroupPreemptionPolicy", "ResourceHealthStatus", "TopologyAwareWorkloadScheduling",
-        "WorkloadAwarePreemption", "WorkloadWithJob",
+        "CompositePodGroup", "DeclarativeValidationBeta", "DynamicResourceAllocation", "GangScheduling",
+        "GenericWorkload", "NodeDeclaredFeatures", "PodGroupPreemptionPolicy", "ResourceHealthStatus",
+        "TopologyAwareWorkloadScheduling", "WorkloadAwarePreemption", "WorkloadWithJob",
     }
 )  # fmt: skip
 
@@ -42,6 +42,10 @@ GATED_RESOURCES: Mapping[str, tuple[str, ...]] = {
     "podgroups": ("GenericWorkload", "DRAWorkloadResourceClaims"),
     "compositepodgroups": ("CompositePodGroup", "TopologyAwareWorkloadScheduling"),
 }  # fmt: skip
+#: Gates that a kubelet from 1.37 on declares in ``status.declaredFeatures`` of its node if they are on (KEP-5328).
+DECLARED: Final = ("DRANodeAllocatableResources", "DRAOptionalNodeOperations")
+#: Gates that set all gates of a stage.
+STAGES: Final = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
 _MINOR = re.compile(r"v?1\.([0-9]+)")
 
 
@@ -64,6 +68,23 @@ def modelled_release(version: str) -> str:
     minors = [int(release.partition(".")[2]) for release in RELEASES]
     requested = int(match[1]) if match else minors[-1]
     return RELEASES[max((index for index, minor in enumerate(minors) if minor <= requested), default=0)]
+
+
+def with_stages(chosen: Mapping[str, bool], kube: str) -> dict[str, bool]:
+    """The gates of ``--feature-gates`` as a release sets them: those of ``AllAlpha`` and ``AllBeta`` come first.
+
+    >>> gates = with_stages({"AllAlpha": True, "DRADerivedAttributes": False}, "1.37")
+    >>> gates["DRADerivedAttributes"], gates["DRADeviceCompatibilityGroups"], "DRADeviceTaints" in gates
+    (False, True, False)
+    """
+    of_stages = {
+        name: chosen[special]
+        for special, stage in STAGES.items()
+        if special in chosen
+        for name, gate in release_table(kube).gates.items()
+        if gate.stage == stage and not gate.locked
+    }
+    return {**of_stages, **{name: enabled for name, enabled in chosen.items() if name not in STAGES}}
 
 
 def on_by_default_since(gate: str) -> str:

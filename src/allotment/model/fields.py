@@ -15,11 +15,13 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from allotment.model.releases import RELEASES, ReleaseTable, release_table
+from allotment.model.releases import RELEASES, Lifecycle, ReleaseTable, release_table
 
 GROUP: Final = "resource.k8s.io"
 REMOVED_VERSION: Final = f"{GROUP}/v1alpha3"
 REMOVED_KINDS: Final = frozenset({"DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"})
+#: The tables of releases begin with the release that no longer has these kinds in this version.
+REMOVED_LIFECYCLE: Final = Lifecycle(introduced="1.31", deprecated="", removed="1.34", replacement=f"{GROUP}/v1")
 
 _VERSION: Final = re.compile(r"v([0-9]+)(?:(alpha|beta)([0-9]+))?")
 _STAGES: Final = {"alpha": 0, "beta": 1, None: 2}

@@ -21,6 +21,8 @@ from allotment.model.workloads import PodGroup
 
 #: The annotation of a generated claim with the name of its entry in ``spec.resourceClaims``.
 POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
+#: The annotation of a claim that a scheduler created for extended resources (KEP-5004); its value is ``true``.
+EXTENDED_RESOURCE_ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
 
 # A generated name is a DNS label: 63 characters less a dash and five random ones.
 _BASE_MAX: Final = 57

@@ -20,6 +20,8 @@ VERSION: Final = f"{GROUP}/v1beta1"
 GENERIC: Final = "GenericWorkload"
 #: The feature gate of claims of groups. It requires GenericWorkload, which is assumed to be on with it.
 GATE: Final = "DRAWorkloadResourceClaims"
+#: The feature gate of topology constraints of groups.
+TOPOLOGY: Final = "TopologyAwareWorkloadScheduling"
 #: The finalizer that keeps a group until its last pod has finished.
 FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
 
@@ -35,6 +37,18 @@ def are_groups_enabled(features: Features) -> bool:
     (False, True)
     """
     return features.enabled(GENERIC) or features.enabled(GATE)
+
+
+def are_pods_scheduled_together(features: Features) -> bool:
+    """Whether kube-scheduler schedules the pods of a group together (KEP-4671). The alpha of 1.36 is not implemented:
+    there, each pod is scheduled by itself.
+
+    >>> are_pods_scheduled_together(Features("1.36", {GENERIC: True}))
+    False
+    >>> are_pods_scheduled_together(Features("1.37", {GENERIC: True}))
+    True
+    """
+    return features.since("1.37") and features.enabled(GENERIC)
 
 
 def group_name(spec: Tree) -> str:

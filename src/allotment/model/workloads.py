@@ -103,9 +103,36 @@ class CronJob(Object, frozen=True):
     spec: CronJobSpec = CronJobSpec()
 
 
-class PodGroupSpec(Value, frozen=True):
-    """The claims that the pods of a group share."""
+class GangSchedulingPolicy(Value, frozen=True):
+    """The number of pods that must be schedulable together."""
 
+    min_count: int | None = None
+
+
+class PodGroupSchedulingPolicy(Value, frozen=True):
+    """Without ``gang`` (the basic policy), pods are bound even if others of the group do not fit."""
+
+    gang: GangSchedulingPolicy | None = None
+
+
+class TopologyConstraint(Value, frozen=True):
+    """The label whose value the nodes of all pods share."""
+
+    key: str = ""
+
+
+class PodGroupSchedulingConstraints(Value, frozen=True):
+    """Where the pods of a group may run (KEP-5732)."""
+
+    topology: tuple[TopologyConstraint, ...] = ()
+
+
+class PodGroupSpec(Value, frozen=True):
+    """How many pods of a group are scheduled together, where, and the claims that they share."""
+
+    parent_composite_pod_group_name: str | None = None
+    scheduling_policy: PodGroupSchedulingPolicy = PodGroupSchedulingPolicy()
+    scheduling_constraints: PodGroupSchedulingConstraints | None = None
     resource_claims: tuple[PodResourceClaim, ...] = ()
 
 

@@ -112,7 +112,7 @@ def flow_text(value: Any, style: TextStyle, *, flow: bool = True) -> str:
             + ", ".join(f"{key_text(key, style, flow=True)}: {flow_text(v, style)}" for key, v in value.items())
             + "}"
         )
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return "[" + ", ".join(flow_text(item, style) for item in value) + "]"
     if isinstance(value, str):
         return value if style.allows_unquoted and is_plain(value, flow=flow) else quoted(value, style.quote)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from allotment.model.defaults import with_defaults
 from allotment.model.fields import GROUP, shape_of
+from allotment.model.loading.marks import split_path
 from allotment.model.meta import ObjectMeta
 from allotment.model.normal_form import normalize
 from allotment.model.resource import (
@@ -108,6 +109,28 @@ def _create_errors(value: Any, context: ValidationContext, namespace_labels: Map
     elif isinstance(value, ResourceClaimTemplate):
         yield from admin_access.admin_requests(value.spec.spec.devices.requests, namespace_labels)
     yield from VALIDATORS[type(value)].create(value, context)
+
+
+def as_written(errors: Iterable[FieldError], tree: Tree) -> list[FieldError]:
+    """The errors of an object with the values as a client wrote them in ``tree``, in the shape of the errors' paths."""
+    return [
+        error._replace(value=error.value._replace(written=_at(tree, error.path)))
+        if isinstance(error.value, GoValue)
+        else error
+        for error in errors
+    ]
+
+
+def _at(tree: Any, path: str) -> object:
+    """The part of a tree at a field path; None if it has none."""
+    for step in split_path(path):
+        if isinstance(tree, dict):
+            tree = tree.get(step)
+        elif isinstance(tree, list) and isinstance(step, int) and step < len(tree):
+            tree = tree[step]
+        else:
+            return None
+    return tree
 
 
 def object_errors(value: Any, context: ValidationContext) -> list[FieldError]:

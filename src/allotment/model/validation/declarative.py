@@ -2,9 +2,10 @@
 
 The API server checks the declared rules after those of its code, in the version in which a client wrote, and reports
 both kinds of errors in that order; an error of the code is left out if a declared rule reports the same field for the
-same reason. Rules that are ``alpha`` are checked by the code alone, and until 1.36 those of all kinds but one. An
-update is checked only where it changes something: parts that are equal to the stored ones are skipped, items of a list
-by their key. The tables are data (``data/validation_rules``), written by ``scripts/validation_rules``.
+same reason. Rules that are ``alpha`` are checked by the code alone, as are ``beta`` ones while the gate
+DeclarativeValidationBeta is off, and until 1.36 those of all kinds but one. An update is checked only where it changes
+something: parts that are equal to the stored ones are skipped, items of a list by their key. The tables are data
+(``data/validation_rules``), written by ``scripts/validation_rules``.
 """
 
 from __future__ import annotations
@@ -68,7 +69,10 @@ def declared_errors(new: Tree, old: Tree | None, features: Features) -> list[Dec
     kind = str(new.get("kind"))
     if kind not in types:
         return []
-    return list(types[kind](new, old, "", Check(old is not None, features)))
+    found = types[kind](new, old, "", Check(old is not None, features))
+    # DeclarativeValidation cannot be turned off, and DeclarativeValidationTakeover has no effect anymore.
+    enforces_beta = features.enabled("DeclarativeValidationBeta")
+    return [error for error in found if enforces_beta or not error.beta]
 
 
 def merged(coded: Iterable[FieldError], declared: Sequence[DeclaredError]) -> list[FieldError]:

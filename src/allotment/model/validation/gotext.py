@@ -31,10 +31,14 @@ class GoNamedString(str):
 
 
 class GoValue(NamedTuple):
-    """A value as the Go types of a release have it: without the fields that the release does not have."""
+    """A value as the Go types of a release have it: without the fields that the release does not have.
+
+    ``written``: the tree that a client sent for it. Lists and maps that are empty there are empty in Go, not nil.
+    """
 
     value: msgspec.Struct
     kube: str
+    written: object = None
 
 
 class GoStruct(dict[str, Any]):
@@ -61,10 +65,11 @@ def float_text(number: float) -> str:
     return f"{sign}{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
 
 
-def json_text(value: object, kube: str = "") -> str:
+def json_text(value: object, kube: str = "", written: object = None) -> str:
     """The result of ``json.Marshal`` for the Go value that corresponds to ``value``.
 
-    ``kube``: the release whose types are meant; without one, they have the fields of all releases.
+    ``kube``: the release whose types are meant; without one, they have the fields of all releases. ``written``: see
+    `GoValue`.
 
     >>> print(json_text(resource.DeviceToleration(key="a", operator="Exists")))
     {"Key":"a","Operator":"Exists","Value":"","Effect":"","TolerationSeconds":null}
@@ -76,11 +81,12 @@ def json_text(value: object, kube: str = "") -> str:
     if isinstance(value, Quantity):
         return _json_string(str(value))
     if isinstance(value, GoValue):
-        return json_text(value.value, value.kube)
+        return json_text(value.value, value.kube, value.written)
     if isinstance(value, msgspec.Struct):
-        return "{" + ",".join(_members(value, kube)) + "}"
+        return "{" + ",".join(_members(value, kube, written if isinstance(written, dict) else {})) + "}"
     if isinstance(value, tuple | list):
-        return "[" + ",".join(json_text(item, kube) for item in value) + "]"
+        items = written if isinstance(written, list) and len(written) == len(value) else [None] * len(value)
+        return "[" + ",".join(json_text(item, kube, tree) for item, tree in zip(value, items, strict=True)) + "]"
     if isinstance(value, Mapping):
         keys = value if isinstance(value, GoStruct) else sorted(value)
         return "{" + ",".join(f"{_json_string(key)}:{json_text(value[key], kube)}" for key in keys) + "}"
@@ -137,15 +143,15 @@ _RAW = {(resource.OpaqueDeviceConfiguration, "parameters"), (resource.AllocatedD
 
 
 @cache
-def _field_plan(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, bool], ...]:
-    """For each field: the attribute, the Go name, and whether an empty value is nil."""
+def _field_plan(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, str, bool], ...]:
+    """For each field: the attribute, the JSON name, the Go name, and whether an empty value is nil."""
     fields = {field.name: field for field in msgspec.structs.fields(kind)}
     renamed = _RENAMED.get(kind, {})
     order = [*renamed, *(name for name in fields if name not in renamed)]
     plan = []
     for name in order:
         wire = fields[name].encode_name
-        plan.append((name, renamed.get(name, wire[:1].upper() + wire[1:]), fields[name].default is not None))
+        plan.append((name, wire, renamed.get(name, wire[:1].upper() + wire[1:]), fields[name].default is not None))
     return tuple(plan)
 
 
@@ -169,31 +175,30 @@ def _known_fields(kube: str) -> Mapping[str, frozenset[str]]:
 
 
 @cache
-def _field_plan_of(kind: type[msgspec.Struct], kube: str) -> tuple[tuple[str, str, bool], ...]:
+def _field_plan_of(kind: type[msgspec.Struct], kube: str) -> tuple[tuple[str, str, str, bool], ...]:
     """``_field_plan`` without the fields that a release does not have."""
     known = _known_fields(kube).get(kind.__name__) if kube else None
     if known is None:
         return _field_plan(kind)
-    wire = {field.name: field.encode_name for field in msgspec.structs.fields(kind)}
-    return tuple(plan for plan in _field_plan(kind) if wire[plan[0]] in known)
+    return tuple(plan for plan in _field_plan(kind) if plan[1] in known)
 
 
-def _members(value: msgspec.Struct, kube: str) -> list[str]:
+def _members(value: msgspec.Struct, kube: str, written: dict[str, Any]) -> list[str]:
     kind = type(value)
     if isinstance(value, _TAGGED):
         return _tagged_members(value)
     members = []
-    for name, go_name, empty_is_nil in _field_plan_of(kind, kube):
+    for name, wire, go_name, empty_is_nil in _field_plan_of(kind, kube):
         item: Any = getattr(value, name)
         if kind is resource.ResourceClaimTemplateSpec and name == "metadata":
             members.extend(_tagged_members(item))  # embedded in Go: its fields are inlined
             continue
         if (kind, name) in _RAW:
             text = raw_json(item).translate(_HTML)
-        elif empty_is_nil and isinstance(item, tuple | dict) and not item:
+        elif empty_is_nil and isinstance(item, tuple | dict) and not item and written.get(wire) is None:
             text = "null"
         else:
-            text = json_text(item, kube)
+            text = json_text(item, kube, written.get(wire))
         members.append(f'"{go_name}":{text}')
     return members
 

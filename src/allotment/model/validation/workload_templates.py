@@ -26,7 +26,7 @@ def workload_templates(spec: Tree, path: str) -> Errors:
         if _depth(composite) > MAX_DEPTH:
             value = [_go_value(child, "CompositePodGroupTemplate") for child in _children(composite, _COMPOSITES)]
             detail = f"maximum template hierarchy depth is {MAX_DEPTH}"
-            yield invalid(f"{path}.{_COMPOSITES}[{index}]", value or None, detail)
+            yield invalid(f"{path}.{_COMPOSITES}[{index}]", value, detail)
     yield from _priorities(spec, path)
     for index, composite in enumerate(composites):
         yield from _has_child(composite, f"{path}.{_COMPOSITES}[{index}]")
@@ -120,7 +120,7 @@ def _go_value(value: Any, type: str) -> Any:
     if type in ("", "0"):
         return value or ("" if type == "" else 0)
     if type.startswith("[]"):
-        return [_go_value(item, type[2:]) for item in value] if value else None
+        return None if value is None else [_go_value(item, type[2:]) for item in value]
     if type.startswith("*"):
         return value if value is None or type == "*" else _go_value(value, type[1:])
     tree: Tree = value or {}

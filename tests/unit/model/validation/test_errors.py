@@ -11,13 +11,17 @@ from allotment.model.quantity import Quantity
 from allotment.model.resource import (
     CELDeviceSelector,
     DeviceAttribute,
+    DeviceClaim,
+    DeviceRequest,
     DeviceSelector,
+    ExactDeviceRequest,
     OpaqueDeviceConfiguration,
     ResourceClaimConsumerReference,
     ResourceClaimTemplateSpec,
 )
+from allotment.model.trees import Tree
 from allotment.model.validation import errors
-from allotment.model.validation.gotext import GoNamedString, json_text
+from allotment.model.validation.gotext import GoNamedString, GoValue, json_text
 from allotment.model.validation.lists import check_map, check_set, shortened
 
 
@@ -95,6 +99,15 @@ def test_status_message_has_distinct_errors_and_details_have_every_cause() -> No
 )
 def test_go_json_of_values(value: object, text: str) -> None:
     assert json_text(value) == text
+
+
+def test_lists_and_maps_that_a_client_sent_empty_are_not_null() -> None:
+    spec = DeviceClaim(requests=(DeviceRequest(name="r", exactly=ExactDeviceRequest(device_class_name="c")),))
+    written: Tree = {"requests": [{"exactly": {"selectors": [], "tolerations": None}}], "constraints": []}
+    text = json_text(GoValue(spec, "1.36", written))
+    assert '"Selectors":[]' in text
+    assert '"Tolerations":null' in text
+    assert text.endswith('"Constraints":[],"Config":null}')
 
 
 @given(st.text())

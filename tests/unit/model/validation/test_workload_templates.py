@@ -50,6 +50,12 @@ def test_values_in_messages_have_the_fields_of_internal_types() -> None:
     ) in error
 
 
+def test_an_empty_list_that_is_written_is_not_null() -> None:
+    leaf = group(resourceClaims=[])
+    [error, *_] = errors(composite("a", composite("b", composite("c", composite("d", leaf)))))
+    assert '"ResourceClaims":[]' in error
+
+
 @pytest.mark.parametrize(
     ("templates", "path"),
     [
