@@ -123,6 +123,12 @@ CODES: Mapping[str, ReasonCode] = {
         "Enough devices match, but the matching devices of the same hardware have no compatibility group in common.",
         "Request fewer devices, select devices of compatible kinds, or use a node with more cards.",
     ),
+    "gang-incomplete": ReasonCode(
+        "The pod belongs to a PodGroup with a gang policy, and fewer than minCount of its pods exist or fit at the "
+        "same time. Kubernetes then binds none of them.",
+        "Resolve the reason of the named pod, create the missing pods, or lower minCount of the PodGroup.",
+        "pod group is unschedulable, minCount (4) cannot be satisfied: 2 scheduled, 0 remaining",
+    ),
     "too-few-devices": ReasonCode(
         "Some devices match, but no single node has as many as the pod requests.",
         "Request fewer devices per pod, or add nodes with more of them.",
@@ -247,9 +253,16 @@ CODES: Mapping[str, ReasonCode] = {
         "ResourceClaim ns/name was not created for Pod ns/pod (Pod is not owner)",
     ),
     "group-missing": ReasonCode(
-        "The pod belongs to a PodGroup that does not exist in its namespace, so the claims of the group are unknown.",
+        "The pod belongs to a PodGroup that does not exist in its namespace, so its claims and its scheduling "
+        "policy are unknown.",
         "Create the PodGroup, or correct schedulingGroup.podGroupName.",
         '0/N nodes are available: podgroup.scheduling.k8s.io "g" not found.',
+    ),
+    "group-topology-missing": ReasonCode(
+        "The nodes of all pods of the PodGroup must share the value of a label, and no node has the label, or pods of "
+        "the group are already on nodes with different values.",
+        "Correct the key in schedulingConstraints.topology of the PodGroup, or label the nodes.",
+        "no feasible placements found",
     ),
     "template-missing": ReasonCode(
         "The pod references a ResourceClaimTemplate that does not exist in its namespace, so no claim is generated.",

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from allotment.engine import AbortCause, Aborted, Allocated, Allocator, Inventory, Unfit
 from allotment.engine.cluster.node_selection import NodeFacts
-from allotment.engine.search.symmetry import InterchangeableSlots
 from allotment.engine.search.verdict import Solution
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey
@@ -216,17 +215,6 @@ def test_1_36_does_not_know_compatibility_groups() -> None:
     assert allocated(card(grouped("a", "x"), grouped("b", "y"), features=Features("1.36")), claim(request(2))) == [
         ["a", "b"]
     ]
-
-
-def test_devices_with_other_groups_are_not_interchangeable() -> None:
-    from allotment.engine.search.attempt import SearchAttempt
-
-    made = card(grouped("a", "x"), grouped("b", "y"), grouped("c", "x"))
-    wanted = [claim(request(1))]
-    cache = Allocator(made).cache_for(wanted)
-    view = made.view("n1")
-    attempt = SearchAttempt(cache.shape, cache.pattern(view), view.state(made.usage))
-    assert InterchangeableSlots(attempt).of(0, 0) == 0b101
 
 
 def test_a_search_among_many_incompatible_devices_ends_early() -> None:

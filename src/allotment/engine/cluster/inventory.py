@@ -37,12 +37,14 @@ _MAX_NODES_PER_CHANGE = 64
 class _PoolEntry:
     """The slices of one pool, and the nodes that see any of its devices."""
 
-    __slots__ = ("counting", "nodes", "slices", "unbound")
+    __slots__ = ("counting", "ignored", "nodes", "slices", "unbound")
 
     def __init__(self) -> None:
         self.slices: dict[str, ResourceSlice] = {}
         self.counting: dict[str, ResourceSlice] = {}
         """Slices that count on every node because of their shared counters."""
+        self.ignored: set[str] = set()
+        """Names of the slices that the rules ignore; kept, because every node asks."""
         self.nodes: dict[str, int] = {}
         """Number of slices by the node that they name."""
         self.unbound = 0
@@ -64,6 +66,8 @@ class _PoolEntry:
 
     def _count(self, slice_: ResourceSlice, rules: PoolRules, by: int) -> None:
         node = slice_.spec.node_name
+        if rules.ignores(slice_):
+            (self.ignored.add if by > 0 else self.ignored.discard)(slice_.metadata.name)
         if counts_everywhere(slice_, rules):
             if by > 0:
                 self.counting[slice_.metadata.name] = slice_
@@ -213,11 +217,13 @@ class Inventory:
             pools: list[Pool] = []
             for id in dict.fromkeys([*self._pools_on.get(node.name, ()), *self._pools_everywhere]):
                 entry = self._pools[id]
-                slices = [s for s in entry.slices.values() if is_relevant(s, node, rules)]
+                slices = [
+                    s for name, s in entry.slices.items() if name not in entry.ignored and is_relevant(s, node, rules)
+                ]
                 if all(counts_everywhere(s, rules) for s in slices):
                     continue
                 slices.sort(key=lambda s: not s.spec.node_name or counts_everywhere(s, rules))
-                pool = gather_pool(id, slices, entry.slices.values(), rules)
+                pool = gather_pool(id, slices, entry.slices.values(), rules, entry.ignored)
                 if pool is not None:
                     pools.append(pool)
             seen = {pool.id for pool in pools}

@@ -111,7 +111,7 @@ class Layout:
             numbers = {of: i for i, of in enumerate(group_sets)}
             self.groups = tuple(
                 tuple(
-                    (numbers[of], self._mask(numbers[of], groups))
+                    (numbers[of], group_mask(groups, self.group_bits[numbers[of]]))
                     for of, groups in ((GroupSet(pool, member.counter_set), member.groups) for member in t.groups)
                     if of in numbers
                 )
@@ -119,12 +119,18 @@ class Layout:
                 for t in traits[span.start : span.stop]
             )
 
-    def _mask(self, group_set: int, groups: tuple[str, ...]) -> int:
-        bits = self.group_bits[group_set]
-        mask = 0
-        for name in groups:
-            mask |= bits.setdefault(name, WITHOUT_GROUPS << len(bits) + 1)
-        return mask or WITHOUT_GROUPS
+
+def group_mask(groups: Sequence[str], bits: dict[str, int]) -> int:
+    """The compatibility groups of a device as a bit mask; ``bits`` has the bit of each group, new ones are added.
+
+    >>> bits: dict[str, int] = {}
+    >>> group_mask(["a", "b"], bits), group_mask(["b"], bits), group_mask([], bits)
+    (6, 4, 1)
+    """
+    mask = 0
+    for name in groups:
+        mask |= bits.setdefault(name, WITHOUT_GROUPS << len(bits) + 1)
+    return mask or WITHOUT_GROUPS
 
 
 class LayoutTable:
@@ -318,6 +324,19 @@ def available(layout: Layout, state: NodeState) -> list[int]:
             left[number] -= amount
         charged ^= lowest
     return left
+
+
+def excluded_by_groups(layout: Layout, common: Sequence[int]) -> int:
+    """The slots whose compatibility groups exclude them beside devices with these common groups (see `NodeState`).
+
+    They include shareable devices in use, which keep the groups that they have: further shares are not excluded.
+    """
+    excluded = 0
+    if common:
+        for slot, members in enumerate(layout.groups):
+            if members and not all(common[number] & mask for number, mask in members):
+                excluded |= 1 << slot
+    return excluded
 
 
 def build_view(

@@ -9,7 +9,7 @@ and reasons name them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from operator import attrgetter
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from allotment.engine.cluster.node_selection import NodeFacts, UnusableNodeSelec
 from allotment.engine.release import release
 from allotment.model.features import Features
 from allotment.model.resource import CounterSet, Device, ResourceSlice
+from allotment.phrases import counted
 
 
 class PoolStatus(Enum):
@@ -98,15 +99,21 @@ def has_compatibility_groups(slice_: ResourceSlice) -> bool:
     return any(use.compatibility_groups for device in slice_.spec.devices or () for use in device.consumes_counters)
 
 
+def ignored_groups(slices: Iterable[ResourceSlice], features: Features) -> str:
+    """Why slices of a pool are ignored because of their compatibility groups; empty if none is."""
+    rules = PoolRules.of(features)
+    ignored = sum(rules.ignores(slice_) for slice_ in slices)
+    if not ignored:
+        return ""
+    devices = f"{counted(ignored, 'slice has', 'slices have')} devices with compatibility groups"
+    return f"{devices}, but the DRADeviceCompatibilityGroups feature is disabled"
+
+
 def is_relevant(slice_: ResourceSlice, node: NodeFacts, rules: PoolRules) -> bool:
     """Whether a slice counts for the node; ``UnusableSlice`` if its node selector is invalid."""
     spec = slice_.spec
     if not rules.partitionable and (spec.per_device_node_selection is not None or spec.shared_counters):
         return False
-    if rules.ignores_groups:
-        elsewhere = bool(spec.node_name) and spec.node_name != node.name
-        if elsewhere or has_compatibility_groups(slice_):
-            return False
     if counts_everywhere(slice_, rules):
         return True
     if spec.node_name or spec.all_nodes or spec.node_selector is not None:
@@ -133,11 +140,16 @@ def device_reaches(node: NodeFacts, device: Device, slice_: ResourceSlice) -> bo
 
 
 def gather_pool(
-    id: PoolID, relevant: Sequence[ResourceSlice], every: Iterable[ResourceSlice], rules: PoolRules
+    id: PoolID,
+    relevant: Sequence[ResourceSlice],
+    every: Iterable[ResourceSlice],
+    rules: PoolRules,
+    ignored: Collection[str] = (),
 ) -> Pool | None:
     """The pool as seen by a node with these relevant slices, or ``None`` if there are none or the pool is obsolete.
 
-    ``every`` are all slices of the pool, on all nodes.
+    ``every`` are all slices of the pool, on all nodes. ``ignored``: the names of those that ``rules`` ignore; they are
+    not relevant.
     """
     if not relevant:
         return None
@@ -150,7 +162,7 @@ def gather_pool(
         everything = list(every)
         if any(s.spec.pool.generation > generation for s in everything):
             return None
-        everything = [s for s in everything if s.spec.pool.generation == generation and not rules.ignores(s)]
+        everything = [s for s in everything if s.spec.pool.generation == generation and s.metadata.name not in ignored]
         found = len(everything)
         if found != announced:
             return Pool(id, PoolStatus.INCOMPLETE, generation=generation, found=found, announced=announced)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from allotment.engine.diagnosis.candidate_changes import capacity_edit, without_derived_attribute
-from allotment.engine.diagnosis.context import Cause, NodeContext, requests_of
+from allotment.engine.diagnosis.context import Cause, NodeContext, definitions_of, requests_of
 from allotment.engine.diagnosis.scenario import CandidateChange, claim_name
 from allotment.engine.diagnosis.visible_devices import VisibleDevice
 from allotment.engine.outcome import Aborted
@@ -20,18 +20,8 @@ _MILLI = 10**6
 
 def derived_attribute_fails(context: NodeContext, claim: ResourceClaim, outcome: Aborted) -> Cause:
     """The cause if the expression of a derived attribute does not compile, or fails on a device."""
-    notes = tuple(
-        f"request {location.name} defines {attribute.name}: {attribute.expression}"
-        for location, spec in requests_of(claim)
-        for attribute in spec.derived_attributes
-        if f"derived attribute {attribute.name} " in outcome.text
-    )
-    names = {
-        attribute.name: None
-        for _, spec in requests_of(claim)
-        for attribute in spec.derived_attributes
-        if f"derived attribute {attribute.name} " in outcome.text
-    }
+    derived = {attribute.name: None for _, spec in requests_of(claim) for attribute in spec.derived_attributes}
+    failing = [name for name in derived if f"derived attribute {name} " in outcome.text]
     first, *rest = outcome.text.splitlines()
     return Cause(
         "derived-attribute-fails",
@@ -39,8 +29,8 @@ def derived_attribute_fails(context: NodeContext, claim: ResourceClaim, outcome:
         claim_name(claim),
         outcome.request or "",
         nearest=_missing_attribute(context, outcome),
-        candidates=tuple(without_derived_attribute(claim, name) for name in names),
-        notes=(*notes, *rest),
+        candidates=tuple(without_derived_attribute(claim, name) for name in failing),
+        notes=(*(text for name in failing for text in definitions_of(claim, name)), *rest),
         kubernetes=outcome.text,
     )
 

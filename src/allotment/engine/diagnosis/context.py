@@ -103,6 +103,16 @@ def requests_of(claim: ResourceClaim) -> list[tuple[RequestLocation, RequestSpec
     return found
 
 
+def definitions_of(claim: ResourceClaim, attribute: str) -> tuple[str, ...]:
+    """How the claim's requests define a derived attribute, one line each; empty if none does."""
+    return tuple(
+        f"request {location.name} defines {attribute}: {derived.expression}"
+        for location, spec in requests_of(claim)
+        for derived in spec.derived_attributes
+        if derived.name == attribute
+    )
+
+
 def query_of(location: RequestLocation, spec: RequestSpec) -> DeviceQuery:
     """The device query of an exact request or alternative."""
     return DeviceQuery(

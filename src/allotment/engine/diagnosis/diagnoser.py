@@ -69,6 +69,15 @@ class Diagnoser:
             if claim not in entry[-1:]:
                 entry.append(claim)
 
+    def remove_allocated(self, claim: ResourceClaim) -> None:
+        """Remove a claim again that was added last of those with its devices."""
+        if claim.status.allocation is None:
+            return
+        for result in claim.status.allocation.devices.results:
+            entry = self._holding.get(DeviceID(result.driver, result.pool, result.device), [])
+            if claim in entry[-1:]:
+                entry.pop()
+
     def diagnose(self, claims: Sequence[ResourceClaim], nodes: Sequence[str] | None = None) -> Diagnosis:
         """The reasons why ``claims`` together fit none of ``nodes`` (by default all nodes of the inventory)."""
         inventory = self._inventory

@@ -22,7 +22,7 @@ from allotment.engine.diagnosis.candidate_changes import (
     request_count,
     without_derived_attribute,
 )
-from allotment.engine.diagnosis.context import Cause, NodeContext, query_of, requests_of
+from allotment.engine.diagnosis.context import Cause, NodeContext, definitions_of, query_of, requests_of
 from allotment.engine.diagnosis.funnel import Loss, Trace
 from allotment.engine.diagnosis.in_use import all_holders
 from allotment.engine.diagnosis.published_names import qualified, similar_names
@@ -69,8 +69,8 @@ def constraint_unmet(context: NodeContext, claim: ResourceClaim) -> Cause:
     assert found is not None
     spec = specs[unmet[-1]]
     bound = [(location, trace) for location, trace in traced if any(_binds(specs[i], location) for i in unmet)]
-    derived = is_derived(claim, _attribute(spec))
-    if not found.groups and len(unmet) == 1 and not derived:
+    definitions = definitions_of(claim, _attribute(spec))
+    if not found.groups and len(unmet) == 1 and not definitions:
         return _unpublished(claim, unmet[0], found, bound)
     short = _attribute(spec).rpartition("/")[2]
     shared = f"at most {found.agree} share one" if found.agree > 1 else "no two devices share one"
@@ -108,26 +108,15 @@ def constraint_unmet(context: NodeContext, claim: ResourceClaim) -> Cause:
     cause = _constraint_cause(
         context, claim_name(claim), summary, [trace for _, trace in bound], nearest, candidates, notes
     )
-    if derived and not context.is_busy:
-        definitions = tuple(
-            f"request {location.name} defines {attribute.name}: {attribute.expression}"
-            for location, request in requests_of(claim)
-            for attribute in request.derived_attributes
-            if attribute.name == _attribute(spec)
-        )
+    if definitions and not context.is_busy:
         return replace(cause, code="derived-values-differ", notes=(*definitions, *cause.notes))
     return cause
-
-
-def is_derived(claim: ResourceClaim, attribute: str) -> bool:
-    """Whether any request of the claim defines the attribute itself."""
-    return any(a.name == attribute for _, spec in requests_of(claim) for a in spec.derived_attributes)
 
 
 def _dropped(claim: ResourceClaim, index: int) -> CandidateChange:
     """A change without the constraint; a derived attribute must go with the last constraint that compares it."""
     spec = claim.spec.devices.constraints[index]
-    if is_derived(claim, _attribute(spec)):
+    if definitions_of(claim, _attribute(spec)):
         return without_derived_attribute(claim, _attribute(spec))
     return drop_constraint(claim_name(claim), index, spec, _attribute(spec))
 

@@ -13,15 +13,14 @@ from allotment.engine.claims.capacity import CapacityError, CapacityRules, consu
 from allotment.engine.cluster.devices import Traits
 from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.engine.cluster.inventory import Inventory
-from allotment.engine.cluster.layout import NO_MEMBERS, WITHOUT_GROUPS, common_groups
+from allotment.engine.cluster.layout import NO_MEMBERS, common_groups, group_mask
 from allotment.engine.cluster.node_selection import NodeFacts, UnusableNodeSelector, reaches
-from allotment.engine.cluster.pools import Pool, PoolRules, PoolStatus
+from allotment.engine.cluster.pools import Pool, PoolStatus, ignored_groups
 from allotment.engine.diagnosis.holders import ClaimHolder, HeldDevices
 from allotment.engine.diagnosis.published_names import kind_of
 from allotment.model.features import Features
 from allotment.model.quantity import Quantity
 from allotment.model.resource import CapacityRequirements, Device, ResourceSlice
-from allotment.phrases import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +155,9 @@ class VisibleDevices:
                 id_ = DeviceID(*pool, device.name)
                 for use in device.consumes_counters if held.is_allocated(id_) else ():
                     if use.counter_set == member.counter_set:
-                        common = common_groups(common, _group_mask(bits, use.compatibility_groups))
+                        common = common_groups(common, group_mask(use.compatibility_groups, bits))
                         peers.extend((device, use.compatibility_groups, holder) for holder in held.holders_of(id_))
-            if not common & _group_mask(bits, member.groups):
+            if not common & group_mask(member.groups, bits):
                 return GroupConflict(member.counter_set, member.groups, tuple(peers))
         return None
 
@@ -177,13 +176,6 @@ class VisibleDevices:
                         used[key] = used.get(key, 0) + amount.value.nano
             self._used[pool] = used
         return used
-
-
-def _group_mask(bits: dict[str, int], groups: tuple[str, ...]) -> int:
-    mask = 0
-    for name in groups:
-        mask |= bits.setdefault(name, WITHOUT_GROUPS << len(bits) + 1)
-    return mask or WITHOUT_GROUPS
 
 
 def visible_devices(inventory: Inventory, node: str) -> VisibleDevices:
@@ -248,11 +240,9 @@ def _targets(slice_: ResourceSlice, node: NodeFacts) -> bool:
 def _unusable_reason(
     id: PoolID, pool: Pool | None, slices: list[ResourceSlice], generation: int, features: Features
 ) -> tuple[str, str]:
-    rules = PoolRules.of(features)
-    ignored = [s for s in slices if rules.ignores(s)]
+    ignored = ignored_groups(slices, features)
     if ignored and (pool is None or pool.status is PoolStatus.INCOMPLETE):
-        devices = f"{counted(len(ignored), 'slice has', 'slices have')} devices with compatibility groups"
-        return "pool-incomplete", f"pool {id}: {devices}, but the DRADeviceCompatibilityGroups feature is disabled"
+        return "pool-incomplete", f"pool {id}: {ignored}"
     if pool is None:
         newest = max(s.spec.pool.generation for s in slices)
         text = (

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from allotment.engine.claims.requests import ClaimShape, Subrequest
-from allotment.engine.cluster.layout import NO_MEMBERS, NodeState, available
+from allotment.engine.cluster.layout import NO_MEMBERS, NodeState, available, excluded_by_groups
 from allotment.engine.search.pattern import Pattern
 from allotment.engine.search.verdict import Pick
 
@@ -206,12 +206,7 @@ class SearchAttempt:
 
     def incompatible(self) -> int:
         """Slots whose compatibility groups exclude them now; shareable devices in use keep theirs."""
-        if not self.layout.group_sets:
-            return 0
-        excluded = 0
-        for slot, members in enumerate(self.layout.groups):
-            if members and not all(self.groups[number] & mask for number, mask in members):
-                excluded |= 1 << slot
+        excluded = excluded_by_groups(self.layout, self.groups)
         return excluded & ~(self.layout.shareable & (self.shared_before | self.touched))
 
     def _bind(self, subrequest: Subrequest, slot: int, bit: int) -> list[int] | Rejection:

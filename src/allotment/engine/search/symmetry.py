@@ -111,8 +111,7 @@ class FailedStates:
         self._clusters: list[_Cluster] = []
         for members in connected([list(self._links(slot)) for slot in range(attempt.layout.size)]):
             first = members[0]
-            alone = len(members) == 1 and not attempt.layout.uses[first] and not attempt.layout.groups[first]
-            if alone and not attempt.layout.shareable >> first & 1:
+            if len(members) == 1 and not attempt.layout.uses[first] and not attempt.layout.shareable >> first & 1:
                 key = (kinds[first], tuple([not row[first] for row in attempt.pattern.values]))
                 loose[key] = loose.get(key, 0) | 1 << first
             else:
@@ -166,7 +165,7 @@ class FailedStates:
         )
 
     def exact_key(self, subrequest: Subrequest, position: int, start: int) -> Hashable:
-        """A key of the state that distinguishes all devices."""
+        """A key of the state that distinguishes all devices; the chosen ones determine the common groups."""
         attempt = self._attempt
         return (
             subrequest.number,
@@ -178,7 +177,6 @@ class FailedStates:
             attempt.touched,
             tuple(attempt.bound),
             tuple(attempt.left),
-            tuple(attempt.groups),
             tuple(map(tuple, attempt.room.values())),
         )
 
