@@ -7,16 +7,20 @@ to the pod's requests on the node, and are published in ``status.nodeAllocatable
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from allotment.engine.cluster.node_selection import NodeFacts, UnusableNodeSelector, reaches
+from allotment.model.meta import ObjectKey
 from allotment.model.pod_resources import claim_amounts, container_amounts, sum_amounts
 from allotment.model.quantity import Quantity
 from allotment.model.resource import (
     AllocationResult,
+    Device,
     DeviceRequestAllocationResult,
     NodeAllocatableResource,
     ResourceSlice,
+    ResourceSliceSpec,
 )
 from allotment.model.trees import Tree
 
@@ -26,77 +30,133 @@ DeviceResources = Mapping[str, NodeAllocatableResource]
 """``nodeAllocatableResources`` of a device, by the name of the node's resource."""
 
 
-class MissingCapacity(ValueError):
-    """Raised if a device maps to a consumed capacity, but the allocation consumes none. The text is Kubernetes'."""
+class UnknownUse(ValueError):
+    """Raised if it is unknown what the devices of a claim use: a device maps to a consumed capacity, but the allocation
+    consumes none; or one of the devices is not published. The text is Kubernetes'.
+    """
 
 
 class NodeAllocatableDevices:
-    """The devices that use resources of their node, of all slices."""
+    """The devices of all slices, of which some use resources of their node; false if none does."""
 
     def __init__(self) -> None:
-        self._by_slice: dict[str, dict[tuple[str, str, str], DeviceResources]] = {}
+        self._by_pool: dict[tuple[str, str], dict[str, _PublishedSlice]] = {}
+        """By driver and pool, and slice."""
+        self._pool_of: dict[str, tuple[str, str]] = {}
+        self._counted: set[str] = set()
+        """Slices with a device that uses resources of its node."""
 
     def __bool__(self) -> bool:
-        return bool(self._by_slice)
+        return bool(self._counted)
 
     def put(self, slice_: ResourceSlice) -> None:
         """Add or update a slice."""
-        spec = slice_.spec
-        found: dict[tuple[str, str, str], DeviceResources] = {
-            (spec.driver, spec.pool.name, device.name): device.node_allocatable_resources
-            for device in spec.devices or ()
-            if device.node_allocatable_resources
-        }
-        if found:
-            self._by_slice[slice_.metadata.name] = found
-        else:
-            self._by_slice.pop(slice_.metadata.name, None)
+        spec, name = slice_.spec, slice_.metadata.name
+        pool = (spec.driver, spec.pool.name)
+        self.remove(name)
+        devices = {device.name: device for device in spec.devices or ()}
+        self._by_pool.setdefault(pool, {})[name] = _PublishedSlice(spec, devices)
+        self._pool_of[name] = pool
+        if any(device.node_allocatable_resources for device in devices.values()):
+            self._counted.add(name)
 
     def remove(self, slice_name: str) -> None:
         """Remove a slice."""
-        self._by_slice.pop(slice_name, None)
+        self._counted.discard(slice_name)
+        pool = self._pool_of.pop(slice_name, None)
+        if pool is not None:
+            del self._by_pool[pool][slice_name]
+            if not self._by_pool[pool]:
+                del self._by_pool[pool]
 
-    def of(self, result: DeviceRequestAllocationResult) -> DeviceResources:
-        """Return the node's resources that an allocated device uses; empty for any other device."""
-        key = (result.driver, result.pool, result.device)
-        for devices in self._by_slice.values():
-            if key in devices:
-                return devices[key]
-        return {}
+    def of(self, result: DeviceRequestAllocationResult, node: NodeFacts | None = None) -> DeviceResources:
+        """Return the node's resources that an allocated device uses. ``node``: where it must be available; None: any.
+
+        Raises `UnknownUse`.
+        """
+        for published in self._by_pool.get((result.driver, result.pool), {}).values():
+            device = published.devices.get(result.device)
+            if device is None or (node is not None and not _is_published_for(published.spec, node)):
+                continue
+            if node is not None and published.spec.per_device_node_selection and not _reaches(device, node):
+                raise UnknownUse(f"device {result.device} does not match node")
+            return device.node_allocatable_resources or {}
+        raise UnknownUse(f"device {result.device} not found in pool {result.pool} for driver {result.driver}")
+
+    def uses(
+        self, allocation: AllocationResult, node: NodeFacts | None = None
+    ) -> Iterator[DeviceResources | UnknownUse]:
+        """Yield the node's resources that each device uses, or why that is unknown."""
+        for result in allocation.devices.results:
+            try:
+                yield self.of(result, node)
+            except UnknownUse as error:
+                yield error
 
     def is_mapped(self, allocation: AllocationResult) -> bool:
         """Whether an allocation has a device that stands for an amount of the node's resources.
 
         Such an allocation cannot be shared by pods, as the amount would count for each of them.
         """
-        resources = (resource for result in allocation.devices.results for resource in self.of(result).values())
-        return any(resource.mapping is not None for resource in resources)
+        known = (resources for resources in self.uses(allocation) if not isinstance(resources, UnknownUse))
+        return any(resource.mapping is not None for resources in known for resource in resources.values())
+
+    def is_incomplete(self, allocation: AllocationResult) -> bool:
+        """Whether some devices of an allocation use resources of the node, and others are in no slice."""
+        uses = list(self.uses(allocation))
+        return any(isinstance(use, UnknownUse) for use in uses) and any(
+            not isinstance(u, UnknownUse) and u for u in uses
+        )
+
+
+class _PublishedSlice(NamedTuple):
+    spec: ResourceSliceSpec
+    devices: Mapping[str, Device]
+    """By name."""
+
+
+def _is_published_for(spec: ResourceSliceSpec, node: NodeFacts) -> bool:
+    return bool(spec.per_device_node_selection) or _reaches(spec, node)
+
+
+def _reaches(of: ResourceSliceSpec | Device, node: NodeFacts) -> bool:
+    try:
+        return reaches(node, of.node_name, of.all_nodes, of.node_selector)
+    except UnusableNodeSelector:
+        return False
 
 
 class ClaimUse(NamedTuple):
     """A claim of a pod with its allocation, and the names of the pod's entries for it."""
 
-    claim: str
+    claim: ObjectKey
     allocation: AllocationResult
     entries: frozenset[str]
 
 
-def claim_statuses(spec: Tree, uses: Iterable[ClaimUse], devices: NodeAllocatableDevices) -> list[Tree]:
-    """Return ``status.nodeAllocatableResourceClaimStatuses`` for a pod with this spec; empty if its claims use none of
-    the node's resources.
+def claim_statuses(
+    spec: Tree, uses: Iterable[ClaimUse], devices: NodeAllocatableDevices, node: NodeFacts | None = None
+) -> list[Tree]:
+    """Return ``status.nodeAllocatableResourceClaimStatuses`` for a pod on a node; empty if its claims use none of the
+    node's resources.
 
-    Raises `MissingCapacity`.
+    Raises `UnknownUse`.
     """
-    found = [status for use in uses if (status := _claim_status(spec, use, devices))]
+    found = [status for use in uses if (status := _claim_status(spec, use, devices, node))]
     return sorted(found, key=lambda status: str(status["resourceClaimName"]))
 
 
-def _claim_status(spec: Tree, use: ClaimUse, devices: NodeAllocatableDevices) -> Tree | None:
+def _claim_status(spec: Tree, use: ClaimUse, devices: NodeAllocatableDevices, node: NodeFacts | None) -> Tree | None:
+    used = list(devices.uses(use.allocation, node))
+    if not any(resources for resources in used if not isinstance(resources, UnknownUse)):
+        return None  # also if devices are not published, as in Kubernetes
     mapped: dict[str, Quantity] = {}
     per_pod: dict[str, Quantity] = {}
     per_container: dict[str, Quantity] = {}
-    for result in use.allocation.devices.results:
-        for name, resource in devices.of(result).items():
+    for result, resources in zip(use.allocation.devices.results, used, strict=True):
+        if isinstance(resources, UnknownUse):
+            raise UnknownUse(f"claim {use.claim}, device {result.device}, driver {result.driver}: {resources}")
+        for name, resource in resources.items():
             if (amount := _mapped_amount(use.claim, name, resource, result)) is not None:
                 _add(mapped, name, amount)
             if resource.overhead is not None:
@@ -107,7 +167,7 @@ def _claim_status(spec: Tree, use: ClaimUse, devices: NodeAllocatableDevices) ->
                         _add(amounts, name, more)
     if not mapped and not per_pod and not per_container:
         return None
-    status: Tree = {"resourceClaimName": use.claim}
+    status: Tree = {"resourceClaimName": use.claim.name}
     if containers := _containers_with(spec, use.entries):
         status["containers"] = containers
     if mapped:
@@ -125,7 +185,7 @@ def _claim_status(spec: Tree, use: ClaimUse, devices: NodeAllocatableDevices) ->
 
 
 def _mapped_amount(
-    claim: str, name: str, resource: NodeAllocatableResource, result: DeviceRequestAllocationResult
+    claim: ObjectKey, name: str, resource: NodeAllocatableResource, result: DeviceRequestAllocationResult
 ) -> Quantity | None:
     mapping = resource.mapping
     if mapping is None:
@@ -133,7 +193,7 @@ def _mapped_amount(
     if not mapping.capacity_key:
         return mapping.device_multiplier
     if not result.consumed_capacity:
-        raise MissingCapacity(
+        raise UnknownUse(
             f"claim {claim}, device {result.device}: ConsumedCapacity is nil, but Capacity key "
             f"'{mapping.capacity_key}' is set in NodeAllocatableResources for resource {name}"
         )

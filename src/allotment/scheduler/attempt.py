@@ -7,8 +7,9 @@ equals, the first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
+from heapq import heapify, heappop
 from typing import Final, NamedTuple
 
 from allotment.engine.allocator import Allocator
@@ -23,7 +24,7 @@ from allotment.node_fit.filters.ports import ports
 from allotment.node_fit.filters.refusal import Refusal
 from allotment.node_fit.filters.resources import resources
 from allotment.node_fit.filters.topology_spread import topology_spread, topology_spread_scores
-from allotment.node_fit.node_allocatable import MissingCapacity, NodeAllocatableDevices
+from allotment.node_fit.node_allocatable import NodeAllocatableDevices, UnknownUse
 from allotment.node_fit.node_table import NodeFitTable, NodeFitTables, node_indexes
 from allotment.node_fit.nodes import CachedNode, NodeCache
 from allotment.node_fit.pod_requirements import PodRequirementsCache
@@ -327,18 +328,48 @@ class SchedulingAlgorithm:
                 return AttemptFailed(f"{_FILTER_ERROR} {text}", wanted)
             good |= devices.fits & group.node_mask
             tried.append((group.node_mask, devices))
-        otherwise_good, good = good, good & ~elsewhere
-        lacking: dict[int, Refusal] = {}
-        while good:
-            place = self._best_node(pod, table, good, claims)
+        if why := self.accounts.unpublished(allocated, self._machines_at(good)):
+            return AttemptFailed(f"{_FILTER_ERROR} {why}", claims)
+
+        def allocate(place: int) -> NodeAssignment | AttemptFailed | Refusal:
             made = next(group.claim for group in groups if group.node_mask >> place & 1)
-            found = self._allocate(pod, place, pending, allocated, made)
-            if not isinstance(found, Refusal):
-                return found
-            lacking[place] = found
-            good &= ~(1 << place)
+            return self._allocate(pod, place, pending, allocated, made)
+
+        lacking: dict[int, Refusal] = {}
+        found = self._allocate_on_best(pod, table, good & ~elsewhere, claims, allocate, lacking)
+        if found is not None:
+            return found
+        if self.accounts:  # as in Kubernetes, before nodes are refused on which an allocated claim cannot be used
+            for place in node_indexes(good & elsewhere):
+                found_elsewhere = allocate(place)
+                if isinstance(found_elsewhere, AttemptFailed):
+                    return found_elsewhere
+                if isinstance(found_elsewhere, Refusal):
+                    lacking[place] = found_elsewhere
+                    good &= ~(1 << place)
         made = next((group.claim for group in groups if group.claim is not None), None)
-        return _DeviceShortage(tried, (*claims, made) if made is not None else claims, otherwise_good, lacking)
+        return _DeviceShortage(tried, (*claims, made) if made is not None else claims, good, lacking)
+
+    def _allocate_on_best(
+        self, pod: QueuedPod, table: NodeFitTable, good: int, claims: tuple[ResourceClaim, ...],
+        allocate: Callable[[int], NodeAssignment | AttemptFailed | Refusal], lacking: dict[int, Refusal],
+    ) -> NodeAssignment | AttemptFailed | None:  # fmt: skip
+        """Allocate on the node with the highest score of those that do not refuse; add the others to ``lacking``."""
+        while good:
+            left = good
+            for place in self._ranking(pod, table, good, claims):
+                found = allocate(place)
+                if isinstance(found, Refusal):
+                    lacking[place] = found
+                    left &= ~(1 << place)
+                    continue
+                if left != good and self._has_pod_scores(pod, claims) and isinstance(found, NodeAssignment):
+                    # Some scores are relative to those of all nodes: without the refused ones, another can be best.
+                    if next(self._ranking(pod, table, left, claims)) != place:
+                        break
+                return found
+            good = left
+        return None
 
     def _allocate(
         self, pod: QueuedPod, place: int, pending: list[CachedClaim], allocated: list[CachedClaim],
@@ -367,19 +398,30 @@ class SchedulingAlgorithm:
                 found = self.accounts.check(
                     pod, machine, [*pairs, *((claim, claim.allocation_value()) for claim in allocated)]
                 )
-            except MissingCapacity as error:
+            except UnknownUse as error:
                 return AttemptFailed(f"{_FILTER_ERROR} {error}", wanted)
             if isinstance(found, Refusal):
                 return found
             statuses = found
         return NodeAssignment(machine.name, pairs, tuple(allocated), extended, statuses)
 
-    def _best_node(self, pod: QueuedPod, table: NodeFitTable, good: int, claims: tuple[ResourceClaim, ...]) -> int:
-        """Return the index of the feasible node with the highest score."""
+    def _ranking(
+        self, pod: QueuedPod, table: NodeFitTable, good: int, claims: tuple[ResourceClaim, ...]
+    ) -> Iterator[int]:
+        """Yield the indexes of feasible nodes, the highest score first."""
         extra = self._pod_scores(pod, good, claims)
-        if not extra:
-            return table.best(good, self._start_index())
-        return max(node_indexes(good), key=lambda place: (table.scores[place] + extra.get(place, 0), -place))
+        if extra:
+            ranked = [(-table.scores[place] - extra.get(place, 0), place) for place in node_indexes(good)]
+            heapify(ranked)
+            while ranked:
+                yield heappop(ranked)[1]
+        while good and not extra:
+            place = table.best(good, self._start_index())
+            yield place
+            good &= ~(1 << place)
+
+    def _machines_at(self, places: int) -> Iterator[CachedNode]:
+        return (machine for place in node_indexes(places) if (machine := self.machines.at(place)) is not None)
 
     def _start_index(self) -> int:
         """Return where to start among equal scores: varied next to other schedulers, so that both rarely choose the
@@ -395,12 +437,9 @@ class SchedulingAlgorithm:
         (weight 2).
         """
         extra: dict[int, int] = {}
-        alternatives = any(request.first_available for claim in claims for request in claim.spec.devices.requests)
-        if not (alternatives or pod.demand.depends_on_other_pods or self.machines.pods_with_affinity) or not good & (
-            good - 1
-        ):
+        if not good & (good - 1) or not self._has_pod_scores(pod, claims):
             return extra
-        candidates = [m for place in node_indexes(good) if (m := self.machines.at(place)) is not None]
+        candidates = list(self._machines_at(good))
         resident = pod.resident
         if pod.demand.spread:
             _weigh(
@@ -411,12 +450,16 @@ class SchedulingAlgorithm:
             )
         if pod.demand.has_pod_affinity or self.machines.pods_with_affinity:
             _weigh(extra, inter_pod_affinity_scores(resident, self.machines, self.namespaces, candidates))
-        if alternatives:
+        if _has_alternatives(claims):
             preferred = {m.index: self.devices.preference(claims, m.index) for m in candidates}
             most = max(preferred.values())
             if most:
                 _weigh(extra, {place: 100 * value // most for place, value in preferred.items()})
         return extra
+
+    def _has_pod_scores(self, pod: QueuedPod, claims: tuple[ResourceClaim, ...]) -> bool:
+        others = pod.demand.depends_on_other_pods or bool(self.machines.pods_with_affinity)
+        return others or _has_alternatives(claims)
 
     # --- for preemption ------------------------------------------------------------------------------------------
 
@@ -436,6 +479,10 @@ def _mask(machines: NodeCache) -> int:
     for machine in machines:
         mask |= 1 << machine.index
     return mask
+
+
+def _has_alternatives(claims: tuple[ResourceClaim, ...]) -> bool:
+    return any(request.first_available for claim in claims for request in claim.spec.devices.requests)
 
 
 def _weigh(extra: dict[int, int], scores: Mapping[int, int], weight: int = 2) -> None:

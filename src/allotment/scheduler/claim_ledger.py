@@ -15,17 +15,16 @@ import msgspec
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.cluster.node_selection import NodeFacts
 from allotment.model import contested_claims, pod_groups
+from allotment.model.generated_claims import EXTENDED_RESOURCE_ANNOTATION
 from allotment.model.meta import ObjectKey, ObjectMeta
 from allotment.model.node_selectors import NodeSelector
-from allotment.model.resource import AllocationResult, ResourceClaim, ResourceClaimSpec
+from allotment.model.resource import FINALIZER, AllocationResult, ResourceClaim, ResourceClaimSpec
 from allotment.model.trees import Tree, read_value, to_tree, to_value
 from allotment.node_fit.pod_requirements import selector_matches
 
 #: The effect of a change: ``freed`` devices became available, ``changed`` its status differs.
 ClaimChange = Literal["created", "freed", "changed", "same"]
 
-#: The annotation of claims that a scheduler created for extended resources.
-EXTENDED_RESOURCE_ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
 #: The feature that a node declares if its kubelet can skip node operations of drivers.
 OPTIONAL_OPERATIONS: Final = "DRAOptionalNodeOperations"
 #: Number of cached specs: claims of one template share one spec.
@@ -73,6 +72,12 @@ class CachedClaim:
     def is_reserved_for(self, uid: str, group: str = "") -> bool:
         """Whether a pod, or the pod group of this name, is among its consumers."""
         return pod_groups.is_consumer(self.users, uid, group)
+
+    def is_used_only_by(self, uid: str) -> bool:
+        """Whether it is allocated, and the claim controller frees its devices when this pod is gone."""
+        finalizers = self.tree["metadata"].get("finalizers") or ()
+        users = self.users if self.allocation is not None and FINALIZER in finalizers else []
+        return bool(users) and all(user.get("uid") == uid for user in users)
 
     def is_usable_on(self, node: NodeFacts) -> bool:
         """Whether its devices can be used on a node."""
@@ -187,6 +192,12 @@ class ClaimLedger:
         if claim is not None:
             self.unusable.discard(claim.uid)
         return key not in self.in_flight and self._unbook(key)
+
+    def frees_claims(self, uid: str, keys: Iterable[ObjectKey]) -> bool:
+        """Whether the devices of a claim are freed when the pod is gone that references the claims of these keys."""
+        extended = self.extended_claims.get(uid)
+        claims = map(self.known.get, keys if extended is None else (*keys, extended))
+        return any(claim is not None and claim.is_used_only_by(uid) for claim in claims)
 
     def _forget_extended(self, claim: CachedClaim | None) -> None:
         if claim is None or not claim.is_extended:

@@ -17,6 +17,8 @@ class ClusterEvent(Enum):
     """A node was added, or changed its labels, taints or allocatable resources."""
     POD_GONE = auto()
     """A pod left its node, finished, or reduced its requests."""
+    CLAIM_USER_GONE = auto()
+    """The same of a pod that is the only consumer of a claim: the claim's devices are about to be freed."""
     POD_PLACED = auto()
     """A pod was assigned to a node, or changed its labels there."""
     CLAIM_FREED = auto()
@@ -32,6 +34,9 @@ class ClusterEvent(Enum):
 
 
 _E = ClusterEvent
+#: A pod uses nothing of its node any more.
+_LEFT: Final = frozenset({_E.POD_GONE, _E.CLAIM_USER_GONE})
+_DEVICES: Final = frozenset({_E.NODE, _E.CLAIM_FREED, _E.SLICE, _E.CLASS, _E.RULE})
 
 #: Changes of what pods are scheduled onto, as opposed to changes of usage.
 CLUSTER_STATE_EVENTS: Final = frozenset({_E.NODE, _E.SLICE, _E.CLASS, _E.RULE})
@@ -42,16 +47,19 @@ EVENTS_BY_CAUSE: Final[Mapping[str, frozenset[ClusterEvent]]] = {
     "name": frozenset({_E.NODE}),
     "taint": frozenset({_E.NODE}),
     "affinity": frozenset({_E.NODE}),
-    "resources": frozenset({_E.NODE, _E.POD_GONE, _E.CLASS}),
-    "ports": frozenset({_E.NODE, _E.POD_GONE}),
-    "spread": frozenset({_E.NODE, _E.POD_GONE, _E.POD_PLACED}),
-    "neighbours": frozenset({_E.NODE, _E.POD_GONE, _E.POD_PLACED}),
-    "nominated": frozenset({_E.NODE, _E.POD_GONE, _E.POD_PLACED}),
+    "resources": _LEFT | {_E.NODE, _E.CLASS},
+    # Kubernetes retries these pods when claims, slices or nodes change. If the claims of a pod that is gone are still
+    # allocated, the attempt follows when they are freed, as there.
+    "device-resources": _DEVICES | {_E.POD_GONE},
+    "ports": _LEFT | {_E.NODE},
+    "spread": _LEFT | {_E.NODE, _E.POD_PLACED},
+    "neighbours": _LEFT | {_E.NODE, _E.POD_PLACED},
+    "nominated": _LEFT | {_E.NODE, _E.POD_PLACED},
     "claim": frozenset({_E.NODE, _E.CLAIM_FREED, _E.CLAIM_CHANGED}),
     "class": frozenset({_E.CLASS, _E.CLAIM_CHANGED}),
-    "devices": frozenset({_E.NODE, _E.CLAIM_FREED, _E.SLICE, _E.CLASS, _E.RULE}),
+    "devices": _DEVICES,
     # An allocation changes the search, too: it may then end before its step limit.
-    "undecided": frozenset({_E.NODE, _E.CLAIM_FREED, _E.CLAIM_ALLOCATED, _E.SLICE, _E.CLASS, _E.RULE}),
+    "undecided": _DEVICES | {_E.CLAIM_ALLOCATED},
     "nodes": frozenset({_E.NODE}),
     "group": frozenset({_E.GROUP}),
 }

@@ -12,13 +12,12 @@ from typing import Final, NamedTuple
 from allotment.engine.refusal import Diagnosis
 from allotment.model.core import Pod
 from allotment.model.features import Features
-from allotment.model.generated_claims import name_prefix
+from allotment.model.generated_claims import EXTENDED_RESOURCE_ANNOTATION, name_prefix
 from allotment.model.resource import DeviceClass, ResourceClaim
 from allotment.model.trees import Tree, to_tree, to_value
 from allotment.node_fit.node_table import node_indexes
 from allotment.node_fit.nodes import NodeCache
 from allotment.node_fit.pod_requirements import PodRequirements
-from allotment.scheduler.claim_ledger import EXTENDED_RESOURCE_ANNOTATION
 from allotment.tools.explain.extended_requests import is_extended, uses_of
 from allotment.tools.explain.extended_resources import extended_claim, no_provider, served_by_classes
 

@@ -128,18 +128,36 @@ class GroupHierarchy:
 
         As long as a group of the hierarchy is missing, it is the highest one that is known by name.
         """
+        key = self._leaf_of(pod)
+        return self.root_of(key) if key is not None else None
+
+    def _leaf_of(self, pod: Tree) -> GroupKey | None:
         name = pod_groups.group_name(pod["spec"]) if self.enabled else ""
-        return self.root_of(GroupKey("podgroup", pod["metadata"].get("namespace", ""), name)) if name else None
+        return GroupKey("podgroup", pod["metadata"].get("namespace", ""), name) if name else None
 
     def root_of(self, key: GroupKey) -> GroupKey:
         """Return the root of a group's hierarchy, as far as it is known."""
+        for group in self._lineage(key):
+            key = self._parent_key(group) or group.key
+        return key
+
+    def _lineage(self, key: GroupKey) -> Iterator[Group]:
+        """Yield a group and its ancestors, as far as they exist."""
         for _ in range(_MAX_DEPTH):
             tree = self._tree(key)
-            parent = Group(key, tree).parent if tree is not None and self.has_composites else ""
-            if not parent:
-                break
-            key = GroupKey("compositepodgroup", key.namespace, parent)
-        return key
+            if tree is None:
+                return
+            group = Group(key, tree)
+            yield group
+            parent = self._parent_key(group)
+            if parent is None:
+                return
+            key = parent
+
+    def _parent_key(self, group: Group) -> GroupKey | None:
+        if not group.parent or not self.has_composites:
+            return None
+        return GroupKey("compositepodgroup", group.key.namespace, group.parent)
 
     def tree_of(self, key: GroupKey) -> Group | None:
         """Return a group with its children; None if it does not exist."""
@@ -175,26 +193,17 @@ class GroupHierarchy:
         return cache.tree(key.namespace, key.name) if cache is not None else None
 
     def priority_of(self, pod: Tree) -> int | None:
-        """Return the priority of the root of a pod's hierarchy; None if the pod has no group or it does not exist."""
-        key = self.key_of(pod)
-        tree = self._tree(key) if key is not None else None
-        return Group(key, tree).priority if key is not None and tree is not None else None
+        """Return the priority of the highest group of a pod that exists; None if there is none."""
+        return next((group.priority for group in reversed(self._groups_of(pod))), None)
 
     def disrupted_with(self, pod: Tree) -> GroupKey | None:
         """Return the highest group of a pod whose pods may only be preempted together; None if there is none."""
-        name = pod_groups.group_name(pod["spec"]) if self.enabled else ""
-        key = GroupKey("podgroup", pod["metadata"].get("namespace", ""), name)
-        highest: GroupKey | None = None
-        for _ in range(_MAX_DEPTH):
-            tree = self._tree(key) if key.name else None
-            if tree is None:
-                break
-            group = Group(key, tree)
-            highest = key if group.is_disrupted_together else highest
-            if not group.parent or not self.has_composites:
-                break
-            key = GroupKey("compositepodgroup", key.namespace, group.parent)
-        return highest
+        return next((group.key for group in reversed(self._groups_of(pod)) if group.is_disrupted_together), None)
+
+    def _groups_of(self, pod: Tree) -> list[Group]:
+        """Return the existing groups of a pod, the highest last."""
+        key = self._leaf_of(pod)
+        return list(self._lineage(key)) if key is not None else []
 
     # --- pods --------------------------------------------------------------------------------------------------------
 
@@ -210,12 +219,10 @@ class GroupHierarchy:
         """Return why too few pods or child groups exist to schedule a hierarchy, in Kubernetes' words; empty if there
         are enough.
         """
-        if not root.is_composite:
-            if self._is_ready(root):
-                return ""
-            return "waiting for minCount pods from a gang to appear in scheduling queue"
         if self._is_ready(root):
             return ""
+        if not root.is_composite:
+            return "waiting for minCount pods from a gang to appear in scheduling queue"
         return f'waiting for composite pod group "{root.key.name}" tree to meet quorum'
 
     def _is_ready(self, group: Group) -> bool:

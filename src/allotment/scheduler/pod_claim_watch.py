@@ -20,7 +20,7 @@ from allotment.scheduler.coexistence.monitor import CoexistenceMonitor
 from allotment.scheduler.coexistence.other_schedulers import OtherSchedulers
 from allotment.scheduler.pending_events import PendingEvents
 from allotment.scheduler.pending_pods import PendingPods
-from allotment.scheduler.pods import QueuedPod
+from allotment.scheduler.pods import QueuedPod, claim_keys
 from allotment.scheduler.queue import SchedulingQueue
 
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
@@ -126,8 +126,8 @@ class PodClaimWatch:
             self._events.add(ClusterEvent.POD_PLACED)
             if before is None:
                 self._pending_pods.member_placed(item.tree)
-            if before is not None:
-                self._events.add(ClusterEvent.POD_GONE)  # its requests changed, or it is being deleted
+            if before is not None:  # its requests changed, or it is being deleted
+                self._events.add(self._departure(item) if item.deleting else ClusterEvent.POD_GONE)
 
     def _pod_waits(self, old: CachedItem[Tree] | None, new: CachedItem[Tree]) -> None:
         pod = QueuedPod(new.tree, self._demands.of(new.spec))
@@ -139,7 +139,12 @@ class PodClaimWatch:
     def _pod_gone(self, item: CachedItem[Tree]) -> None:
         self._pending_pods.deleted(item.uid)
         if item.uid not in self._assumed and self._machines.remove_pod(item.uid) is not None:
-            self._events.add(ClusterEvent.POD_GONE)
+            self._events.add(self._departure(item))
+
+    def _departure(self, item: CachedItem[Tree]) -> ClusterEvent:
+        """Return the event for a pod that leaves its node."""
+        frees = self._ledger.frees_claims(item.uid, claim_keys(item.tree))
+        return ClusterEvent.CLAIM_USER_GONE if frees else ClusterEvent.POD_GONE
 
 
 def _same_requirements(old: Tree, new: Tree) -> bool:

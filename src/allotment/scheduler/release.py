@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from allotment.model.features import Features
+from allotment.model.pod_groups import are_pods_scheduled_together
 
 
 class SchedulerRelease(NamedTuple):
@@ -14,6 +15,8 @@ class SchedulerRelease(NamedTuple):
     """Until 1.36, the message of a pod says that no claim was freed: ``still not schedulable``."""
     reports_preemption: bool
     """From 1.37, the message of a pod that preempts others names its node and the number of victims."""
+    stops_at_violated_budget: bool
+    """From 1.37, a pod whose eviction violates a PodDisruptionBudget does not count for the budgets after it."""
     schedules_groups: bool
     """From 1.37, the pods of a PodGroup are scheduled together (gate GenericWorkload). The alpha of 1.36 is not
     implemented: there, each pod is scheduled by itself."""
@@ -25,5 +28,6 @@ def scheduler_release(features: Features) -> SchedulerRelease:
     return SchedulerRelease(
         reports_unchanged_claims=before_1_37,
         reports_preemption=not before_1_37,
-        schedules_groups=not before_1_37 and features.enabled("GenericWorkload"),
+        stops_at_violated_budget=not before_1_37,
+        schedules_groups=are_pods_scheduled_together(features),
     )

@@ -26,6 +26,7 @@ from allotment.scheduler.pending_pods import PendingPods, own_group_key
 from allotment.scheduler.pod_groups import PodGroups
 from allotment.scheduler.pods import HoldReason, QueuedPod
 from allotment.scheduler.preemption import victims
+from allotment.scheduler.preemption.budgets import DisruptionBudgets
 from allotment.scheduler.preemption.eviction import PreemptionEvictor
 from allotment.scheduler.preemption.victim_units import Membership, without_groups
 from allotment.scheduler.release import scheduler_release
@@ -189,8 +190,11 @@ class SchedulingCycle:
             other.terminating and other.preempted and other.priority < pod.priority for other in nominated.pods.values()
         ):
             return fit_error.VICTIM_LEAVING
+        budgets = DisruptionBudgets(
+            [item.tree for item in self._budgets.items()], self._release.stops_at_violated_budget
+        )
         found = victims.select_victims(
-            pod.resident, outcome.refusals, self._machines, [item.tree for item in self._budgets.items()],
+            pod.resident, outcome.refusals, self._machines, budgets,
             lambda machine: self._algorithm.refusal_on(pod, claims, machine), self._membership,
         )  # fmt: skip
         if found.victims is None:

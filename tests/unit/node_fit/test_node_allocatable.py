@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from allotment.engine.cluster.node_selection import NodeFacts
+from allotment.model.meta import ObjectKey
 from allotment.model.pod_resources import claim_amounts
 from allotment.model.resource import AllocationResult, ResourceSlice
 from allotment.model.trees import Tree, read_value
 from allotment.node_fit.node_allocatable import (
     ClaimUse,
-    MissingCapacity,
     NodeAllocatableDevices,
+    UnknownUse,
     claim_statuses,
     uncovered_by_pod_level,
 )
@@ -32,7 +34,9 @@ def use(*names: str, consumed: Tree | None = None, entries: tuple[str, ...] = ("
     results: list[Tree] = [{"request": "r", "driver": "d", "pool": "n", "device": name} for name in names]
     if consumed:
         results = [{**result, "consumedCapacity": consumed} for result in results]
-    return ClaimUse("c", read_value({"devices": {"results": results}}, AllocationResult), frozenset(entries))
+    return ClaimUse(
+        ObjectKey("ns", "c"), read_value({"devices": {"results": results}}, AllocationResult), frozenset(entries)
+    )
 
 
 SPEC: Tree = {
@@ -56,8 +60,37 @@ def test_a_consumed_capacity_is_multiplied_and_must_be_there() -> None:
     (status,) = claim_statuses(SPEC, [use("gpu-0", consumed={"ram": "2Gi"})], devices)
     assert status["mapping"] == [{"name": "memory", "quantity": "3Gi"}]
     assert claim_statuses(SPEC, [use("gpu-0", consumed={"other": "1"})], devices) == []
-    with pytest.raises(MissingCapacity, match="Capacity key 'ram' is set in NodeAllocatableResources for resource mem"):
+    with pytest.raises(UnknownUse) as raised:
         claim_statuses(SPEC, [use("gpu-0")], devices)
+    assert str(raised.value) == (
+        "claim ns/c, device gpu-0: ConsumedCapacity is nil, but Capacity key 'ram' is set in NodeAllocatableResources "
+        "for resource memory"
+    )
+
+
+def test_what_a_claim_uses_is_unknown_if_only_some_of_its_devices_are_published() -> None:
+    """From the source of kube-scheduler 1.37.2."""
+    devices = devices_with(cpu={"mapping": {"deviceMultiplier": "1"}})
+    with pytest.raises(UnknownUse) as raised:
+        claim_statuses(SPEC, [use("gpu-0", "gone")], devices)
+    assert str(raised.value) == "claim ns/c, device gone, driver d: device gone not found in pool n for driver d"
+    assert devices.is_incomplete(use("gpu-0", "gone").allocation)
+    assert devices.is_mapped(use("gone", "gpu-0").allocation)
+    assert claim_statuses(SPEC, [use("gone")], devices) == []
+    assert not devices.is_incomplete(use("gone").allocation)
+
+
+def test_a_device_counts_only_on_the_nodes_for_which_it_is_published() -> None:
+    devices = devices_with(cpu={"mapping": {"deviceMultiplier": "1"}})
+    assert claim_statuses(SPEC, [use("gpu-0")], devices, NodeFacts("n"))
+    assert claim_statuses(SPEC, [use("gpu-0")], devices, NodeFacts("m")) == []
+    each: list[Tree] = [{"name": f"gpu-{n}", "nodeName": n, "nodeAllocatableResources": {}} for n in ("n", "m")]
+    each[0]["nodeAllocatableResources"] = {"cpu": {"mapping": {"deviceMultiplier": "1"}}}
+    pool = {"name": "n", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "d", "perDeviceNodeSelection": True, "pool": pool, "devices": each}
+    devices.put(read_value({"metadata": {"name": "s"}, "spec": spec}, ResourceSlice))
+    with pytest.raises(UnknownUse, match="device gpu-m, driver d: device gpu-m does not match node"):
+        claim_statuses(SPEC, [use("gpu-n", "gpu-m")], devices, NodeFacts("n"))
 
 
 def test_overhead_counts_per_pod_and_per_container_reference() -> None:
@@ -75,6 +108,17 @@ def test_the_slice_that_a_device_left_no_longer_counts() -> None:
     devices.remove("s")
     assert not devices
     assert claim_statuses(SPEC, [use("gpu-0")], devices) == []
+
+
+def test_a_slice_can_move_to_another_pool() -> None:
+    devices = devices_with(cpu={"mapping": {"deviceMultiplier": "1"}})
+    device = {"name": "gpu-0", "nodeAllocatableResources": {"memory": {"mapping": {"deviceMultiplier": "1Gi"}}}}
+    pool = {"name": "other", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "d", "nodeName": "n", "pool": pool, "devices": [device]}
+    devices.put(read_value({"metadata": {"name": "s"}, "spec": spec}, ResourceSlice))
+    assert claim_statuses(SPEC, [use("gpu-0")], devices) == []
+    devices.remove("s")
+    assert not devices
 
 
 def test_the_requirements_of_a_pod_include_its_devices() -> None:

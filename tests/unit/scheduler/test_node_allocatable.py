@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+import pytest
+
 from allotment.cluster.client import Resource
+from allotment.cluster.resources import CLAIMS, PODS
 from allotment.model.features import Features
 from allotment.model.trees import Tree
+from allotment.node_fit.filters.topology_spread import topology_spread_scores
+from allotment.scheduler import attempt
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import refusal
-from tests.unit.scheduler.world import NAMESPACE, World, claim, device_class, gpus, node, pod, world
+from tests.unit.scheduler.world import DRIVER, NAMESPACE, World, claim, device_class, gpus, node, pod, world
 
 ON = Features("1.37", {"DRANodeAllocatableResources": True})
 FOUR_CPUS = {"cpu": {"mapping": {"deviceMultiplier": "4"}}}
@@ -46,6 +52,55 @@ def test_a_mapped_device_counts_against_the_cpu_of_its_node() -> None:
             )
             lab.end("p0")
             await lab.bound("p2")
+
+    idle.run(scenario())
+
+
+def test_a_pod_short_of_cpu_for_its_device_is_retried_when_the_claims_of_a_deleted_pod_are_freed() -> None:
+    """Recorded from 1.37.2 (``nar: mapping counts against cpu``): the device of the deleted pod is allocated again,
+    though a free one could be allocated as soon as the pod is gone."""
+
+    async def scenario() -> None:
+        cluster = (device_class(), node("n1", cpu="8"), gpus("n1", 3, nodeAllocatableResources=FOUR_CPUS))
+        async with world(*cluster, *(claim(f"c{n}") for n in range(3)), features=ON) as lab:
+            for n in range(3):
+                lab.put(*user(f"p{n}", f"c{n}"))
+                await (lab.bound(f"p{n}") if n < 2 else lab.reported_message("p2"))
+            gone, ending = lab.claim("c0"), lab.pod("p0")
+            lab.put(PODS, {**ending, "metadata": {**ending["metadata"], "deletionTimestamp": "2026-06-01T00:00:00Z"}})
+            lab.client.remove(PODS, NAMESPACE, "p0")  # both are known before the next attempt
+            await asyncio.sleep(60)
+            assert not lab.node_of("p2")
+            lab.put(CLAIMS, {**gone, "status": {}})
+            await lab.bound("p2")
+            assert lab.devices("c2") == ["gpu-0"]
+
+    idle.run(scenario())
+
+
+def test_a_pod_short_of_cpu_for_its_device_is_retried_when_a_pod_without_claims_is_gone() -> None:
+    async def scenario() -> None:
+        cluster = (device_class(), node("n1", cpu="8"), gpus("n1", 1, nodeAllocatableResources=FOUR_CPUS))
+        plain: list[Tree] = [{"name": "c", "resources": {"requests": {"cpu": "5"}}}]
+        async with world(*cluster, claim("c"), features=ON) as lab:
+            lab.put(*pod("plain", containers=plain))
+            await lab.bound("plain")
+            lab.put(*user("p", "c"))
+            assert "1 Insufficient cpu" in await lab.reported_message("p")
+            lab.end("plain")
+            await lab.bound("p")
+
+    idle.run(scenario())
+
+
+def test_a_pod_short_of_cpu_for_its_device_is_retried_when_the_driver_publishes_a_smaller_device() -> None:
+    async def scenario() -> None:
+        cluster = (device_class(), node("n1", cpu="2"), gpus("n1", 1, nodeAllocatableResources=FOUR_CPUS))
+        async with world(*cluster, claim("c"), features=ON) as lab:
+            lab.put(*user("p", "c"))
+            assert "1 Insufficient cpu" in await lab.reported_message("p")
+            lab.put(*gpus("n1", 1, nodeAllocatableResources={"cpu": {"mapping": {"deviceMultiplier": "1"}}}))
+            await lab.bound("p")
 
     idle.run(scenario())
 
@@ -102,6 +157,80 @@ def test_overhead_counts_for_each_pod_and_container_of_a_shared_claim() -> None:
             assert "1 Insufficient memory" in await lab.reported_message("p1")
             lab.put(*user("p2", "c"))
             await lab.bound("p2")
+
+    idle.run(scenario())
+
+
+def test_a_node_without_enough_cpu_for_devices_is_reported_before_a_claim_that_is_not_available_there() -> None:
+    """As kube-scheduler 1.37.2 does."""
+
+    async def scenario() -> None:
+        large = gpus("n2", 1, nodeAllocatableResources=FOUR_CPUS)
+        cluster = (device_class(), node("n1"), gpus("n1", 1), node("n2", cpu="2"), large)
+        async with world(*cluster, claim("a"), claim("b"), features=ON) as lab:
+            lab.put(*user("p0", "a"))
+            await lab.bound("p0")
+            entries = [{"name": name, "resourceClaimName": name} for name in ("a", "b")]
+            lab.put(*pod("p1", resourceClaims=entries, containers=[{"name": "c"}]))
+            message = await lab.reported_message("p1")
+            assert "0/2 nodes are available: 1 Insufficient cpu, 1 cannot allocate all claims. preemption: " in message
+
+    idle.run(scenario())
+
+
+def test_a_pod_backs_off_while_a_device_of_its_claim_that_counts_is_not_published() -> None:
+    """From the source of kube-scheduler 1.37.2."""
+
+    async def scenario() -> None:
+        cluster = (device_class(), node("n1"), gpus("n1", 1, nodeAllocatableResources=FOUR_CPUS))
+        resource, allocated = claim("c", count=2)
+        devices = [{"request": "r", "driver": DRIVER, "pool": "n1", "device": f"gpu-{n}"} for n in range(2)]
+        allocated["status"] = {"allocation": {"devices": {"results": devices}}}
+        async with world(*cluster, (resource, allocated), features=ON) as lab:
+            lab.put(*user("p", "c"))
+            assert await lab.reported_message("p", "SchedulerError") == (
+                f'running "DynamicResources" filter plugin: claim ns/c, device gpu-1, driver {DRIVER}: '
+                f"device gpu-1 not found in pool n1 for driver {DRIVER}"
+            )
+            lab.put(*gpus("n1", 2, nodeAllocatableResources=FOUR_CPUS))
+            await lab.bound("p")
+
+    idle.run(scenario())
+
+
+def test_nodes_without_enough_cpu_for_devices_are_not_scored_again_for_each_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scored: list[int] = []
+
+    def counted(*args: Any) -> dict[int, int]:
+        scored.append(1)
+        return topology_spread_scores(*args)
+
+    monkeypatch.setattr(attempt, "topology_spread_scores", counted)
+
+    async def scenario() -> None:
+        crowded: list[tuple[Resource, Tree]] = [
+            item
+            for n in range(12)
+            for item in (
+                node(f"n{n}", cpu="2" if n else "8", labels={"node": f"n{n}"}),
+                gpus(f"n{n}", 1, nodeAllocatableResources=FOUR_CPUS),
+            )
+        ]
+        spread = {
+            "topologyKey": "node", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": {"app": "a"}},
+        }  # fmt: skip
+        async with world(device_class(), *crowded, claim("c"), features=ON) as lab:
+            lab.put(*pod("before", labels={"app": "a"}, nodeName="n0"))
+            resource, tree = user("p", "c")
+            tree["metadata"]["labels"] = {"app": "a"}
+            tree["spec"]["topologySpreadConstraints"] = [spread]
+            lab.put(resource, tree)
+            await lab.bound("p")
+            assert lab.node_of("p") == "n0"  # the last in order of scores
+        assert len(scored) <= 2
 
     idle.run(scenario())
 

@@ -10,9 +10,9 @@ import pytest
 from allotment.cluster.client import Resource
 from allotment.cluster.resources import CLAIMS
 from allotment.model.contested_claims import LABEL
+from allotment.model.generated_claims import EXTENDED_RESOURCE_ANNOTATION
 from allotment.model.resource import FINALIZER
 from allotment.model.trees import Tree
-from allotment.scheduler.claim_ledger import EXTENDED_RESOURCE_ANNOTATION
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import refusal
 from tests.unit.scheduler.coexistence.test_coexistence import generated

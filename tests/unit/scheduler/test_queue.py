@@ -80,5 +80,6 @@ def test_removed_pod_is_forgotten() -> None:
 def test_only_awaited_events_wake_a_group() -> None:
     assert ClusterEvent.CLAIM_FREED not in events_for({"resources"})
     assert ClusterEvent.POD_GONE in events_for({"resources", "devices"})
+    assert events_for({"device-resources"}) == events_for({"devices"}) | {ClusterEvent.POD_GONE}
     assert events_for({"undecided"}) == events_for({"devices"}) | {ClusterEvent.CLAIM_ALLOCATED}
     assert events_for(()) == frozenset()

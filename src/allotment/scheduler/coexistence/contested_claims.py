@@ -22,11 +22,11 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS, PODS
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.contested_claims import LABEL, is_contested_tree
-from allotment.model.generated_claims import POD_CLAIM_NAME
+from allotment.model.generated_claims import EXTENDED_RESOURCE_ANNOTATION, POD_CLAIM_NAME
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import FINALIZER
 from allotment.model.trees import Tree
-from allotment.scheduler.claim_ledger import EXTENDED_RESOURCE_ANNOTATION, CachedClaim, ClaimLedger
+from allotment.scheduler.claim_ledger import CachedClaim, ClaimLedger
 from allotment.scheduler.coexistence.contention import contests, devices_of
 from allotment.scheduler.pods import QueuedPod
 

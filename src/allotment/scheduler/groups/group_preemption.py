@@ -19,6 +19,7 @@ from allotment.scheduler.groups.simulation import GroupSimulation, Waiting
 from allotment.scheduler.groups.status import Code
 from allotment.scheduler.pending_pods import PendingPods
 from allotment.scheduler.pods import QueuedPod
+from allotment.scheduler.preemption.budgets import DisruptionBudgets
 from allotment.scheduler.preemption.eviction import PreemptionEvictor
 from allotment.scheduler.preemption.victim_units import Membership, VictimUnit, remove, reprieve, restore, victim_units
 from allotment.scheduler.reporting import fit_error
@@ -80,7 +81,7 @@ class GroupPreemption:
                 (pod.pod, pod.outcome) for result in results.values() if result.status.ok for pod in result.pods
                 if isinstance(pod.outcome, NodeAssignment)
             ]  # fmt: skip
-            budgets = [item.tree for item in self._budgets.items()]
+            budgets = DisruptionBudgets([item.tree for item in self._budgets.items()])
             victims, _ = reprieve(units, self._machines, budgets, lambda: self._fits(chosen))
         finally:
             restore(victims, self._machines)

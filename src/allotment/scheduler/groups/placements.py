@@ -84,8 +84,6 @@ def best(candidates: Sequence[Candidate], scheduled: int, machines: NodeCache) -
 def _used_share(candidate: Candidate, machines: NodeCache) -> int:
     """Return the used percentage of cpu and memory of a placement's nodes, together with the pods; their average."""
     nodes = [m for index in node_indexes(candidate.placement.nodes) if (m := machines.at(index)) is not None]
-    if candidate.placement.nodes < 0:
-        nodes = list(machines)
     amounts: tuple[tuple[str, Callable[[PodRequirements], int], int], ...] = (
         ("cpu", lambda pod: pod.scored_cpu, sum(node.scored_cpu for node in nodes)),
         ("memory", lambda pod: pod.scored_memory, sum(node.scored_memory for node in nodes)),

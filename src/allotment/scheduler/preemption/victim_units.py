@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from allotment.model.trees import Tree
 from allotment.node_fit.assigned_pod import AssignedPod
 from allotment.node_fit.nodes import CachedNode, NodeCache
 from allotment.scheduler.group_key import GroupKey
-from allotment.scheduler.preemption.budgets import violating_pods
+from allotment.scheduler.preemption.budgets import DisruptionBudgets
 
 #: Importance among units of equal priority.
 _RANKS: Final[Mapping[str, int]] = {"compositepodgroup": 3, "podgroup": 2, "pod": 1}
@@ -86,17 +85,16 @@ class Reprieved(NamedTuple):
 
 
 def reprieve(
-    removed: Sequence[VictimUnit], machines: NodeCache, budgets: Sequence[Tree], fits: Callable[[], bool]
+    removed: Sequence[VictimUnit], machines: NodeCache, budgets: DisruptionBudgets, fits: Callable[[], bool]
 ) -> Reprieved:
     """Restore every unit with which the preemptor still fits; the others remain removed and are returned.
 
     ``removed``: the most important first. Units whose eviction would violate a budget are tried before all others.
     """
-    violating = violating_pods([pod for unit in removed for pod, _ in unit.pods], budgets)
-    protected = [unit for unit in removed if any(pod.uid in violating for pod, _ in unit.pods)]
+    violating = budgets.violating_pods([pod for unit in removed for pod, _ in unit.pods])
     evicted: set[int] = set()
     violations = 0
-    for unit in (*protected, *(unit for unit in removed if unit not in protected)):
+    for unit in sorted(removed, key=lambda unit: all(pod.uid not in violating for pod, _ in unit.pods)):
         restore((unit,), machines)
         if not fits():
             remove((unit,), machines)

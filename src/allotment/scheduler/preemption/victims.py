@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from allotment.model.trees import Tree
 from allotment.node_fit.assigned_pod import AssignedPod
 from allotment.node_fit.filters.refusal import Refusal
 from allotment.node_fit.nodes import CachedNode, NodeCache
+from allotment.scheduler.preemption.budgets import DisruptionBudgets
 from allotment.scheduler.preemption.victim_units import (
     Membership,
     VictimUnit,
@@ -70,7 +70,7 @@ def select_victims(
     pod: AssignedPod,
     refusals: Mapping[int, Refusal],
     machines: NodeCache,
-    budgets: Sequence[Tree],
+    budgets: DisruptionBudgets,
     refuses: RefusalCheck,
     membership: Membership = without_groups,
 ) -> Preemption:
@@ -98,12 +98,15 @@ def _units_by_node(machines: NodeCache, membership: Membership) -> UnitsOn:
     """Return the units of a node; those of groups have pods on other nodes, too."""
     if membership is without_groups:
         return lambda machine: victim_units((machine,), membership)
-    units = victim_units(machines, membership)
-    return lambda machine: [unit for unit in units if any(node == machine.name for _, node in unit.pods)]
+    on_node: dict[str, list[VictimUnit]] = {}
+    for unit in victim_units(machines, membership):
+        for node in dict.fromkeys(node for _, node in unit.pods):
+            on_node.setdefault(node, []).append(unit)
+    return lambda machine: on_node.get(machine.name, [])
 
 
 def _on_node(
-    pod: AssignedPod, machine: CachedNode, machines: NodeCache, budgets: Sequence[Tree], refuses: RefusalCheck,
+    pod: AssignedPod, machine: CachedNode, machines: NodeCache, budgets: DisruptionBudgets, refuses: RefusalCheck,
     units_on: UnitsOn,
 ) -> Victims | tuple[str, ...]:  # fmt: skip
     lower = [unit for unit in units_on(machine) if unit.priority < pod.priority]

@@ -57,15 +57,15 @@ def device_shortage_lines(pod: QueuedPod, shortages: Mapping[str, Shortage]) -> 
 
 #: Order of causes, nearest to fitting first.
 _RANK: Mapping[str, int] = {
-    "resources": 0, "ports": 1, "spread": 2, "neighbours": 3, "nominated": 4, "unschedulable": 5, "taint": 6,
-    "affinity": 7, "name": 8,
+    "resources": 0, "device-resources": 0, "ports": 1, "spread": 2, "neighbours": 3, "nominated": 4, "unschedulable": 5,
+    "taint": 6, "affinity": 7, "name": 8,
 }  # fmt: skip
 
 
 def _line(demand: PodRequirements, cause: str, text: str, refused: RefusedNodes) -> str:
     machines = [machine for machine, _ in refused]
     where = summarize_names(machine.name for machine in machines)
-    if cause == "resources" and text.startswith("Insufficient "):
+    if text.startswith("Insufficient "):
         return _shortage(demand, text.removeprefix("Insufficient "), refused, where)
     if cause == "resources":
         best = machines[0]

@@ -8,10 +8,9 @@ from typing import Any
 from allotment.cluster.client import Resource
 from allotment.cluster.resources import CLAIMS, PODS
 from allotment.model.contested_claims import LABEL
-from allotment.model.generated_claims import POD_CLAIM_NAME
+from allotment.model.generated_claims import EXTENDED_RESOURCE_ANNOTATION, POD_CLAIM_NAME
 from allotment.model.resource import FINALIZER
 from allotment.model.trees import Tree
-from allotment.scheduler.claim_ledger import EXTENDED_RESOURCE_ANNOTATION
 from tests.unit.cluster import idle
 from tests.unit.scheduler.world import NAMESPACE, World, claim, device_class, gpus, node, pod, world
 

@@ -70,6 +70,21 @@ def test_a_gang_waits_for_its_victims_to_terminate() -> None:
     idle.run(scenario())
 
 
+def test_a_group_whose_parent_is_missing_keeps_its_priority() -> None:
+    async def scenario() -> None:
+        important = gang("important", 1, parent="missing", priority=HIGH + 1)
+        one = gang(minimum=1, priority=HIGH)
+        pods = [running("p", "n0", of="important", cpu="8")]
+        async with world(node("n0", cpu="8"), *pods, important, one, features=WITH_COMPOSITES) as lab:
+            lab.put(*large("p0"))
+            await lab.until(
+                lambda: group_condition(lab)[2].endswith("No preemption victims found for incoming preemptor")
+            )
+            assert exists(lab, "p")
+
+    idle.run(scenario())
+
+
 def test_pods_of_a_group_with_disruption_mode_all_are_evicted_together() -> None:
     async def scenario() -> None:
         nodes = [node(f"n{n}", cpu="8") for n in range(2)]

@@ -7,6 +7,7 @@ from typing import Any
 from allotment.model.trees import Tree
 from allotment.node_fit.filters import run_filters
 from allotment.node_fit.nodes import CachedNode, NodeCache
+from allotment.scheduler.preemption.budgets import DisruptionBudgets
 from allotment.scheduler.preemption.victims import Preemption, select_victims
 from allotment.scheduler.reporting.fit_error import NO_VICTIMS, NOT_HELPFUL
 from tests.unit.scheduler.machines import assigned_pod, nodes_named
@@ -23,7 +24,7 @@ def _choose(machines: NodeCache, cpu: str, priority: int = 100, budgets: tuple[T
         return run_filters(pod.requirements, machine)
 
     refusals = {m.index: r for m in machines if (r := refuses(m)) is not None}
-    return select_victims(pod, refusals, machines, budgets, refuses)
+    return select_victims(pod, refusals, machines, DisruptionBudgets(budgets), refuses)
 
 
 def _names(found: Preemption) -> tuple[str, list[str]]:
