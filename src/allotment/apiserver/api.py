@@ -139,7 +139,7 @@ class Api:
         if kind.namespaced != bool(target.namespace) and (target.namespace or target.name or verb in _SINGLE_NAMESPACE):
             raise api_errors.unknown_path() if target.namespace or target.name else api_errors.method_not_allowed()
         if target.rest or (target.subresource and target.subresource not in kind.subresources):
-            raise api_errors.unknown_path()
+            return self._kubelet_metrics(request, kind, target)
         deprecation = kind.deprecated.get(target.version)
         if deprecation is None:
             return await self._dispatch(request, user, kind, target, verb)
@@ -207,6 +207,19 @@ class Api:
         if response is None:
             response = health.respond(request.path, request.query, self.catalog, self.store, self._features)
         return response or page_not_found()
+
+    def _kubelet_metrics(self, request: Request, kind: ServedKind, target: ResourcePath) -> Response:
+        """Proxy ``/metrics`` of a node's kubelet, the only page that kubelets of a lab have."""
+        wanted = (request.method, kind.bucket, target.subresource, target.rest)
+        if self._kubelets is None or wanted != ("GET", "nodes", "proxy", "metrics"):
+            raise api_errors.unknown_path()
+        node = self.store.get(kind.store_bucket, "", target.name)
+        if node is None:
+            raise api_errors.not_found(kind.group, kind.plural, target.name)
+        page = self._kubelets.metrics(node.tree)
+        if page is None:
+            raise api_errors.unknown_path()
+        return Response(200, (("content-type", "text/plain; version=0.0.4"),), page)
 
     # --- reading -----------------------------------------------------------------------------------------------------
 

@@ -116,7 +116,7 @@ _ENDPOINTS_DEPRECATED: Final = {"v1": "v1 Endpoints is deprecated in v1.33+; use
 NOT_SERVED: Final[Mapping[str, str]] = {
     "apiservices.apiregistration.k8s.io": "a lab has no aggregated API servers",
     "componentstatuses": "deprecated since 1.19; a lab is one process without components",
-    "nodes/proxy": "kubelets of a lab have no HTTP server to forward requests to",
+    "nodes/proxy": "kubelets of a lab have no HTTP server; only GET of their /metrics is answered",
     "pods/proxy": "a lab has no pod network",
     "services/proxy": "a lab has no pod network",
 }

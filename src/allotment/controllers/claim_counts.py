@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from allotment.cluster.cached_item import CachedItem
-from allotment.model.generated_claims import POD_CLAIM_NAME
+from allotment.model.generated_claims import EXTENDED_RESOURCE_ANNOTATION, POD_CLAIM_NAME
 from allotment.model.trees import Tree
-
-_EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
 
 
 class CreatedClaim(NamedTuple):
@@ -58,6 +56,6 @@ def _has_admin_access(claim: Tree) -> bool:
 
 def _source_of(claim: CachedItem[Any]) -> Literal["resource_claim_template", "extended_resource", ""]:
     annotations = claim.metadata.get("annotations") or {}
-    if annotations.get(_EXTENDED) == "true":
+    if annotations.get(EXTENDED_RESOURCE_ANNOTATION) == "true":
         return "extended_resource"
     return "resource_claim_template" if annotations.get(POD_CLAIM_NAME) else ""

@@ -91,9 +91,11 @@ class _PoolStatus:
         )
         if done is None:
             pools = list(self._pools(request))
-            incomplete = any("resourceSliceCount" not in pool for pool in pools)
+            limit = request.spec.get("limit")
+            returned = pools[: _DEFAULT_LIMIT if limit is None else limit]
+            incomplete = any("resourceSliceCount" not in pool for pool in returned)
             if not (incomplete and self._has_views):
-                tree = {**request.tree, "status": self._answer(request, pools)}
+                tree = {**request.tree, "status": self._answer(returned, len(pools))}
                 self._requests.record_write(await self._client.update(POOL_STATUS_REQUESTS, tree, subresource="status"))
                 return _ANSWERED_SECONDS
             left = self._clock.left(request.metadata["creationTimestamp"], _PENDING_SECONDS)
@@ -108,14 +110,13 @@ class _PoolStatus:
                 raise
         return None
 
-    def _answer(self, request: CachedItem[Any], pools: Sequence[Tree]) -> Tree:
-        limit = request.spec.get("limit")
-        returned = list(pools[: _DEFAULT_LIMIT if limit is None else limit])
+    def _answer(self, returned: Sequence[Tree], count: int) -> Tree:
+        """The status with the returned pools. ``count``: of all requested pools."""
         incomplete = sum("validationError" in pool for pool in returned)
         message = f"Calculated status for {len(returned)} pools"
         if incomplete:
             message += f" ({incomplete} incomplete)"
-        status: Tree = {"poolCount": len(pools)}
+        status: Tree = {"poolCount": count}
         if returned:
             status["pools"] = returned
         status["conditions"] = with_condition(

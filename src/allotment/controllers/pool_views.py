@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from allotment.model.quantity import Quantity
+from allotment.model.quoting import quote
 from allotment.model.trees import Tree
 
 _MAX_ITEMS: Final = 32
@@ -119,14 +120,14 @@ def _add(groups: dict[_Type, _Group], pool: CompletePool, attribute: str, device
     type_name = _type_of(pool.driver, attribute, device)
     if type_name is None:
         raise ViewError(
-            f'PartitionTypeMissing: device "{device["name"]}" in pool {pool.driver}/{pool.name}'
-            f' does not carry partition type attribute "{attribute}"'
+            f"PartitionTypeMissing: device {quote(device['name'])} in pool {pool.driver}/{pool.name}"
+            f" does not carry partition type attribute {quote(attribute)}"
         )
     cost = _cost(device)
     group = groups.setdefault((attribute, type_name), _Group(cost))
     if group.cost != cost:
         raise ViewError(
-            f'PartitionCostMismatch: devices of partition type "{type_name}" in pool {pool.driver}/{pool.name}'
+            f"PartitionCostMismatch: devices of partition type {quote(type_name)} in pool {pool.driver}/{pool.name}"
             " consume different counters"
         )
     group.total += 1

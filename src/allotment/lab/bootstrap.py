@@ -33,10 +33,14 @@ class FirstObjects:
         self._stop: list[Callable[[], None]] = []
 
     def begin(self, port: int) -> None:
-        """Create what is missing now, and recreate what is deleted later; ``port`` is the API's."""
+        """Create what is missing now, of the kinds that are served, and recreate what is deleted later.
+
+        ``port``: of the API.
+        """
         self._stop = [self._store.subscribe(bucket, self._lost) for bucket in _BUCKETS.values()]
         for tree in cluster_objects(self._verbs.features, port=port):
-            self._create(tree)
+            if self._catalog.named(tree["apiVersion"], tree["kind"]) is not None:
+                self._create(tree)
         for entry in self._store.list("namespaces"):
             for tree in self._of(entry.name):
                 self._furnish(tree)

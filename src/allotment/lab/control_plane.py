@@ -26,7 +26,6 @@ from allotment.apiserver.access.authorization import Authorizer
 from allotment.apiserver.access.bootstrap import namespace_objects
 from allotment.apiserver.access.reviews import AccessControl as ApiAccess
 from allotment.apiserver.api import Api
-from allotment.apiserver.built_in_kinds import built_in_kinds
 from allotment.apiserver.http_messages import AnyResponse, Request, Response
 from allotment.apiserver.kinds.kind import ServedKind, User
 from allotment.apiserver.local_client import LocalClient, TimeSlice
@@ -37,6 +36,7 @@ from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.recorder import Events
+from allotment.cluster.resources import SLICES
 from allotment.files import private
 from allotment.lab import fleet
 from allotment.lab.anonymous_admin import AnonymousAdmin
@@ -48,7 +48,7 @@ from allotment.lab.node_drivers import NodeDrivers
 from allotment.lab.programs import DRIVERS, programs
 from allotment.lab.runtimes import runtime
 from allotment.lab.secret_files import read_or_create
-from allotment.lab.served_versions import in_program_versions
+from allotment.lab.served_versions import in_program_versions, lab_kinds, serves
 from allotment.lab.settings import Settings
 from allotment.node.kubelet import Kubelets
 from allotment.node.kubelet_features import kubelet_features
@@ -169,7 +169,7 @@ async def _started(settings: Settings, stack: AsyncExitStack) -> Plane:
     server, port = await _listening(settings, keys, stack)
     access = _access(settings, keys, port)
     companions = partial(namespace_objects, ca_certificate=access.authority.decode())
-    kinds = built_in_kinds(settings.features, settings.runtime_config)
+    kinds = lab_kinds(settings.features, settings.runtime_config)
     convert_stored(store, kinds)
     by_node: dict[str, Machine] = {}
     kubelets = Kubelets(machines=by_node, features=kubelet_features(settings.features))
@@ -203,7 +203,7 @@ async def _started(settings: Settings, stack: AsyncExitStack) -> Plane:
     for node, form in driven.items():
         ground.expect(node, form)
     await stack.enter_async_context(_programs(plane))
-    await _published(plane.drivers, driven)
+    await _published(plane.drivers, driven if serves(api.catalog, SLICES) else ())
     await store.durable()
     return plane
 

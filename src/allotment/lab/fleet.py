@@ -93,11 +93,11 @@ async def bring_vendors(client: Client, vendors: Iterable[str]) -> None:
 
 
 async def _create_missing(client: Client, resource: Resource, tree: Tree) -> None:
-    """Create objects that do not exist; existing ones may have been changed on purpose."""
+    """Create objects that do not exist, of a kind that is served; existing ones may have been changed on purpose."""
     try:
         await client.create(resource, tree)
     except StatusError as error:
-        if error.reason != "AlreadyExists":
+        if error.reason not in ("AlreadyExists", "NotFound"):
             raise
 
 

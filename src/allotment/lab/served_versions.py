@@ -1,11 +1,43 @@
-"""Converts between the versions that programs use and those that a lab serves, for clients in its process."""
+"""The kinds and versions that a lab serves, and their conversion for programs in its process."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Final
+
+from allotment.apiserver.built_in_kinds import built_in_kinds
+from allotment.apiserver.kinds.kind import ServedKind
 from allotment.apiserver.local_client import LocalClient
+from allotment.apiserver.runtime_config import RuntimeConfigError
 from allotment.apiserver.served_kinds import Catalog
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.converting_client import CONVERTIBLE, ConvertingClient, best_version
+from allotment.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, SERVICE_ACCOUNTS
+from allotment.model.features import Features
+
+#: The kinds of the objects without which no lab starts.
+_REQUIRED: Final = (NAMESPACES, NODES, SERVICE_ACCOUNTS, CONFIG_MAPS)
+
+
+def lab_kinds(features: Features, runtime_config: Iterable[str] = ()) -> tuple[ServedKind, ...]:
+    """The built-in kinds of a lab with these features and ``--runtime-config``.
+
+    Raises RuntimeConfigError for values that kube-apiserver refuses, and for kinds that a lab requires.
+    """
+    kinds = built_in_kinds(features, runtime_config)
+    for resource in _REQUIRED:
+        if not _is_served(kinds, resource):
+            raise RuntimeConfigError(f"a lab requires {resource.plural} of {resource.api_version}")
+    return kinds
+
+
+def serves(catalog: Catalog, resource: Resource) -> bool:
+    """Whether a catalog has a built-in kind in any version."""
+    return _is_served(catalog.built_in, resource)
+
+
+def _is_served(kinds: Iterable[ServedKind], resource: Resource) -> bool:
+    return any((kind.group, kind.plural) == (resource.group, resource.plural) for kind in kinds)
 
 
 class CatalogVersions:

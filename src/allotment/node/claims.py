@@ -109,8 +109,7 @@ class NodeClaims:
         self._client = client
         self._state = state
         self._features = features
-        #: How often an operation of a driver was skipped: ``dra_node_prepare_skips_total`` and
-        #: ``dra_node_unprepare_skips_total`` of a kubelet, by operation and driver.
+        #: How often an operation of a driver was skipped, by operation and driver.
         self.skip_counts: Counter[tuple[str, str]] = Counter()
         records = checkpoint.load(state) if state is not None else ()
         self._known = {(record.namespace, record.name): _ClaimState(record) for record in records}

@@ -70,6 +70,13 @@ class Kubelets:
 
     # --- client endpoints -----------------------------------------------------------------------------------------
 
+    def metrics(self, node: Tree) -> bytes | None:
+        """The metrics of a node; None if it is not served, or if kubelets of its release do not have any of them."""
+        if not self._features.metrics or not self._serves(node):
+            return None
+        claims = self._claims.get(node["metadata"]["name"])
+        return kubelet_api.metrics(claims.skip_counts if claims is not None else {}, self._features.metrics)
+
     def logs(
         self, pod: Tree, container: str, *, follow: bool, previous: bool, timestamps: bool, tail: int | None,
         since: datetime | None, since_seconds: int | None,

@@ -1,11 +1,11 @@
-"""The kubelet's endpoints for a running pod: logs, exec, attach and port-forward.
+"""The kubelet's endpoints: metrics of the node; logs, exec, attach and port-forward of a running pod.
 
-This finds the container; its runtime does the work.
+For the latter, this finds the container; its runtime does the work.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 
@@ -13,6 +13,7 @@ from allotment.cluster.errors import StatusError
 from allotment.model.trees import Tree
 from allotment.node.container_log import ContainerLog, LogLine
 from allotment.node.containers import Container
+from allotment.node.kubelet_features import SKIP_METRICS
 from allotment.node.pod_lifecycle import PodRun
 from allotment.node.runtimes.runtime import Connection
 
@@ -22,6 +23,21 @@ Write = Callable[[bytes], Awaitable[None]]
 def _failure(code: int, reason: str, message: str) -> StatusError:
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message}
     return StatusError({**status, "reason": reason, "code": code})
+
+
+def metrics(skip_counts: Mapping[tuple[str, str], int], names: Collection[str]) -> bytes:
+    """The metrics of a node with these names, in the format of Prometheus.
+
+    ``skip_counts``: how often operations were skipped, by operation and driver (see `NodeClaims.skip_counts`).
+    """
+    lines: list[str] = []
+    for name in sorted(names):
+        counts = {driver: n for (operation, driver), n in skip_counts.items() if operation == SKIP_METRICS[name]}
+        if counts:
+            lines.append(f"# HELP {name} [ALPHA] Calls of {SKIP_METRICS[name]} that devices did not need, by driver.")
+            lines.append(f"# TYPE {name} counter")
+            lines += (f'{name}{{driver_name="{driver}"}} {count}' for driver, count in sorted(counts.items()))
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def running(run: PodRun | None, pod: Tree, name: str) -> Container:

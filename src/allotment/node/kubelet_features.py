@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from allotment.kubelet_plugin.messages import health_services
-from allotment.model.features import Features
+from allotment.model.features import DECLARED, Features
 from allotment.model.pod_groups import GATE as GROUP_CLAIMS
 from allotment.model.releases import release_table
+from allotment.model.validation.node_operations import PREPARE, UNPREPARE
 
-#: Gates whose state a kubelet declares in ``status.declaredFeatures`` of its node (KEP-5328).
-DECLARED: Final = ("DRANodeAllocatableResources", "DRAOptionalNodeOperations")
+#: Kubelets' metrics of skipped operations, by name.
+SKIP_METRICS: Final = {"dra_node_prepare_skips_total": PREPARE, "dra_node_unprepare_skips_total": UNPREPARE}
 
 
 class KubeletFeatures(NamedTuple):
@@ -26,6 +27,8 @@ class KubeletFeatures(NamedTuple):
     """From 1.37: a pod cannot use a claim whose unprepare has started; earlier releases prepare it."""
     health_services: tuple[str, ...] = ("v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
     """The versions of the health service that the kubelet calls, in the order of its preference."""
+    metrics: frozenset[str] = frozenset(SKIP_METRICS)
+    """The metrics that the kubelet has and that nodes count: from 1.37 those of skipped operations (KEP-5945)."""
 
 
 DEFAULT_FEATURES: Final = KubeletFeatures()
@@ -44,6 +47,7 @@ def kubelet_features(features: Features) -> KubeletFeatures:
         declared=declared,
         rejects_during_unprepare=features.since("1.37"),
         health_services=health_services(features),
+        metrics=frozenset(release_table(features.kube).metrics["kubelet"]).intersection(SKIP_METRICS),
     )
 
 

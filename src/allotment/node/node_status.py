@@ -17,8 +17,8 @@ from allotment.cluster.program import ProgramContext, run_queues
 from allotment.cluster.resources import NODES
 from allotment.cluster.work_queue import WorkQueue
 from allotment.model.core import Node
+from allotment.model.features import DECLARED
 from allotment.model.trees import Tree
-from allotment.node.kubelet_features import DECLARED
 from allotment.node.leases import Leases
 
 #: The node lifecycle controller's condition reasons for a node that stopped reporting, or never reported.

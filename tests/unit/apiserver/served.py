@@ -18,6 +18,7 @@ from allotment.apiserver.http_messages import AnyResponse, Peer, Request, Respon
 from allotment.apiserver.kinds.kind import User
 from allotment.apiserver.local_client import LocalClient, TimeSlice
 from allotment.apiserver.storage.sqlite import SqliteStore
+from allotment.apiserver.streams.kubelets import Kubelets
 from allotment.model.features import GATES, Features
 from allotment.model.trees import Tree
 
@@ -76,15 +77,16 @@ class Served:
     """An API with the namespace ``shop`` and its default service account; by default it serves all versions."""
 
     def __init__(
-        self, file: Path | None = None, features: Features = FEATURES, runtime_config: Sequence[str] = ("api/all=true",)
-    ) -> None:
+        self, file: Path | None = None, features: Features = FEATURES,
+        runtime_config: Sequence[str] = ("api/all=true",), kubelets: Kubelets | None = None,
+    ) -> None:  # fmt: skip
         self.clock = Clock()
         self.store = SqliteStore.open(file)
         authorizer = Authorizer(self.store)
         authenticator = Authenticator(self.store, clock=self.clock, key=b"k" * 32, authorize=authorizer)
         self.api = Api(
             self.store, built_in_kinds(features, runtime_config), clock=self.clock, ids=Ids(), features=features,
-            access=AccessControl(authenticator, authorizer), namespace_objects=_account,
+            access=AccessControl(authenticator, authorizer), namespace_objects=_account, kubelets=kubelets,
         )  # fmt: skip
 
     async def started(self) -> Served:

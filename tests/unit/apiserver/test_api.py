@@ -17,8 +17,30 @@ from allotment.apiserver.local_client import LocalClient
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CONFIG_MAPS
 from tests.unit.apiserver.served import ADMIN, APPLY, CLAIMS, MAPS, PODS, Served, closed, config_map, pod
+from tests.unit.apiserver.streams.nodes import Nodes
 
 ANONYMOUS: Any = None
+
+
+def test_of_the_pages_of_kubelets_only_metrics_are_served() -> None:
+    async def scenario() -> list[tuple[int, bytes]]:
+        served = await Served(kubelets=Nodes()).started()
+        for name, labels in (("a", {"served": "true"}), ("b", {})):
+            await served.post("/api/v1/nodes", {"metadata": {"name": name, "labels": labels}})
+        answers = []
+        for method, path in (
+            ("GET", "a/proxy/metrics"), ("GET", "b/proxy/metrics"), ("GET", "c/proxy/metrics"),
+            ("GET", "a/proxy/stats"), ("POST", "a/proxy/metrics"), ("GET", "a/proxy"),
+        ):  # fmt: skip
+            answer = await served.send(method, f"/api/v1/nodes/{path}")
+            assert isinstance(answer, Response)
+            answers.append((answer.code, answer.body))
+        return answers
+
+    page, *refused = asyncio.run(scenario())
+    assert page == (200, b"of a\n")
+    assert {code for code, _ in refused} == {404}
+    assert json.loads(refused[1][1])["message"] == 'nodes "c" not found'
 
 
 def test_authentication_and_authorization() -> None:

@@ -120,6 +120,20 @@ def test_from_1_37_an_incomplete_pool_is_awaited() -> None:
     idle.run(scenario())
 
 
+def test_incomplete_pools_beyond_the_limit_are_not_awaited() -> None:
+    async def scenario() -> None:
+        async with world(pool_status(Features("1.37"))) as cluster:
+            cluster.put(SLICES, slice_of("a", "n1", 4))
+            cluster.put(SLICES, slice_of("b", "n2", 2, of=2))
+            request = new_request()
+            cluster.put(POOL_STATUS_REQUESTS, {**request, "spec": {**request["spec"], "limit": 1}})
+            await cluster.until(lambda: cluster.get(POOL_STATUS_REQUESTS, "q").get("status"))
+            status = cluster.get(POOL_STATUS_REQUESTS, "q")["status"]
+            assert (status["poolCount"], [pool["poolName"] for pool in status["pools"]]) == (2, ["n1"])
+
+    idle.run(scenario())
+
+
 def test_an_unanswered_request_is_deleted_after_a_day() -> None:
     async def scenario() -> None:
         async with world(pool_status(Features("1.37")), speed=864_000) as cluster:
@@ -186,8 +200,8 @@ def test_a_default_attribute_is_used_only_if_no_slice_names_one() -> None:
             ),
         ),
         (
-            partitioned(*HALVES, partition("x", "Half", "19Gi")),
-            f'PartitionCostMismatch: devices of partition type "Half" in pool {DRIVER}/n1 consume different counters',
+            partitioned(partition("x", '1"', "19Gi"), partition("y", '1"', "20Gi")),
+            f'PartitionCostMismatch: devices of partition type "1\\"" in pool {DRIVER}/n1 consume different counters',
         ),
         (
             CompletePool(DRIVER, "n1", [{"devices": [{"name": "x"}], "partitionTypeAttribute": ATTRIBUTE}], (), {}),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from allotment.cluster.resources import CONFIG_MAPS, NAMESPACES
+from allotment.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES
 from allotment.lab.control_plane import running
 from allotment.lab.secret_files import DamagedFile
 from allotment.lab.settings import Settings
@@ -117,3 +117,22 @@ def test_a_damaged_service_account_key_is_rejected(tmp_path: Path, content: byte
 
     asyncio.run(test())
     assert (tmp_path / "pki" / "accounts.key").read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "disabled",
+    [
+        "resource.k8s.io/v1=false",
+        "resource.k8s.io/v1/deviceclasses=false",
+        "resource.k8s.io/v1/resourceslices=false",
+        "rbac.authorization.k8s.io/v1=false",
+        "scheduling.k8s.io/v1=false",
+    ],
+)
+def test_a_lab_starts_at_once_without_apis_that_are_disabled(disabled: str) -> None:
+    async def test() -> None:
+        settings = Settings(fleet=("t4-4x-pcie",), tls=False, runtime_config=(disabled,))
+        async with asyncio.timeout(20), running(settings) as plane:
+            assert len((await plane.client().list(NODES)).items) == 1
+
+    asyncio.run(test())

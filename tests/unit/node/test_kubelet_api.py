@@ -1,9 +1,27 @@
 import asyncio
 
+from allotment.model.features import Features
+from allotment.node import kubelet_api
+from allotment.node.kubelet_features import SKIP_METRICS, kubelet_features
 from allotment.node.runtimes.simulated_http import MAX_PENDING_ANSWERS, SimulatedHttpConnection, fixed_answer
 from tests.unit.cluster import idle
 
 _REQUEST = b"GET / HTTP/1.1\r\n\r\n"
+
+
+def test_skipped_operations_are_metrics_of_the_node() -> None:
+    counts = {("NodePrepareResources", "b.example.com"): 2, ("NodePrepareResources", "a.example.com"): 1}
+    lines = kubelet_api.metrics(counts, SKIP_METRICS).decode().splitlines()
+    assert lines[1:] == [
+        "# TYPE dra_node_prepare_skips_total counter",
+        'dra_node_prepare_skips_total{driver_name="a.example.com"} 1',
+        'dra_node_prepare_skips_total{driver_name="b.example.com"} 2',
+    ]
+
+
+def test_kubelets_count_skipped_operations_since_1_37() -> None:
+    assert kubelet_features(Features("1.36")).metrics == frozenset()
+    assert kubelet_features(Features("1.37")).metrics == set(SKIP_METRICS)
 
 
 def test_a_connection_answers_requests() -> None:

@@ -8,8 +8,10 @@ from typing import Any
 
 from allotment.cdi.spec import CdiDevice, ContainerEdits, Spec
 from allotment.cdi.store import MemoryStore
-from allotment.cluster.resources import CLAIMS, CONFIG_MAPS, PODS, SECRETS
+from allotment.cluster.resources import CLAIMS, CONFIG_MAPS, NODES, PODS, SECRETS
 from allotment.kubelet_plugin.messages import PreparedDevice, PrepareResult
+from allotment.model.features import Features
+from allotment.node.kubelet_features import KubeletFeatures, kubelet_features
 from allotment.node.node_config import Machine
 from allotment.node.plugins import Plugins
 from allotment.node.runtimes.runtime import NotStarted
@@ -200,6 +202,30 @@ def test_claims_are_unprepared_after_the_containers_and_before_the_final_phase()
         assert driver.calls[-1] == ("unprepare", ["gpu"])
 
     run_scenario(scenario, driver, machine=cdi("GPU=0"))
+
+
+def test_a_node_serves_the_number_of_skipped_operations() -> None:
+    async def scenario(on: World) -> None:
+        node = on.client.objects[NODES, "", NODE]
+        assert on.kubelets.metrics(node) == b""
+        result = {"driver": DRIVER, "pool": NODE, "device": "gpu-0", "request": "gpu", "skipNodeOperations": ["*"]}
+        on.claim(status={"allocation": {"devices": {"results": [result]}}})
+        on.pod(main=USES, **on.with_claim())
+        await on.until(lambda: on.phase() == "Running")
+        assert f'dra_node_prepare_skips_total{{driver_name="{DRIVER}"}} 1\n'.encode() in (
+            on.kubelets.metrics(node) or b""
+        )
+        assert on.kubelets.metrics({"metadata": {"name": "without-kubelet"}}) is None
+
+    features = KubeletFeatures(optional_node_operations=True)
+    run_scenario(scenario, FakeDriver(), machine=cdi("GPU=0"), features=features)
+
+
+def test_kubelets_without_such_metrics_serve_none() -> None:
+    async def scenario(on: World) -> None:
+        assert on.kubelets.metrics(on.client.objects[NODES, "", NODE]) is None
+
+    run_scenario(scenario, features=kubelet_features(Features("1.36")))
 
 
 def test_a_pod_has_not_ended_while_unprepare_fails() -> None:

@@ -6,12 +6,12 @@ viewers cannot read secrets and roles, and only cluster administrators can chang
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from allotment.model.features import Features
+from allotment.model.pod_groups import GENERIC, are_groups_enabled
 from allotment.model.pod_groups import GROUP as GROUPS
-from allotment.model.pod_groups import are_groups_enabled
 from allotment.model.trees import Tree
 
 _GROUP: Final = "rbac.authorization.k8s.io"
@@ -102,12 +102,20 @@ _SCHEDULER: Final = [
     rule(_READ, "policy", "poddisruptionbudgets"),
     rule(_READ, "storage.k8s.io", "csidrivers", "csinodes", "csistoragecapacities", "storageclasses",
          "volumeattachments"),
-    rule(_READ, "scheduling.k8s.io", "compositepodgroups", "podgroups", "priorityclasses", "workloads"),
-    rule(("patch", "update"), "scheduling.k8s.io", "compositepodgroups/status", "podgroups/status"),
-    rule((*_READ, "create", "delete", "patch", "update"), "resource.k8s.io", "resourceclaims"),
-    rule(("patch", "update"), "resource.k8s.io", "resourceclaims/status", "resourceclaims/binding"),
-    rule(_READ, "resource.k8s.io", "deviceclasses", "devicetaintrules", "resourceslices"),
+    rule((*_READ, "patch", "update"), "resource.k8s.io", "resourceclaims"),
+    rule(("patch", "update"), "resource.k8s.io", "resourceclaims/status"),
+    rule(_READ, "resource.k8s.io", "deviceclasses", "resourceslices"),
 ]  # fmt: skip
+#: What kube-scheduler needs for features: gate, verbs, group and resource.
+_SCHEDULER_BY_GATE: Final[Sequence[tuple[str, Sequence[str], str, str]]] = (
+    ("DRAExtendedResource", ("create", "delete"), "resource.k8s.io", "resourceclaims"),
+    ("DRADeviceTaintRules", _READ, "resource.k8s.io", "devicetaintrules"),
+    ("DRAResourceClaimGranularStatusAuthorization", ("patch", "update"), "resource.k8s.io", "resourceclaims/binding"),
+    (GENERIC, _READ, GROUPS, "podgroups"),
+    (GENERIC, ("patch", "update"), GROUPS, "podgroups/status"),
+    ("CompositePodGroup", _READ, GROUPS, "compositepodgroups"),
+    ("CompositePodGroup", ("patch", "update"), GROUPS, "compositepodgroups/status"),
+)
 _NODE: Final = [
     *_EVENTS,
     rule((*_READ, "create", "update", "patch", "delete"), "coordination.k8s.io", "leases"),
@@ -129,7 +137,7 @@ def _aggregation_rule(part: str) -> Tree:
     return {"aggregationRule": {"clusterRoleSelectors": [selector]}}
 
 
-def _role(name: str, rules: Sequence[Tree], labels: Tree | None = None, **fields: Any) -> Tree:
+def _role(name: str, rules: Iterable[Tree], labels: Tree | None = None, **fields: Any) -> Tree:
     metadata = {"name": name, "labels": {**_LABEL, **(labels or {})}, "annotations": dict(_AUTOUPDATE)}
     return {"apiVersion": f"{_GROUP}/v1", "kind": "ClusterRole", "metadata": metadata, **fields, "rules": list(rules)}
 
@@ -147,6 +155,17 @@ def _groups(features: Features) -> list[str]:
     """The resources of pod groups that these features have."""
     groups = ["podgroups", "workloads"] if are_groups_enabled(features) else []
     return [*groups, *(["compositepodgroups"] if features.enabled("CompositePodGroup") else [])]
+
+
+def _scheduler_rules(features: Features) -> Iterator[Tree]:
+    yield from _SCHEDULER
+    for gate, verbs, group, resource in _SCHEDULER_BY_GATE:
+        if features.enabled(gate):
+            yield rule(verbs, group, resource)
+    if features.enabled("DRADeviceTaints") and not features.since("1.35"):  # the rules have no gate of their own yet
+        yield rule(_READ, "resource.k8s.io", "devicetaintrules")
+    if features.enabled(GENERIC) and not features.since("1.36"):  # groups are a part of workloads
+        yield rule(_READ, GROUPS, "workloads")
 
 
 def cluster_roles(features: Features) -> Iterator[Tree]:
@@ -176,7 +195,7 @@ def cluster_roles(features: Features) -> Iterator[Tree]:
         "system:auth-delegator",
         [rule(("create",), "authentication.k8s.io", "tokenreviews"), _review_rule("subjectaccessreviews")],
     )
-    yield _role("system:kube-scheduler", _SCHEDULER)
+    yield _role("system:kube-scheduler", _scheduler_rules(features))
     yield _role("system:kube-controller-manager", _EVERYTHING[:1])
     yield _role("system:node", _NODE)
 

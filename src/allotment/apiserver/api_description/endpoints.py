@@ -79,7 +79,7 @@ class Documents:
     """
 
     def __init__(
-        self, kinds: Sequence[ServedKind], *, release: str = "1.36", server: str = "", previous: Documents | None = None
+        self, kinds: Sequence[ServedKind], *, release: str, server: str = "", previous: Documents | None = None
     ) -> None:
         self._kinds = tuple(kinds)
         self._groups = by_group(kinds)

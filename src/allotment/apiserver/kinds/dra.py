@@ -18,7 +18,6 @@ from allotment.model.features import Features
 from allotment.model.fields import GROUP, shape_of
 from allotment.model.meta import Object
 from allotment.model.normal_form import normalize
-from allotment.model.releases import release_key
 from allotment.model.resource import (
     DeviceClass,
     DeviceTaintRule,
@@ -89,7 +88,7 @@ def _write_result(
     Raises StatusError if admission refuses the object.
     """
     if admitted.errors:
-        return TypedWrite(tree, tree, admitted.errors)
+        return TypedWrite(tree, tree, admission.as_written(admitted.errors, tree))
     if isinstance(admitted.value, ResourceSlice):
         check_allocatable_resources(admitted.value, write)
     for warning in admitted.warnings:
@@ -135,11 +134,7 @@ _SLICE_FIELDS: Final = {
 
 
 def _slice_fields(features: Features) -> Mapping[str, Callable[[Tree], str]]:
-    return {name: read for name, (since, read) in _SLICE_FIELDS.items() if _has(features, since)}
-
-
-def _has(features: Features, since: str) -> bool:
-    return release_key(since) <= release_key(features.kube)
+    return {name: read for name, (since, read) in _SLICE_FIELDS.items() if features.since(since)}
 
 
 #: Properties of kinds with several versions, of which the typed values are those of v1.

@@ -7,7 +7,6 @@ from typing import Final
 
 from allotment.apiserver.kinds import field_validation
 from allotment.apiserver.kinds.job_policies import pod_failure_policy, success_policy
-from allotment.apiserver.kinds.job_scheduling import job_scheduling, job_scheduling_update
 from allotment.apiserver.kinds.kind import Errors, KindRules, Write
 from allotment.apiserver.kinds.pod_spec import template
 from allotment.apiserver.kinds.pod_spec_diff import pod_template_value
@@ -75,7 +74,7 @@ def job_spec(spec: Tree, path: str) -> Errors:
     allowed = _REPLACEMENT_POLICIES if spec.get("podFailurePolicy") is None else ("Failed",)
     if replacement is not None and replacement not in allowed:
         yield not_supported(f"{path}.podReplacementPolicy", GoNamedString(replacement), allowed)
-    yield from job_scheduling(spec, path)
+    yield from _scheduling(spec, path)
     expected = spec.get("template") or {}
     yield from template(expected.get("spec") or {}, expected.get("metadata") or {}, f"{path}.template")
     restart, item_path = (expected.get("spec") or {}).get("restartPolicy") or "", f"{path}.template.spec.restartPolicy"
@@ -157,6 +156,24 @@ def _new_job(tree: Tree, write: Write) -> Errors:
     return merged(_job(tree), declared_errors(tree, None, write.features))
 
 
+def _scheduling(spec: Tree, path: str) -> Errors:
+    """Validate the scheduling of a JobSpec where its types declare no rule (KEP-5547, alpha in 1.37).
+
+    A policy without a variant is basic. Of two variants, which the declared rules refuse, the first one counts.
+    """
+    scheduling: Tree = spec.get("scheduling") or {}
+    policy, mode = (scheduling.get(name) or {} for name in ("schedulingPolicy", "disruptionMode"))
+    count = (policy.get("gang") or {}).get("minCount")
+    parallelism = 1 if spec.get("parallelism") is None else spec["parallelism"]
+    if count is not None and count > parallelism:
+        detail = f"must not be greater than parallelism ({parallelism})"
+        yield invalid(f"{path}.scheduling.schedulingPolicy.gang.minCount", count, detail)
+    is_basic = policy.get("basic") is not None or policy.get("gang") is None
+    if is_basic and mode.get("single") is None and mode.get("all") is not None:
+        detail = "the disruptionMode `all` is not supported with the Basic scheduling policy"
+        yield invalid(f"{path}.scheduling.disruptionMode", "", detail)
+
+
 def _job(tree: Tree) -> ErrorIterator:
     spec = tree.get("spec") or {}
     yield from _generated_labels(tree)
@@ -187,7 +204,18 @@ def _job_update(new: Tree, old: Tree, release: str) -> ErrorIterator:
     for name in _IMMUTABLE:
         if after.get(name) != before.get(name):
             yield immutable(f"spec.{name}", after.get(name))
-    yield from job_scheduling_update(after, before, "spec")
+    yield from _scheduling_update(after, before, "spec")
+
+
+def _scheduling_update(after: Tree, before: Tree, path: str) -> Errors:
+    """A Job keeps its kind of policy; the declared rules refuse all other changes but that of ``minCount``."""
+    new, old = ((spec.get("scheduling") or {}).get("schedulingPolicy") for spec in (after, before))
+    if new is not None and old is not None and (new.get("basic") is None) != (old.get("basic") is None):
+        detail = (
+            "the basic/gang policy variant is immutable after creation; only schedulingPolicy.gang.minCount may be "
+            "updated"
+        )
+        yield invalid(f"{path}.scheduling.schedulingPolicy", None, detail)
 
 
 def _completions_update(after: Tree, before: Tree) -> Errors:

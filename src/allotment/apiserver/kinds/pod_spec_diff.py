@@ -21,7 +21,7 @@ from allotment.model.releases import release_key
 from allotment.model.trees import Tree
 from allotment.model.validation.gotext import GoStruct
 
-#: How Go prints unset values; slices and maps are null.
+#: How Go prints unset values; slices and maps are null, unless a client sent an empty one.
 _ZERO: Final[dict[str, Any]] = {"string": "", "number": 0, "bool": False, "value": "0"}
 #: Until 1.36 the host namespaces are in the security context of the internal type.
 _IN_SECURITY_CONTEXT: Final = {
@@ -81,7 +81,7 @@ def _go_value(types: Types, type_index: int, value: Any, name: str) -> Any:
     if form == "pointer":
         return None if value is None else _go_value(types, rest[0], value, name)
     if not value:
-        return _ZERO.get(form)
+        return value if form in ("slice", "map") else _ZERO.get(form)
     if form == "slice":
         return [_go_value(types, rest[0], item, "") for item in value] if isinstance(value, list) else value
     if form == "map":

@@ -1,4 +1,4 @@
-"""The interface to kubelets: read logs, run commands and connect to ports.
+"""The interface to kubelets: read metrics and logs, run commands and connect to ports.
 
 Implementations do not depend on the API server: arguments are plain values, and errors are
 :class:`~allotment.cluster.errors.StatusError`, whose message is shown to the user.
@@ -38,10 +38,14 @@ class Connection(Protocol):
 
 
 class Kubelets(Protocol):
-    """The kubelets of all nodes. Each method takes a pod that is bound to a node.
+    """The kubelets of all nodes. Each method but ``metrics`` takes a pod that is bound to a node.
 
     Cancelling a call stops what it started, because the client has disconnected.
     """
+
+    def metrics(self, node: Tree) -> bytes | None:
+        """Return the metrics of a node in the format of Prometheus; None if its kubelet has none."""
+        ...
 
     def logs(
         self, pod: Tree, container: str, *, follow: bool, previous: bool, timestamps: bool, tail: int | None,

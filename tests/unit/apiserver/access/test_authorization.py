@@ -179,6 +179,29 @@ def test_a_user_without_bindings_has_the_default_rules() -> None:
     ]
 
 
+def test_the_role_of_the_scheduler_depends_on_gates_as_in_kubernetes() -> None:
+    """From the source of Kubernetes 1.36.3 and 1.37.2 (bootstrap policy)."""
+
+    def granted(features: Features) -> set[tuple[str, str]]:
+        [found] = [tree for tree in cluster_roles(features) if tree["metadata"]["name"] == "system:kube-scheduler"]
+        return {(verb, name) for rule in found["rules"] for verb in rule["verbs"] for name in rule["resources"]}
+
+    default = granted(Features("1.37"))
+    assert ("list", "devicetaintrules") in default
+    assert ("list", "devicetaintrules") not in granted(Features("1.36"))
+    assert ("list", "devicetaintrules") in granted(Features("1.34", {"DRADeviceTaints": True}))
+    assert ("list", "workloads") in granted(Features("1.35", {"GenericWorkload": True}))
+    assert ("create", "resourceclaims") in default
+    assert ("create", "resourceclaims") not in granted(Features("1.36", {"DRAExtendedResource": False}))
+    assert ("update", "resourceclaims/binding") in default
+    assert ("update", "resourceclaims/binding") not in granted(Features("1.35"))
+    gates = {"GenericWorkload": True, "TopologyAwareWorkloadScheduling": True, "CompositePodGroup": True}
+    assert granted(Features("1.37", gates)) - default == {
+        *((verb, name) for verb in ("get", "list", "watch") for name in ("podgroups", "compositepodgroups")),
+        *((verb, f"{name}/status") for verb in ("patch", "update") for name in ("podgroups", "compositepodgroups")),
+    }
+
+
 def test_roles_of_users_contain_groups_only_where_pods_can_have_them() -> None:
     def granted(features: Features, role: str, *verbs: str) -> set[str]:
         [found] = [tree for tree in cluster_roles(features) if tree["metadata"]["name"] == role]

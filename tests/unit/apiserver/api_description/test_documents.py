@@ -38,7 +38,7 @@ def kinds() -> list[ServedKind]:
 
 @pytest.fixture(scope="module")
 def documents(kinds: list[ServedKind]) -> Documents:
-    return Documents(kinds, server="127.0.0.1:6443")
+    return Documents(kinds, release="1.36", server="127.0.0.1:6443")
 
 
 def get(documents: Documents, path: str, query: str = "", **headers: str) -> Response:
@@ -245,7 +245,7 @@ def test_a_custom_kind_is_described_by_its_own_schema(kinds: list[ServedKind]) -
         "stable.example.com", ("v1",), "Widget", "widgets", True, "widget", ("wd",), subresources=("scale", "status"),
         shapes={"v1": TypeShape("struct", "Widget")}, schemas={"v1": schema},
     )  # fmt: skip
-    documents = Documents([*kinds, widget])
+    documents = Documents([*kinds, widget], release="1.36")
     document = tree(get(documents, "/openapi/v3/apis/stable.example.com/v1"))
     served = document["components"]["schemas"]["com.example.stable.v1.Widget"]
     assert served["properties"]["spec"] == spec
@@ -260,10 +260,12 @@ def test_a_custom_kind_is_described_by_its_own_schema(kinds: list[ServedKind]) -
 
 
 def test_documents_of_unchanged_kinds_are_reused(kinds: list[ServedKind]) -> None:
-    before = Documents(kinds)
+    before = Documents(kinds, release="1.36")
     get(before, "/openapi/v3")
     after = Documents(
-        [*kinds, CLAIMS._replace(group="other.example.com", versions=("v1",), schemas={"v1": {}})], previous=before
+        [*kinds, CLAIMS._replace(group="other.example.com", versions=("v1",), schemas={"v1": {}})],
+        release="1.36",
+        previous=before,
     )
     get(after, "/openapi/v3")
     assert after._documents["openapi apps/v1"] is before._documents["openapi apps/v1"]

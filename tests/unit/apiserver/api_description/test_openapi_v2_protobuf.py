@@ -67,7 +67,7 @@ def extension(data: bytes, number: int, name: str) -> Any:
 
 @pytest.fixture(scope="module")
 def documents() -> Documents:
-    return Documents(built_in_kinds(Features(kube="1.36")))
+    return Documents(built_in_kinds(Features(kube="1.36")), release="1.36")
 
 
 def test_the_protobuf_form_equals_the_json_form(documents: Documents) -> None:

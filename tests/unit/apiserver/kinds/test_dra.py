@@ -144,6 +144,12 @@ def test_a_claim_that_is_not_allocated_cannot_be_reserved() -> None:
     )
 
 
+def test_a_message_prints_a_list_that_the_client_sent_empty_as_such() -> None:
+    body = CLAIM | {"spec": {"devices": {"constraints": []}}}
+    response = send("PUT", f"{CLAIMS}/c", body, (CLAIMS, CLAIM))
+    assert response.message.endswith('{"Devices":{"Requests":null,"Constraints":[],"Config":null}}: field is immutable')
+
+
 def test_pool_status_requests_require_a_resource_version_to_update() -> None:
     request: Tree = {"metadata": {"name": "r"}, "spec": {"driver": "d.io"}}
     response = send("PUT", f"{POOLS}/r", request, (POOLS, request))

@@ -246,6 +246,11 @@ def test_the_internal_types_of_1_37_have_host_namespaces_in_the_pod() -> None:
     assert pod_spec_text(host, "1.34") == pod_spec_text(host, "1.36")
 
 
+def test_a_list_that_a_client_sent_empty_is_not_null_in_a_message() -> None:
+    printed = json.loads(pod_spec_text({"containers": [{"name": "c", "args": []}]}, "1.37"))["Containers"][0]
+    assert (printed["Args"], printed["Command"]) == ([], None)
+
+
 def test_most_fields_of_a_pod_are_immutable() -> None:
     old = admitted(pod())
     new = deepcopy(old)

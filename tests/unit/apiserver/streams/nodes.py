@@ -49,6 +49,9 @@ class Nodes:
         self.requests: list[Any] = []
         self.cancelled = 0
 
+    def metrics(self, node: Tree) -> bytes | None:
+        return f"of {node['metadata']['name']}\n".encode() if node["metadata"].get("labels") else None
+
     async def logs(
         self, pod: Tree, container: str, *, follow: bool, previous: bool, timestamps: bool, tail: int | None,
         since: datetime | None, since_seconds: int | None,
