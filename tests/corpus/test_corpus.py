@@ -14,9 +14,11 @@ import os
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import yaml
 
 from allotment.model.core import Node
 from allotment.model.decoding import decode_all
@@ -57,6 +59,7 @@ REQUIRED = (
 WITHOUT_CHANGE = {
     "claim-missing", "extended-resource-missing", "group-missing",  # no similar name exists
     "claim-not-owned",  # the claim must be deleted, nothing written
+    "group-topology-missing",  # the nodes must be labelled, or another key used
     "all-pool-invalid", "driver-missing", "pool-invalid", "pool-superseded",  # not in
     "node-selector-unusable", "without-slices",  # the manifests
     "search-given-up",  # no cause is known
@@ -186,6 +189,23 @@ def test_the_suggested_changes_make_it_fit(name: str) -> None:
             text = "---\n".join(json.dumps(tree) + "\n" for tree in trees)
             again = Scenario(name, text.encode()).explain()
             assert next(a for a in again.answers if a.name == answer.name).fits, "\n".join(lines(again))
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_printed_value_can_be_pasted(name: str) -> None:
+    """A parser of YAML 1.1, in which ``yes`` is a boolean, reads the value that was tried."""
+    explanation = explained(name)
+    printed = lines(explanation)
+    for answer in explanation.answers:
+        if answer.reasons is None:
+            continue
+        headline = answer.reasons.headline
+        last = {(c.object, c.path): c for changes in (headline.changes, headline.otherwise) for c in changes}
+        for change in last.values():  # of several values for one field, only the complete one is printed
+            if not change.object or change.becomes is None or change.remedy == "wait":
+                continue
+            values = [after for path, after in pairwise(printed) if path.strip() == f"{change.path}:"]
+            assert json.loads(json.dumps(change.becomes)) in [yaml.safe_load(value) for value in values], values
 
 
 def test_refusals_suggest_a_change() -> None:

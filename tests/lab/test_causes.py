@@ -40,22 +40,33 @@ REFUSED = {
     "selector-invalid": "found no matching overload for '_>=_'",
     "node-selector-unusable": "not a valid selector operator",  # stored ones are tested below
 }
+_OF_GROUPS = "the scheduler writes Kubernetes' message about the group, without a cause"
 #: Scenarios that differ in a live cluster, each with its own test below.
 DIFFERENT_LIVE = {
     "claim-not-owned": "the pod's status must be written after the pod is created",
     "replicas-take-devices": "the pods of a Deployment are created by its controller",
     "without-slices": "a cluster without nodes",
+    "basic-group-fits-partly": "the message may be written before the claim of the other pod is reserved",
+    "gang-one-device-short": _OF_GROUPS,
+    "gang-misses-pods": _OF_GROUPS,
+    "gang-fits-on-no-rack": _OF_GROUPS,
+    "group-topology-missing": _OF_GROUPS,
 }
 WAITING = [name for name in SCENARIOS if head(name)["code"] != "fits" and name not in {*REFUSED, *DIFFERENT_LIVE}]
 FITTING = [name for name in SCENARIOS if head(name)["code"] == "fits" and name != "fits-claim-alone"]
 #: Where a pod excludes nodes, the scheduler's message is about the nodes and not about the devices.
 SCHEDULER_MESSAGES = {
     "node-not-eligible": "nodeSelector zone=b matches none of node-a; node-a has zone=a (node-not-eligible)",
+    "node-taint-boolean-word": "taint dedicated=yes:NoSchedule on node-a is not tolerated (node-not-eligible)",
     "node-taint-not-tolerated": "taint nvidia.com/gpu=present:NoSchedule on node-a is not tolerated "
     "(node-not-eligible)",
 }
 #: Codes that no scenario in a live cluster can show.
-IMPOSSIBLE = {"not-explained": "by definition no known state leads to it"}
+IMPOSSIBLE = {
+    "not-explained": "by definition no known state leads to it",
+    "gang-incomplete": _OF_GROUPS,
+    "group-topology-missing": _OF_GROUPS,
+}
 
 
 # --- helpers ----------------------------------------------------------------------------------------------------------
@@ -248,6 +259,27 @@ def test_the_third_replica_of_two_devices() -> None:
     first = asyncio.run(shown()).splitlines()[0]
     assert first.startswith("every matching device is in use by claim ml/server-")
     assert first.endswith("(devices-in-use)")
+
+
+@pytest.mark.parametrize("name", [name for name, why in DIFFERENT_LIVE.items() if why == _OF_GROUPS])
+def test_the_first_pod_of_a_group_that_does_not_fit_has_the_message_that_explain_quotes(name: str) -> None:
+    scenario = Scenario(name)
+    answer = scenario.explain().answers[0]
+    assert answer.reasons is not None
+    text, (namespace, _, pod_name) = answer.reasons.headline.kubernetes, answer.name.partition("/")
+
+    async def check() -> None:
+        async with lab_harness(scenario.features) as lab:
+            await lab.set_up(trees_of(scenario))
+            if "without an event" in text:
+                assert not scheduled_condition(await lab.pod(pod_name, namespace))
+                return
+            wanted = text.removeprefix("pod group is unschedulable, ")
+            await lab.wait_for_pod(
+                lambda pod: wanted in scheduled_condition(pod).get("message", ""), pod_name, namespace
+            )
+
+    asyncio.run(check())
 
 
 def test_a_cluster_without_nodes_gets_only_kubernetes_message() -> None:

@@ -24,12 +24,13 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.program import Program, ProgramContext
 from allotment.cluster.recorder import COMBINED
 from allotment.cluster.resources import EVENTS, PODS
-from allotment.cluster.typed_objects import Objects, queue_order
+from allotment.cluster.typed_objects import Objects, kinds_to_explain, queue_order
 from allotment.model.core import Pod
 from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.model.trees import Tree
 from allotment.tools.explain import Answer, explain, messages
+from allotment.tools.explain.subjects import other_pods
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ class _Annotator:
         self._recorder = context.recorder(NAME)
         self._observing = context.observing
         self._pods = context.caches.trees(PODS)
-        self._objects = Objects(context.caches)
+        self._objects = Objects(context.caches, kinds_to_explain(options.features))
         self._changed = asyncio.Event()
         self._age = 1
         """The number of observed changes of the cluster."""
@@ -138,11 +139,10 @@ class _Annotator:
             self._clock.later(soonest, self._changed.set)
 
     def _explained(self, values: Sequence[Object], due: set[str]) -> dict[str, Answer]:
-        """The answers by pod name. Pending pods that are not due are left out; scheduled ones are included."""
-        selected = [
-            value for value in values if not isinstance(value, Pod) or _runs(value) or value.metadata.uid in due
-        ]
-        answers = explain(selected, self._options.features, self._options.tries).answers
+        """The answers by pod name. Pods that are not due are not explained."""
+        selected = [value for value in values if not isinstance(value, Pod) or value.metadata.uid in due]
+        others = other_pods(values, selected)
+        answers = explain(selected, self._options.features, self._options.tries, others).answers
         return {answer.name: answer for answer in answers if answer.kind == "Pod"}
 
     def _report(self, pod: CachedItem[Any], answer: Answer | None) -> bool:
@@ -220,10 +220,6 @@ def _counted(pod: CachedItem[Any]) -> Iterator[str]:
         for container in pod.spec.get(field) or ():
             resources = container.get("resources") or {}
             yield from {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-
-
-def _runs(pod: Pod) -> bool:
-    return bool(pod.spec.node_name)
 
 
 def _condition(pod: CachedItem[Any]) -> str:

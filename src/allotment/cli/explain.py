@@ -26,7 +26,7 @@ from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceSlice
 from allotment.model.workloads import template_of
 from allotment.tools.explain import Answer, Explanation, containers_without_device, explain, lines
-from allotment.tools.explain.subjects import ANY_POD, identity, is_relevant, objects_to_explain
+from allotment.tools.explain.subjects import ANY_POD, identity, is_relevant, objects_to_explain, other_pods
 from allotment.tools.unread import unread_notes, unread_resources
 
 EXIT_FITS, EXIT_DOES_NOT_FIT = 0, 1
@@ -87,7 +87,8 @@ def _is_pending(value: Object) -> bool:
 def _explained(inputs: Inputs, arguments: Namespace, by_name: bool = True) -> Explanation:
     must_know(inputs.cluster, *OF_DEVICES, *(() if inputs.queried else OF_PODS))
     values = objects_to_explain(inputs.cluster, inputs.queried)
-    explanation = narrow(explain(values, inputs.features), inputs, arguments, by_name)
+    others = other_pods(inputs.cluster, values)
+    explanation = narrow(explain(values, inputs.features, others=others), inputs, arguments, by_name)
     pods = [value for value in values if isinstance(value, Pod) or template_of(value) is not None]
     unread = unread_resources(values, NEEDED)
     notes = dict.fromkeys((*explanation.notes, *containers_without_device(values, pods), *unread_notes(unread)))

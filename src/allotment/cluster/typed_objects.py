@@ -21,15 +21,19 @@ from allotment.cluster.resources import (
     DEVICE_CLASSES,
     NAMESPACES,
     NODES,
+    POD_GROUPS,
     PODS,
     SLICES,
     TAINT_RULES,
 )
 from allotment.model.core import Namespace, Node, Pod
+from allotment.model.features import Features
 from allotment.model.meta import Object
+from allotment.model.pod_groups import are_groups_enabled
 from allotment.model.quantity import QuantityError
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from allotment.model.trees import Tree, read_value
+from allotment.model.workloads import PodGroup
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +50,11 @@ OF_DEVICES: Final[tuple[tuple[Resource, type[Object]], ...]] = (
     (CLAIMS, ResourceClaim),
     (PODS, Pod),
 )
+
+
+def kinds_to_explain(features: Features) -> Kinds:
+    """The kinds that an explanation of pending pods depends on."""
+    return (*OF_DEVICES, (POD_GROUPS, PodGroup)) if are_groups_enabled(features) else OF_DEVICES
 
 
 class Values:

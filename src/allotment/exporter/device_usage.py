@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from allotment.engine.cluster.devices import DeviceRecord
 from allotment.engine.cluster.identity import PoolID
-from allotment.engine.cluster.layout import NodeState, NodeView, available
+from allotment.engine.cluster.layout import NodeState, NodeView, available, excluded_by_groups
 from allotment.engine.cluster.taints import BLOCKING
 from allotment.engine.cluster.usage import Usage
 from allotment.exporter.cardinality_limits import label
@@ -74,7 +74,9 @@ def count_usage(
     """
     found = NodeUsage()
     records = [view.records[slot] for slot in slots]
-    left = available(view.layout, view.state(usage))
+    node_state = view.state(usage)
+    left = available(view.layout, node_state)
+    excluded = excluded_by_groups(view.layout, node_state.groups)
     pools = {record.id[:2] for record in records}
     sets = {
         (pool.id, name): counter_set
@@ -86,7 +88,7 @@ def count_usage(
         driver, product = record.id.driver, label(kind_of(record.device))
         taken = usage.is_allocated(record.id)
         lacking = not taken and any(left[counter] < amount for counter, amount in view.layout.uses[slot])
-        state = _state(record, usage, taken, lacking)
+        state = _state(record, usage, taken, lacking or bool(excluded >> slot & 1))
         found.devices[driver, product, state] += 1
         for name in selected:
             found.classes[name, state] += 1
@@ -110,7 +112,7 @@ def as_unusable(found: NodeUsage) -> NodeUsage:
     return NodeUsage(devices=devices)
 
 
-def _state(record: DeviceRecord, usage: Usage, taken: bool, lacking: bool) -> str:
+def _state(record: DeviceRecord, usage: Usage, taken: bool, blocked: bool) -> str:
     traits = record.traits
     if taken:
         if not traits.shareable:
@@ -119,7 +121,7 @@ def _state(record: DeviceRecord, usage: Usage, taken: bool, lacking: bool) -> st
         return "shared" if all(remaining[name] > 0 or not limit for name, limit in traits.limits.items()) else "full"
     if any(taint.effect in BLOCKING for taint in traits.taints):
         return "tainted"
-    return "blocked" if lacking else "free"
+    return "blocked" if blocked else "free"
 
 
 def _measure(found: NodeUsage, record: DeviceRecord, product: str, usage: Usage, taken: bool) -> None:

@@ -33,7 +33,7 @@ def families(
     state = ExporterState.of(values, features)
     causes = CauseCache()
     chosen = causes.select(state.pending_pods.values(), len(state.pending_pods))
-    found = examine(state.values(), tuple(chosen.values()), features)
+    found = examine(state.values(), tuple(chosen.values()), features, tuple(state.grouped_pods.values()))
     causes.record(dict(zip(chosen, found, strict=True)))
     latencies = Latencies()
     for claim in state.claims.values():

@@ -16,7 +16,7 @@ from allotment.cluster.cache import Cache
 from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.caches import all_synced
 from allotment.cluster.program import Program, ProgramContext
-from allotment.cluster.typed_objects import OF_DEVICES, value_of
+from allotment.cluster.typed_objects import kinds_to_explain, value_of
 from allotment.exporter.cardinality_limits import MAX_SERIES
 from allotment.exporter.causes import CauseCache, examine
 from allotment.exporter.costs import NodePrices
@@ -26,6 +26,7 @@ from allotment.exporter.latency import Latencies
 from allotment.exporter.metric import Family, Sample
 from allotment.exporter.state import ExporterState
 from allotment.fleet.catalog import InstanceType
+from allotment.model import pod_groups
 from allotment.model.core import Pod
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
@@ -108,7 +109,7 @@ class _ExporterRun:
             self._state, prices, self._latencies, per_claim=options.per_claim, max_series=options.max_series
         )
         self._kinds: list[tuple[Cache[Any], type[Object]]] = [
-            (context.caches.trees(resource), kind) for resource, kind in OF_DEVICES
+            (context.caches.trees(resource), kind) for resource, kind in kinds_to_explain(options.features)
         ]
         self._changed: dict[tuple[type[Object], ObjectKey], CachedItem[Any] | None] = {}
         self._started = False
@@ -173,7 +174,7 @@ class _ExporterRun:
         return self._builder.families(causes), time.perf_counter() - started
 
     def _apply(self, kind: type[Object], key: ObjectKey, item: CachedItem[Any] | None) -> None:
-        if item is None or (kind is Pod and not _may_be_pending(item)):
+        if item is None or (kind is Pod and not self._may_matter(item)):
             self._forget(kind, key)
             return
         value = value_of(item, kind)
@@ -183,6 +184,12 @@ class _ExporterRun:
         self._state.put(value)
         if isinstance(value, ResourceClaim):
             self._latencies.observe(value, preexisting=not self._started)
+
+    def _may_matter(self, pod: CachedItem[Any]) -> bool:
+        """Whether a pod may be pending, or belongs to a group, so that it must be decoded: most pods have a node."""
+        if self._state.groups and pod_groups.group_name(pod.spec):
+            return True
+        return not pod.spec.get("nodeName") and (pod.status.get("phase") or "Pending") == "Pending"
 
     def _forget(self, kind: type[Object], key: ObjectKey) -> None:
         if kind is ResourceClaim and (claim := self._state.claims.get(key)) is not None:
@@ -201,9 +208,10 @@ class _ExporterRun:
                 self._diagnosed_version = self._state.version
                 chosen = self._causes.select(self._state.pending_pods.values(), limit)
                 cluster, pods = tuple(self._state.values()), tuple(chosen.values())
+                members = tuple(self._state.grouped_pods.values())
             started = time.perf_counter()
             with self._observing.work("explain"):
-                found = await asyncio.to_thread(_examine_all, cluster, pods, self._options.features)
+                found = await asyncio.to_thread(_examine_all, cluster, pods, self._options.features, members)
             seconds = self._served.diagnosis_seconds = time.perf_counter() - started
             async with self._state_in_use:
                 self._causes.record(dict(zip(chosen, found, strict=True)))
@@ -221,10 +229,7 @@ class _ExporterRun:
             )
 
 
-def _examine_all(cluster: Sequence[Object], pods: Sequence[Pod], features: Features) -> tuple[str, ...]:
-    return tuple(examine(cluster, pods, features))
-
-
-def _may_be_pending(pod: CachedItem[Any]) -> bool:
-    """Whether a pod may be pending, so that it must be decoded: most pods have a node."""
-    return not pod.spec.get("nodeName") and (pod.status.get("phase") or "Pending") == "Pending"
+def _examine_all(
+    cluster: Sequence[Object], pods: Sequence[Pod], features: Features, members: Sequence[Pod]
+) -> tuple[str, ...]:
+    return tuple(examine(cluster, pods, features, members))

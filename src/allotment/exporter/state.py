@@ -15,7 +15,9 @@ from allotment.model.contested_claims import is_contested
 from allotment.model.core import HOSTNAME_LABEL, Namespace, Node, Pod
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
+from allotment.model.pod_groups import are_pods_scheduled_together
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from allotment.model.workloads import PodGroup
 from allotment.tools.explain.extended_resources import is_extended
 from allotment.tools.explain.node_eligibility import nodes_of
 
@@ -30,6 +32,10 @@ class ExporterState:
         self.claims: dict[ObjectKey, ResourceClaim] = {}
         self.pending_pods: dict[ObjectKey, Pod] = {}
         """Pods that request devices and have no node."""
+        self.groups = are_pods_scheduled_together(features)
+        """Whether pods of a group are scheduled together."""
+        self.grouped_pods: dict[ObjectKey, Pod] = {}
+        """All pods of groups, if they are scheduled together."""
         self.pools: dict[PoolID, dict[str, ResourceSlice]] = {}
         self.device_names: dict[str, frozenset[str]] = {}
         """The devices of each slice."""
@@ -67,7 +73,7 @@ class ExporterState:
             if known is not None and known.spec == value.spec:
                 return  # only its status changed
             self.inventory.put_taint_rule(value)
-        elif isinstance(value, Namespace | ResourceClaimTemplate):
+        elif isinstance(value, Namespace | ResourceClaimTemplate | PodGroup):
             self._others[type(value), key] = value
         else:
             return
@@ -81,6 +87,7 @@ class ExporterState:
                 self.inventory.free(key)
         elif kind is Pod:
             self.pending_pods.pop(key, None)
+            self.grouped_pods.pop(key, None)
         elif kind is Node:
             if self.nodes.pop(key.name, None) is not None:
                 self._update_node(key.name)
@@ -131,6 +138,8 @@ class ExporterState:
             self.pending_pods[key] = pod
         else:
             self.pending_pods.pop(key, None)
+        if self.groups and pod.spec.scheduling_group is not None:
+            self.grouped_pods[key] = pod
 
     def _put_node(self, node: Node) -> None:
         name = node.metadata.name

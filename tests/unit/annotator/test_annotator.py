@@ -15,7 +15,7 @@ from allotment.cluster.clock import parse
 from allotment.cluster.errors import Unreachable
 from allotment.cluster.program import ProgramContext, run
 from allotment.cluster.recorder import Events
-from allotment.cluster.resources import CLAIM_TEMPLATES, EVENTS, NODES, PODS
+from allotment.cluster.resources import CLAIM_TEMPLATES, EVENTS, NODES, POD_GROUPS, PODS
 from allotment.model.features import Features
 from allotment.model.trees import Tree
 from tests.lab.harness import LabHarness, lab_harness
@@ -66,7 +66,7 @@ async def annotated(on: LabHarness, line: Line | None = None, **options: Any) ->
     context = ProgramContext(
         lambda name, manager="": client, caches, plane.clock, Events(client, clock=plane.clock), Random(1)
     )
-    program = annotator(Options(FEATURES, **{"delay": 0.0, "every": 0.5, **options}))
+    program = annotator(Options(**{"features": FEATURES, "delay": 0.0, "every": 0.5, **options}))
     task = asyncio.create_task(run({NAME: program}, context))
     try:
         yield caches
@@ -281,5 +281,23 @@ def test_many_pending_pods_are_explained_in_batches() -> None:
                 await on.client.patch(NODES, "t4-4x-pcie-1", {"spec": {"unschedulable": True}})
                 for number in range(7):
                     await until(on, f"greedy-{number}", lambda events: len(events) == 2)
+
+    asyncio.run(scenario())
+
+
+def test_a_pod_is_explained_with_all_pods_of_its_gang() -> None:
+    """Although each batch has only one pod: four of five devices are there."""
+    features = Features("1.37", {"GenericWorkload": True})
+
+    async def scenario() -> None:
+        async with lab_harness(features, fleet=("t4-4x-pcie",)) as on, annotated(on, features=features, most=1):
+            policy = {"schedulingPolicy": {"gang": {"minCount": 5}}}
+            await on.client.create(POD_GROUPS, {"metadata": {"name": "train"}, "spec": policy}, "default")
+            await on.client.create(CLAIM_TEMPLATES, template("one"), "default")
+            for number in range(5):
+                member = pod(f"p{number}", "one", schedulingGroup={"podGroupName": "train"})
+                await on.client.create(PODS, member, "default")
+            for name in ("p0", "p4"):
+                await until(on, name, lambda events: events and "4 of the 5 pods that gang" in events[-1]["message"])
 
     asyncio.run(scenario())

@@ -18,8 +18,14 @@ from allotment.exporter.latency import Latencies
 from allotment.exporter.state import ExporterState
 from allotment.fleet.catalog import catalog
 from allotment.model.core import Node, PodSchedulingGate
+from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey, ObjectMeta
+from allotment.model.quantity import Quantity
+from allotment.model.resource import Counter as DeviceCounter
 from allotment.model.resource import (
+    CounterSet,
+    Device,
+    DeviceCounterConsumption,
     DeviceTaint,
     DeviceTaintRule,
     DeviceTaintRuleSpec,
@@ -51,6 +57,35 @@ def rule(name: str, device: str, effect: str) -> DeviceTaintRule:
 def test_each_device_is_in_one_state() -> None:
     found = values("allotment_devices", *fleet("a=3xt4"), claim("one", "gpu-0"), rule("r", "gpu-1", "NoSchedule"))
     assert found == {("a", NVIDIA, T4, "free"): 1, ("a", NVIDIA, T4, "in-use"): 1, ("a", NVIDIA, T4, "tainted"): 1}
+
+
+def test_devices_that_compatibility_groups_exclude_are_blocked() -> None:
+    node, mixed, *classes = fleet("a=3xt4")
+    assert isinstance(mixed, ResourceSlice)
+    pool = replace(mixed.spec.pool, resource_slice_count=2)
+    memory = {"memory": DeviceCounter(value=Quantity.parse("1Gi"))}
+
+    def in_group(device: Device, group: str) -> Device:
+        use = DeviceCounterConsumption(counter_set="card", counters=memory, compatibility_groups=(group,))
+        return replace(device, consumes_counters=(use,))
+
+    devices = tuple(map(in_group, mixed.spec.devices or (), "xxy"))
+    sets = (CounterSet(name="card", counters={"memory": DeviceCounter(value=Quantity.parse("9Gi"))}),)
+    slices = (
+        replace(mixed, spec=replace(mixed.spec, pool=pool, devices=devices)),
+        replace(
+            mixed,
+            metadata=replace(mixed.metadata, name="counters"),
+            spec=replace(mixed.spec, pool=pool, devices=None, shared_counters=sets),
+        ),
+    )
+    features = Features("1.37", {"DRADeviceCompatibilityGroups": True})
+    found = families((node, *slices, *classes, claim("one", "gpu-0")), features, catalog())
+    assert values_of(found, "allotment_devices") == {
+        ("a", NVIDIA, T4, "free"): 1,
+        ("a", NVIDIA, T4, "in-use"): 1,
+        ("a", NVIDIA, T4, "blocked"): 1,
+    }
 
 
 def test_states_without_devices_are_exported_as_zero() -> None:

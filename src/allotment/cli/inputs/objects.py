@@ -29,7 +29,7 @@ from allotment.model.core import Namespace as KubeNamespace
 from allotment.model.core import Node, Pod
 from allotment.model.decoding import Manifest, decode_all
 from allotment.model.features import Features, modelled_release
-from allotment.model.fields import REMOVED_KINDS, REMOVED_VERSION
+from allotment.model.fields import REMOVED_KINDS, REMOVED_LIFECYCLE, REMOVED_VERSION
 from allotment.model.loading import Document, LoadResult, load_paths
 from allotment.model.meta import Object
 from allotment.model.problems import InputProblem, Position
@@ -287,7 +287,7 @@ def _removed(documents: Iterable[Document]) -> Iterable[InputProblem]:
                 message=f'no matches for kind "{document.kind}" in version "{document.api_version}"',
                 position=document.position(("apiVersion",)),
                 path="apiVersion",
-                hint="removed in Kubernetes 1.34: use resource.k8s.io/v1",
+                hint=f"removed in Kubernetes {REMOVED_LIFECYCLE.removed}: use {REMOVED_LIFECYCLE.replacement}",
             )
 
 

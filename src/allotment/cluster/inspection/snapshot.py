@@ -33,11 +33,12 @@ DEVICES: Final = (
     SnapshotResource("resource.k8s.io", "devicetaintrules"),
     SnapshotResource("resource.k8s.io", "resourceclaims"),
 )
-#: Pods and templates, which request devices.
+#: Pods, their groups, and templates, which request devices.
 PODS: Final = (
     SnapshotResource("", "namespaces"),
     SnapshotResource("resource.k8s.io", "resourceclaimtemplates"),
     SnapshotResource("", "pods"),
+    SnapshotResource("scheduling.k8s.io", "podgroups"),
 )
 #: Workloads, which create pods.
 WORKLOADS: Final = (
@@ -48,7 +49,6 @@ WORKLOADS: Final = (
     SnapshotResource("batch", "jobs"),
     SnapshotResource("batch", "cronjobs"),
     SnapshotResource("", "replicationcontrollers"),
-    SnapshotResource("scheduling.k8s.io", "podgroups"),
 )
 #: Volumes, which restrict the nodes of pods.
 VOLUMES: Final = (

@@ -47,7 +47,7 @@ class ApiClient(Client, Reader, Protocol):
 
 
 class _Group(NamedTuple):
-    """The served versions of a group by plural. ``asked``: time of discovery, in monotonic seconds."""
+    """The served versions of a group by plural. ``discovered``: time of discovery, in monotonic seconds."""
 
     discovered: float
     served: Mapping[str, Sequence[str]]

@@ -29,7 +29,7 @@ from allotment.tools.doctor.objects import Event, Lease, Node, Pod, ResourceQuot
 from allotment.tools.doctor.snapshot import ClusterSnapshot
 from allotment.tools.explain import Explanation, explain
 from allotment.tools.explain.node_eligibility import eligibility_nodes
-from allotment.tools.explain.subjects import objects_to_explain
+from allotment.tools.explain.subjects import objects_to_explain, other_pods
 from allotment.tools.matches import ClassMatches, matches
 
 T = TypeVar("T", bound=Object)
@@ -162,8 +162,9 @@ class ClusterIndex:
     def pools(self) -> Mapping[PoolID, Pool]:
         """Each pool in its newest generation, with the slices of all nodes."""
         rules = PoolRules.of(self.features)
+        ignored = {s.metadata.name for s in self.slices if rules.ignores(s)}
         gathered = (
-            (id, gather_pool(id, [s for s in slices if not rules.ignores(s)], slices, rules))
+            (id, gather_pool(id, [s for s in slices if s.metadata.name not in ignored], slices, rules, ignored))
             for id, slices in self.slices_by_pool.items()
         )
         return {id: pool for id, pool in gathered if pool is not None}
@@ -295,4 +296,5 @@ class ClusterIndex:
     @cached_property
     def explanation(self) -> Explanation:
         """The explanation of pods without a node."""
-        return explain(objects_to_explain(self.snapshot.values, ()), self.features, _MAX_TRIALS)
+        values = objects_to_explain(self.snapshot.values, ())
+        return explain(values, self.features, _MAX_TRIALS, other_pods(self.snapshot.values, values))

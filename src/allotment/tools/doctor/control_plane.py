@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from allotment.model.features import Features, modelled_release
+from allotment.model.features import Features, modelled_release, with_stages
 from allotment.tools.doctor.objects import Pod
 from allotment.vocabulary.kubernetes_programs import feature_gates, program_of
 
@@ -22,7 +22,8 @@ class KubeProgram(NamedTuple):
 
     def enabled(self, gate: str) -> bool:
         """Whether a gate is on in it: by its command line, or by the default of its release."""
-        return (self.gates or {}).get(gate, Features(modelled_release(self.version)).enabled(gate))
+        kube = modelled_release(self.version)
+        return with_stages(self.gates or {}, kube).get(gate, Features(kube).enabled(gate))
 
 
 def kube_programs(pods: Iterable[Pod]) -> Iterator[KubeProgram]:

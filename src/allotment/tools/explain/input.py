@@ -18,6 +18,7 @@ from allotment.model.storage import PersistentVolume, PersistentVolumeClaim, Sto
 from allotment.model.validation import FieldError, create
 from allotment.model.workloads import PodGroup
 from allotment.tools.explain.fixes import apply_change
+from allotment.tools.explain.node_eligibility import UNSCHEDULABLE
 from allotment.tools.orphaned_slices import split_orphaned
 
 #: The time for defaulting; no reason depends on it.
@@ -41,15 +42,20 @@ class ExplainInput:
     volume_claims: dict[ObjectKey, PersistentVolumeClaim] = field(default_factory=dict)
     storage_classes: dict[str, StorageClass] = field(default_factory=dict)
     pods: list[Pod] = field(default_factory=list)
+    others: list[Pod] = field(default_factory=list)
+    """Pods that are not explained."""
     workloads: list[Object] = field(default_factory=list)
     refused: dict[tuple[str, ObjectKey], list[FieldError]] = field(default_factory=dict)
     missing_nodes: tuple[str, ...] = ()
     """Nodes that slices name but that do not exist in the cluster; their devices cannot be allocated."""
 
 
-def sort_objects(values: Iterable[Object], features: Features) -> ExplainInput:
-    """Sort objects by kind; default and validate those of ``resource.k8s.io`` that are not from an API server."""
-    found = ExplainInput(features)
+def sort_objects(values: Iterable[Object], features: Features, others: Iterable[Pod] = ()) -> ExplainInput:
+    """Sort objects by kind; default and validate those of ``resource.k8s.io`` that are not from an API server.
+
+    ``others``: pods that are not explained.
+    """
+    found = ExplainInput(features, others=list(others))
     resources: list[Object] = []
     for value in values:
         if isinstance(value, Node):
@@ -94,6 +100,9 @@ def with_change(given: ExplainInput, change: SuggestedChange) -> ExplainInput | 
         templates=dict(given.templates),
         refused=dict(given.refused),
     )
+    if kind == "Node":
+        new.nodes = [_changed_node(n, change) if n.metadata.name == name else n for n in given.nodes]
+        return new
     if kind == "Namespace":
         old = new.namespaces.get(name) or Namespace(metadata=ObjectMeta(name=name))
         new.namespaces[name] = apply_change(old, change.path, change.becomes)
@@ -112,6 +121,15 @@ def with_change(given: ExplainInput, change: SuggestedChange) -> ExplainInput | 
         new.refused.pop((type(value).__name__, value.key), None)
         _admit(new, value if kind == "Namespace" else apply_change(value, change.path, change.becomes))
     return new
+
+
+def _changed_node(node: Node, change: SuggestedChange) -> Node:
+    """A node after a change; the taint of a cordoned one goes with ``spec.unschedulable``."""
+    node = apply_change(node, change.path, change.becomes)
+    if node.spec.unschedulable:
+        return node
+    taints = tuple(taint for taint in node.spec.taints if taint != UNSCHEDULABLE)
+    return replace(node, spec=replace(node.spec, taints=taints))
 
 
 def _admit(found: ExplainInput, value: Object) -> None:

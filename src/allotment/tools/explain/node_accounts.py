@@ -17,8 +17,8 @@ from allotment.model.resource import AllocationResult, ResourceClaim
 from allotment.model.trees import Tree, to_tree
 from allotment.node_fit.node_allocatable import (
     ClaimUse,
-    MissingCapacity,
     NodeAllocatableDevices,
+    UnknownUse,
     claim_statuses,
     uncovered_by_pod_level,
 )
@@ -67,7 +67,7 @@ class NodeAccounts:
             return
         for node in input.nodes:
             self._allocatable[node.metadata.name] = amounts(node.status.allocatable or node.status.capacity)
-        for pod in input.pods:
+        for pod in (*input.pods, *input.others):
             if pod.spec.node_name and pod.status.phase not in _ENDED:
                 self.add(pod, pod.spec.node_name, _allocated(pod, input.claims))
 
@@ -77,11 +77,18 @@ class NodeAccounts:
 
     def add(self, pod: Pod, node: str, allocations: Allocations) -> None:
         """Count a pod that is on a node with these allocations."""
+        self._add(pod, node, allocations, 1)
+
+    def remove(self, pod: Pod, node: str, allocations: Allocations) -> None:
+        """Take back `add`."""
+        self._add(pod, node, allocations, -1)
+
+    def _add(self, pod: Pod, node: str, allocations: Allocations, sign: int) -> None:
         if not self._devices:
             return
         used = self._used.setdefault(node, {})
         for name, amount in self._demand(pod, allocations)[0].requests.items():
-            used[name] = used.get(name, 0) + amount
+            used[name] = used.get(name, 0) + sign * amount
 
     def shortage(self, pod: Pod, node: str, allocations: Allocations) -> Shortage | None:
         """The resource that a node lacks for a pod with these allocations; None if there is none, or if its devices use
@@ -117,12 +124,16 @@ class NodeAccounts:
         for entry in pod.spec.resource_claims:
             claim = entry.resource_claim_name or names.get(entry.name) or f"{pod.metadata.name}-{entry.name}"
             entries.setdefault(claim, set()).add(entry.name)
-        uses = [ClaimUse(c.metadata.name, a, _entries_of(c, entries)) for c, a in allocations]
+        uses = [ClaimUse(_key(c), a, _entries_of(c, entries)) for c, a in allocations]
         try:
             statuses = claim_statuses(spec, uses, self._devices)
-        except MissingCapacity:
+        except UnknownUse:
             statuses = []
         return self._demands.of(spec, {"nodeAllocatableResourceClaimStatuses": statuses}), statuses, spec
+
+
+def _key(claim: ResourceClaim) -> ObjectKey:
+    return ObjectKey(claim.metadata.namespace, claim.metadata.name)
 
 
 def _entries_of(claim: ResourceClaim, entries: Mapping[str, set[str]]) -> frozenset[str]:

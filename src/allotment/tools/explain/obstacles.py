@@ -42,11 +42,13 @@ def too_many_consumers(claim: str, users: int) -> Diagnosis:
     return refused_everywhere("claim-in-use", f"claim {claim} is reserved for {users} consumers, which is the maximum")
 
 
-def group_missing(key: ObjectKey, known: Iterable[ObjectKey]) -> Diagnosis:
+def group_missing(key: ObjectKey, known: Iterable[ObjectKey], kubernetes: str = "") -> Diagnosis:
     """The reason if a pod names a PodGroup that does not exist in its namespace."""
     existing = [k.name for k in known if k.namespace == key.namespace]
     summary = f'PodGroup "{key.name}" does not exist in namespace {key.namespace}.{did_you_mean(key.name, existing)}'
-    return refused_everywhere("group-missing", summary.rstrip("."), kubernetes=f"{not_found_message(key.name)}")
+    return refused_everywhere(
+        "group-missing", summary.rstrip("."), kubernetes=kubernetes or not_found_message(key.name)
+    )
 
 
 #: Kinds that an entry of ``spec.resourceClaims`` can refer to, and their fields.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from allotment.model import pod_groups
 from allotment.model.core import Pod, PodResourceClaim
@@ -11,7 +11,6 @@ from allotment.model.generated_claims import generated_claim
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
 from allotment.model.workloads import PodGroup
-from allotment.phrases import first_few
 
 
 def group_of(pod: Pod, features: Features) -> str:
@@ -19,21 +18,6 @@ def group_of(pod: Pod, features: Features) -> str:
     if pod.spec.scheduling_group is None or not features.enabled(pod_groups.GATE):
         return ""
     return pod.spec.scheduling_group.pod_group_name or ""
-
-
-def groups_note(pods: Iterable[Pod], features: Features) -> str:
-    """The limit of an explanation of pods that Kubernetes schedules as a group; empty if there are none.
-
-    From 1.37, a gang of which too few pods fit keeps all of them pending (KEP-4671, gate GenericWorkload).
-    """
-    if not (features.since("1.37") and features.enabled("GenericWorkload")):
-        return ""
-    references = [pod.spec.scheduling_group for pod in pods if not pod.spec.node_name]
-    names = dict.fromkeys(found.pod_group_name for found in references if found and found.pod_group_name)
-    if not names:
-        return ""
-    groups = first_few([f"PodGroup {name}" for name in names])
-    return f"pods of {groups} are explained one by one; Kubernetes schedules none of a gang if too few of its pods fit"
 
 
 def claim_of(

@@ -35,6 +35,7 @@ class ClaimAllocation(Value, frozen=True, omit_defaults=False):
 class Answer(Value, frozen=True):
     """The result of a pod, or of a claim that no pod uses. ``outcome`` is ``fits``, or ``refused`` with ``reasons``.
 
+    ``owner``: its workload; ``group``: the PodGroup with which it is scheduled, both as kind and name.
     ``bound``: the pod is already on its node. ``waits``: the reason why the pod is still pending although its devices
     fit.
     """
@@ -46,6 +47,7 @@ class Answer(Value, frozen=True):
     claims: tuple[ClaimAllocation, ...] = ()
     reasons: Diagnosis | None = None
     owner: str = ""
+    group: str = ""
     notes: tuple[str, ...] = ()
     bound: bool = False
     waits: str = ""

@@ -6,8 +6,9 @@ workload are separate pods, with separate claims if they use a template. Claims 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace as replace_fields
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -30,7 +31,9 @@ from allotment.phrases import first_few, listed
 from allotment.tools.explain.diagnosis_cache import DiagnosisCache
 from allotment.tools.explain.extended_requests import extended_resources as extended_resources
 from allotment.tools.explain.fixes import make_eligible
-from allotment.tools.explain.input import ExplainInput, sort_objects
+from allotment.tools.explain.gang_trial import DoesNotFit, group_answers
+from allotment.tools.explain.gangs import Domain, Gang, gangs_of, group_key, group_missing_answer
+from allotment.tools.explain.input import ExplainInput, sort_objects, with_change
 from allotment.tools.explain.node_accounts import (
     Allocations,
     NodeAccounts,
@@ -39,7 +42,7 @@ from allotment.tools.explain.node_accounts import (
     shortage_rows,
     with_shortages,
 )
-from allotment.tools.explain.node_eligibility import daemon_node, exclusion_text, why_excluded
+from allotment.tools.explain.node_eligibility import EligibilityNode, daemon_node, exclusion_text, why_excluded
 from allotment.tools.explain.obstacles import Obstacle
 from allotment.tools.explain.origin_mapping import (
     by_origin,
@@ -52,7 +55,6 @@ from allotment.tools.explain.origin_mapping import (
 )
 from allotment.tools.explain.placement import ClaimPlacer, claim_obstacle
 from allotment.tools.explain.pod_claims import PodClaims, pod_claims
-from allotment.tools.explain.pod_groups import groups_note
 from allotment.tools.explain.report import Answer, ClaimAllocation, Explanation, claim_allocation
 from allotment.tools.orphaned_slices import orphaned_note
 
@@ -77,20 +79,25 @@ def _waiting_reason(pod: Pod) -> str:
     return f"scheduler {pod.spec.scheduler_name} has not reported on the pod yet" if known else ""
 
 
-def explain(values: Iterable[Object], features: Features, tries: int | None = None) -> Explanation:
+def explain(
+    values: Iterable[Object], features: Features, tries: int | None = None, others: Iterable[Pod] = ()
+) -> Explanation:
     """The devices that every pod and claim gets, or the reason why it gets none.
 
     ``values`` are the decoded objects of the cluster and those to explain; earlier ones get devices first. ``tries``
-    limits the trials for changes that would help, which take most of the time, over all answers together.
+    limits the trials for changes that would help, which take most of the time, over all answers together. ``others``:
+    pods of the cluster that are not explained; they count as members of their groups, and as users of their nodes.
     """
-    run = _Run(sort_objects(values, features), tries)
-    answers = [with_waiting_reason(run.pod(pod, owner), pod) for pod, owner in run.pods()]
+    run = _Run(sort_objects(values, features, others), tries)
+    answers = list(run.answers())
     answers += [run.claim_alone(key) for key in run.unnamed()]
     return Explanation(answers=tuple(answers), notes=tuple(run.notes()))
 
 
 #: Number of groups of excluded nodes for which changes are searched.
 _WITH_CHANGE = 8
+#: Number of remedies that are verified by a new trial of a whole gang; each takes as long as reading the cluster.
+_MAX_VERIFICATIONS = 8
 
 
 def _with_first(reasons: Diagnosis, tried: Iterable[tuple[SuggestedChange, str]]) -> Diagnosis:
@@ -108,12 +115,20 @@ class _Run:
     """The state of an explanation."""
 
     def __init__(self, input: ExplainInput, tries: int | None = None) -> None:
+        self.without_reasons = False
+        """Whether `DoesNotFit` is raised instead of looking for reasons, which take most of the time."""
+        self.domain = Domain()
+        """Where the pods of the group that is being tried may run."""
         self.input = input
         self.placer = ClaimPlacer(input)
         self.accounts = NodeAccounts(input)
         self.diagnoser = Diagnoser(self.placer.inventory, input.claims.values(), tries)
         self.cache = DiagnosisCache(self.diagnoser)
         self.commits = 0
+        self.undo: list[Callable[[], None]] = []
+        """What takes back each recorded allocation; only recorded if pods are scheduled together."""
+        self.gangs: dict[ObjectKey, Gang] = {}
+        self.verifications = 0 if tries == 0 else _MAX_VERIFICATIONS
         self.fixed: dict[tuple[object, ...], Diagnosis] = {}
         self.used: set[ObjectKey] = set()
         self.devices: dict[DeviceID, Device] = {
@@ -129,6 +144,16 @@ class _Run:
         return [
             (pod, owner_of(pod)) for value in self.input.workloads for pod in pods_of(value, nodes=self.placer.nodes)
         ]
+
+    @property
+    def claims(self) -> Mapping[ObjectKey, ResourceClaim]:
+        """The claims as they are now."""
+        return self.placer.claims
+
+    @property
+    def nodes(self) -> dict[str, EligibilityNode]:
+        """The nodes of the cluster."""
+        return self.placer.nodes
 
     def unnamed(self) -> list[ObjectKey]:
         """Claims that no pod uses and that are not allocated."""
@@ -147,11 +172,70 @@ class _Run:
         unknown = [name for name, node in self.placer.nodes.items() if not node.has_object]
         if unknown and self.input.nodes:
             found.append(f"no Node object for {first_few(unknown, 4)}; assuming no labels and no taints")
-        if together := groups_note((pod for pod, _ in self.pods()), self.input.features):
-            found.append(together)
         return found
 
     # --- trying --------------------------------------------------------------------------------------------------
+
+    def answers(self) -> Iterator[Answer]:
+        """Try all pods; those of a group together, when its first one is reached."""
+        pods = self.pods()
+        self.gangs = gangs_of(pods, self.input.others, self.input.groups, self.input.features)
+        tried: set[ObjectKey] = set()
+        for pod, owner in pods:
+            key = group_key(pod) if self.gangs and not pod.spec.node_name else None
+            if key is None:
+                yield with_waiting_reason(self.pod(pod, owner), pod)
+            elif key not in tried:
+                tried.add(key)
+                yield from self._group(self.gangs[key])
+
+    def _group(self, gang: Gang) -> Iterator[Answer]:
+        """The answers for the pods of a group that are explained."""
+        if gang.group is None:
+            found = [group_missing_answer(member, gang.key, self.input.groups) for member in gang.members]
+        else:
+            found = group_answers(self, gang)
+        for member, answer in zip(gang.members, found, strict=True):
+            if member.is_explained:
+                waiting = with_waiting_reason(answer, member.pod)
+                held = gang.gates if waiting.fits and not member.pod.spec.scheduling_gates else ""
+                notes = (*answer.notes, *gang.notes)
+                yield replace(waiting, group=f"PodGroup {gang.key}", waits=held or waiting.waits, notes=notes)
+
+    def mark(self) -> int:
+        """The present state, for `revert`."""
+        return len(self.undo)
+
+    def revert(self, mark: int) -> None:
+        """Take back all allocations since then."""
+        while len(self.undo) > mark:
+            self.undo.pop()()
+
+    def after(self, changes: Sequence[SuggestedChange], gang: Gang) -> Iterable[str]:
+        """The names of the pods of a gang that fit together after changes. Only the first few are tried."""
+        if not self.verifications:
+            return
+        self.verifications -= 1
+        changed = replace_fields(self.input, claims=dict(self.placer.claims))
+        members = gang.members
+        for change in changes:
+            try:
+                members = tuple(member.changed(change) for member in members)
+                if not any(member.where[0] == change.object for member in members):
+                    found = with_change(changed, change)
+                    if found is None:
+                        return
+                    changed = found
+            except LookupError:
+                return
+        trial = _Run(changed)
+        trial.without_reasons = True
+        trial.gangs = {gang.key: gang._replace(members=members)}
+        try:
+            answers = group_answers(trial, trial.gangs[gang.key])
+        except DoesNotFit:
+            return
+        yield from (answer.name for answer in answers if answer.fits)
 
     def pod(self, pod: Pod, owner: str) -> Answer:
         """Try one pod and record its allocations."""
@@ -160,6 +244,9 @@ class _Run:
         named += [status.resource_claim_name for status in pod.status.resource_claim_statuses]
         self.used.update(ObjectKey(pod.metadata.namespace, claim) for claim in named if claim)
         eligible, exclusions = self.placer.eligible_nodes(pod)
+        if self.domain.rule:
+            exclusions = self.domain.exclusions(self.placer.nodes) | exclusions
+            eligible = [node for node in eligible if node not in exclusions]
         plugins, eligible = self.placer.plugin_resources(pod, template_of(pod, owner), eligible)
         requested = pod_claims(pod, template_of(pod, owner), self.input, self.placer.claims, plugins)
         if isinstance(requested, Obstacle):
@@ -191,8 +278,13 @@ class _Run:
             return Answer(kind="ResourceClaim", name=str(key), outcome="refused", reasons=reasons)
         return self._place("ResourceClaim", str(key), "", PodClaims([claim]), list(self.placer.nodes), {}, None)
 
+    def _end_without_reasons(self) -> None:
+        if self.without_reasons:
+            raise DoesNotFit
+
     def _with_fix(self, pod: Pod, obstacle: Obstacle, where: tuple[str, str]) -> Diagnosis:
         """The reasons with the first change after which the pod fits, if any. Replicas are tried once."""
+        self._end_without_reasons()
         reasons = obstacle.reasons
         key = (where[0], id(pod.spec), self.commits, reasons.headline.code, reasons.headline.summary)
         if key not in self.fixed:
@@ -241,7 +333,7 @@ class _Run:
             placed = self.placer.place(pending, self.placer.inventory.node_mask(left)) if left else None
         if placed is not None:
             if pod is not None:
-                self.accounts.add(pod, placed.node, (*_allocations(requested), *pairs))
+                self._count(pod, placed.node, (*_allocations(requested), *pairs))
             claims = [
                 self._commit(claim, result, pod, requested)
                 for claim, result in zip(pending, placed.results, strict=True)
@@ -263,6 +355,12 @@ class _Run:
 
     # --- resources of the node that devices use ----------------------------------------------------------------------
 
+    def _count(self, pod: Pod, node: str, allocations: Allocations) -> None:
+        """Count what a pod uses of its node."""
+        self.accounts.add(pod, node, allocations)
+        if self.gangs:
+            self.undo.append(partial(self.accounts.remove, pod, node, allocations))
+
     def _shortage(
         self, pod: Pod | None, node: str, requested: PodClaims, placed: Allocations = ()
     ) -> Shortage | None:  # fmt: skip
@@ -280,7 +378,7 @@ class _Run:
             lacking = self._shortage(pod, node, requested)
             if lacking is None:
                 if pod is not None and not pod.spec.node_name and self.accounts:
-                    self.accounts.add(pod, node, _allocations(requested))
+                    self._count(pod, node, _allocations(requested))
                 return node, {}
             short[node] = lacking
         return "", short
@@ -305,6 +403,7 @@ class _Run:
         owner: str,
     ) -> Diagnosis:
         """The reasons why the claims fit no node."""
+        self._end_without_reasons()
         reasons = by_origin(self.cache.diagnose(pending, eligible), requested.templates, requested.extended)
         if pod is not None:
             reasons = with_replica_advice(reasons, pod)
@@ -320,6 +419,7 @@ class _Run:
         self, requested: PodClaims, eligible: list[str], exclusions: dict[str, str], pod: Pod | None, owner: str
     ) -> tuple[NodeReason, ...]:
         """Excluded nodes by the excluding rule, each with a node that would fit otherwise, if any."""
+        self._end_without_reasons()
         pending = tuple(requested.pending)
         groups: dict[str, list[str]] = {}
         for node, why in exclusions.items():
@@ -388,12 +488,27 @@ class _Run:
         own = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
         user = requested.consumers.get(key, own)
         booked = replace(claim, status=ResourceClaimStatus(allocation=allocation, reserved_for=(user,)))
+        if self.gangs:
+            self.undo.append(partial(self._release, booked, self.placer.claims.get(key)))
         self.placer.claims[key] = booked
         self.placer.inventory.allocate(key, allocation)
         self.diagnoser.add_allocated(booked)
+        self._changed()
+        return booked
+
+    def _release(self, booked: ResourceClaim, before: ResourceClaim | None) -> None:
+        """Take back an allocation. ``before``: the claim as it was, None if it did not exist."""
+        key = booked.key
+        self.placer.claims.pop(key)
+        if before is not None:
+            self.placer.claims[key] = before
+        self.placer.inventory.free(key)
+        self.diagnoser.remove_allocated(booked)
+        self._changed()
+
+    def _changed(self) -> None:
         self.cache.clear()
         self.commits += 1
-        return booked
 
     def _claim_allocation(self, claim: ResourceClaim, requested: PodClaims) -> ClaimAllocation:
         template = requested.templates.get(claim.key, "")
@@ -402,23 +517,9 @@ class _Run:
 
 def fits(values: Iterable[Object], features: Features) -> bool:
     """Whether everything fits; faster than an explanation, because it ends at the first pod that does not fit."""
-    run = _Trial(sort_objects(values, features))
+    run = _Run(sort_objects(values, features))
+    run.without_reasons = True
     try:
-        return all(run.pod(pod, owner).fits for pod, owner in run.pods()) and all(
-            run.claim_alone(key).fits for key in run.unnamed()
-        )
-    except _DoesNotFit:
+        return all(answer.fits for answer in run.answers()) and all(run.claim_alone(key).fits for key in run.unnamed())
+    except DoesNotFit:
         return False
-
-
-class _DoesNotFit(Exception):
-    """Raised when a pod or claim does not fit, to end the trial."""
-
-
-class _Trial(_Run):
-    """A run without reasons, which take most of the time."""
-
-    def _end(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise _DoesNotFit
-
-    _reasons = _with_fix = _excluded = _end

@@ -44,6 +44,16 @@ def objects_to_explain(cluster: Iterable[Object], requested: Iterable[Object]) -
     return (*kept, *new, *users_of_templates(new))
 
 
+def other_pods(cluster: Iterable[Object], explained: Iterable[Object]) -> list[Pod]:
+    """The pods of a cluster that are not explained: they use nodes, and are members of the explained pods' groups."""
+    named = {value.key for value in explained if isinstance(value, Pod)}
+    return [
+        value
+        for value in cluster
+        if isinstance(value, Pod) and value.status.phase not in ("Succeeded", "Failed") and value.key not in named
+    ]
+
+
 def users_of_templates(values: Iterable[Object]) -> tuple[Pod, ...]:
     """A pod for each template that no given pod or workload uses, so that it can be explained alone.
 

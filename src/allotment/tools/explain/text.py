@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -17,6 +16,7 @@ from allotment.engine.refusal import (
     Funnel,
     SuggestedChange,
 )
+from allotment.model.editing.formatting import TextStyle, flow_text
 from allotment.phrases import counted, first_few
 from allotment.tools.explain.report import Answer, Explanation
 
@@ -27,6 +27,8 @@ _NAMES = 4
 _MAX_SENTENCE = 600
 #: Prefix of the general advice, which is printed if no verified change exists.
 ADVICE: Final = "  what to do: "
+#: How values are printed to be pasted into a manifest.
+_STYLE: Final = TextStyle()
 
 
 def lines(explanation: Explanation, width: int = 80, wide: bool = False) -> list[str]:
@@ -103,7 +105,7 @@ def opening(kind: str, name: str, refused: AllocationRefusal) -> str:
 
 
 def _grouped(answers: Sequence[Answer]) -> Iterator[list[Answer]]:
-    """Answers in blocks: replicas of one owner with the same reason form one block, and so do many that fit."""
+    """Answers in blocks: pods of one owner or group with the same reason form one, and so do many that fit."""
     for _, group in groupby(enumerate(answers), key=lambda pair: _block(*pair)):
         block = [answer for _, answer in group]
         if block[0].fits and len(block) <= _ROWS:
@@ -113,11 +115,11 @@ def _grouped(answers: Sequence[Answer]) -> Iterator[list[Answer]]:
 
 
 def _block(number: int, answer: Answer) -> tuple[object, ...]:
-    if not answer.owner:
-        return (number,)
     if answer.reasons is None:
-        return (answer.owner,)
-    return (answer.owner, answer.reasons.headline.code, answer.reasons.headline.summary)
+        return (answer.owner or number,)
+    if not (whole := answer.owner or answer.group):
+        return (number,)
+    return (whole, answer.reasons.headline.code, answer.reasons.headline.summary)
 
 
 def _answer(group: list[Answer], wide: bool) -> Iterator[str]:
@@ -145,7 +147,7 @@ def _answer(group: list[Answer], wide: bool) -> Iterator[str]:
     else:
         yield _headline(answer)
         if len(group) > 1:
-            yield f"  the same for {counted(len(group) - 1, 'more pod')} of {answer.owner}"
+            yield f"  the same for {counted(len(group) - 1, 'more pod')} of {answer.owner or answer.group}"
         yield from _reasons(answer.reasons, wide)
     for note in answer.notes:
         yield f"  note: {note}"
@@ -287,26 +289,7 @@ def _changes(begin: str, changes: Sequence[SuggestedChange]) -> Iterator[str]:
         removed = change.becomes is None
         yield f"    {change.path}{' (remove it)' if removed else ':'}"
         if not removed:
-            yield f"{_VERBATIM}      {_flow_style(change.becomes)}"
-
-
-def _flow_style(value: object) -> str:
-    """A value in YAML's flow style; a string is returned unchanged."""
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{name}: {_inner(v)}' for name, v in value.items())}}}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_inner, value))}]"
-    return str(value)
-
-
-_PLAIN = re.compile(r"[A-Za-z][\w./-]*|\d+[A-Za-z]+")
-
-
-def _inner(value: object) -> str:
-    """A nested value in flow style: strings that YAML could parse as another type are quoted."""
-    if isinstance(value, str) and (not _PLAIN.fullmatch(value) or value.lower() in ("true", "false", "null")):
-        return json.dumps(value)
-    return _flow_style(value)
+            yield f"{_VERBATIM}      {flow_text(change.becomes, _STYLE, flow=False)}"
 
 
 def join(parts: Iterable[str]) -> str:

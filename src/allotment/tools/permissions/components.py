@@ -18,6 +18,9 @@ _DRA: Final = ("resource.k8s.io",)
 _CORE: Final = ("",)
 _LIST: Final = ("list",)
 _WATCH: Final = ("list", "watch")
+_GROUPS: Final = PermissionRule(
+    ("scheduling.k8s.io",), ("podgroups",), _WATCH, "pods that are scheduled together (gate GenericWorkload)",
+)  # fmt: skip
 
 
 def lease_of(component: str) -> str:
@@ -75,9 +78,7 @@ _READER: Final = ComponentPermissions(
         ),
         PermissionRule(("batch",), ("jobs", "cronjobs"), _WATCH, "workloads that own the pods"),
         PermissionRule(_CORE, ("replicationcontrollers",), _WATCH, "workloads that own the pods"),
-        PermissionRule(
-            ("scheduling.k8s.io",), ("podgroups",), _WATCH, "pods that are scheduled together (gate GenericWorkload)",
-        ),
+        _GROUPS,
         PermissionRule(
             _CORE, ("persistentvolumes", "persistentvolumeclaims"), _LIST,
             "volumes that restrict a pod to a zone, for plans and snapshots",
@@ -233,10 +234,7 @@ _AUTOSCALER: Final = ComponentPermissions(
             ("resourceclaims", "resourceclaimtemplates", "resourceslices", "deviceclasses", "devicetaintrules"),
             _WATCH, "device requests, and published devices",
         ),
-        PermissionRule(
-            ("scheduling.k8s.io",), ("podgroups",), _WATCH,
-            "pods that are scheduled together (gate GenericWorkload)",
-        ),
+        _GROUPS,
         PermissionRule(
             _CORE, ("pods",), ("patch",), "the toleration that a pod needs for the taint on the node reserved for it",
         ),
@@ -316,6 +314,7 @@ _EXPORTER: Final = ComponentPermissions(
             ("resourceslices", "deviceclasses", "resourceclaims", "resourceclaimtemplates", "devicetaintrules"),
             _WATCH, "published devices, allocations, and reasons why pods are pending",
         ),
+        _GROUPS,
         *_SERVING,
     ),
 )  # fmt: skip
@@ -330,6 +329,7 @@ _ANNOTATOR: Final = ComponentPermissions(
             ("resourceclaims", "resourceclaimtemplates", "resourceslices", "deviceclasses", "devicetaintrules"),
             _WATCH, "device requests, and published devices",
         ),
+        _GROUPS,
         _events(_NEW_EVENTS, "reasons why pods are pending"),
         PermissionRule(_CORE, ("events",), _LIST, "events from before a restart"),
         *_SERVING,

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 
 import pytest
 
+from allotment.cli.live.cluster_state import what_to_read
 from allotment.cluster.client import Resource
 from allotment.cluster.inspection.discovery import discover
 from allotment.cluster.inspection.server_facts import facts_of
 from allotment.cluster.inspection.snapshot import (
     DEVICES,
-    WORKLOADS,
+    PODS,
     Snapshot,
     SnapshotResource,
     served_resources,
@@ -62,7 +63,7 @@ def test_resources_served_only_in_unknown_versions_are_reported() -> None:
     client = ReleaseClient({**BY_DEFAULT["1.36"], "resource.k8s.io/v2": ("devicetaintrules",)})
     assert taken(client, RULES) == Snapshot([], {"devicetaintrules": f"served only in v2; {READ}"})
     groups = "served only in v2; this release of Allotment reads v1beta1, v1alpha3 and v1alpha2"
-    assert taken(ReleaseClient({"scheduling.k8s.io/v2": ("podgroups",)}), *WORKLOADS).refused["podgroups"] == groups
+    assert taken(ReleaseClient({"scheduling.k8s.io/v2": ("podgroups",)}), *PODS).refused["podgroups"] == groups
 
 
 def test_facts_contain_the_served_versions_of_changing_kinds() -> None:
@@ -74,3 +75,8 @@ def test_facts_contain_the_served_versions_of_changing_kinds() -> None:
     assert found["devicetaintrules"] == ("v1", "v1beta2", "v1alpha3")
     assert found["podgroups"] == ("v1beta1", "v1alpha3")
     assert "priorityclasses" not in found
+
+
+@pytest.mark.parametrize("subject", [None, "pod/chat", "deploy/web"])
+def test_pods_are_explained_with_their_groups(subject: str | None) -> None:
+    assert SnapshotResource("scheduling.k8s.io", "podgroups") in what_to_read(subject)

@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from allotment.model.features import GATES, with_stages
 from allotment.tools.doctor.checks import CHECKS
 from allotment.tools.doctor.examination import confirmed, needs_confirmation, run_checks, skipped_checks
 from allotment.tools.doctor.snapshot import ClusterSnapshot
@@ -271,3 +272,14 @@ def test_programs_of_the_servers_release_and_gates_are_fine() -> None:
     for name in ("kube-apiserver", "kube-scheduler", "kube-controller-manager"):
         cluster.kube_program(name, cluster.version, "--feature-gates", gates)
     assert {"D106", "D107"}.isdisjoint(finding.code for finding in cluster.findings())
+
+
+def test_gates_of_a_stage_are_compared_one_by_one() -> None:
+    cluster = Cluster()
+    cluster.version = "v1.37.2"
+    everything = with_stages({"AllAlpha": True, "AllBeta": True}, "1.37")
+    cluster.gates = {name: on for name, on in everything.items() if name in GATES}
+    gates = "--feature-gates=AllAlpha=true,AllBeta=true,DRADeviceCompatibilityGroups=false"
+    cluster.kube_program("kube-scheduler", cluster.version, gates)
+    found = cluster.finding("D107")
+    assert "kube-scheduler has DRADeviceCompatibilityGroups=false, unlike the API server" in found.evidence

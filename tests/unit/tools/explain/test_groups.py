@@ -126,14 +126,3 @@ def test_without_the_gate_every_pod_has_a_separate_claim() -> None:
     explanation = explained(*documents, features=Features("1.36"))
     assert [a.outcome for a in explanation.answers] == ["fits", "fits", "refused"]
     assert [claims[0].rpartition("-")[0] for _, _, claims in given(explanation)[:2]] == ["ns/a-gpu", "ns/b-gpu"]
-
-
-def test_pods_of_a_gang_are_explained_with_the_limit_of_the_answer() -> None:
-    """Kubernetes 1.37 schedules them together; each fits alone here, although the gang may not."""
-    gangs = Features("1.37", {"GenericWorkload": True, GATE: True})
-    documents = (CLASS, TEMPLATE, slice_("n1", 1), group("g"), member("a"), member("b"))
-    (note,) = explained(*documents, features=gangs).notes
-    assert note.startswith("pods of PodGroup g are explained one by one; Kubernetes schedules none of a gang")
-    alpha = Features("1.36", dict(gangs.gates))  # there, each pod is scheduled by itself
-    assert explained(*documents, features=alpha).notes == ()
-    assert explained(CLASS, TEMPLATE, slice_("n1", 1), features=gangs).notes == ()

@@ -18,7 +18,7 @@ from allotment.model.meta import Object, ObjectKey
 from allotment.tools.check.bundle import Bundle, TargetCluster
 from allotment.tools.check.objects.field_shapes import written_path
 from allotment.tools.explain import Answer, explain
-from allotment.tools.explain.subjects import ANY_POD, objects_to_explain
+from allotment.tools.explain.subjects import ANY_POD, objects_to_explain, other_pods
 from allotment.tools.views import ClaimView, PodView, mapping, text
 
 #: The maximum number of hypothetical changes that are tried in total to find one that helps.
@@ -60,9 +60,9 @@ def simulate(bundle: Bundle, cluster: TargetCluster, invalid: Collection[Documen
     skipped = tuple(index.skipped())
     excluded = {*invalid, *(group.document for group in skipped), *index.invalid_claims()}
     values = [_with_namespace(bundle, document) for document in bundle.manifests if document not in excluded]
-    answers = explain(
-        objects_to_explain(cluster.objects, [v for v in values if v is not None]), bundle.features, _MAX_TRIES
-    ).answers
+    explained = objects_to_explain(cluster.objects, [v for v in values if v is not None])
+    others = other_pods(cluster.objects, explained)
+    answers = explain(explained, bundle.features, _MAX_TRIES, others).answers
     grouped: dict[Document, list[Answer]] = {}
     for answer in answers:
         document = index.document_of(answer)

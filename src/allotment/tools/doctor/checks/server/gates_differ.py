@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from allotment.model.features import GATES
+from allotment.model.features import DECLARED, GATES
 from allotment.phrases import first_few
 from allotment.tools.doctor.check import ClusterCheck, Symptom
 from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.control_plane import kube_programs
 from allotment.tools.doctor.wording import minor_of, named, remedy
 
-#: Gates that a kubelet declares in the status of its node if they are on (KEP-5328).
-_DECLARED: Final = ("DRANodeAllocatableResources", "DRAOptionalNodeOperations")
 #: Gates of groups, which scheduler, controllers and API server must share.
 _WORKLOADS: Final = frozenset({"GenericWorkload", "CompositePodGroup", "TopologyAwareWorkloadScheduling"})
 #: The first kubelet that declares them.
@@ -37,7 +35,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
             text = f"{program.name} has {first_few(differing)}, unlike the API server"
             words = f"Set the same feature {'gate' if len(differing) == 1 else 'gates'} in both programs."
             yield Symptom(f"pod {program.pod}", text, remedy(words, _COMMAND), objects=(program.pod,))
-    for gate in _DECLARED:
+    for gate in DECLARED:
         if not gates.get(gate):
             continue
         names = [
