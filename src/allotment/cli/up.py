@@ -129,13 +129,14 @@ def _settings(arguments: Namespace) -> Settings:
 
 
 def _refused_versions(settings: Settings) -> str:
-    """Return kube-apiserver's error for an invalid ``--runtime-config``, otherwise an empty string."""
+    """Return the error for an invalid ``--runtime-config``, as kube-apiserver's, otherwise an empty string."""
     if not settings.runtime_config:
         return ""
-    from allotment.apiserver.runtime_config import RuntimeConfigError, served_resources
+    from allotment.apiserver.runtime_config import RuntimeConfigError
+    from allotment.lab.served_versions import lab_kinds
 
     try:
-        served_resources(settings.features, settings.runtime_config)
+        lab_kinds(settings.features, settings.runtime_config)
     except RuntimeConfigError as error:
         return str(error)
     return ""

@@ -13,8 +13,8 @@ from msgspec import field
 
 from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.engine.cluster.inventory import Inventory
-from allotment.engine.cluster.layout import NodeView, available
-from allotment.engine.cluster.pools import PoolStatus
+from allotment.engine.cluster.layout import NodeView, available, excluded_by_groups
+from allotment.engine.cluster.pools import PoolStatus, ignored_groups
 from allotment.engine.cluster.taints import BLOCKING
 from allotment.model.contested_claims import is_contested
 from allotment.model.meta import ObjectKey, Value
@@ -57,8 +57,9 @@ class DeviceHolder(Value, frozen=True):
 class DeviceReport(Value, frozen=True):
     """A device with its published attributes and capacities.
 
-    ``blocked_by`` names the claims whose devices consume the counters that this one needs. The remaining capacity of a
-    device that is not shared is all or nothing.
+    ``blocked_by`` names the claims whose devices consume the counters that this one needs, or share its hardware and
+    have no compatibility group in common with it (KEP-5941). The remaining capacity of a device that is not shared is
+    all or nothing.
     """
 
     driver: str
@@ -145,7 +146,7 @@ def free(inventory: Inventory, claims: Iterable[ResourceClaim]) -> FreeReport:
                 sets.append(report)
             else:
                 common_sets.setdefault((pool, report.counter_set), report)
-        local.append(NodeReport(node, tuple(own), tuple(sets), _problems(view)))
+        local.append(NodeReport(node, tuple(own), tuple(sets), _problems(inventory, view)))
     if common_devices:
         local.append(NodeReport("", tuple(common_devices.values()), tuple(common_sets.values())))
     return FreeReport(tuple(local), holders.unpublished(seen))
@@ -193,7 +194,10 @@ class _NodeDevices:
         self._inventory = inventory
         self._view = view
         self._holders = holders
-        self._left = available(view.layout, view.state(inventory.usage))
+        state = view.state(inventory.usage)
+        self._left = available(view.layout, state)
+        self._groups = state.groups
+        self._excluded = excluded_by_groups(view.layout, state.groups)
 
     def device(self, slot: int) -> DeviceReport:
         record = self._view.records[slot]
@@ -201,29 +205,36 @@ class _NodeDevices:
         held = self._inventory.usage.is_allocated(record.id)
         capacity = _remaining(record.device, holders, taken=held and not record.traits.shareable)
         taints = tuple(map(str, record.traits.taints))
-        blocked_by = () if held else self._blockers(slot)
         if held:
             state = ("shared" if _has_room(capacity) else "full") if record.traits.shareable else "in-use"
         elif any(taint.effect in BLOCKING for taint in record.traits.taints):
             state = "tainted"
         else:
-            state = "blocked" if self._lacks_counters(slot) else "free"
+            state = "blocked" if self._lacks_counters(slot) or self._excluded >> slot & 1 else "free"
+        blocked_by = self._blockers(slot) if state == "blocked" else ()
         return DeviceReport(
-            *record.id, kind_of(record.device), state, holders,
-            blocked_by if state == "blocked" else (), taints, capacity, _attributes(record.device),
+            *record.id, kind_of(record.device), state, holders, blocked_by, taints, capacity, _attributes(record.device)
         )  # fmt: skip
 
     def _lacks_counters(self, slot: int) -> bool:
         return any(self._left[counter] < amount for counter, amount in self._view.layout.uses[slot])
 
     def _blockers(self, slot: int) -> tuple[str, ...]:
-        lacking = {counter for counter, amount in self._view.layout.uses[slot] if self._left[counter] < amount}
-        if not lacking:
-            return ()
+        """The claims on devices, of any node, that consume the counters or exclude the groups of a blocked device."""
+        layout = self._view.layout
+        lacking = {layout.counters[n][:3] for n, amount in layout.uses[slot] if self._left[n] < amount}
+        excluding = {layout.group_sets[n] for n, groups in layout.groups[slot] if not self._groups[n] & groups}
         names: dict[str, None] = {}
-        for other, uses in enumerate(self._view.layout.uses):
-            if any(counter in lacking for counter, _ in uses):
-                names.update(dict.fromkeys(map(str, self._inventory.usage.holders(self._view.records[other].id))))
+        for number in {pool for pool, *_ in lacking} | {pool for pool, _ in excluding}:
+            pool = self._view.pools[number]
+            for device in (d for s in (*pool.slices, *pool.other_slices) for d in s.spec.devices or ()):
+                if any(
+                    (number, use.counter_set) in excluding
+                    or any((number, use.counter_set, counter) in lacking for counter in use.counters)
+                    for use in device.consumes_counters
+                ):
+                    holders = self._inventory.usage.holders(DeviceID(*pool.id, device.name))
+                    names.update(dict.fromkeys(map(str, holders)))
         return tuple(names)
 
     def counter_sets(self) -> Iterable[tuple[PoolID, CounterSetReport]]:
@@ -288,7 +299,7 @@ def kind_of(device: Device) -> str:
     return " ".join(words)
 
 
-def _problems(view: NodeView) -> tuple[PoolProblem, ...]:
+def _problems(inventory: Inventory, view: NodeView) -> tuple[PoolProblem, ...]:
     problems = []
     if view.failure:
         problems.append(PoolProblem("", "", "unusable", view.failure))
@@ -296,7 +307,8 @@ def _problems(view: NodeView) -> tuple[PoolProblem, ...]:
         if pool.status is PoolStatus.INCOMPLETE:
             found, announced = pool.found, pool.announced
             count = f"{found} slices instead of {announced}" if pool.has_surplus else f"{found} of {announced} slices"
-            text = f"generation {pool.generation} has {count}"
+            of_pool = (s for s in inventory.slices.values() if (s.spec.driver, s.spec.pool.name) == pool.id)
+            text = ignored_groups(of_pool, inventory.features) or f"generation {pool.generation} has {count}"
             problems.append(PoolProblem(*pool.id, "incomplete", text))
         elif pool.status is PoolStatus.INVALID:
             problems.append(PoolProblem(*pool.id, "invalid", pool.reason))

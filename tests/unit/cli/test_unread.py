@@ -57,10 +57,11 @@ def test_an_answer_without_taint_rules_says_so(
 ) -> None:
     cluster, pod = snapshot(tmp_path, *facts), tmp_path / "pod.yaml"
     pod.write_text(POD)
+    words: tuple[str, ...]
     for words in (("free",), ("explain", "-f", str(pod)), ("metrics",)):
         ran = allot(*words, "--cluster", cluster)
         assert note in " ".join((ran.out + ran.err).split()), words
-    for words in (("free",), ("explain", "-f", str(pod))):
+    for words in (("free",), ("explain", "-f", str(pod)), ("check", str(pod))):
         data = json.loads(allot(*words, "--cluster", cluster, "-o", "json").out)
         assert data["unread"] == {"devicetaintrules": why}, words
     metric = f'allotment_unread_resources{{reason="{why.replace(" ", "-")}",resource="devicetaintrules"}} 1.0'
@@ -70,4 +71,5 @@ def test_an_answer_without_taint_rules_says_so(
 def test_an_answer_that_lacks_nothing_does_not_mention_it(allot: Allot, tmp_path: Path) -> None:
     cluster = snapshot(tmp_path, {"devicetaintrules": ["v1"]}, {})
     assert "unread" not in json.loads(allot("free", "--cluster", cluster, "-o", "json").out)
+    assert "unread" not in json.loads(allot("check", "--cluster", cluster, "-o", "json", str(tmp_path)).out)
     assert "unread" not in allot("metrics", "--cluster", cluster).out

@@ -14,9 +14,12 @@ from allotment.model.meta import ObjectMeta
 from allotment.model.quantity import Quantity
 from allotment.model.resource import (
     AllocationResult,
+    Counter,
+    CounterSet,
     Device,
     DeviceAllocationResult,
     DeviceCapacity,
+    DeviceCounterConsumption,
     DeviceRequestAllocationResult,
     DeviceTaint,
     DeviceTaintRule,
@@ -32,6 +35,7 @@ from allotment.model.resource import (
 from allotment.tools.free import FreeReport, NodeReport, free
 
 FEATURES = Features(kube="1.36", gates={"DRADeviceTaintRules": True})
+WITH_GROUPS = Features(kube="1.37", gates={"DRADeviceCompatibilityGroups": True})
 
 
 def claim(name: str, *devices: str, pool: str = "n", pods: Sequence[str] = (), **result: object) -> ResourceClaim:
@@ -53,9 +57,10 @@ def report(
     claims: Sequence[ResourceClaim] = (),
     rules: Sequence[DeviceTaintRule] = (),
     nodes: Sequence[str] = ("n",),
+    features: Features = FEATURES,
 ) -> FreeReport:
     inventory = Inventory.of(
-        FEATURES, nodes=[(node, {}) for node in nodes], slices=slices, claims=claims, taint_rules=rules
+        features, nodes=[(node, {}) for node in nodes], slices=slices, claims=claims, taint_rules=rules
     )
     return free(inventory, claims)
 
@@ -116,6 +121,53 @@ def test_without_allocations_all_counters_are_free() -> None:
     (node,) = report(generated("h100", "dynamic-mig")).nodes
     assert set(states(node).values()) == {"free"}
     assert all(amount.left == amount.total for amount in node.counter_sets[0].counters)
+
+
+def card(*devices: tuple[str, tuple[str, ...]]) -> tuple[ResourceSlice, ...]:
+    """A card with room for every device; a device is a name and its compatibility groups."""
+
+    def slice_(name: str, **content: object) -> ResourceSlice:
+        pool = ResourcePool(name="n", generation=1, resource_slice_count=2)
+        spec = ResourceSliceSpec(driver="gpu.nvidia.com", node_name="n", pool=pool, **content)  # type: ignore[arg-type]
+        return ResourceSlice(metadata=ObjectMeta(name=name), spec=spec)
+
+    def amount(text: str) -> dict[str, Counter]:
+        return {"memory": Counter(value=Quantity.parse(text))}
+
+    def uses(groups: tuple[str, ...]) -> tuple[DeviceCounterConsumption, ...]:
+        return (DeviceCounterConsumption(counter_set="card-0", counters=amount("1Gi"), compatibility_groups=groups),)
+
+    return (
+        slice_("devices", devices=tuple(Device(name=name, consumes_counters=uses(groups)) for name, groups in devices)),
+        slice_("counters", shared_counters=(CounterSet(name="card-0", counters=amount("40Gi")),)),
+    )
+
+
+MIXED = card(("a", ("x", "y")), ("b", ("y",)), ("c", ("z",)), ("d", ()))
+
+
+def test_devices_whose_compatibility_groups_differ_from_those_in_use_are_blocked() -> None:
+    (node,) = report(MIXED, [claim("job", "a")], features=WITH_GROUPS).nodes
+    assert states(node) == {"a": "in-use", "b": "free", "c": "blocked", "d": "blocked"}
+    assert [device.blocked_by for device in node.devices] == [(), (), ("ml/job",), ("ml/job",)]
+
+
+def test_compatibility_groups_block_nothing_while_no_device_is_in_use() -> None:
+    (node,) = report(MIXED, features=WITH_GROUPS).nodes
+    assert set(states(node).values()) == {"free"}
+
+
+def test_a_pool_that_is_ignored_for_its_compatibility_groups_is_reported() -> None:
+    (node,) = report(MIXED, features=Features("1.37")).nodes
+    assert node.devices == ()
+    assert [problem.text for problem in node.problems] == [
+        "1 slice has devices with compatibility groups, but the DRADeviceCompatibilityGroups feature is disabled"
+    ]
+
+
+def test_compatibility_groups_have_no_effect_before_1_37() -> None:
+    (node,) = report(MIXED, [claim("job", "a")]).nodes
+    assert states(node) == {"a": "in-use", "b": "free", "c": "free", "d": "free"}
 
 
 def test_taints_of_drivers_and_rules_are_reported() -> None:

@@ -92,8 +92,9 @@ def add_catalog(parser: argparse._ActionsContainer, default: str = "the packaged
     parser.add_argument("--catalog", action="append", default=[], metavar="NAMES|FILE", help=text)
 
 
-def add_kube_version(parser: argparse._ActionsContainer, default: str = "the cluster's version, else 1.36") -> None:
+def add_kube_version(parser: argparse._ActionsContainer, default: str = "") -> None:
     """Add ``--kube-version`` for a cluster that may report its own version."""
+    default = default or f"the cluster's version, else {DEFAULT_RELEASE}"
     parser.add_argument("--kube-version", metavar=DEFAULT_RELEASE, help=f"Kubernetes version (default: {default})")
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 from allotment.cli.arguments.check import FAIL_ON
 from allotment.cli.output.errors import BadInput, Mistake
 from allotment.fleet.errors import suggestion
+from allotment.model import DEFAULT_RELEASE
 from allotment.model.problems import InputProblem, Position
 
 OWN: Final = "allotment.toml"
@@ -141,7 +142,7 @@ def _string(value: Any) -> str:
 
 def _version(value: Any) -> str:
     if not isinstance(value, str):  # 1.40 would be 1.4
-        raise _Unfit('expected a release in quotes, such as "1.36"')
+        raise _Unfit(f'expected a release in quotes, such as "{DEFAULT_RELEASE}"')
     return value
 
 

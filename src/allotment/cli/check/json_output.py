@@ -26,6 +26,7 @@ def data(report: CheckReport) -> dict[str, Any]:
             "leftOut": [*report.templates, *report.patches],
             **({"place": report.place, "fits": report.fitting} if report.place else {}),
         },
+        **({"unread": report.unread} if report.unread else {}),
     }
 
 

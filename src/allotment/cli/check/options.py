@@ -7,7 +7,7 @@ import os
 import re
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -60,7 +60,10 @@ _BOOLEANS: Final = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a run. ``place``: name of the cluster or hardware of fit tests; ``notes``: printed first."""
+    """The options of a run. ``place``: name of the cluster or hardware of fit tests; ``notes``: printed first.
+
+    ``unread``: the cluster's resources that the fit tests need but do not know, with the reason.
+    """
 
     settings: CheckSettings
     world: TargetCluster | None
@@ -70,6 +73,7 @@ class Options:
     namespace: str
     is_excluded: Callable[[str], bool]
     notes: tuple[str, ...] = ()
+    unread: Mapping[str, str] = field(default_factory=dict)
 
 
 def options_of(arguments: Namespace) -> Options:
@@ -94,7 +98,8 @@ def options_of(arguments: Namespace) -> Options:
         return any(matches(pattern, path) for pattern in excluded)
 
     policy = CheckPolicy(_choice(arguments, config), _excuses(config))
-    return Options(settings, world, place, policy, failing, namespace, is_excluded, notes)
+    unread = unread_resources(world.objects, NEEDED) if world is not None else {}
+    return Options(settings, world, place, policy, failing, namespace, is_excluded, notes, unread)
 
 
 @contextlib.contextmanager

@@ -30,6 +30,7 @@ def build_report(bundle: Bundle, result: SuppressionResult, options: Options, fi
         templates=files.templates,
         patches=files.patches,
         place=options.place,
+        unread=options.unread,
         fitting=proven and not unproven and not bundle.problems,
         hardware=_hardware(bundle, result) if has_requests and options.world is None else "",
     )

@@ -28,7 +28,8 @@ class CheckReport:
 
     ``templates`` and ``patches``: skipped files. ``place``: the cluster or hardware of the fit tests; ``fitting``:
     everything that requests devices gets them there. ``hardware``: known hardware on which everything fits, if no
-    cluster was given. ``fixed``: findings that were fixed before.
+    cluster was given. ``fixed``: findings that were fixed before. ``unread``: resources of the cluster that are not
+    known, with the reason.
     """
 
     findings: Sequence[Finding]
@@ -41,6 +42,7 @@ class CheckReport:
     fitting: bool = False
     hardware: str = ""
     fixed: Sequence[Finding] = ()
+    unread: Mapping[str, str] = field(default_factory=dict)
     _lines: dict[str, list[str]] = field(default_factory=dict)
 
     def lines(self, file: str) -> list[str]:

@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-#: The oldest kubectl that supports resource.k8s.io/v1 in all its commands.
-_OLDEST: Final = (1, 34)
+from allotment.model.releases import RELEASES, release_key
+
+#: The oldest kubectl that supports resource.k8s.io/v1 in all its commands: of the first release that has it.
+_OLDEST: Final = release_key(RELEASES[0])
 _TIMEOUT_SECONDS: Final = 30.0
 _VERSION_SECONDS: Final = 5.0
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from allotment.cli.output.errors import Mistake
 from allotment.fleet.errors import suggestion
 from allotment.model import DEFAULT_RELEASE
-from allotment.model.features import GATES, Features
+from allotment.model.features import GATES, STAGES, Features, with_stages
 from allotment.model.meta import Object
 from allotment.model.releases import RELEASES, Gate, release_key, release_table
 from allotment.tools.doctor.server_facts import facts_among, features_of, served_gates
 
 _VERSION = re.compile(r"v?(1\.[0-9]+)(?:\.[0-9]+.*)?")
-#: Gates that set all gates of a stage.
-_STAGES: Final = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
 _BOOLEANS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 
 
@@ -41,14 +38,14 @@ def features(version: str, gates: Iterable[str], reported: Mapping[str, bool] | 
     kube, chosen = release(version), _chosen(gates)
     known = release_table(kube).gates
     for name, enabled in chosen.items():
-        if name in _STAGES:
+        if name in STAGES:
             continue
         if name not in known:
             raise Mistake(f"--feature-gates: unrecognized feature gate: {name}", _unknown_gate_hint(name, kube))
         if known[name].locked and enabled != known[name].default:
             values = f"{name} to {_text(enabled)}, feature is locked to {_text(known[name].default)}"
             raise Mistake(f"--feature-gates: cannot set feature gate {values}", f"in Kubernetes {kube}")
-    changed = _with_stages(chosen, known)
+    changed = with_stages(chosen, kube)
     _require_dependencies(changed, {**(reported or {}), **changed}, known)
     return Features(kube, {**(reported or {}), **{name: on for name, on in changed.items() if name in GATES}})
 
@@ -76,18 +73,6 @@ def _unknown_gate_hint(name: str, kube: str) -> str:
     if release_key(others[-1]) < release_key(kube):
         return f"Kubernetes {others[-1]} was the last release that had it"
     return f"Kubernetes has it since {others[0]}"
-
-
-def _with_stages(chosen: Mapping[str, bool], known: Mapping[str, Gate]) -> dict[str, bool]:
-    """The gates as set, after those of ``AllAlpha`` and ``AllBeta``."""
-    of_stages = {
-        name: chosen[special]
-        for special, stage in _STAGES.items()
-        if special in chosen
-        for name, gate in known.items()
-        if gate.stage == stage and not gate.locked
-    }
-    return {**of_stages, **{name: enabled for name, enabled in chosen.items() if name not in _STAGES}}
 
 
 def _require_dependencies(changed: Mapping[str, bool], values: Mapping[str, bool], known: Mapping[str, Gate]) -> None:

@@ -17,6 +17,7 @@ from allotment.model.resource import DeviceClass, ResourceSlice
 #: ``class``: keep what a class can serve; ``claims``: convert everything to claims; ``auto``: decide per workload.
 MigrationStrategy: TypeAlias = Literal["auto", "class", "claims"]
 
+#: The first release with ``resource.k8s.io/v1``: the oldest one that is modeled.
 OLDEST: Final = RELEASES[0]
 
 

@@ -149,7 +149,7 @@ selct = ["S"]
     assert (
         ran.err
         == """\
-pyproject.toml:5:1: wrong-type: kube-version: expected a release in quotes, such as "1.36", found 1.36
+pyproject.toml:5:1: wrong-type: kube-version: expected a release in quotes, such as "1.37", found 1.36
     5 | kube-version = 1.36
       | ^
 pyproject.toml:6:1: unknown-key: unknown key: selct

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from allotment.model import group_versions
-from allotment.model.fields import GROUP, REMOVED_KINDS, version_key
+from allotment.model.fields import GROUP, REMOVED_KINDS, REMOVED_LIFECYCLE, REMOVED_VERSION, version_key
 from allotment.model.loading import Document
 from allotment.model.releases import RELEASES, ApiResource, release_key, release_table
 
@@ -22,10 +22,6 @@ FLAT_VERSIONS: Final = frozenset({"v1beta1", "v1alpha3"})
 
 #: The groups whose kinds have several versions.
 GROUPS: Final = (GROUP, group_versions.GROUP)
-
-#: The first release for which a version that is not served by default is an error. Clusters that were created with 1.32
-#: or 1.33, when v1beta1 was the newest version, often still enable it. This is the last release before its removal.
-REFUSED_SINCE: Final = "1.37"
 
 
 class VersionLifetime(NamedTuple):
@@ -42,7 +38,12 @@ class VersionLifetime(NamedTuple):
 
 
 #: Versions that were removed before the oldest release table.
-_REMOVED: Final = {(GROUP, kind, "v1alpha3"): VersionLifetime("1.31", "1.34") for kind in REMOVED_KINDS}
+_REMOVED: Final = {
+    (GROUP, kind, REMOVED_VERSION.rpartition("/")[2]): VersionLifetime(
+        REMOVED_LIFECYCLE.introduced, REMOVED_LIFECYCLE.removed
+    )
+    for kind in REMOVED_KINDS
+}
 
 
 def _resources(release: str) -> Iterator[tuple[tuple[str, str, str], ApiResource]]:
@@ -78,6 +79,15 @@ def _by_kind() -> dict[tuple[str, str], dict[str, VersionLifetime]]:
 
 #: The versions of each kind, by group and kind, oldest first.
 VERSIONS: Final[Mapping[tuple[str, str], Mapping[str, VersionLifetime]]] = _by_kind()
+
+
+def _last_release_with(lifetime: VersionLifetime) -> str:
+    return [release for release in RELEASES if lifetime.exists_in(release)][-1]
+
+
+#: The first release for which a version that is not served by default is an error: the last one that has v1beta1.
+#: Clusters that were created with 1.32 or 1.33, when v1beta1 was the newest version, often still enable it.
+REFUSED_SINCE: Final = _last_release_with(VERSIONS[GROUP, "ResourceClaim"]["v1beta1"])
 
 
 def is_group(document: Document) -> bool:

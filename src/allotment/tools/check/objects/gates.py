@@ -218,16 +218,23 @@ def _effects_of_fields(document: Document, features: Features) -> Iterator[tuple
 
 def _effects_of_pods(document: Document, features: Features) -> Iterator[tuple[GateEffect, Path]]:
     for pod in pod_views(document):
-        if pod.tree.get("schedulingGroup") and not pod.custom and gate_exists("GenericWorkload", features):
-            yield _IN_GROUP, (*pod.spec, "schedulingGroup")
+        group: Path = (*pod.spec, "schedulingGroup")
+        if pod.tree.get("schedulingGroup") and not pod.custom and _is_field(document, group, features):
+            yield _IN_GROUP, group
         for container in pod.containers:
             for name in container.limits:
                 if name.startswith(IMPLICIT_RESOURCE_PREFIX):
                     yield _IMPLICIT, (*container.path, "resources", "limits", name)
     job: Path = ("spec",) if document.kind == "Job" else ("spec", "jobTemplate", "spec")
-    if document.api_version == "batch/v1" and at(document.tree, (*job, "scheduling")):
-        if shape_at(shape_of(document.api_version, document.kind, features.kube), (*job, "scheduling")) is not None:
-            yield _JOB, (*job, "scheduling")
+    scheduling: Path = (*job, "scheduling")
+    if document.api_version == "batch/v1" and at(document.tree, scheduling):
+        if _is_field(document, scheduling, features):
+            yield _JOB, scheduling
+
+
+def _is_field(document: Document, path: Path, features: Features) -> bool:
+    """Whether the release knows the field; another rule reports one that it does not know."""
+    return shape_at(shape_of(document.api_version, document.kind, features.kube), path) is not None
 
 
 def _gates_exist(effect: GateEffect, features: Features) -> bool:

@@ -259,6 +259,13 @@ def test_pods_in_a_group(kind: str) -> None:
     assert matches_of(RULE, pod(kind), kube="1.37", gates={"GenericWorkload": True}) == []
 
 
+def test_pods_of_a_release_that_has_the_gate_but_not_the_field() -> None:
+    assert matches_of(RULE, pod(), kube="1.35") == []  # the field does not exist: S117
+    assert [found.help for found in matches_of(other_release.RULE, pod(), kube="1.35")] == [
+        "schedulingGroup exists since Kubernetes 1.36; 1.35 has workloadRef"
+    ]
+
+
 def test_scheduling_of_a_job() -> None:
     text = pod("Job").replace('"schedulingGroup": {"podGroupName": "g"}, ', "")
     text = text.replace('{"template"', '{"scheduling": {"schedulingPolicy": {"gang": {}}}, "template"')
