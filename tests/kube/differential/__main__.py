@@ -18,8 +18,9 @@ from typing import Final
 from bench.kube_programs import missing, programs
 from bench.real_kube import ApiServer
 from tests.kube.differential.runner import cluster, scenario_runner
-from tests.kube.differential.scenarios.themes import THEMES
+from tests.kube.differential.scenarios.themes import themes_of
 from tests.kube.differential.search import scenario_of, search, shrink
+from tests.kube.flows import FEATURES
 
 _SHOWN: Final = (
     "scenarios", "pods", "bound", "same node", "same devices", "same victims", "same sentence", "known defect",
@@ -47,9 +48,9 @@ async def _run(running: ApiServer, arguments: argparse.Namespace) -> int:
                 _print(f"  {json.dumps(tree)}")
         for what, count in runner.counts.most_common():
             _print(f"{count:6d} {what}")
-        _print(f"{'theme':12}" + "".join(f"{what:>14}" for what in _SHOWN))
+        _print(f"{'theme':18}" + "".join(f"{what:>14}" for what in _SHOWN))
         for theme, counts in themes.items():
-            _print(f"{theme:12}" + "".join(f"{counts[what]:14d}" for what in _SHOWN))
+            _print(f"{theme:18}" + "".join(f"{counts[what]:14d}" for what in _SHOWN))
     return 1 if found else 0
 
 
@@ -60,7 +61,7 @@ def main() -> int:
     seed = "seed of the first scenario; the next one has the next seed (%(default)s)"
     parser.add_argument("--seed", type=int, default=0, help=seed)
     theme = "theme of all scenarios; by default the themes alternate"
-    parser.add_argument("--theme", choices=list(THEMES), default="", help=theme)
+    parser.add_argument("--theme", choices=themes_of(FEATURES), default="", help=theme)
     parser.add_argument("--scenarios", type=int, default=1_000_000, help="maximum number of scenarios")
     shrink = "seconds to minimize the first scenario of each kind of difference (%(default)s)"
     parser.add_argument("--shrink", type=float, default=0.0, help=shrink)

@@ -92,7 +92,8 @@ def has_other_reasons(sentence: str) -> bool:
 #: Phrases of kube-scheduler that name a cause, and the codes that stand for the same cause.
 _CAUSE_PHRASES: Final = (
     ("does not exist", {"class-missing"}),
-    ("resourceclaim not available on the node", {"claim-on-other-node", "node-not-eligible"}),
+    ("resourceclaim not available on the node", {"claim-on-other-node", "node-not-eligible", "mapped-claim-in-use"}),
+    ("cannot be shared across pods", {"claim-on-other-node", "node-not-eligible", "mapped-claim-in-use"}),
     ("exceeds the claim limit", {"too-many-devices"}),
 )
 

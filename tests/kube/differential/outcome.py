@@ -30,13 +30,18 @@ class Outcome(NamedTuple):
     @property
     def sentence(self) -> str:
         """Kubernetes' message, which comes last, without generated names."""
-        return _GENERATED.sub(r"\1-*", self.message.splitlines()[-1] if self.message else "")
+        return _without_suffixes(self.message.splitlines()[-1] if self.message else "")
 
     def text(self) -> str:
         """The outcome in one line."""
         sent = f" instead of {', '.join(self.victims)}" if self.victims else ""
         found = f"{self.node}: {list(self.devices)}" if self.node else f"{self.reason or 'silent'}: {self.sentence}"
         return found + sent
+
+
+def _without_suffixes(text: str) -> str:
+    """A text without the generated suffixes of names."""
+    return _GENERATED.sub(r"\1-*", text)
 
 
 def is_allocated(tree: Tree) -> bool:
@@ -64,7 +69,7 @@ def results(claim: Tree) -> tuple[str, ...]:
 
 
 def allocations_text(claims: Sequence[Tree], pod: Tree) -> str:
-    """Allocations and mappings as one text, without generated fields."""
+    """Allocations, mappings and the node's resources that devices use as one text, without generated fields."""
     allocations = copy.deepcopy([claim["status"].get("allocation") or {} for claim in claims])
     for allocation in allocations:
         allocation.pop("allocationTimestamp", None)
@@ -72,7 +77,8 @@ def allocations_text(claims: Sequence[Tree], pod: Tree) -> str:
             if "shareID" in result:
                 result["shareID"] = "new"
     extended = (pod["status"].get("extendedResourceClaimStatus") or {}).get("requestMappings")
-    return json.dumps([*allocations, extended], sort_keys=True)
+    used = pod["status"].get("nodeAllocatableResourceClaimStatuses")
+    return _without_suffixes(json.dumps([*allocations, extended, used], sort_keys=True))
 
 
 def share(amounts: dict[str, str]) -> str:

@@ -11,11 +11,10 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from allotment.engine.refusal import NO_NODES
-from allotment.scheduler.release import scheduler_release
 from tests.kube.differential.differences import Difference
 from tests.kube.differential.runner import ScenarioRunner
 from tests.kube.differential.scenarios.scenario import Scenario
-from tests.kube.differential.scenarios.themes import THEMES, generate
+from tests.kube.differential.scenarios.themes import generate, themes_of
 from tests.kube.flows import FEATURES
 
 #: The name prefix of the objects of a generated scenario.
@@ -33,12 +32,9 @@ class Search(NamedTuple):
 
 
 def theme_of(seed: int) -> str:
-    """The themes in rotation.
-
-    With GenericWorkload (1.37), a group is scheduled as a whole by one scheduler, so two cannot decide about its pods.
-    """
-    one_by_one = [theme for theme in THEMES if theme != "groups" or not scheduler_release(FEATURES).schedules_groups]
-    return one_by_one[seed % len(one_by_one)]
+    """The themes in rotation."""
+    themes = themes_of(FEATURES)
+    return themes[seed % len(themes)]
 
 
 def scenario_of(seed: int, theme: str = "") -> Scenario:
@@ -95,6 +91,7 @@ _FIELDS: Final = {
     "taints", "tolerations", "selectors", "constraints", "capacity", "count", "allocationMode", "nodeSelector",
     "affinity", "topologySpreadConstraints", "bindsToNode", "requestPolicy", "adminAccess", "extendedResourceName",
     "allowMultipleAllocations", "consumesCounters", "sharedCounters", "unschedulable", "limits", "claims",
+    "derivedAttributes", "compatibilityGroups", "skipNodeOperations", "nodeAllocatableResources", "declaredFeatures",
 }  # fmt: skip
 
 

@@ -27,12 +27,12 @@ def lists(generator: ScenarioGenerator) -> Scenario:
     random = generator.random
     generator.requests, generator.constraints, generator.all_attributes = (1, 1, 2), CONSTRAINED, True
     scenario = new_scenario(generator)
-    for device in _devices(scenario):
+    for device in devices_of(scenario):
         for key, (field, values) in _LISTS.items():
             if key in device.get("attributes", {}) and generator.chance(0.6):
                 chosen = random.choices(values, k=random.choice([1, 2, 2, 3]))
                 device["attributes"][key] = {field: list(dict.fromkeys(chosen))}
-    for request in _requests(scenario):
+    for request in requests_of(scenario):
         if generator.chance(0.4):
             driver = random.choice(generator.drivers)
             selector = random.choice(_INCLUDES).replace("$", f'device.attributes["{driver}"]')
@@ -115,13 +115,13 @@ def shares(generator: ScenarioGenerator) -> Scenario:
     random = generator.random
     generator.shareable, generator.constraints = True, CONSTRAINED
     scenario = new_scenario(generator)
-    for device in _devices(scenario):
+    for device in devices_of(scenario):
         if generator.chance(0.7):
             device["allowMultipleAllocations"] = True
             device["capacity"]["lanes"] = {"value": random.choice(["4", "7", "8"])}
             if generator.chance(0.8):
                 device["capacity"]["lanes"]["requestPolicy"] = dict(random.choice(_STEPS))
-    for request in _requests(scenario):
+    for request in requests_of(scenario):
         if generator.chance(0.5):
             requested = request.setdefault("capacity", {}).setdefault("requests", {})
             requested["lanes"] = random.choice(["0", "1", "1", "2", "3", "300m", "1500m", "5", "9"])
@@ -133,7 +133,7 @@ def taints(generator: ScenarioGenerator) -> Scenario:
     random = generator.random
     scenario = new_scenario(generator)
     effects = ["NoSchedule", "NoExecute", "NoExecute", "None"]
-    for device in _devices(scenario):
+    for device in devices_of(scenario):
         if generator.chance(0.3):
             keys = random.sample([TAINT["key"], "example.com/hot"], random.choice([1, 1, 2]))
             device["taints"] = [
@@ -148,7 +148,7 @@ def taints(generator: ScenarioGenerator) -> Scenario:
         taint = {"key": random.choice([TAINT["key"], "example.com/hot"]), "effect": random.choice(effects)}
         metadata = {"name": f"{rule['metadata']['name']}{number}"}
         scenario.cluster.append({**rule, "metadata": metadata, "spec": {"taint": taint, "deviceSelector": selector}})
-    for request in _requests(scenario):
+    for request in requests_of(scenario):
         if generator.chance(0.6):
             request["tolerations"] = [_toleration(generator) for _ in range(random.choice([1, 1, 2, 3]))]
     return scenario
@@ -173,7 +173,7 @@ def readiness(generator: ScenarioGenerator) -> Scenario:
     random = generator.random
     generator.crowded = False
     scenario = new_scenario(generator)
-    for device in _devices(scenario):
+    for device in devices_of(scenario):
         if generator.chance(0.6):
             device["bindingConditions"] = [READY] if generator.chance(0.8) else ["example.com/never"]
             device["bindingFailureConditions"] = ["example.com/failed"]
@@ -187,12 +187,12 @@ def readiness(generator: ScenarioGenerator) -> Scenario:
     )  # kube-scheduler checks every five seconds
 
 
-def _devices(scenario: Scenario) -> Iterator[Tree]:
+def devices_of(scenario: Scenario) -> Iterator[Tree]:
     for slice_ in scenario.of_kind("ResourceSlice"):
         yield from slice_["spec"].get("devices") or ()
 
 
-def _requests(scenario: Scenario) -> Iterator[Tree]:
+def requests_of(scenario: Scenario) -> Iterator[Tree]:
     """Every request and every subrequest."""
     for item in scenario.of_kind("ResourceClaim", "ResourceClaimTemplate"):
         spec = item["spec"].get("spec") or item["spec"]

@@ -32,11 +32,12 @@ def extended(generator: ScenarioGenerator) -> Scenario:
     """Extended resources of several classes in several containers; some by the class's implicit name."""
     random = generator.random
     generator.extended, generator.device_plugins = True, generator.chance(0.3)
-    scenario = new_scenario(generator)
+    scenario, implicit = new_scenario(generator), generator.classes
     if generator.chance(0.3):
-        for item in scenario.of_kind(
-            "DeviceClass"
-        ):  # several classes with one name: the newest wins, then the first by name
+        # Several classes with one name: the newest wins, then the first by name. kube-scheduler serves another one by
+        # its implicit name only if its informer received it before the winner.
+        implicit = [min(generator.classes)]
+        for item in scenario.of_kind("DeviceClass"):
             item["spec"]["extendedResourceName"] = f"example.com/{generator.classes[1]}"
     for pod in scenario.pods:
         containers = [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]
@@ -45,7 +46,9 @@ def extended(generator: ScenarioGenerator) -> Scenario:
         ):
             if generator.chance(0.5):
                 name = random.choice(generator.classes)
-                prefix = "example.com" if name in generator.classes[1:] and generator.chance(0.5) else _IMPLICIT
+                prefix = "example.com"
+                if name not in generator.classes[1:] or not generator.chance(0.5):
+                    prefix, name = _IMPLICIT, name if name in implicit else implicit[0]
                 resources = container.setdefault("resources", {})
                 for part in ("limits", *(("requests",) if "requests" in resources else ())):
                     resources[part] = {**resources.get(part, {}), f"{prefix}/{name}": "1"}

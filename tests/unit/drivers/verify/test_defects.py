@@ -514,6 +514,10 @@ class Exits(ModifiedDriver):
     async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
         if claims:
             self.node.exit()
+            while self.node.registration.exists():
+                await asyncio.sleep(0.001)
+            for _ in range(10):  # steps of the event loop, until the endpoint accepts no more calls
+                await asyncio.sleep(0)
             raise PluginCallError("exited")
         return await self.good.prepare(claims)
 
