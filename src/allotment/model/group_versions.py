@@ -3,7 +3,7 @@
 The hub is v1beta1, and v1alpha3 for CompositePodGroups, which have no other version. v1beta1 and v1alpha3 are the same.
 v1alpha2, which only Kubernetes 1.36 serves, has another reference to the template, a text as disruption mode, no
 composite groups, and another name for the condition of a scheduled group. Trees are never changed, only shared or
-copied.
+copied. A value of a wrong type, which only a file can contain, is kept.
 """
 
 from __future__ import annotations
@@ -74,7 +74,10 @@ def _converted(tree: Tree, spec: Callable[[Tree], Tree], condition: Callable[[Tr
         tree = {**tree, "spec": spec(tree["spec"])}
     status = tree.get("status")
     if isinstance(status, dict) and isinstance(status.get("conditions"), list):
-        tree = {**tree, "status": {**status, "conditions": [condition(item) for item in status["conditions"]]}}
+        tree = {
+            **tree,
+            "status": {**status, "conditions": [_of_mapping(item, condition) for item in status["conditions"]]},
+        }
     return tree
 
 
@@ -82,8 +85,8 @@ def _spec_to_hub(spec: Tree) -> Tree:
     spec = _with_templates(_disruption(spec, _mode_to_hub), _mode_to_hub)
     if "podGroupTemplateRef" not in spec:
         return spec
-    workload = (spec["podGroupTemplateRef"] or {}).get("workload")
-    reference = workload and _renamed(workload, "podGroupTemplateName", "templateName")
+    workload = _of_mapping(spec["podGroupTemplateRef"], lambda reference: reference.get("workload"))
+    reference = _of_mapping(workload, lambda found: _renamed(found, "podGroupTemplateName", "templateName"))
     return {**_without(spec, "podGroupTemplateRef"), "workloadRef": reference}
 
 
@@ -91,16 +94,21 @@ def _spec_from_hub(spec: Tree) -> Tree:
     spec = _with_templates(_disruption(_without(spec, *_NEW_FIELDS), _mode_from_hub), _mode_from_hub)
     if "workloadRef" not in spec:
         return spec
-    reference = spec["workloadRef"]
-    workload = reference and {"workload": _renamed(reference, "templateName", "podGroupTemplateName")}
-    return {**_without(spec, "workloadRef"), "podGroupTemplateRef": workload}
+    reference = spec["workloadRef"] and _of_mapping(
+        spec["workloadRef"], lambda found: {"workload": _renamed(found, "templateName", "podGroupTemplateName")}
+    )
+    return {**_without(spec, "workloadRef"), "podGroupTemplateRef": reference}
 
 
 def _with_templates(spec: Tree, mode: Callable[[Any], Any]) -> Tree:
     templates = spec.get("podGroupTemplates")
     if not isinstance(templates, list):
         return spec
-    return {**spec, "podGroupTemplates": [_disruption(_without(item, "preemptionPolicy"), mode) for item in templates]}
+    converted = [
+        _of_mapping(item, lambda template: _disruption(_without(template, "preemptionPolicy"), mode))
+        for item in templates
+    ]
+    return {**spec, "podGroupTemplates": converted}
 
 
 def _disruption(tree: Tree, mode: Callable[[Any], Any]) -> Tree:
@@ -108,7 +116,7 @@ def _disruption(tree: Tree, mode: Callable[[Any], Any]) -> Tree:
 
 
 def _mode_to_hub(mode: Any) -> Any:
-    return {_TO_UNION[mode]: {}} if mode in _TO_UNION else mode
+    return {_TO_UNION[mode]: {}} if isinstance(mode, str) and mode in _TO_UNION else mode
 
 
 def _mode_from_hub(mode: Any) -> Any:
@@ -123,6 +131,10 @@ def _condition_to_hub(condition: Tree) -> Tree:
 
 def _condition_from_hub(condition: Tree) -> Tree:
     return {**condition, "type": _OLD_SCHEDULED} if condition.get("type") == SCHEDULED else condition
+
+
+def _of_mapping(value: Any, convert: Callable[[Tree], Any]) -> Any:
+    return convert(value) if isinstance(value, dict) else value
 
 
 def _without(tree: Tree, *names: str) -> Tree:

@@ -83,3 +83,21 @@ def test_json_patches_cannot_change_fields_that_have_another_form() -> None:
     assert patch_from_hub(mode, "PodGroup", HUB) == mode
     with pytest.raises(ValueError, match="/spec/disruptionMode: v1alpha2 has this field in another form"):
         patch_from_hub(mode, "PodGroup", OLD)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"disruptionMode": {}}, {"disruptionMode": ["Pod"]}, {"podGroupTemplates": ["t"]}, {"podGroupTemplates": "t"},
+        {"podGroupTemplates": [{"disruptionMode": {}}]}, {"podGroupTemplateRef": "t"},
+        {"podGroupTemplateRef": {"workload": "w"}}, {"podGroupTemplateRef": {"workload": ["w"]}}, "spec", [],
+    ],
+    ids=str,
+)  # fmt: skip
+def test_values_of_a_wrong_type_are_kept(spec: object) -> None:
+    """They come from files; other code reports them."""
+    old = {"apiVersion": OLD, "kind": "Workload", "spec": spec, "status": {"conditions": ["c", None]}}
+    new = to_hub(old)
+    assert new["status"] == old["status"]
+    assert from_hub(new, OLD)["status"] == old["status"]
+    assert from_hub({**old, "spec": {"workloadRef": "w", "disruptionMode": "Pod"}}, OLD)["kind"] == "Workload"
