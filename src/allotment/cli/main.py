@@ -17,6 +17,7 @@ from allotment.cli import kubectl_plugin
 from allotment.cli.arguments.autoscale import add_autoscale
 from allotment.cli.arguments.catalog import add_catalog
 from allotment.cli.arguments.check import add_check
+from allotment.cli.arguments.claim import add_claim
 from allotment.cli.arguments.cluster_autoscaler import add_cluster_autoscaler
 from allotment.cli.arguments.completion import add_completion
 from allotment.cli.arguments.doctor import add_doctor
@@ -52,6 +53,7 @@ _COMMANDS = (
     add_doctor,
     add_metrics,
     add_check,
+    add_claim,
     add_migrate,
     add_vocabulary,
     add_fleet,
@@ -80,6 +82,7 @@ it gets none.
                                         does it fit on this cluster?
   allot doctor                          find problems in a cluster
   allot check app.yaml --fix            find and fix mistakes in manifests
+  allot claim --gpus 2 --memory 80GB    write the claim for what you need
   allot migrate app.yaml                move from device plugins to claims
   allot free --cluster snapshot.yaml    list free and used devices
   allot plan app.yaml --catalog aws     plan the cheapest machines

@@ -10,6 +10,7 @@ import re
 from functools import cache
 from typing import Final
 
+from allotment.fleet.advertised_memory import accelerator_gb
 from allotment.fleet.profiles import Accelerator, accelerators
 
 #: Characters that feature discovery drops from a label's value.
@@ -145,8 +146,7 @@ def labels_of_gpus(known: Accelerator, gpus: int) -> dict[str, str]:
 
 def marketed_mib(model: Accelerator) -> int:
     """Return the advertised memory of a model in MiB, which is more than its driver reports."""
-    found = re.search(r"-([0-9]+)gb", model.id)
-    return int(found[1]) * 1024 if found else model.memory_mib
+    return accelerator_gb(model) * 1024
 
 
 def known_models(vendor: str) -> tuple[Accelerator, ...]:

@@ -40,6 +40,20 @@ def hardware(line: Line) -> Iterator[Candidate]:
         yield Candidate(record.aliases[0], record.product)
 
 
+def mig_profiles(line: Line) -> Iterator[Candidate]:
+    """Yield the MIG profiles of known GPUs."""
+    from allotment.vocabulary.records import VALUES
+
+    return map(Candidate, VALUES["mig profile"]("nvidia"))
+
+
+def device_classes(line: Line) -> Iterator[Candidate]:
+    """Yield the DeviceClasses that drivers' charts install."""
+    from allotment.vocabulary import installed_classes
+
+    return (Candidate(name, term.meaning) for name, (_, term) in installed_classes().items())
+
+
 def instance_types(line: Line) -> Iterator[Candidate]:
     """Yield the types of the packaged catalog."""
     from allotment.fleet.catalog import catalog

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from allotment.fleet.advertised_memory import GIB, advertised_gb
 from allotment.model.quantity import Quantity
 from allotment.phrases import listed
 from allotment.tools.check import examples
@@ -17,9 +17,6 @@ from allotment.tools.check.selectors.edits import replace_extent
 from allotment.tools.check.selectors.expressions import LiteralComparison, parsed_selectors
 from allotment.tools.check.selectors.necessary_conditions import necessary_comparisons
 from allotment.tools.views import SelectorView
-
-_GIB = 1 << 30
-_LABEL = re.compile(r"-([0-9]+)gb\b")
 
 
 class _ExcludedDevice(NamedTuple):
@@ -63,7 +60,7 @@ def _check_bound(
     level: Level = "error" if is_in_cluster else "warning"
     if others_pass:
         # A bound equal to the label probably includes that model; a higher one may mean larger models.
-        excluded = [sample for sample in excluded if bound.value() == sample.label * _GIB]
+        excluded = [sample for sample in excluded if bound.value() == sample.label * GIB]
         level = "note" if strict else "warning"
     if not excluded:
         return
@@ -102,7 +99,7 @@ def _excluded_devices(devices: Iterable[SampleDevice], bound: Quantity, *, stric
         memory = sample.memory()
         if memory is not None and _is_below(memory, bound, strict=strict):
             label = _label_gb(sample, memory)
-            if bound.value() <= label * _GIB:
+            if bound.value() <= label * GIB:
                 excluded.setdefault(sample.title, _ExcludedDevice(sample.title, memory, label))
     yield from excluded.values()
 
@@ -113,13 +110,8 @@ def _is_below(memory: Quantity, bound: Quantity, *, strict: bool) -> bool:
 
 def _label_gb(device: SampleDevice, memory: Quantity) -> int:
     """The GB on the label: from the profile's or model's name, else the memory rounded up."""
-    name = (
-        device.partition.replace(".", "-")
-        if device.partition
-        else (device.accelerator.id if device.accelerator else "")
-    )
-    match = _LABEL.search(name)
-    return int(match[1]) if match else -(-memory.value() // _GIB)
+    name = device.partition or (device.accelerator.id if device.accelerator else "")
+    return advertised_gb(name, memory.value())
 
 
 def _lower_bound(memory: int, bound: Quantity, *, strict: bool) -> str:
@@ -130,10 +122,10 @@ def _lower_bound(memory: int, bound: Quantity, *, strict: bool) -> str:
     >>> _lower_bound(40 << 30, Quantity.parse("40Gi"), strict=True)
     '39Gi'
     """
-    gib = memory // _GIB
-    if strict and gib * _GIB == memory:
+    gib = memory // GIB
+    if strict and gib * GIB == memory:
         gib -= 1
-    return f"{gib}Gi" if 0 < gib * _GIB < bound.value() else ""
+    return f"{gib}Gi" if 0 < gib * GIB < bound.value() else ""
 
 
 _EXPRESSION = """\

@@ -1,0 +1,1 @@
+"""``allot claim``: options, prompts on a terminal, and output."""
