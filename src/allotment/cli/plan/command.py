@@ -34,13 +34,11 @@ from allotment.tools.plan.placement.nominations import place_nominated_pods
 from allotment.tools.plan.planning import plan_demand
 from allotment.tools.plan.reasons.type_verdicts import MAX_GROUPS, group_verdicts
 from allotment.tools.plan.relaxations.savings import relaxations
-from allotment.tools.plan.report import ProvisioningPlan
+from allotment.tools.plan.report import ProvisioningPlan, UntriedRelaxations
 from allotment.tools.unread import unread_notes, unread_resources
 
 EXIT_SERVED, EXIT_NOT_SERVED = 0, 1
 _PICTURES: Final = (".svg", ".png")
-#: Minimum and maximum seconds for evaluating relaxations.
-_RELAXATION_SECONDS: Final = (2.5, 5.0)
 #: With --why, verdicts of all groups are printed.
 _ALL: Final = 10_000
 
@@ -136,14 +134,21 @@ def _planned(
             demand, catalog, limits, keep_going=watch.keep_going, seed=arguments.seed, seconds=seconds,
             progress=watch.progress,
         )  # fmt: skip
+        if seconds and not watch.keep_going() and found.total > found.bound:
+            end = "by Ctrl-C" if watch.stopped else f"after {seconds:g} s"
+            note = f"the search for machines was ended {end}; with a longer --time-limit the plan may be cheaper"
+            found = replace(found, notes=(*found.notes, note))
         most = MAX_GROUPS if arguments.why is None else _ALL
         found = replace(found, choices=group_verdicts(demand, catalog, limits, features, most))
         compared = compare(demand, catalog, limits) if arguments.compare else None
-        if seconds and not watch.stopped:  # with --time-limit 0 or after Ctrl-C, relaxations are skipped
-            watch.restart(min(max(seconds, _RELAXATION_SECONDS[0]), _RELAXATION_SECONDS[1]))
+        if watch.stopped:
+            found = replace(found, untried=UntriedRelaxations(limit="time"))
+        elif seconds:  # with --time-limit 0, relaxations are skipped
+            # Their work is limited in steps; the clock only serves a time limit of the user.
+            watch.restart(float("inf") if arguments.time_limit is None else seconds)
             watch.show("evaluating relaxations  (Ctrl-C: skip)")
             more = relaxations(values, found, catalog, limits, features, keep_going=watch.keep_going)
-            found = replace(found, relaxations=more)
+            found = replace(found, relaxations=more.relaxations, untried=more.untried)
     return found, compared
 
 

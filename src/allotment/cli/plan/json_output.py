@@ -28,6 +28,7 @@ def data_of(
         "unserved": whole(plan.unserved),
         "choices": [_choice(choice) for choice in plan.choices],
         "relaxations": whole(plan.relaxations),
+        "untried": whole(plan.untried),
         "notes": list(plan.notes),
         "catalogProblems": list(left_out),
         **({"compared": compared} if compared is not None else {}),

@@ -12,7 +12,14 @@ from allotment.model.meta import ObjectKey
 from allotment.phrases import counted
 from allotment.tools.plan.reasons.machine_groups import MachineGroup, group_machines
 from allotment.tools.plan.reasons.machine_layout import MachineLayout
-from allotment.tools.plan.reasons.wording import abbreviated_names, dollars, plan_summary, saving_text, total
+from allotment.tools.plan.reasons.wording import (
+    abbreviated_names,
+    dollars,
+    plan_summary,
+    saving_text,
+    total,
+    untried_text,
+)
 from allotment.tools.plan.report import GroupVerdicts, PlannedMachine, PodPlacement, ProvisioningPlan, UnservedPod
 
 #: Maximum number of pods of one workload on a machine that are listed individually.
@@ -118,6 +125,9 @@ def print_plan(screen: Screen, plan: ProvisioningPlan, manner: Manner, compared:
     if plan.relaxations:
         screen.line()
         _relaxations(screen, plan)
+    if untried := untried_text(plan.untried):
+        screen.line()
+        _paragraph(screen, untried)
     if compared:
         screen.line()
         for line in compared:

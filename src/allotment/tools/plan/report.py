@@ -7,6 +7,7 @@ values.
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Literal
 
 from msgspec import field
 
@@ -103,6 +104,20 @@ class Relaxation(Value, frozen=True):
     saves: Decimal
 
 
+class UntriedRelaxations(Value, frozen=True):
+    """The relaxations that the search left out, because it reached a limit.
+
+    ``relaxations``: those that were not planned; ``groups``: pod groups whose claims were not relaxed; ``shortened``:
+    those whose plan was not improved until the end, so that their saving may be higher. ``limit``: ``work``, which is
+    equal on every machine, or ``time``: the time limit or Ctrl-C ended the search; empty if nothing was left out.
+    """
+
+    relaxations: int = 0
+    groups: int = 0
+    shortened: int = 0
+    limit: Literal["", "work", "time"] = ""
+
+
 class ProvisioningPlan(Value, frozen=True):
     """``existing``: placements on existing nodes. ``total`` and ``bound``: of the new machines, per hour.
 
@@ -116,6 +131,8 @@ class ProvisioningPlan(Value, frozen=True):
     bound: Decimal = Decimal(0)
     choices: tuple[GroupVerdicts, ...] = ()
     relaxations: tuple[Relaxation, ...] = ()
+    """The nearest to what was requested first, then by saving."""
+    untried: UntriedRelaxations = UntriedRelaxations()
     notes: tuple[str, ...] = ()
 
     @property

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ import pytest
 from allotment.cli.examples import find
 from allotment.model.loading import load_text
 from allotment.tools.plan.planning import plan_demand
-from allotment.tools.plan.report import ProvisioningPlan, Relaxation
+from allotment.tools.plan.relaxations.savings import RelaxationResult
+from allotment.tools.plan.report import ProvisioningPlan, UntriedRelaxations
 from tests.unit.cli.conftest import Allot
 
 APP = """\
@@ -282,11 +284,11 @@ def test_other_autoscalers_are_never_cheaper_than_the_bound(allot: Allot, app: s
 
 
 def test_ctrl_c_keeps_the_plan_and_skips_relaxations(allot: Allot, app: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object, keep_going: Callable[[], bool], **__: object) -> tuple[Relaxation, ...]:
+    def interrupted(*_: object, keep_going: Callable[[], bool], **__: object) -> RelaxationResult:
         assert keep_going()
         os.kill(os.getpid(), signal.SIGINT)
         assert not keep_going()
-        return ()
+        return RelaxationResult((), UntriedRelaxations(limit="time"))
 
     monkeypatch.setattr("allotment.cli.plan.command.relaxations", interrupted)
     ran = allot("plan", app)
@@ -306,3 +308,22 @@ def test_ctrl_c_skips_relaxations(allot: Allot, app: str, monkeypatch: pytest.Mo
     ran = allot("plan", app)
     assert ran.code == 0
     assert heading not in ran.out
+    assert "The search for savings ended early (--time-limit or Ctrl-C)" in ran.out
+
+
+def test_without_a_time_limit_the_clock_does_not_end_the_search_for_savings(
+    allot: Allot, app: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a slow machine more time passes between two steps."""
+    usual = allot("plan", app).out
+    seconds = count(0.0, 1000.0)
+    monkeypatch.setattr("allotment.cli.plan.progress.monotonic", lambda: next(seconds))
+    slow = allot("plan", app)
+    assert slow.out == usual
+    limited = allot("plan", app, "--time-limit", "1")
+    assert "The search for savings ended early before it tried 1 group of pods" in limited.out
+
+
+def test_data_states_what_was_not_tried(allot: Allot, app: str) -> None:
+    data = json.loads(allot("plan", app, "-o", "json").out)
+    assert data["untried"] == {"relaxations": 0, "groups": 0, "shortened": 0, "limit": ""}

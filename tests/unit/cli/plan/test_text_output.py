@@ -160,8 +160,8 @@ def test_empty_fields_are_included() -> None:
 
 def test_json_always_has_every_field() -> None:
     keys = [
-        "verdict", "total", "bound", "gap", "machines", "existing", "unserved", "choices", "relaxations", "notes",
-        "catalogProblems",
+        "verdict", "total", "bound", "gap", "machines", "existing", "unserved", "choices", "relaxations", "untried",
+        "notes", "catalogProblems",
     ]  # fmt: skip
     assert list(data_of(ProvisioningPlan())) == keys
     data = data_of(mixed_plan())

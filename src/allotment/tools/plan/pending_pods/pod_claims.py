@@ -6,7 +6,7 @@ can name claims that do not exist yet.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -22,12 +22,12 @@ from allotment.tools.explain.obstacles import (
     group_missing,
     invalid,
     invalid_class,
-    reference_missing,
     refused_everywhere,
     too_many_consumers,
 )
 from allotment.tools.explain.origin_mapping import template_of
 from allotment.tools.explain.pod_groups import claim_of, group_of
+from allotment.tools.explain.references import Known, OtherNamespaces, missing_reference
 
 #: The maximum number of entries in status.reservedFor of a ResourceClaim.
 MAX_CONSUMERS: Final = 256
@@ -81,16 +81,14 @@ def _claim(
     entry: PodResourceClaim, shared: PodGroup | None, templates: dict[ObjectKey, str],
 ) -> ResourceClaim | Obstacle:  # fmt: skip
     namespace = pod.metadata.namespace
-    where = template_of(pod, owner)
-    existing: Mapping[str, Iterable[ObjectKey]] = {
-        "ResourceClaim": objects.claims,
-        "ResourceClaimTemplate": objects.templates,
-    }
+    where, entries = template_of(pod, owner), pod.spec.resource_claims
+    existing: Known = {"ResourceClaim": objects.claims, "ResourceClaimTemplate": objects.templates}
+    others = OtherNamespaces(objects, claims)
     if not entry.resource_claim_template_name:
         key = ObjectKey(namespace, entry.resource_claim_name or "")
         named = claims.get(key)
         if named is None:
-            return reference_missing("ResourceClaim", pod.spec.resource_claims, number, key, existing, where)
+            return missing_reference("ResourceClaim", entries, number, key, existing, where, others)
         return invalid(objects, "ResourceClaim", key) or named
     group = group_of(pod, objects.features)
     key = ObjectKey(namespace, entry.resource_claim_template_name)
@@ -105,7 +103,7 @@ def _claim(
         templates[claim.key] = key.name
         return claim
     if template is None:
-        return reference_missing("ResourceClaimTemplate", pod.spec.resource_claims, number, key, existing, where)
+        return missing_reference("ResourceClaimTemplate", entries, number, key, existing, where, others)
     refused = invalid(objects, "ResourceClaimTemplate", key)
     if refused is not None:
         return refused

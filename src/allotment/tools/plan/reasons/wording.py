@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_FLOOR, ROUND_HALF_UP, Decimal
 
-from allotment.phrases import counted
+from allotment.phrases import counted, listed
 from allotment.tools.plan.reasons.machine_layout import GpuPart
-from allotment.tools.plan.report import PodPlacement, ProvisioningPlan
+from allotment.tools.plan.report import PodPlacement, ProvisioningPlan, UntriedRelaxations
 
 _ORDINAL = re.compile(r"(?P<stem>.*?)-?(?P<number>[0-9]+)")
 
@@ -57,6 +57,27 @@ def saving_text(before: Decimal, after: Decimal) -> str:
     '3.673 → 1.928 USD/h'
     """
     return f"{dollars(before)} → {dollars(after)} USD/h"
+
+
+def untried_text(untried: UntriedRelaxations) -> str:
+    """The relaxations that the search left out, as one line; empty if there are none.
+
+    >>> untried_text(UntriedRelaxations(relaxations=2, groups=1, limit="work"))
+    'Not tried, because the limit of work was reached: 2 more relaxations; 1 group of pods'
+    >>> untried_text(UntriedRelaxations(limit="time"))
+    'The search for savings ended early (--time-limit or Ctrl-C); others may exist'
+    """
+    if not untried.limit:
+        return ""
+    parts = [counted(untried.relaxations, "more relaxation")] if untried.relaxations else []
+    parts += [counted(untried.groups, "group of pods", "groups of pods")] if untried.groups else []
+    better = counted(untried.shortened, "relaxation") if untried.shortened else ""
+    if untried.limit == "time":
+        left = f" before it tried {listed(parts)}" if parts else ""
+        return f"The search for savings ended early{left} (--time-limit or Ctrl-C); others may exist"
+    parts = [f"Not tried, because the limit of work was reached: {'; '.join(parts)}"] if parts else []
+    parts += [f"With more work, {better} may save more"] if better else []
+    return ". ".join(parts)
 
 
 def workload_of(part: PodPlacement | GpuPart) -> str:

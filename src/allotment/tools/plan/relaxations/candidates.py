@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace as altered
 
+from allotment.fleet.advertised_memory import accelerator_gb
 from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.model.meta import ObjectKey
+from allotment.model.quantity import Quantity
 from allotment.model.resource import ResourceClaim
 from allotment.phrases import counted
 from allotment.tools.explain.fixes import apply_change
@@ -19,7 +21,17 @@ from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.pending_pods.demand import ClusterDemand, PendingPod
 from allotment.tools.plan.pending_pods.grouping import Item, ItemKind
 from allotment.tools.plan.reasons.type_verdicts import ServingType, TypeEvaluator
-from allotment.tools.plan.relaxations.selector_conditions import RelaxedSelector, conditions
+from allotment.tools.plan.relaxations.selector_conditions import (
+    CONSTRAINT,
+    DROPPED,
+    LIMIT,
+    Distance,
+    RelaxedSelector,
+    SelectorCondition,
+    conditions,
+)
+
+_OF_LIMIT: Final = Distance(LIMIT)
 
 
 class FieldEdit(NamedTuple):
@@ -33,6 +45,7 @@ class RelaxationCandidate:
     """One change. ``object`` and ``path``: its location; ``edit`` or ``limits``: the new value.
 
     ``change_pod`` applies it to a pod of a group. ``is_count_limit``: it removes a limit on the number of machines.
+    ``distance``: from what was requested.
     """
 
     what: str
@@ -42,6 +55,7 @@ class RelaxationCandidate:
     limits: PlanLimits | None = None
     change_pod: Callable[[PendingPod], PendingPod] | None = None
     is_count_limit: bool = False
+    distance: Distance = _OF_LIMIT
 
     def apply_to(self, kind: ItemKind) -> ItemKind:
         """The item kind with the change applied to its pods."""
@@ -94,14 +108,35 @@ def _selector_relaxations(
             for condition in conditions(expression, demand.features):
                 selector_path = f"{path}.selectors[{index}]"
                 removed = _selector_edit(pod, claim, selector_path, condition.without())
-                for each in _smallest_and_largest(evaluator.serving(removed.apply_to(kind), limits, cost)):
-                    slices = evaluator.slices(each.instance, each.mode)
-                    yield _selector_edit(pod, claim, selector_path, condition.relaxed_to(slices))
+                serving = evaluator.serving(removed.apply_to(kind), limits, cost)
+                for relaxed in _nearest_and_cheapest(condition, serving, evaluator):
+                    yield _selector_edit(pod, claim, selector_path, relaxed)
 
 
-def _smallest_and_largest(serving: Sequence[ServingType]) -> Sequence[ServingType]:
-    """The cheapest and the most expensive of the types with a lower cost; the latter needs the smaller change."""
-    return (serving[0], serving[-1]) if len(serving) > 1 else serving
+def _nearest_and_cheapest(
+    condition: SelectorCondition, serving: Sequence[ServingType], evaluator: TypeEvaluator
+) -> Iterator[RelaxedSelector]:
+    """The condition relaxed to the nearest value of the types with a lower cost, and to that of the cheapest type."""
+    if not serving:
+        return
+    by_hardware: dict[tuple[str, str], RelaxedSelector] = {}
+    labelled: list[Quantity] = []
+    for each in reversed(serving):  # of equally near values, that of the most expensive type is the smallest change
+        key = (each.instance.hardware, each.mode)
+        if key in by_hardware:
+            continue
+        slices = evaluator.slices(each.instance, each.mode)
+        by_hardware[key] = condition.relaxed_to(slices)
+        model, value = each.instance.accelerator, condition.published(slices)
+        if isinstance(value, Quantity) and model is not None and accelerator_gb(model) == condition.gibibytes:
+            labelled.append(value)
+    nearest = condition.in_decimal_unit(condition.gibibytes, labelled) or min(
+        by_hardware.values(), key=lambda relaxed: relaxed.distance
+    )
+    cheapest = by_hardware[serving[0].instance.hardware, serving[0].mode]
+    yield nearest
+    if cheapest.expression != nearest.expression:
+        yield cheapest
 
 
 def _selector_edit(
@@ -109,7 +144,7 @@ def _selector_edit(
 ) -> RelaxationCandidate:
     """A change of a selector in a claim or its template."""
     path = f"{selector_path}.cel.expression" if relaxed.expression else selector_path
-    return _claim_edit(pod, claim, path, relaxed.expression or None, relaxed.what)
+    return _claim_edit(pod, claim, path, relaxed.expression or None, relaxed.what, relaxed.distance)
 
 
 def _constraint_relaxations(pod: PendingPod, claim: ResourceClaim) -> Iterator[RelaxationCandidate]:
@@ -117,10 +152,12 @@ def _constraint_relaxations(pod: PendingPod, claim: ResourceClaim) -> Iterator[R
         name = each.match_attribute or each.distinct_attribute or ""
         kind = "matchAttribute" if each.match_attribute else "distinctAttribute"
         what = f"without constraint {kind} {name.rpartition('/')[2]}"
-        yield _claim_edit(pod, claim, f"spec.devices.constraints[{index}]", None, what)
+        yield _claim_edit(pod, claim, f"spec.devices.constraints[{index}]", None, what, Distance(CONSTRAINT))
 
 
-def _claim_edit(pod: PendingPod, claim: ResourceClaim, path: str, value: Any, what: str) -> RelaxationCandidate:
+def _claim_edit(
+    pod: PendingPod, claim: ResourceClaim, path: str, value: Any, what: str, distance: Distance
+) -> RelaxationCandidate:
     key = claim.key
     template = pod.claims.templates.get(key)
     object_name = f"ResourceClaimTemplate {ObjectKey(key.namespace, template)}" if template else f"ResourceClaim {key}"
@@ -130,7 +167,7 @@ def _claim_edit(pod: PendingPod, claim: ResourceClaim, path: str, value: Any, wh
         return replace(other, claims=replace(other.claims, pending=pending))
 
     return RelaxationCandidate(
-        what, object_name, f"spec.{path}" if template else path, FieldEdit(value), change_pod=change
+        what, object_name, f"spec.{path}" if template else path, FieldEdit(value), change_pod=change, distance=distance
     )
 
 
@@ -155,7 +192,12 @@ def node_relaxations(kind: ItemKind) -> Iterator[RelaxationCandidate]:
         subpath = f'["{key}"]' if "." in key else f".{key}"
         selector_path = f"{path}{subpath}" if rest else path
         yield RelaxationCandidate(
-            f"without nodeSelector {key}={value}", object_name, selector_path, FieldEdit(None), change_pod=change
+            f"without nodeSelector {key}={value}",
+            object_name,
+            selector_path,
+            FieldEdit(None),
+            change_pod=change,
+            distance=Distance(DROPPED),
         )
     if pod.requirements.required is not None:
         path = f"{prefix}spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
@@ -167,7 +209,12 @@ def node_relaxations(kind: ItemKind) -> Iterator[RelaxationCandidate]:
             return replace(other, requirements=other.requirements.with_placement_of(spec))
 
         yield RelaxationCandidate(
-            "without the required node affinity", object_name, path, FieldEdit(None), change_pod=change_affinity
+            "without the required node affinity",
+            object_name,
+            path,
+            FieldEdit(None),
+            change_pod=change_affinity,
+            distance=Distance(DROPPED),
         )
 
 

@@ -1,15 +1,16 @@
 """The saving from each relaxation of a claim condition, a limit or a node constraint.
 
 A relaxation is first evaluated on its own group of pods, which is fast. Those with the highest estimated saving are
-applied to the objects and planned again as a whole; only the cost of that plan is reported.
+applied to the objects and planned again as a whole; only the cost of that plan is reported. The work is limited in
+steps, so that the result is the same on every machine; what was left out is counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 from msgspec.structs import replace as altered
 
@@ -30,12 +31,15 @@ from allotment.tools.plan.relaxations.candidates import (
     limit_relaxations,
     node_relaxations,
 )
-from allotment.tools.plan.report import ProvisioningPlan, Relaxation
+from allotment.tools.plan.relaxations.selector_conditions import UNIT, Distance
+from allotment.tools.plan.report import ProvisioningPlan, Relaxation, UntriedRelaxations
 
-#: Maximum number of relaxations that are reported, candidates that are planned again, and pod groups.
-MAX_REPORTED: Final = 5
-_MAX_PLANNED: Final = 6
+#: Maximum number of candidates that are planned again, and of pods in all of these plans (at least one is planned).
+MAX_PLANNED: Final = 6
+_MAX_PODS: Final = 3000
+#: Maximum number of pod groups whose claims are relaxed; no further group is begun after this many candidates.
 _MAX_GROUPS: Final = 12
+_MAX_CANDIDATES: Final = 60
 #: Steps of the search for one candidate. A shorter search can only find a higher cost, so that savings are real.
 _STEPS: Final = 20
 #: The estimate for an unknown saving: the candidate is planned after the others.
@@ -50,36 +54,67 @@ class _Estimate:
     saves: Decimal
 
 
+class RelaxationResult(NamedTuple):
+    """The relaxations that make a plan cheaper, and what was not tried."""
+
+    relaxations: tuple[Relaxation, ...]
+    untried: UntriedRelaxations
+
+
+class _Steps:
+    """A limited number of steps, so that one candidate does not use all the work."""
+
+    def __init__(self, count: int, keep_going: KeepGoing) -> None:
+        self._left = count
+        self._keep_going = keep_going
+        self.exhausted = False
+
+    def __call__(self) -> bool:
+        self.exhausted = self._left <= 0
+        self._left -= 1
+        return not self.exhausted and self._keep_going()
+
+
 def relaxations(
     values: Iterable[Object], plan: ProvisioningPlan, catalog: Sequence[InstanceType], limits: PlanLimits, features:
     Features, *, keep_going: KeepGoing,
-) -> tuple[Relaxation, ...]:  # fmt: skip
-    """The relaxations that make the plan cheaper, by saving, found until ``keep_going`` returns False."""
+) -> RelaxationResult:  # fmt: skip
+    """The relaxations that make the plan cheaper, the nearest to what was requested first, then by saving.
+
+    ``keep_going`` returns False once the user's time limit has passed or the user has ended the search.
+    """
     if not plan.machines:
-        return ()
+        return RelaxationResult((), UntriedRelaxations())
     objects = tuple(values)
     demand = read_demand(objects, features)
-    estimates = sorted(_estimates(demand, plan, catalog, limits, keep_going), key=lambda each: -each.saves)
-    result: list[Relaxation] = []
-    for estimate in _distinct(estimates)[:_MAX_PLANNED]:
+    estimates, groups = _estimates(demand, plan, catalog, limits, keep_going)
+    estimates.sort(key=lambda each: (each.candidate.distance.loss != UNIT, -each.saves))
+    candidates = [estimate.candidate for estimate in _distinct(estimates)]
+    planned = min(MAX_PLANNED, max(1, _MAX_PODS // max(len(demand.pending), 1)))
+    untried, shortened = len(candidates[planned:]), 0
+    found: dict[tuple[str, str, Decimal], tuple[Distance, Relaxation]] = {}
+    for number, candidate in enumerate(candidates[:planned]):
         if not keep_going():
+            untried += len(candidates[number:planned])
             break
-        total = _cost_with(estimate.candidate, objects, demand, plan, catalog, limits, keep_going)
-        if total is not None and total < plan.total:
-            candidate = estimate.candidate
-            result.append(
-                Relaxation(
-                    what=candidate.what,
-                    object=candidate.object,
-                    path=candidate.path,
-                    total=total,
-                    saves=plan.total - total,
-                )
-            )
-    result.sort(key=lambda each: -each.saves)
-    # Of changes with the same saving at one path, the smallest one comes last: that of the most expensive type.
-    distinct = {(candidate.object, candidate.path, candidate.total): candidate for candidate in result}
-    return tuple(distinct.values())[:MAX_REPORTED]
+        steps = _Steps(_STEPS, keep_going)
+        result = _plan_with(candidate, objects, demand, catalog, limits, steps)
+        if result is None or len(result.unserved) > len(plan.unserved):
+            continue
+        shortened += steps.exhausted and result.total > result.bound
+        if result.total < plan.total:
+            saves = plan.total - result.total
+            relaxation = Relaxation(candidate.what, candidate.object, candidate.path, result.total, saves)
+            # Of changes with the same saving at one path, only the nearest is reported.
+            key = (candidate.object, candidate.path, result.total)
+            if key not in found or candidate.distance < found[key][0]:
+                found[key] = (candidate.distance, relaxation)
+    ranked = sorted(found.values(), key=lambda each: (each[0], -each[1].saves))
+    time_ended = not keep_going()
+    limit: Literal["", "work", "time"] = "time" if time_ended else "work" if untried or groups or shortened else ""
+    return RelaxationResult(
+        tuple(relaxation for _, relaxation in ranked), UntriedRelaxations(untried, groups, shortened, limit)
+    )
 
 
 def _estimates(
@@ -88,25 +123,32 @@ def _estimates(
     catalog: Sequence[InstanceType],
     limits: PlanLimits,
     keep_going: KeepGoing,
-) -> Iterator[_Estimate]:
-    """The candidates that make some group cheaper by itself."""
+) -> tuple[list[_Estimate], int]:
+    """The candidates that make some group cheaper by itself, and the number of groups that were left out."""
     evaluator = TypeEvaluator(demand, catalog)
     kinds = [kind for kind in group_items(demand) if not any(pod.claims.allocated for pod in kind.representative.pods)]
+    left_out = len(kinds[_MAX_GROUPS:])
     kinds = sorted(kinds, key=lambda kind: -len(kind.items))[:_MAX_GROUPS]
     before = {kind.number: evaluator.cheapest(kind, limits) for kind in kinds}
     # The groups with the highest cost can save the most.
     kinds.sort(key=lambda kind: -(before[kind.number] or Decimal(0)))
-    for kind in kinds:
+    found: list[_Estimate] = []
+    count = 0
+    for number, kind in enumerate(kinds):
+        if count >= _MAX_CANDIDATES:
+            left_out += len(kinds[number:])
+            break
         cost = before[kind.number]
         for candidate in (*claim_relaxations(kind, demand, evaluator, limits, cost), *node_relaxations(kind)):
             if not keep_going():
-                return
+                return found, left_out + len(kinds[number:])
+            count += 1
             saves = _saved(cost, evaluator.cheapest(candidate.apply_to(kind), limits, cost))
             if saves > 0:
-                yield _Estimate(candidate, saves)
+                found.append(_Estimate(candidate, saves))
     for candidate in limit_relaxations(limits, catalog):
         if not keep_going():
-            return
+            break
         assert candidate.limits is not None
         costs = (
             (before[kind.number], evaluator.cheapest(kind, candidate.limits, before[kind.number])) for kind in kinds
@@ -116,7 +158,8 @@ def _estimates(
             alone = sum((cost for cost in before.values() if cost is not None), Decimal(0))
             saves = max(plan.total - alone, saves, _UNKNOWN_SAVING)
         if saves > 0:
-            yield _Estimate(candidate, saves)
+            found.append(_Estimate(candidate, saves))
+    return found, left_out
 
 
 def _saved(before: Decimal | None, after: Decimal | None) -> Decimal:
@@ -132,25 +175,18 @@ def _distinct(estimates: Iterable[_Estimate]) -> list[_Estimate]:
     return list(result.values())
 
 
-def _cost_with(
-    candidate: RelaxationCandidate, values: Sequence[Object], demand: ClusterDemand, plan: ProvisioningPlan, catalog:
-    Sequence[InstanceType], limits: PlanLimits, keep_going: KeepGoing,
-) -> Decimal | None:  # fmt: skip
-    """The total cost with a candidate; None if it leaves more pods unserved."""
+def _plan_with(
+    candidate: RelaxationCandidate, values: Sequence[Object], demand: ClusterDemand, catalog: Sequence[InstanceType],
+    limits: PlanLimits, keep_going: KeepGoing,
+) -> ProvisioningPlan | None:  # fmt: skip
+    """The plan with a candidate; None if it does not apply to the objects."""
     changed = (
         values if candidate.edit is None else edited(values, candidate, _claims_of_template(candidate.object, demand))
     )
     if changed is None:
         return None
     new_demand = read_demand(changed, demand.features)
-    result = plan_demand(new_demand, catalog, candidate.limits or limits, keep_going=_at_most(_STEPS, keep_going))
-    return result.total if len(result.unserved) <= len(plan.unserved) else None
-
-
-def _at_most(steps: int, keep_going: KeepGoing) -> KeepGoing:
-    """A limited number of steps, so that one candidate does not use all the time."""
-    left = iter(range(steps))
-    return lambda: next(left, None) is not None and keep_going()
+    return plan_demand(new_demand, catalog, candidate.limits or limits, keep_going=keep_going)
 
 
 def _claims_of_template(name: str, demand: ClusterDemand) -> frozenset[ObjectKey]:

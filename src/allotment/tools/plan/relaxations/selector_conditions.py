@@ -1,12 +1,15 @@
 """Relaxes one condition of a selector: to the value of cheaper hardware, or by removing it.
 
 ``architecture == "Ampere"`` becomes ``(architecture == "Ampere" || architecture == "Turing")``, and an amount becomes
-the one that a cheaper GPU publishes. The other conditions keep their text.
+the one that a cheaper GPU publishes. ``memory >= 24Gi`` becomes ``24G`` if that includes cards of 24 GB, which publish
+less than 24Gi: only the unit is changed. The other conditions keep their text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
+from math import log2
 from typing import Final, NamedTuple
 
 from allotment.cel import CompileError, DeviceInput, EvaluationError, Selector, compile_selector
@@ -16,6 +19,18 @@ from allotment.model.quantity import Quantity
 from allotment.model.resource import ResourceSlice
 
 _ORDERED: Final = (">", ">=", "<", "<=")
+_GIB: Final = re.compile(r"([0-9]+)Gi")
+
+#: How far a change is from what was requested: the same amount in the intended unit, a limit of the plan, another
+#: value, a dropped constraint, a dropped condition.
+UNIT, LIMIT, VALUE, CONSTRAINT, DROPPED = range(5)
+
+
+class Distance(NamedTuple):
+    """The distance of a change from what was requested. ``size``: for amounts the logarithm of their ratio."""
+
+    loss: int
+    size: float = 1.0
 
 
 class RelaxedSelector(NamedTuple):
@@ -23,6 +38,7 @@ class RelaxedSelector(NamedTuple):
 
     expression: str
     what: str
+    distance: Distance
 
 
 class SelectorCondition(NamedTuple):
@@ -38,7 +54,38 @@ class SelectorCondition(NamedTuple):
 
     def without(self) -> RelaxedSelector:
         """The selector without this condition."""
-        return RelaxedSelector(self._with(""), f"without condition {self.text}")
+        return RelaxedSelector(self._with(""), f"without condition {self.text}", Distance(DROPPED))
+
+    def published(self, slices: Iterable[ResourceSlice]) -> object | None:
+        """The value in these slices that the condition compares; None if it compares none."""
+        return None if self.program.conjuncts[self.position].comparison is None else self._actual(slices)
+
+    def in_decimal_unit(self, size: int, amounts: Sequence[Quantity]) -> RelaxedSelector | None:
+        """The selector with G instead of Gi, if ``size`` Gi of memory is requested and the change includes some of the
+        ``amounts``, which are those of devices of ``size`` GB."""
+        comparison = self.program.conjuncts[self.position].comparison
+        if comparison is None or comparison.operator not in (">=", ">", "==") or comparison.path[-1] != "memory":
+            return None
+        if self.gibibytes != size:
+            return None
+        decimal, requested = Quantity.parse(f"{size}G"), comparison.literal
+        assert isinstance(requested, Quantity)
+        included = [amount for amount in amounts if decimal <= amount < requested]
+        if not included:
+            return None
+        least, most = min(included), max(included)
+        publish = f"{least}" if least == most else f"{least} to {most}"
+        what = (
+            f"memory >= {decimal} instead of {comparison.operator} {requested} (devices of {size} GB publish {publish})"
+        )
+        return RelaxedSelector(self._with(comparison_text(comparison.path, ">=", decimal)), what, Distance(UNIT, 0.0))
+
+    @property
+    def gibibytes(self) -> int:
+        """The compared amount in Gi, if it is written as a whole number of Gi; else 0."""
+        comparison = self.program.conjuncts[self.position].comparison
+        written = _GIB.fullmatch(str(comparison.literal)) if comparison is not None else None
+        return int(written[1]) if written else 0
 
     def relaxed_to(self, slices: Iterable[ResourceSlice]) -> RelaxedSelector:
         """The selector relaxed so that devices of these slices match, or without the condition if none can match."""
@@ -48,25 +95,28 @@ class SelectorCondition(NamedTuple):
             return self.without()
         path, operator, requested = comparison.path, comparison.operator, comparison.literal
         name = path[-1]
+        distance = Distance(VALUE, _ratio(value, requested))
         if operator in _ORDERED:
             replacement = comparison_text(path, f"{operator[0]}=", value)
             return RelaxedSelector(
                 self._with(replacement),
                 f"{name} {operator[0]}= {value_text(value)} instead of {operator} {value_text(requested)}",
+                distance,
             )
         if isinstance(value, Quantity):  # another exact amount would match only one model
             replacement = comparison_text(
                 path, ">=", min(value, requested) if isinstance(requested, Quantity) else value
             )
-            return RelaxedSelector(
-                self._with(replacement), f"{name} >= {value_text(value)} instead of == {value_text(requested)}"
-            )
+            what = f"{name} >= {value_text(value)} instead of == {value_text(requested)}"
+            return RelaxedSelector(self._with(replacement), what, distance)
         if operator == "==":
             replacement = f"({self.text} || {path_text(path)} == {literal(value)})"
-            return RelaxedSelector(self._with(replacement), f"{_plain(value)} also allowed")
+            return RelaxedSelector(self._with(replacement), f"{_plain(value)} also allowed", distance)
         if operator == "in" and isinstance(requested, tuple):
             values = ", ".join(literal(slice_) for slice_ in (*requested, value))
-            return RelaxedSelector(self._with(f"{path_text(path)} in [{values}]"), f"{_plain(value)} also allowed")
+            return RelaxedSelector(
+                self._with(f"{path_text(path)} in [{values}]"), f"{_plain(value)} also allowed", distance
+            )
         return self.without()
 
     def _actual(self, slices: Iterable[ResourceSlice]) -> object | None:
@@ -102,6 +152,13 @@ def conditions(expression: str, features: Features) -> list[SelectorCondition]:
         if program is not None
         else []
     )
+
+
+def _ratio(value: object, requested: object) -> float:
+    """The distance of two amounts: 1 if one is twice the other, as for values that are not amounts."""
+    if isinstance(value, Quantity) and isinstance(requested, Quantity) and value.nano > 0 and requested.nano > 0:
+        return abs(log2(value.nano / requested.nano))
+    return 1.0
 
 
 def _compiled(expression: str, features: Features) -> Selector | None:
