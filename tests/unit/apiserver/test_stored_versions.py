@@ -47,3 +47,27 @@ def test_objects_are_converted_to_the_storage_versions_of_the_release(tmp_path: 
         await newer.store.close()
 
     asyncio.run(scenario())
+
+
+def test_fields_that_the_release_does_not_have_are_removed(tmp_path: Path) -> None:
+    """As kube-apiserver does when it decodes objects of a newer release."""
+
+    async def scenario() -> None:
+        slices = "/apis/resource.k8s.io/v1/resourceslices"
+        pool = {"name": "n", "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": "d.example.com", "nodeName": "n", "pool": pool, "devices": [{"name": "gpu"}]}
+        gates = {"DRAOptionalNodeOperations": True}
+        newer = await Served(tmp_path / "data", Features("1.37", gates)).started()
+        new = {"metadata": {"name": "new"}, "spec": {**spec, "skipNodeOperations": ["*"]}}
+        assert "skipNodeOperations" in (await newer.post(slices, new)).body["spec"]
+        unchanged = (await newer.post(slices, {"metadata": {"name": "old"}, "spec": spec})).body
+        await newer.store.close()
+
+        older = Served(tmp_path / "data", Features("1.36", gates))
+        convert_stored(older.store, older.api.catalog)
+        found = (await older.get(f"{slices}/new")).body
+        assert found["spec"] == unchanged["spec"]
+        assert (await older.get(f"{slices}/old")).body == unchanged
+        await older.store.close()
+
+    asyncio.run(scenario())
