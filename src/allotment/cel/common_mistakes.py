@@ -30,6 +30,11 @@ class ExpressionMistake(NamedTuple):
     replacement: str
     span: TextSpan
 
+    @property
+    def sentence(self) -> str:
+        """The mistake and its correction, as a sentence."""
+        return f"{self.text} is not valid in CEL: write {self.replacement}"
+
 
 class FixedExpression(NamedTuple):
     """An expression that parses after its mistakes, listed in text order, were fixed."""

@@ -59,6 +59,8 @@ class _Apply:
                 failed = True
                 place = error_location.locate_error(document, error)
                 advice = (f"  {line}" for line in place.advice)
+                if place.sentence:
+                    sys.stderr.write(f"{place.position}: {place.sentence}\n")
                 sys.stderr.write("\n".join((refusal(error, f"{place.position}: "), *advice)) + "\n")
                 if error.code == 409 and _conflicts(error):
                     sys.stderr.write("  --force-conflicts takes over these fields\n")

@@ -374,7 +374,7 @@ def _not_applied(document: Document | None, error: StatusError | UnknownKind) ->
         return NotApplied(str(error))
     place = SourceLocation(document.position()) if isinstance(error, UnknownKind) else locate_error(document, error)
     words = f"{place.position}: {document.kind} {document.name}: {error}"
-    return NotApplied("\n  ".join((words, *place.advice)))
+    return NotApplied("\n  ".join(filter(None, (words, place.sentence, *place.advice))))
 
 
 def _documents(source: Source) -> Iterable[tuple[Tree, Document | None]]:

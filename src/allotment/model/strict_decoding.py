@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple
 
 from allotment.model.base64_text import base64_error_offset, is_base64
+from allotment.model.field_advice import unknown_field_advice
 from allotment.model.field_history import release_advice, version_advice
 from allotment.model.fields import TypeShape
 from allotment.model.pruning import Path, prune
@@ -24,25 +25,6 @@ from allotment.model.times import MICROSECONDS, SECONDS, TimeError, canonical
 _UNKNOWN_MAX: Final = 100  # upstream stops collecting there
 _LIMITS: Final = {"int32": 2**31, "int64": 2**63}
 _PASS_THROUGH: Final[dict[str, type]] = {"string": str, "bool": bool}
-
-# Hints for removed fields that old manifests still contain, by struct and field.
-_REMOVED_FIELDS: Final = {
-    ("PodResourceClaim", "source"): (
-        "removed in Kubernetes 1.31: use resourceClaimName or resourceClaimTemplateName directly"
-    ),
-    ("DeviceSelector", "key"): "a selector is a CEL expression: `cel: {expression: …}`",
-    ("DeviceSelector", "operator"): "a selector is a CEL expression: `cel: {expression: …}`",
-    ("DeviceSelector", "values"): "a selector is a CEL expression: `cel: {expression: …}`",
-    ("PodResourceClaim", "deviceClassName"): (
-        "a pod references a claim or a template, whose requests name the class: use resourceClaimTemplateName"
-    ),
-    ("DeviceClassSpec", "suitableNodes"): "removed in Kubernetes 1.32",
-    ("DeviceClassSpec", "driverName"): 'a class selects devices with CEL: device.driver == "…"',
-    ("DeviceClassSpec", "parameters"): "a class selects devices with CEL, and has parameters for drivers in config",
-    ("ResourceClaimSpec", "controller"): "removed in Kubernetes 1.32",
-    ("ResourceClaimSpec", "resourceClassName"): "classic DRA, removed in Kubernetes 1.31: use `devices.requests`",
-    ("ResourceClaimSpec", "parametersRef"): "classic DRA, removed in Kubernetes 1.31: use `devices.config`",
-}
 
 
 class SchemaViolation(NamedTuple):
@@ -112,7 +94,7 @@ class _Decoder:
         for name, value in tree.items():
             field = fields.get(name)
             if field is None:
-                self.unknown(shape, name)
+                self.unknown(shape, name, tree)
                 cleaned = _without(cleaned, tree, name)
                 continue
             inner = field.shape
@@ -215,24 +197,24 @@ class _Decoder:
     def wrong_value(self, message: str, hint: str = "") -> None:
         self.violations.append(SchemaViolation("value", message, tuple(self.path), hint))
 
-    def unknown(self, shape: TypeShape, name: str) -> None:
+    def unknown(self, shape: TypeShape, name: str, parent: dict[str, Any]) -> None:
         self.unknown_count += 1
         if self.unknown_count > _UNKNOWN_MAX:
             return
         path = (*self.path, name)
-        hint, suggestion = self.suggest(shape, name)
+        hint, suggestion = self.suggest(shape, name, parent)
         self.violations.append(
             SchemaViolation("unknown", f"unknown field {quote(_dotted(path))}", path, hint, suggestion)
         )
 
-    def suggest(self, shape: TypeShape, name: str) -> tuple[str, str]:
+    def suggest(self, shape: TypeShape, name: str, parent: dict[str, Any]) -> tuple[str, str]:
         """The probably intended field for an unknown one: a hint, and the bare name if it is a name."""
-        removed = _REMOVED_FIELDS.get((shape.bare_name, name))
-        if removed:
-            return removed, ""
-        for parent, field in shape.fields.items():
-            if field.shape.form == "struct" and name in field.shape.fields and parent != "metadata":
-                return f"did you mean {parent}.{name}?", f"{parent}.{name}"
+        advice = unknown_field_advice(shape.bare_name, (*self.path, name), parent)
+        if advice is not None:
+            return advice.sentence, ""
+        for sibling, field in shape.fields.items():
+            if field.shape.form == "struct" and name in field.shape.fields and sibling != "metadata":
+                return f"did you mean {sibling}.{name}?", f"{sibling}.{name}"
         path = (*self.path, name)
         elsewhere = release_advice(self.api_version, self.kind, path, self.release, shape.bare_name)
         if elsewhere:

@@ -11,6 +11,7 @@ from allotment.cluster.resources import CONFIG_MAPS
 from allotment.lab.lab import NotApplied
 from tests.unit.cli.conftest import Allot
 
+BEGINNERS = Path(__file__).parents[2] / "corpus" / "beginners"
 SETTINGS = """\
 apiVersion: v1
 kind: ConfigMap
@@ -179,7 +180,6 @@ spec:
                 '  <stdin>:9:7: unknown field "spec.devices.requests[0].count"; did you mean exactly.count?',
             ],
         ),
-        ("exactly: {deviceClassName: Not A Name}", "8:34", []),
     ],
 )
 def test_rejection_has_position_and_suggestion(
@@ -195,3 +195,45 @@ def test_rejection_has_position_and_suggestion(
     first, *rest = str(refused.value).splitlines()
     assert f":{place}: ResourceClaim gpu: " in first
     assert len(rest) == len(advice)
+
+
+def test_rejection_that_is_hard_to_read_follows_a_sentence(live: Allot, lab: allotment.Lab) -> None:
+    wrong = CLAIM % "exactly: {deviceClassName: Not A Name}"
+    first, second = live("apply", "-f", "-", stdin=wrong).err.splitlines()
+    assert first.startswith('<stdin>:8:34: "Not A Name" is not a valid name: ')
+    assert first.endswith("such as not-a-name")
+    assert second.startswith("Error from server (Invalid): <stdin>:8:34: ")
+    with pytest.raises(NotApplied, match="such as not-a-name"):
+        lab.apply(wrong)
+
+
+#: Beginners' mistakes, and what the API server and Allotment say about each.
+REFUSED = {
+    "memory-in-request": (
+        "field not declared in schema",
+        'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("40Gi")) >= 0',
+    ),
+    "gpu-in-request": ("field not declared in schema", "the number of devices is count"),
+    "class-in-container": ("field not declared in schema", "deviceClassName is a field of the claim's request"),
+    "count-beside-all": ("must not be specified when allocationMode is 'All'", "remove allocationMode to request 2"),
+    "gpu-limit": ("must be a standard resource type or fully qualified", 'a container has no resource "gpu"'),
+    "half-gpu-limit": ("must be an integer", "a device plugin allocates whole devices of nvidia.com/gpu"),
+    "class-of-plugin": ("regex used for validation", "the class of the DRA driver is gpu.nvidia.com"),
+    "name-with-capitals": ("regex used for validation", '"Big_Claim" is not a valid name'),
+    "single-equals-sign": ("token recognition error", "= is not valid in CEL: write =="),
+    "number-for-quantity": ("found no matching overload", "CEL has no operator >= for a quantity and a number"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_mistakes_of_beginners_are_explained(live: Allot, name: str) -> None:
+    ran = live("apply", "--dry-run=server", "-f", str(BEGINNERS / f"{name}.yaml"))
+    text, sentence = REFUSED[name]
+    assert ran.code == 1
+    assert text in ran.err
+    assert sentence in ran.err
+
+
+@pytest.mark.parametrize("name", ["claim-without-container", "plugin-limit-beside-claim"])
+def test_accepted_mistakes_of_beginners_are_accepted(live: Allot, name: str) -> None:
+    assert live("apply", "--dry-run=server", "-f", str(BEGINNERS / f"{name}.yaml")).code == 0

@@ -13,7 +13,7 @@ from allotment.apiserver.kinds import field_validation
 from allotment.apiserver.kinds.kind import Errors, KindRules, Write
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
-from allotment.model.validation import names
+from allotment.model.validation import container_resources, names
 from allotment.model.validation.errors import forbidden, invalid, not_supported, required
 from allotment.model.validation.gotext import GoNamedString
 
@@ -161,7 +161,7 @@ def _container_resource(source: Tree, path: str) -> Errors:
         yield required(f"{path}.name", "must specify a resource name")
     else:
         yield from (
-            invalid(f"{path}.name", name, problem) for problem in field_validation.container_resource_problems(name)
+            invalid(f"{path}.name", name, problem) for problem in container_resources.container_resource_problems(name)
         )
     if not container:
         yield required(f"{path}.container", "must specify a container")

@@ -12,7 +12,7 @@ from allotment.apiserver.kinds.kind import Errors, KindRules, Write
 from allotment.apiserver.kinds.pod_spec import tolerations
 from allotment.apiserver.kinds.service_spec import INVALID_CIDR, is_cidr
 from allotment.model.trees import Tree
-from allotment.model.validation import names
+from allotment.model.validation import container_resources, names
 from allotment.model.validation.errors import duplicate, forbidden, immutable, invalid, not_supported, required
 from allotment.model.validation.gotext import GoNamedString, GoStruct
 
@@ -63,7 +63,7 @@ def _taints(spec: Tree) -> Errors:
 def _node_resources(tree: Tree) -> Errors:
     for part in ("capacity", "allocatable"):
         for name, amount in sorted(((tree.get("status") or {}).get(part) or {}).items()):
-            yield from field_validation.amount(name, amount, f"status.{part}.{name}")
+            yield from container_resources.amount(name, amount, f"status.{part}.{name}")
 
 
 def _node(tree: Tree, write: Write) -> Errors:

@@ -13,9 +13,9 @@ import msgspec
 
 from allotment.apiserver.kinds import field_validation
 from allotment.model.core import ContainerResourceClaim
-from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
 from allotment.model.validation import names
+from allotment.model.validation.container_resources import container_resources
 from allotment.model.validation.errors import Errors, duplicate, forbidden, invalid, not_found, required, too_many
 from allotment.model.validation.pods import container_claims
 
@@ -281,35 +281,9 @@ def resource_requirements(resources: Tree, claims: AbstractSet[str], path: str) 
     """Requests within limits, equal for extended resources and huge pages; claims that the pod has."""
     limits: Mapping[str, Any] = resources.get("limits") or {}
     requests: Mapping[str, Any] = resources.get("requests") or {}
-    for name in sorted(limits):
-        item_path = f"{path}.limits[{name}]"
-        for problem in field_validation.container_resource_problems(name):
-            yield invalid(item_path, name, problem)
-        yield from field_validation.amount(name, limits[name], item_path)
-    for name in sorted(requests):
-        item_path = f"{path}.requests[{name}]"
-        for problem in field_validation.container_resource_problems(name):
-            yield invalid(item_path, name, problem)
-        yield from field_validation.amount(name, requests[name], item_path)
-        yield from _request_within_limit(name, Quantity.parse(str(requests[name])), limits.get(name), path)
-    huge = any(name.startswith("hugepages-") for name in (*limits, *requests))
-    if huge and not any(name in ("cpu", "memory") for name in (*limits, *requests)):
-        yield forbidden(path, "HugePages require cpu or memory")
+    yield from container_resources(limits, requests, path)
     if uses := resources.get("claims"):
         yield from container_claims(msgspec.convert(uses, tuple[ContainerResourceClaim, ...]), claims, f"{path}.claims")
-
-
-def _request_within_limit(name: str, request: Quantity, limit_text: Any, path: str) -> Errors:
-    can_overcommit = field_validation.is_overcommittable(name)
-    if limit_text is None:
-        if not can_overcommit:
-            yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
-        return
-    limit = Quantity.parse(str(limit_text))
-    if request != limit and not can_overcommit:
-        yield invalid(f"{path}.requests", str(request), f"must be equal to {name} limit of {limit}")
-    elif request > limit:
-        yield invalid(f"{path}.requests", str(request), f"must be less than or equal to {name} limit of {limit}")
 
 
 def _resize_policies(policies: Sequence[Tree], restart_policy: str, path: str) -> Errors:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Final
 
-from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import Errors, forbidden, invalid, not_supported, required
@@ -21,19 +19,6 @@ _matches_service_name: Final = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?").fullmatc
 _HTTP_PATH_PATTERN: Final = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 _matches_http_path: Final = re.compile(_HTTP_PATH_PATTERN).fullmatch
 _matches_percent: Final = re.compile("[0-9]+%").fullmatch
-STANDARD_RESOURCES: Final = frozenset(
-    {"cpu", "memory", "ephemeral-storage", "storage", "pods", "services", "replicationcontrollers", "resourcequotas",
-     "secrets", "configmaps", "persistentvolumeclaims", "requests.cpu", "requests.memory", "requests.storage",
-     "requests.ephemeral-storage", "limits.cpu", "limits.memory", "limits.ephemeral-storage", "services.nodeports",
-     "services.loadbalancers"}
-)  # fmt: skip
-_CONTAINER_RESOURCES: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
-#: Resources that are counted, so fractions are invalid.
-_COUNTED_RESOURCES: Final = frozenset(
-    {"pods", "services", "replicationcontrollers", "resourcequotas", "secrets", "configmaps",
-     "persistentvolumeclaims", "services.nodeports", "services.loadbalancers"}
-)  # fmt: skip
-_NANO: Final = 10**9
 
 
 def choice(value: Any, path: str, choices: Sequence[str]) -> Errors:
@@ -138,46 +123,6 @@ def domain_prefixed_path(text: str, path: str) -> Errors:
     yield from (invalid(path, host, problem) for problem in names.subdomain_problems(host))
     if not _matches_http_path(rest):
         yield invalid(path, rest, f"Invalid path (regex used for validation is '{_HTTP_PATH_PATTERN}')")
-
-
-# --- quantities ------------------------------------------------------------------------------------------------------
-
-
-def is_extended(name: str) -> bool:
-    """Whether it is an extended resource: counted in integers, not overcommitted."""
-    return names.is_extended_resource(name)
-
-
-def is_overcommittable(name: str) -> bool:
-    """Whether a limit can exceed the request: native resources except huge pages."""
-    return names.is_native_resource(name) and not name.startswith("hugepages-")
-
-
-def amount(name: str, text: Any, path: str) -> Errors:
-    """The amount of a resource: >= 0, an integer for counted resources."""
-    value = Quantity.parse(str(text))
-    if value.nano < 0:
-        yield invalid(path, str(value), "must be greater than or equal to 0")
-    if value.nano % _NANO and (name in _COUNTED_RESOURCES or is_extended(name)):
-        yield invalid(path, value, "must be an integer")
-
-
-@lru_cache(maxsize=4096)
-def container_resource_problems(name: str) -> tuple[str, ...]:
-    """The errors of a resource name in a container."""
-    problems = names.label_key_problems(name)
-    if problems:
-        return tuple(problems)
-    if "/" not in name:
-        errors = []
-        if name not in STANDARD_RESOURCES and not name.startswith("hugepages-"):
-            errors.append("must be a standard resource type or fully qualified")
-        if name not in _CONTAINER_RESOURCES and not name.startswith("hugepages-"):
-            errors.append("must be a standard resource for containers")
-        return tuple(errors)
-    if not names.is_native_resource(name) and not names.is_extended_resource(name):
-        return ("doesn't follow extended resource name standard",)
-    return ()
 
 
 # --- label selectors -------------------------------------------------------------------------------------------------

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from allotment.apiserver.kinds import field_validation
 from allotment.apiserver.kinds.kind import Errors, KindRules, Write
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
-from allotment.model.validation import names
+from allotment.model.validation import container_resources, names
 from allotment.model.validation.errors import duplicate, forbidden, invalid, required
 from allotment.model.validation.gotext import GoNamedString, GoStruct
 
@@ -46,7 +45,7 @@ def _quota(tree: Tree, write: Write) -> Errors:
         yield from _resource_name(name, path)
         if "/" not in name and not _is_quota_resource(name):
             yield invalid(path, GoNamedString(name), "must be a standard resource for quota")
-        yield from field_validation.amount(name, amount, path)
+        yield from container_resources.amount(name, amount, path)
     counted = sorted(name for name in hard if _is_quota_resource(name))
     yield from _scopes(spec.get("scopes") or (), counted)
     if spec.get("scopeSelector") is not None:
@@ -54,7 +53,7 @@ def _quota(tree: Tree, write: Write) -> Errors:
 
 
 def _is_quota_resource(name: str) -> bool:
-    return (name in field_validation.STANDARD_RESOURCES and name != "storage") or _is_huge_pages(name)
+    return (name in container_resources.STANDARD_RESOURCES and name != "storage") or _is_huge_pages(name)
 
 
 def _is_huge_pages(name: str) -> bool:
@@ -68,7 +67,7 @@ def _resource_name(name: str, path: str) -> Errors:
     if (
         not problems
         and "/" not in name
-        and name not in field_validation.STANDARD_RESOURCES
+        and name not in container_resources.STANDARD_RESOURCES
         and not _is_huge_pages(name)
     ):
         yield invalid(path, GoNamedString(name), _NONSTANDARD_RESOURCE)
@@ -180,7 +179,7 @@ def _limit_resource_name(name: str, limit_type: str, path: str) -> Errors:
     if limit_type in ("Pod", "Container"):
         yield from (
             invalid(path, GoNamedString(name), problem)
-            for problem in field_validation.container_resource_problems(name)
+            for problem in container_resources.container_resource_problems(name)
         )
     else:
         yield from _resource_name(name, path)
@@ -211,7 +210,12 @@ def _bounds_in_order(name: str, amounts: Mapping[str, Quantity], path: str) -> E
             if ratio.nano / 10**9 > maximum_ratio:
                 yield invalid(item_path, ratio, f"ratio {ratio} is greater than max/min = {maximum_ratio:f}")
     limit, request = amounts.get("default"), amounts.get("defaultRequest")
-    if limit is not None and request is not None and limit != request and not field_validation.is_overcommittable(name):
+    if (
+        limit is not None
+        and request is not None
+        and limit != request
+        and not container_resources.is_overcommittable(name)
+    ):
         detail = f"default value {limit} must equal to defaultRequest value {request} in {name}"
         yield invalid(f"{path}.defaultRequest[{name}]", request, detail)
 

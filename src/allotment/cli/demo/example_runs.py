@@ -21,6 +21,8 @@ from allotment.model.trees import Tree, to_value
 TIMEOUT_SECONDS = 30.0
 LOOK_SECONDS = 0.01
 _GAP = "   "
+#: The reasons in events where an event must not name the other namespace.
+_IN_EVENTS = {"wrong-namespace": ("claim-missing", "template-missing")}
 #: Number of devices shown by name; the rest is counted.
 _NAMES = 4
 
@@ -129,7 +131,8 @@ def _pods_of(tree: Tree) -> int:
 
 def gives(message: str, code: str) -> bool:
     """Return whether a pod's message has this reason."""
-    return f"({code})" in message.partition("\n")[0]
+    first = message.partition("\n")[0]
+    return any(f"({shown})" in first for shown in _IN_EVENTS.get(code, (code,)))
 
 
 def _decided(lab: Lab, trial: Trial, until_running: bool) -> list[tuple[Tree, str]]:

@@ -20,6 +20,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from allotment.cel.readable_errors import refusal_sentence
 from allotment.cel.validation_context import validation_context
 from allotment.cli.inputs.release import features_among
 from allotment.cli.output.errors import BadInput
@@ -29,8 +30,10 @@ from allotment.model.core import Namespace as KubeNamespace
 from allotment.model.core import Node, Pod
 from allotment.model.decoding import Manifest, decode_all
 from allotment.model.features import Features, modelled_release
+from allotment.model.field_advice import rejected_value_advice
 from allotment.model.fields import REMOVED_KINDS, REMOVED_LIFECYCLE, REMOVED_VERSION
 from allotment.model.loading import Document, LoadResult, load_paths
+from allotment.model.loading.marks import split_path
 from allotment.model.meta import Object
 from allotment.model.problems import InputProblem, Position
 from allotment.model.releases import release_key
@@ -218,7 +221,7 @@ def validate(
             if isinstance(manifest.value, KubeNamespace):
                 namespaces[manifest.key.name] = manifest.value
         for manifest in decoded.manifests:
-            problems += [_problem(manifest, error) for error in creation_errors(manifest, context, namespaces)]
+            problems += _problems(manifest, creation_errors(manifest, context, namespaces))
         if not problems:  # report invalid slices before conflicts
             problems += map(_contradiction, find_conflicts(decoded.manifests))
     values = tuple(_placed(m, namespace) for m in decoded.manifests if isinstance(m.value, Object))
@@ -317,15 +320,35 @@ def _not_served(documents: Iterable[Document], kube: str, facts: ServerFacts | N
         )
 
 
-def _problem(manifest: Manifest, error: FieldError) -> InputProblem:
-    position = manifest.position(error.path)
-    if not error.path.endswith(".expression"):
-        return InputProblem(code="invalid-field", message=str(error), position=position, path=error.path)
-    # The value is a whole expression, which the code frame shows already.
-    words = f"{error.type.text}: {error.detail}" if error.detail else error.body
-    hint = next((hint for pattern, hint in _EXPRESSION_HINTS if pattern.search(error.detail)), "")
-    message = f"{error.path}: {words}"
-    return InputProblem(code="selector-invalid", message=message, position=position, path=error.path, hint=hint)
+def _problems(manifest: Manifest, errors: Iterable[FieldError]) -> Iterator[InputProblem]:
+    """The problems of an object; two errors with the same advice for a field are one mistake."""
+    advised: set[tuple[str, str]] = set()
+    for error in errors:
+        sentence = _sentence(error)
+        if sentence and (error.path, sentence) in advised:
+            continue
+        advised.add((error.path, sentence))
+        yield _problem(manifest, error, sentence)
+
+
+def _sentence(error: FieldError) -> str:
+    """The mistake, as a sentence that precedes Kubernetes' text; empty if that is clear enough."""
+    if error.path.endswith(".expression") and isinstance(error.value, str):
+        return refusal_sentence(error.value, error.detail)
+    advice = rejected_value_advice(split_path(error.path), error.body)
+    return advice.sentence if advice is not None else ""
+
+
+def _problem(manifest: Manifest, error: FieldError, sentence: str) -> InputProblem:
+    code, hint = "invalid-field", ""
+    text = error.body
+    if error.path.endswith(".expression"):
+        code = "selector-invalid"
+        # The value is a whole expression, which the code frame shows already.
+        text = f"{error.type.text}: {error.detail}" if error.detail else text
+        hint = next((hint for pattern, hint in _EXPRESSION_HINTS if pattern.search(error.detail)), "")
+    message = f"{error.path}: {sentence}. Kubernetes says: {text}" if sentence else f"{error.path}: {text}"
+    return InputProblem(code=code, message=message, position=manifest.position(error.path), path=error.path, hint=hint)
 
 
 def _contradiction(found: SliceConflict) -> InputProblem:

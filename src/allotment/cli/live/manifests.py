@@ -8,12 +8,15 @@ from __future__ import annotations
 import io
 import sys
 from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
 
 from allotment.cli.output.errors import BadInput, Failure, Mistake
 from allotment.cluster.inspection.discovery import Discovery, ServedResource
 from allotment.cluster.remote.kubeconfig import ClusterTarget
+from allotment.model.features import GATED_RESOURCES
 from allotment.model.loading import Document, load_paths
+from allotment.tools.check.objects.api_versions import VERSIONS, VersionLifetime
 
 
 def documents(arguments: Namespace) -> list[Document]:
@@ -53,10 +56,25 @@ def _instead(discovery: Discovery, document: Document) -> str:
     versions = [kind.resource.api_version for kind in discovery.served if kind.resource.kind == document.kind]
     if versions:
         return f"the cluster serves this kind in {', '.join(dict.fromkeys(versions))}"
+    known = VERSIONS.get((document.api_version.partition("/")[0], document.kind))
+    if known is not None:
+        return _not_enabled(document, known)
     from difflib import get_close_matches
 
     near = get_close_matches(document.kind, sorted({kind.resource.kind for kind in discovery.served}), 1)
     return f"did you mean {near[0]}?" if near else "ensure CRDs are installed first"
+
+
+def _not_enabled(document: Document, known: Mapping[str, VersionLifetime]) -> str:
+    """Return what a server needs to serve a kind of Kubernetes that it does not serve."""
+    group, kind = document.api_version.partition("/")[0], document.kind
+    since = ", ".join(f"{version} since {lifetime.since}" for version, lifetime in known.items())
+    gates = GATED_RESOURCES.get(f"{kind.lower()}s", ())
+    gate = f", and the feature gate {gates[0]}" if gates else ""
+    return (
+        f"the cluster does not serve {kind} (Kubernetes has {since}): alpha and beta versions require "
+        f"--runtime-config={group}/VERSION=true{gate}"
+    )
 
 
 def place_of(document: Document, served: ServedResource, arguments: Namespace, way: ClusterTarget) -> str:

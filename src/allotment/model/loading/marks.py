@@ -91,6 +91,20 @@ def split_path(text: str) -> Path:
     return tuple(steps)
 
 
+def at(tree: Any, path: Path) -> Any:
+    """The value at a path, or None if it does not exist."""
+    for step in path:
+        if isinstance(step, int):
+            if not isinstance(tree, list) or not 0 <= step < len(tree):
+                return None
+            tree = tree[step]
+        elif isinstance(tree, dict):
+            tree = tree.get(step)
+        else:
+            return None
+    return tree
+
+
 def too_deep(tree: Any) -> bool:
     """Whether containers are nested deeper than ``MAX_DEPTH``. Walks level by level, without recursion."""
     level = [tree]

@@ -1,6 +1,6 @@
 """The errors of the API server for the creation of an object of any kind.
 
-Of pods, and of the pod templates of workloads, only claims are checked.
+Of pods, and of the pod templates of workloads, only claims and the containers' resources are checked.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from allotment.model.resource import ResourceClaim, ResourceClaimTemplate, Resou
 from allotment.model.validation.admission import VALIDATORS, create
 from allotment.model.validation.context import ValidationContext
 from allotment.model.validation.errors import FieldError, required
-from allotment.model.validation.pods import pod_claims, resource_claims
+from allotment.model.validation.pods import pod_claims, pod_resources, resource_claims
 from allotment.model.workloads import PodGroup, template_of
 
 #: A fixed time of creation; no error depends on it.
@@ -30,13 +30,13 @@ def creation_errors(
     errors: Iterable[FieldError] = ()
     template = template_of(value)
     if isinstance(value, Pod):
-        errors = pod_claims(value)
+        errors = (*pod_claims(value), *pod_resources(value))
     elif isinstance(value, PodGroup):
         errors = resource_claims(value.spec.resource_claims, value.metadata)
     elif template is not None:
         path, spec = template
         pod = Pod(metadata=spec.metadata, spec=spec.spec)
-        errors = (error._replace(path=f"{path}.{error.path}") for error in pod_claims(pod))
+        errors = (error._replace(path=f"{path}.{error.path}") for error in (*pod_claims(pod), *pod_resources(pod)))
     elif type(value) in VALIDATORS:
         namespace = namespaces.get(manifest.key.namespace)
         version = manifest.api_version.rpartition("/")[2]

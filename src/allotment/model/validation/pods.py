@@ -1,4 +1,4 @@
-"""The fields of a Pod that refer to claims. Other fields of pods are not validated here."""
+"""The fields of a Pod that refer to claims, and its containers' resources. Others are not validated here."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from allotment.model.core import ContainerResourceClaim, Pod, PodResourceClaim
 from allotment.model.meta import ObjectMeta
 from allotment.model.validation import names
+from allotment.model.validation.container_resources import container_resources
 from allotment.model.validation.errors import Errors, duplicate, forbidden, invalid, not_found, required
 
 MIRROR = "kubernetes.io/config.mirror"
@@ -23,6 +24,14 @@ def pod_claims(pod: Pod) -> Errors:
             )
     if pod.spec.resources is not None and pod.spec.resources.claims:
         yield forbidden("spec.resources.claims", "claims may not be set for Resources at pod-level")
+
+
+def pod_resources(pod: Pod) -> Errors:
+    """Validate the names and amounts of the containers' resources."""
+    for name, containers in (("initContainers", pod.spec.init_containers), ("containers", pod.spec.containers)):
+        for index, container in enumerate(containers):
+            resources = container.resources
+            yield from container_resources(resources.limits, resources.requests, f"spec.{name}[{index}].resources")
 
 
 def resource_claims(claims: tuple[PodResourceClaim, ...], meta: ObjectMeta, spec: str = "spec") -> Errors:

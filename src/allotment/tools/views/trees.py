@@ -7,7 +7,7 @@ from typing import Any
 
 from allotment.model.fields import GROUP
 from allotment.model.loading import Document
-from allotment.model.loading.marks import Path
+from allotment.model.loading.marks import at as at
 from allotment.model.meta import ObjectKey
 
 
@@ -20,20 +20,6 @@ def key_of(document: Document, namespace: str = "default") -> ObjectKey:
     """Namespace and name of a namespaced object."""
     written = text(mapping(document.tree.get("metadata")).get("namespace"))
     return ObjectKey(written or namespace, document.name)
-
-
-def at(tree: Any, path: Path) -> Any:
-    """The value at a path, or None if it does not exist."""
-    for step in path:
-        if isinstance(step, int):
-            if not isinstance(tree, list) or not 0 <= step < len(tree):
-                return None
-            tree = tree[step]
-        elif isinstance(tree, dict):
-            tree = tree.get(step)
-        else:
-            return None
-    return tree
 
 
 def mapping(value: Any) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def test_all_examples_have_the_expected_result_in_a_lab(allot: Allot, monkeypatc
     assert any("gpu-1, shared" in line for line in table)
     waiting, refused = _parts(ran)
     assert 'Did you mean "gpu.amd.com/parentDeviceID"?' in waiting
-    assert "(wrong-namespace) what to do: move ResourceClaimTemplate mig-1g-5gb to namespace demo" in waiting
+    assert 'ResourceClaimTemplate "mig-1g-5gb" does not exist in namespace demo (template-missing)' in waiting
     assert 'no matches for kind "ResourceClaim" in version "resource.k8s.io/v1alpha3"' in refused
     assert "applied with allot apply in" in ran.out
     assert lines[-5:-2] == [

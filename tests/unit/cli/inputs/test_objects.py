@@ -90,7 +90,8 @@ def test_an_expression_that_the_api_server_rejects(allot: Allot, tmp_path: Path)
     )
     ran = allot("explain", "-f", str(file))
     assert ran.code == 2
-    assert f"{file}:7:19: selector-invalid: spec.selectors[0].cel.expression: Invalid value" in ran.err
+    sentence = "CEL has no operator >= for a quantity and a quantity. Kubernetes says: Invalid value"
+    assert f"{file}:7:19: selector-invalid: spec.selectors[0].cel.expression: {sentence}" in ran.err
     assert "found no matching overload for '_>=_'" in ran.err
 
 

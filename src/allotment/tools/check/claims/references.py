@@ -8,6 +8,7 @@ from typing import NamedTuple
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.explain.references import Candidates, Known, find_candidates
 from allotment.tools.views import ClaimView, EntryView, PodView, at, mapping, text
 
 #: The request names of a claim, each with the names of its alternatives.
@@ -53,6 +54,22 @@ def references_of_pod(bundle: Bundle, pod: PodView) -> Iterator[ClaimReference]:
             key = ObjectKey(pod.key.namespace, entry.refers_to)
             stored = bundle.cluster_claims if entry.kind == "ResourceClaim" else bundle.cluster_templates
             yield ClaimReference(pod, entry, bundle.claims_by_key.get((entry.kind, key)), stored.get(key))
+
+
+def candidates_of(bundle: Bundle, reference: ClaimReference) -> Candidates:
+    """The objects of the files or the cluster that a broken reference may mean.
+
+    A fragment has none in other namespaces, because its own is unknown.
+    """
+    found = find_candidates(reference.entry.kind, reference.key, bundle.cached(_known))
+    return found if reference.pod.document.kind else found._replace(namespaces=())
+
+
+def _known(bundle: Bundle) -> Known:
+    stored = {"ResourceClaim": bundle.cluster_claims, "ResourceClaimTemplate": bundle.cluster_templates}
+    return {
+        kind: {*keys, *(key for given, key in bundle.claims_by_key if given == kind)} for kind, keys in stored.items()
+    }
 
 
 def request_names(target: ClaimReference) -> RequestNames | None:

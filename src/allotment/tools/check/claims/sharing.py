@@ -7,12 +7,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.explain.container_devices import has_exclusive_name as has_exclusive_name
 from allotment.tools.views import ClaimView, ConfigView, RequestView, mapping
 
-#: Devices that are used exclusively unless they are divided; not channels, networks or CPUs.
-_EXCLUSIVE: Final = re.compile(r"gpu|mig|tpu|accelerator", re.IGNORECASE)
-#: Network devices, including those named after the accelerator that they serve: tpu-net-interface.
-_NETWORK: Final = re.compile(r"\b(net|nic|nics|rdma|interface|interfaces)\b", re.IGNORECASE)
 #: Drivers and attribute domains in an expression; other strings are arbitrary values (gpu0rdma0).
 _DOMAIN: Final = re.compile(r"""["']([\w-]+(?:\.[\w-]+)+)["']""")
 
@@ -38,15 +35,6 @@ def is_exclusive(request: RequestView) -> bool:
     """Whether a request is for devices that several programs cannot use at the same time unless they are divided."""
     names = (name for selector in request.selectors for name in _DOMAIN.findall(selector.expression))
     return has_exclusive_name(request.class_name) or any(map(has_exclusive_name, names))
-
-
-def has_exclusive_name(name: str) -> bool:
-    """Whether the name of a class, driver or claim suggests such devices.
-
-    >>> has_exclusive_name("mig.nvidia.com"), has_exclusive_name("dra.net"), has_exclusive_name("tpu-net-interface")
-    (True, False, False)
-    """
-    return bool(_EXCLUSIVE.search(name)) and not _NETWORK.search(name)
 
 
 def sharing_strategy(config: ConfigView) -> str:

@@ -27,6 +27,9 @@ from allotment.tools.explain.subjects import identity, objects_to_explain
 
 #: GPUs per machine and number of machines, smallest first.
 _SIZES: Final = ((1, 1), (2, 1), (4, 1), (8, 1), (8, 2), (8, 4), (8, 8), (8, 16))
+#: Machines with more than eight GPUs (DGX-2, a2-megagpu-16g), and their numbers; tried last.
+_LARGE_MACHINES: Final = ("16xv100-32gb", "16xa100-40gb")
+_LARGE_MACHINE_COUNTS: Final = (1, 2, 4, 8)
 #: The maximum number of combinations of machines of several vendors.
 _MAX_COMBINATIONS: Final = 24
 #: More pods take too long to simulate here.
@@ -62,7 +65,10 @@ def smallest_fleet(values: Iterable[Object], features: Features) -> str | None:
             continue
         size = next((s for s in sizes[:-1] if _fits(requesting, _fleet_spec(cards, s), features)), sizes[-1])
         return _fleet_spec(cards, size)
-    return None
+    if vendors[0] != "nvidia":
+        return None
+    large = (f"{form}{f':{count}' if count > 1 else ''}" for count in _LARGE_MACHINE_COUNTS for form in _LARGE_MACHINES)
+    return next((fleet for fleet in large if _fits(requesting, fleet, features)), None)
 
 
 def _total(size: tuple[int, int]) -> int:

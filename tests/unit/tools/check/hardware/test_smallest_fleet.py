@@ -40,6 +40,8 @@ def objects(*texts: str) -> list[Object]:
         ((template(gpu_request(count=8)), pod()), "8xt4"),
         ((template(), workload(replicas=4)), "t4-4x-pcie"),
         ((template(gpu_request(count=8)), workload(replicas=2)), "8xt4:2"),
+        ((template(gpu_request(count=16)), workload(replicas=2)), "16xv100-32gb:2"),
+        ((template(gpu_request(count=17)), pod()), None),
         (
             (
                 template(request_with_selector('device.attributes["gpu.nvidia.com"].productName.contains("H100")')),

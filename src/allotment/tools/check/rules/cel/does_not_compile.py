@@ -8,6 +8,7 @@ from typing import Final
 from allotment.cel.checking.environment import environment
 from allotment.cel.common_mistakes import FOREIGN_LITERALS, fix_mistakes
 from allotment.cel.errors import CompileError, Issue
+from allotment.cel.readable_errors import readable_message
 from allotment.cel.source_spans import TextSpan
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Ident, Node, Select
@@ -26,7 +27,6 @@ from allotment.tools.check.rules.cel import (
     value_accessor,
     version_as_text,
 )
-from allotment.tools.check.selectors.compiler_errors import readable_message
 from allotment.tools.check.selectors.edits import replacement_fix
 from allotment.tools.check.selectors.expressions import Expression, parsed_selectors
 from allotment.tools.check.selectors.missing_domains import guess_domain
@@ -96,9 +96,8 @@ def _syntax_error(view: SelectorView, expr: Expression, error: CompileError) -> 
         replacements = (f"replace {mistake.text} with {mistake.replacement}" for mistake in mistakes.mistakes)
         description = ", ".join(dict.fromkeys(replacements))
         start, stop, text = _changed_part(expr.source, mistakes.expression)
-        message = f"{first_mistake.text} is not valid in CEL: write {first_mistake.replacement}"
         fix = replacement_fix(view, description, (start, stop), text, safe=True)
-        return RuleMatch(view.document, view.path, message, fix=fix, span=first_mistake.span)
+        return RuleMatch(view.document, view.path, first_mistake.sentence, fix=fix, span=first_mistake.span)
     if issue is None or offset < 0:
         return RuleMatch(view.document, view.path, readable_message(str(error).splitlines()[0]))
     token = expr.token_at(offset)

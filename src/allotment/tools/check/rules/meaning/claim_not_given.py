@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterator
 
-from allotment.engine.diagnosis.published_names import similar_names
 from allotment.model.core import Pod
 from allotment.model.editing.edits import RenameKey, SetValue
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.references import ClaimReference, claim_references, compute_domain_templates
+from allotment.tools.check.claims.references import (
+    ClaimReference,
+    candidates_of,
+    claim_references,
+    compute_domain_templates,
+)
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
+from allotment.tools.explain.references import REFERENCE_FIELDS, Candidates
 from allotment.tools.views import ClaimKind
-
-#: The maximum number of names that are compared with a name.
-_MAX_COMPARED = 50
-_FIELDS: dict[ClaimKind, str] = {
-    "ResourceClaim": "resourceClaimName",
-    "ResourceClaimTemplate": "resourceClaimTemplateName",
-}
 
 
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
@@ -28,12 +25,13 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
         entry = reference.entry
         if reference.exists or (entry.kind == "ResourceClaimTemplate" and reference.key in controller_templates):
             continue
-        if other_namespaces(bundle, reference):
+        candidates = candidates_of(bundle, reference)
+        if candidates.namespaces:
             continue  # M406
         has_namespace = bool(reference.pod.document.kind)  # the namespace of a fragment is unknown
         where = f"namespace {reference.key.namespace}" if has_namespace else "the pod's namespace"
         is_absent = _cluster_has_claims(bundle)
-        fix, guess = _suggest(bundle, reference)
+        fix, guess = _suggest(reference, candidates)
         if is_absent:
             message = (
                 f"{reference.description} is neither in the files nor in {where} of the cluster: the pod stays pending"
@@ -50,16 +48,6 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
         )
 
 
-def other_namespaces(bundle: Bundle, reference: ClaimReference) -> list[str]:
-    """The other namespaces with an object of the kind and name, in the files or in the cluster."""
-    if not reference.pod.document.kind:
-        return []
-    stored = bundle.cluster_claims if reference.entry.kind == "ResourceClaim" else bundle.cluster_templates
-    keys = [key for kind, key in bundle.claims_by_key if kind == reference.entry.kind]
-    namespaces = {key.namespace for key in (*keys, *stored) if key.name == reference.entry.refers_to}
-    return sorted(namespaces - {reference.key.namespace})
-
-
 def _cluster_has_claims(bundle: Bundle) -> bool:
     """Whether the given cluster includes claims; a snapshot without claims and pods may have left them out."""
     cluster = bundle.cluster
@@ -68,33 +56,20 @@ def _cluster_has_claims(bundle: Bundle) -> bool:
     return bool(bundle.cluster_claims or bundle.cluster_templates or cluster.of(Pod))
 
 
-def _suggest(bundle: Bundle, reference: ClaimReference) -> tuple[Fix | None, str]:
-    """The fix with the object of the files that was probably intended, and a sentence about it."""
+def _suggest(reference: ClaimReference, candidates: Candidates) -> tuple[Fix | None, str]:
+    """The fix with the object that was probably intended, and a sentence about it."""
     entry, document = reference.entry, reference.pod.document
-    other_kind: ClaimKind = "ResourceClaim" if entry.kind == "ResourceClaimTemplate" else "ResourceClaimTemplate"
-    if (other_kind, reference.key) in bundle.claims_by_key:
-        edit = RenameKey(entry.name_path, _FIELDS[other_kind])
-        fix = Fix(f"reference it with {_FIELDS[other_kind]}", ((document, edit),), safe=False)
-        return fix, f"{entry.refers_to} is a {other_kind}"
-    namespace = reference.key.namespace
-    candidates = (k.name for kind, k in bundle.claims_by_key if kind == entry.kind and k.namespace == namespace)
-    similar = similar_names(entry.refers_to, _similar_names(entry.refers_to, candidates))
-    if not similar:
+    if candidates.other_kind:
+        field = REFERENCE_FIELDS[candidates.other_kind]
+        fix = Fix(f"reference it with {field}", ((document, RenameKey(entry.name_path, field)),), safe=False)
+        return fix, f"{entry.refers_to} is a {candidates.other_kind}"
+    if not candidates.similar:
         return None, ""
-    guess = f"did you mean {' or '.join(similar)}?"
-    if len(similar) > 1:
+    guess = f"did you mean {' or '.join(candidates.similar)}?"
+    if len(candidates.similar) > 1:
         return None, guess
-    return Fix(f"write {similar[0]}", ((document, SetValue(entry.name_path, similar[0])),), safe=False), guess
-
-
-def _similar_names(name: str, candidates: Iterable[str]) -> list[str]:
-    """The names that start or end like ``name``, to limit the number of expensive comparisons."""
-    return list(
-        islice(
-            (candidate for candidate in candidates if candidate[:3] == name[:3] or candidate[-3:] == name[-3:]),
-            _MAX_COMPARED,
-        )
-    )
+    name = candidates.similar[0]
+    return Fix(f"write {name}", ((document, SetValue(entry.name_path, name)),), safe=False), guess
 
 
 def _help(kind: ClaimKind, *, is_absent: bool) -> str:

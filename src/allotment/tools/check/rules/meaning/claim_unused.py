@@ -10,6 +10,7 @@ from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.sharing import has_exclusive_name, is_exclusive
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
+from allotment.tools.explain.container_devices import unused_claim_text
 from allotment.tools.views import ContainerView, EntryView, PodView, at, items, mapping, text
 
 
@@ -34,7 +35,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
                 yield RuleMatch(
                     pod.document,
                     (*entry.path, "name"),
-                    f"no container uses claim {entry.name}: its devices are allocated but unused",
+                    unused_claim_text(entry.name),
                     help="name it in resources.claims of the container that needs it",
                     fix=_fix(pod, entry),
                 )

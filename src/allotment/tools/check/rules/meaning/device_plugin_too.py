@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
+from allotment.model.editing.edits import Edit, Remove
+from allotment.model.loading import Document
+from allotment.model.loading.marks import Path
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.references import ClaimReference, references_of_pod
 from allotment.tools.check.claims.requested_devices import requested_types
-from allotment.tools.check.rule import Rule, RuleMatch
-from allotment.tools.views import PodView
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
+from allotment.tools.explain.container_devices import PLUGIN_RESOURCES, plugin_limit_text
+from allotment.tools.views import ContainerView, PodView
 
-#: The resources of vendors' device plugins for GPUs.
-_PLUGIN_RESOURCES = (
-    ("nvidia", re.compile(r"nvidia\.com/(gpu|mig-.+|gpu\.shared)")),
-    ("amd", re.compile(r"amd\.com/gpu")),
-    ("intel", re.compile(r"gpu\.intel\.com/.+|habana\.ai/gaudi")),
-)
 #: Drivers of devices that are claimed in addition to GPUs.
 _OTHER_DRIVERS = ("compute-domain.nvidia.com",)
 
@@ -29,14 +26,14 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             if reference.view is not None:
                 claimed.update(dict.fromkeys(_vendors(bundle, reference), reference))
         for path, resource, container in _extended_resources(pod) if claimed else ():
-            vendor = next((vendor for vendor, names in _PLUGIN_RESOURCES if names.fullmatch(resource)), "")
+            vendor = next((vendor for vendor, names in PLUGIN_RESOURCES if names.fullmatch(resource)), "")
             if vendor in claimed:
                 yield RuleMatch(
                     pod.document,
                     path,
-                    f"container {container} requests {resource}, and the pod references {claimed[vendor].description} "
-                    "for GPUs of the same vendor: the pod gets GPUs from both, or stays pending if no node offers both",
+                    plugin_limit_text(container.name, resource, claimed[vendor].description),
                     help="remove the limit, and name the claim in resources.claims",
+                    fix=_fix(pod, container, resource),
                     at_key=True,
                 )
 
@@ -50,14 +47,27 @@ def _vendors(bundle: Bundle, reference: ClaimReference) -> set[str]:
     }
 
 
-def _extended_resources(pod: PodView) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
+def _fix(pod: PodView, container: ContainerView, resource: str) -> Fix | None:
+    """The fix that removes the resource from a container that names a claim."""
+    if not container.uses:
+        return None
+    resources = (*container.path, "resources")
+    edits: list[tuple[Document, Edit]] = []
+    for field, amounts in (("limits", container.limits), ("requests", container.requests)):
+        if resource in amounts:
+            path = (*resources, field, resource) if len(amounts) > 1 else (*resources, field)
+            edits.append((pod.document, Remove(path)))
+    return Fix(f"remove {resource}: the container names a claim", tuple(edits), safe=False)
+
+
+def _extended_resources(pod: PodView) -> Iterator[tuple[Path, str, ContainerView]]:
     for container in pod.containers:
         for field, amounts in (("limits", container.limits), ("requests", container.requests)):
             for resource, amount in amounts.items():
                 if field == "requests" and resource in container.limits:
                     continue
                 if str(amount) != "0":
-                    yield (*container.path, "resources", field, resource), resource, container.name
+                    yield (*container.path, "resources", field, resource), resource, container
 
 
 RULE = Rule(
@@ -88,5 +98,6 @@ RULE = Rule(
         ),
     ),
     find=_find,
+    fixable="unsafe",
     see="https://kep.k8s.io/5004",
 )

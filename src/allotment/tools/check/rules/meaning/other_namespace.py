@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from allotment.model.editing.edits import SetValue
 from allotment.model.meta import ObjectKey
+from allotment.model.resource import ResourceClaim
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.references import (
     ClaimReference,
+    candidates_of,
     claim_references,
     compute_domain_templates,
     has_namespace,
 )
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
-from allotment.tools.check.rules.meaning.claim_not_given import other_namespaces
+from allotment.tools.views import ClaimView
 
 
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
@@ -24,7 +26,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     for reference in references:
         if reference.exists or reference.key in controller_templates:
             continue
-        namespaces = other_namespaces(bundle, reference)
+        namespaces = candidates_of(bundle, reference).namespaces
         if not namespaces:
             continue
         view = bundle.claims_by_key.get((reference.entry.kind, ObjectKey(namespaces[0], reference.entry.refers_to)))
@@ -44,9 +46,9 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
 
 
 def _fix(
-    bundle: Bundle, reference: ClaimReference, namespaces: list[str], references: list[ClaimReference]
+    bundle: Bundle, reference: ClaimReference, namespaces: Sequence[str], references: list[ClaimReference]
 ) -> Fix | None:
-    """Move a pod without an explicit namespace to its claim, otherwise the claim to the pod.
+    """Move a pod without a namespace to its claim, otherwise the claim to the pod (as `tools.explain.references`).
 
     There is no fix if others use the claim where it is, or if pods of several namespaces reference it.
     """
@@ -56,21 +58,28 @@ def _fix(
     view = bundle.claims_by_key.get((kind, ObjectKey(namespaces[0], name)))
     if view is None:
         return None
-    if has_namespace(view) and not has_namespace(reference.pod):
+    if namespace == bundle.namespace:
         pod_references = [other for other in references if other.pod.document is reference.pod.document]
-        if any(other.exists for other in pod_references) or any(
-            namespaces != other_namespaces(bundle, other) for other in pod_references
-        ):
+        if any(other.exists or namespaces != candidates_of(bundle, other).namespaces for other in pod_references):
             return None
         text = f"move the {reference.pod.kind} to namespace {namespaces[0]}"
         edit = SetValue(("metadata", "namespace"), namespaces[0], after="name")
         return Fix(text, ((reference.pod.document, edit),), safe=False)
     same_object = [other for other in references if other.entry.kind == kind and other.entry.refers_to == name]
-    if any(other.key.namespace != namespace for other in same_object):
+    if _is_in_use(bundle, view) or any(other.key.namespace != namespace for other in same_object):
         return None
     text = f"move the {kind} to namespace {namespace}"
     edit = SetValue(("metadata", "namespace"), namespace, after="name")
     return Fix(text, ((view.document, edit),), safe=False)
+
+
+def _is_in_use(bundle: Bundle, view: ClaimView) -> bool:
+    """Whether a claim of the files is allocated or reserved, in its file or in the cluster."""
+    manifest = bundle.manifests.get(view.document)
+    return any(
+        isinstance(claim, ResourceClaim) and bool(claim.status.allocation is not None or claim.status.reserved_for)
+        for claim in (manifest.value if manifest else None, bundle.cluster_claims.get(view.key))
+    )
 
 
 RULE = Rule(

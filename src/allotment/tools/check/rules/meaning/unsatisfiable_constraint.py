@@ -144,7 +144,8 @@ def _check_vocabulary(
         for request_types, term in terms
         if term is not None and not _is_always_published(request_types, term)
     ]
-    if unsure:
+    # Drivers publish Kubernetes' own attributes wherever the machine has such a value.
+    if unsure and domain != STANDARD_DOMAIN:
         message = (
             f"{unsure[0].vocabulary.driver} publishes {constraint.attribute} only on some machines or in some modes"
         )
@@ -187,8 +188,8 @@ RULE = Rule(
         "driver publishes the attribute, the claim therefore waits indefinitely. The same happens if matchAttribute "
         "names an attribute that is unique to each device, such as a UUID. The name must include its domain, even for "
         "the driver's own attributes; otherwise the API server rejects it. If ResourceSlices are given, a missing "
-        "attribute is an error. Otherwise, the finding is a warning, based on known drivers, or a note if the "
-        "attribute is published only on some machines."
+        "attribute is an error. Otherwise, the finding is a warning, based on known drivers, or a note if an "
+        "attribute of the driver's own is published only on some machines."
     ),
     bad=_EXAMPLE.format(attribute="parentUUID"),
     good=_EXAMPLE.format(attribute="gpu.nvidia.com/parentUUID"),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from allotment.engine.refusal import SEARCH_GIVEN_UP
+from allotment.engine.refusal import SEARCH_GIVEN_UP, SuggestedChange
 from allotment.model.loading import Document
+from allotment.model.meta import ObjectKey
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Rule, RuleMatch
@@ -13,6 +14,7 @@ from allotment.tools.check.rules.static_rules import STATIC_RULES
 from allotment.tools.check.simulation.result import simulation_report
 from allotment.tools.check.simulation.trial import PendingObject
 from allotment.tools.explain.subjects import ANY_POD
+from allotment.tools.explain.text import in_words
 
 #: Reasons that a fleet cannot decide: it defines neither node labels nor device plugins.
 _NOT_IN_FLEET = ("node-not-eligible", "extended-resource-missing")
@@ -40,7 +42,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             pending_object.document,
             pending_object.path,
             f"{_subject(pending_object, is_undecided)}: {headline.summary.rstrip('.')}",
-            help="; ".join(_help(pending_object)),
+            help="; ".join(_help(bundle, pending_object)),
             level="note" if is_uncertain else "warning" if is_undecided else None,
         )
 
@@ -62,18 +64,27 @@ def _subject(pending: PendingObject, is_undecided: bool) -> str:
     return f"{count} pods of {answer.owner} {stays if number == 1 else stay}"
 
 
-def _help(pending: PendingObject) -> Iterator[str]:
-    """The smallest change that helps, and the nearest miss."""
+def _help(bundle: Bundle, pending: PendingObject) -> Iterator[str]:
+    """The smallest changes that help, and the nearest miss."""
     reasons = pending.answers[0].reasons
     assert reasons is not None
     headline = reasons.headline
-    # Waiting for devices of other pods in the files is no solution.
-    changes = [change.text for change in headline.changes if change.remedy != "wait"]
-    changes = changes or [change.text for change in headline.otherwise]
-    if changes:
-        yield f"to make it fit: {', and '.join(changes)}"
+    begin = "to make it fit"
+    for changes in (headline.changes, headline.otherwise):
+        if changes and not any(_waits_for_files(bundle, change) for change in changes):
+            yield f"{begin}: {in_words(changes)}"
+            begin = "or"
     if headline.nearest is not None:
         yield f"nearest miss: {headline.nearest}"
+
+
+def _waits_for_files(bundle: Bundle, change: SuggestedChange) -> bool:
+    """Whether a change waits for devices of other pods in the files, which is no solution."""
+    if change.remedy != "wait" or not change.object:
+        return change.remedy == "wait"
+    namespace, _, name = change.object.removeprefix("ResourceClaim ").rpartition("/")
+    claim = bundle.cluster_claims.get(ObjectKey(namespace, name))
+    return claim is None or claim.status.allocation is None
 
 
 _JOB = """\

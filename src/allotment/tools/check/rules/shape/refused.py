@@ -8,6 +8,7 @@ from typing import Final
 
 from allotment.engine.diagnosis.published_names import similar_names
 from allotment.model.editing.edits import SetValue
+from allotment.model.field_advice import rejected_value_advice
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path, split_path
 from allotment.model.semver import Semver, SemverError
@@ -83,9 +84,15 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
         if errors and any(True for _ in disabled_gates(bundle, document)):
             with_all_gates = errors_with_all_gates(bundle, manifest)
             errors = [error for error in errors if error in with_all_gates]
+        advised: set[tuple[Path, str]] = set()
         for error in errors:
-            if not _is_covered(document, error):
-                yield _report(document, written_path(document, split_path(error.path)), error)
+            if _is_covered(document, error):
+                continue
+            match = _report(document, written_path(document, split_path(error.path)), error)
+            # Two errors with the same message for a field are one mistake.
+            if (match.path, match.message) not in advised:
+                advised.add((match.path, match.message))
+                yield match
 
 
 def _report(document: Document, path: Path, error: FieldError) -> RuleMatch:
@@ -93,6 +100,11 @@ def _report(document: Document, path: Path, error: FieldError) -> RuleMatch:
     if is_placeholder(value):
         message = f'"{value}" is a placeholder: unless it is replaced, the API server rejects the {document.kind}'
         return RuleMatch(document, path, message, level="note")
+    advice = rejected_value_advice(path, error.body, document.tree)
+    if advice is not None:
+        fix = Fix(advice.fix, tuple((document, edit) for edit in advice.edits), safe=False) if advice.edits else None
+        message = f"{error.path}: {advice.sentence}"
+        return RuleMatch(document, path, message, help=f"Kubernetes says: {error.body}", fix=fix)
     return RuleMatch(document, path, str(error).rstrip("."), fix=suggest_fix(document, path, error))
 
 
@@ -127,12 +139,13 @@ RULE = Rule(
     name="refused",
     family="shape",
     level="error",
-    summary="the API server rejects the object; the message is the API server's own",
+    summary="the API server rejects the object, for a reason that no other rule explains",
     why=(
         "In addition to types and field names, the API server validates the content of an object, such as the number "
         "of items, mutually exclusive fields, and the format of names. It responds with 422 Unprocessable Entity, "
         "the field path and the reason. This rule applies the same validation; its messages use the field paths of "
-        "v1, whatever the version of the manifest."
+        "v1, whatever the version of the manifest. A message that does not say what to do is quoted after a sentence "
+        "that does."
     ),
     bad=examples.resource_slice(_DEVICE.format("8.0"), node="worker-2"),
     good=examples.resource_slice(_DEVICE.format("8.0.0"), node="worker-2"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.model.editing.edits import Edit, Lift, Nest, RenameKey
+from allotment.model.field_advice import unknown_field_advice
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.decoding_errors import AttributedError, decoding_errors_for
@@ -17,6 +18,8 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     for error in decoding_errors_for(bundle, "unknown-field"):
         misfit, struct = error.misfit, error.struct
         where = struct.bare_name if struct is not None and struct.bare_name else error.document.kind
+        if where == "ResourceClaim" and error.document.kind != where:
+            where = "an item of resources.claims"  # Go has two types of this name
         fix = _fix(error)
         hint = "only a template has a spec inside its spec" if _is_second_spec(error) else misfit.hint
         yield RuleMatch(
@@ -40,6 +43,10 @@ def _fix(error: AttributedError) -> Fix | None:
     document, (path, suggestion) = error.document, (error.misfit.path, error.misfit.suggestion)
     parent_fields, name = mapping(at(document.tree, path[:-1])), str(path[-1])
     edit: Edit
+    advice = unknown_field_advice(error.struct.bare_name, path, parent_fields) if error.struct is not None else None
+    if advice is not None:
+        edits = tuple((document, edit) for edit in advice.edits)
+        return Fix(advice.fix, edits, safe=False) if edits else None
     if name == "basic" and error.struct is not None and error.struct.bare_name == "Device":
         inner = mapping(parent_fields["basic"])
         if not inner or inner.keys() & parent_fields.keys():

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from allotment.model.editing.edits import Edit, InsertItem, RenameKey, SetValue
+from allotment.model.field_advice import plugin_class_advice
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.model.resource import DeviceClass
@@ -43,7 +44,10 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
         is_invalid = subdomain_problems(reference.name)
         if not is_invalid and (reference.name in existing or (not is_complete and reference.name in charts_by_class)):
             continue
-        if is_invalid:
+        advice = plugin_class_advice(reference.path, reference.name)
+        if advice is not None:
+            message = advice.sentence
+        elif is_invalid:
             message = f'"{reference.name}" is not a valid class name: the API server rejects it'
         elif is_complete:
             message = f'class "{reference.name}" does not exist in the cluster: pods that request it stay pending'

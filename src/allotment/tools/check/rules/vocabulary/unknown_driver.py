@@ -10,6 +10,7 @@ from allotment.cel.source_spans import TextSpan
 from allotment.model.editing.edits import Edit, ReplaceText, SetValue
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.claims.requested_devices import requested_types
 from allotment.tools.check.names.known_names import STANDARD_DOMAIN, typo_of, vocabularies
 from allotment.tools.check.rule import Fix, Level, Rule, RuleMatch
 from allotment.tools.check.selectors.expressions import Expression, parsed_selectors
@@ -23,6 +24,7 @@ _EXAMPLE_DOMAIN: Final = re.compile(r"(^|\.)example(\.(com|net|org|io))?$")
 
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     names = _DriverNames(bundle)
+    request_of = {selector: request for c in bundle.claims for request in c.requests for selector in request.selectors}
     for view, expr in parsed_selectors(bundle):
         for name, extent in expr.compared_drivers:
             yield from names.report_unknown(view, expr, name, extent, f'no driver is named "{name}"')
@@ -36,7 +38,11 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             if access.domain not in reported or names.suggestion(access.domain):
                 reported.add(access.domain)
                 message = f'no driver publishes names in domain "{access.domain}"'
-                yield from names.report_unknown(view, expr, access.domain, access.steps[0].key_extent, message)
+                extent, request = access.steps[0].key_extent, request_of.get(view)
+                types = requested_types(bundle, request) if request is not None and not access.is_optional else None
+                # The devices of the request's class have the names of its driver, so the name is certainly a typo.
+                driver = types.vocabulary.driver if types is not None else ""
+                yield from names.report_unknown(view, expr, access.domain, extent, message, driver)
     views: tuple[ClaimView | ClassView, ...] = (*bundle.claims, *bundle.classes)
     for owner in views:
         for config in owner.configs:
@@ -83,14 +89,15 @@ class _DriverNames:
         return f"the driver for {title.partition(':')[0]}" if title else "the closest name"
 
     def report_unknown(
-        self, view: SelectorView, expr: Expression, name: str, extent: TextSpan, message: str
+        self, view: SelectorView, expr: Expression, name: str, extent: TextSpan, message: str, driver: str = ""
     ) -> Iterator[RuleMatch]:
-        """The match for a driver name in an expression, if it is unknown."""
+        """The match for a driver name in an expression, if it is unknown. ``driver``: that of the requested devices."""
         suggestion = self.suggestion(name)
         is_absent = self.published is not None and bool(self.published.drivers) and name not in self.existing
         if not suggestion and not is_absent:
             return
-        level: Level = "error" if is_absent and is_necessary_at(expr, extent) else "warning"
+        is_certain = is_absent or (suggestion != "" and suggestion == driver)
+        level: Level = "error" if is_certain and is_necessary_at(expr, extent) else "warning"
         quote = view.expression[extent[0]]
         fix = None
         if suggestion:
@@ -116,7 +123,8 @@ RULE = Rule(
     why=(
         "A selector that compares device.driver with an unknown name is false for every device, without an "
         "error; parameters for such a driver are never read. The names of device plugin resources "
-        "(nvidia.com/gpu) are not driver names (gpu.nvidia.com)."
+        "(nvidia.com/gpu) are not driver names (gpu.nvidia.com). An unknown domain that is a misspelling of the "
+        "driver of the request's class is an error, because its devices never have such names."
     ),
     bad=examples.device_class("any-gpu", 'device.driver == "nvidia.com"'),
     good=examples.device_class("any-gpu", 'device.driver == "gpu.nvidia.com"'),

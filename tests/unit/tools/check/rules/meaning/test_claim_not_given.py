@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
+import json
+from pathlib import Path
 
+import pytest
+import yaml
+
+from allotment.model.editing.tree_edits import apply_edits
+from allotment.model.meta import Object
 from allotment.tools.check.rules.meaning import claim_not_given, other_namespace
+from allotment.tools.explain import explain
+from tests.manifest_changes import apply_change
+from tests.unit.tools.check.bundles import bundle_of
 from tests.unit.tools.check.rules.meaning.manifests import (
     by_claim,
     by_template,
@@ -16,6 +25,7 @@ from tests.unit.tools.check.rules.meaning.manifests import (
 )
 from tests.unit.tools.check.rules.meaning.manifests import levels_and_paths as findings_of
 
+CORPUS = Path(__file__).parents[5] / "corpus"
 RULE, OTHER = claim_not_given.RULE, other_namespace.RULE
 
 TEMPLATE = "Pod spec.resourceClaims[0].resourceClaimTemplateName"
@@ -74,6 +84,66 @@ spec: {numNodes: 1, channel: {resourceClaimTemplate: {name: gpu}}}
 
 
 # --- other namespaces ------------------------------------------------------------------------------------------------
+
+
+def test_the_other_kind_in_the_pods_namespace_precedes_a_namesake_elsewhere() -> None:
+    texts = (template(namespace="w11"), claim(namespace="w01"), pod(namespace="w11", resourceClaims=by_claim()))
+    (match,) = matches_of(RULE, *texts)
+    assert "w01" not in f"{match.message} {match.help}"
+    assert matches_of(OTHER, *texts) == []
+    assert fixed_documents(RULE, *texts)[2]["spec"]["resourceClaims"] == by_template()
+
+
+def test_a_similar_name_in_the_pods_namespace_precedes_a_namesake_elsewhere() -> None:
+    texts = (
+        template(name="single-gpu", namespace="w11"),
+        template(name="singel-gpu", namespace="w01"),
+        pod(namespace="w11", resourceClaims=by_template("singel-gpu")),
+    )
+    assert matches_of(OTHER, *texts) == []
+    assert fixed_documents(RULE, *texts)[2]["spec"]["resourceClaims"] == by_template("single-gpu")
+
+
+def test_objects_of_the_cluster_are_suggested_too() -> None:
+    (match,) = matches_of(RULE, pod(namespace="w11"), cluster=claim(namespace="w11") + "---\n" + NODE)
+    assert match.fix is not None
+    assert match.fix.text == "reference it with resourceClaimName"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "claim-missing", "claim-used-in-other-namespace", "namesake-in-other-namespace", "similar-name-and-namesake",
+        "template-in-other-namespace", "template-missing",
+    ],
+)  # fmt: skip
+def test_the_fix_is_the_first_change_that_explain_suggests(name: str) -> None:
+    text = (CORPUS / f"{name}.yaml").read_text()
+    bundle = bundle_of(text)
+    values = [manifest.value for manifest in bundle.manifests.values() if isinstance(manifest.value, Object)]
+    reasons = explain(values, bundle.features).answers[0].reasons
+    assert reasons is not None
+    explained = [document.tree for document in bundle_of(text).documents]
+    for change in reasons.headline.changes:
+        assert apply_change(explained, change)
+    edits = [
+        edit for rule in (RULE, OTHER) for match in rule.find(bundle) for edit in (match.fix.edits if match.fix else ())
+    ]
+    fixed = [apply_edits(d.tree, [edit for document, edit in edits if document is d]) for d in bundle.documents]
+    assert fixed == explained
+    assert bool(edits) == (name not in ("claim-missing", "claim-used-in-other-namespace"))
+
+
+def test_a_claim_that_is_in_use_is_not_moved() -> None:
+    in_use = json.dumps(
+        {
+            **yaml.safe_load(claim(namespace="there")),
+            "status": {"reservedFor": [{"resource": "pods", "name": "solver", "uid": "u"}]},
+        }
+    )
+    texts = (claim(namespace="there"), pod(namespace="here", resourceClaims=by_claim()))
+    assert [match.fix is None for match in matches_of(OTHER, *texts)] == [False]
+    assert [match.fix is None for match in matches_of(OTHER, *texts, cluster=in_use)] == [True]
 
 
 def test_object_in_another_namespace() -> None:

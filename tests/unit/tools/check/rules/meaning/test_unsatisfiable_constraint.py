@@ -46,7 +46,8 @@ def test_name_without_domain() -> None:
         ("gpu.nvidia.com/uuid", "gpu.nvidia.com", "warning"),  # unique
         ("resource.kubernetes.io/pciBusID", "gpu.nvidia.com", "warning"),
         ("resource.kubernetes.io/pciBusID", "mig.nvidia.com", ""),  # that of the GPU
-        ("resource.kubernetes.io/pcieRoot", "gpu.nvidia.com", "note"),  # depends on the machine
+        ("resource.kubernetes.io/pcieRoot", "gpu.nvidia.com", ""),  # wherever the machine has PCIe roots
+        ("gpu.nvidia.com/addressingMode", "gpu.nvidia.com", "note"),  # depends on the GPU
         ("topology.example/rack", "gpu.nvidia.com", ""),  # may be added by an administrator
         ("gpu.nvidia.com/rack", "some-class", ""),
         ("gpu.amd.com/deviceID", "gpu.amd.com", ""),  # renamed: V303

@@ -140,8 +140,17 @@ def test_unknown_name_is_a_note(name: str) -> None:
 
 
 def test_invalid_name_is_an_error() -> None:
+    assert levels_and_messages(RULE, claim("", class_name="GPU_class")) == [
+        ("error", '"GPU_class" is not a valid class name: the API server rejects it')
+    ]
+
+
+def test_resource_of_a_device_plugin_is_no_class() -> None:
     assert levels_and_messages(RULE, claim("", class_name="nvidia.com/gpu")) == [
-        ("error", '"nvidia.com/gpu" is not a valid class name: the API server rejects it')
+        (
+            "error",
+            "nvidia.com/gpu is the name of a device plugin's resource: the class of the DRA driver is gpu.nvidia.com",
+        )
     ]
     assert [finding.code for finding in check(bundle(claim("", class_name="nvidia.com/gpu")))] == ["V306"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from allotment.tools.check.rules.vocabulary import unknown_driver
 from tests.unit.tools.check.rules.vocabulary.rule_results import (
     claim,
@@ -35,6 +37,19 @@ def test_driver_name_as_domain() -> None:
     assert fixed_expressions(RULE, 'device.attributes["gpu.nvida.com"].type == "gpu"') == [
         'device.attributes["gpu.nvidia.com"].type == "gpu"'
     ]
+
+
+@pytest.mark.parametrize(
+    ("class_name", "expression", "level"),
+    [
+        ("gpu.nvidia.com", 'device.attributes["gpu.nvida.com"].type == "gpu"', "error"),
+        ("gpu.nvidia.com", 'device.attributes["gpu.nvida.com"].type == "gpu" || true', "warning"),
+        ("mine", 'device.attributes["gpu.nvida.com"].type == "gpu"', "warning"),
+    ],
+)
+def test_typo_of_the_driver_of_the_class_is_an_error(class_name: str, expression: str, level: str) -> None:
+    text = claim(expression, class_name=class_name)
+    assert [found for found, _ in levels_and_messages(RULE, text)] == [level]
 
 
 def test_domain_without_a_dot_is_left_to_another_rule() -> None:

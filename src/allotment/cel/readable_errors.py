@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from allotment.cel.common_mistakes import fix_mistakes
+
 _TYPES: Final = {
     "kubernetes.Quantity": "a quantity", "kubernetes.Semver": "a version", "string": "a string", "int": "a number",
     "double": "a number", "uint": "an unsigned number", "bool": "a bool", "any": "an attribute",
@@ -13,6 +15,7 @@ _TYPES: Final = {
     "kubernetes.DRADevice": "the device", "type": "a type",
 }  # fmt: skip
 _OVERLOAD: Final = re.compile(r"found no matching overload for '(.+)' applied to '(?:(.*)\.)?\((.*)\)'")
+_ISSUE: Final = re.compile(r"compilation failed: ERROR: <input>:\d+:\d+: (.+)")
 _OPERATOR: Final = re.compile(r"_(.+)_")
 
 
@@ -31,6 +34,23 @@ def readable_message(message: str) -> str:
         if match is not None:
             return render(match)
     return message
+
+
+def refusal_sentence(expression: str, text: str) -> str:
+    """The mistake in an expression that the API server rejects with ``text``, as a sentence; empty if the text is no
+    compiler error, or one of an unknown form.
+
+    >>> refusal_sentence('device.driver = "a"', "compilation failed: ERROR: <input>:1:15: Syntax error: …")
+    '= is not valid in CEL: write =='
+    """
+    issue = _ISSUE.search(text)
+    if issue is None:
+        return ""
+    mistakes = fix_mistakes(expression)
+    if mistakes is not None:
+        return mistakes.mistakes[0].sentence
+    sentence = readable_message(issue[1])
+    return sentence if sentence != issue[1] else ""
 
 
 def type_name(name: str) -> str:
