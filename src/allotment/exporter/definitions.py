@@ -23,7 +23,7 @@ DEVICES: Final = Metric(
     "allotment_devices", "gauge",
     "Published devices by state; each device has exactly one state. Overlapping partitions are all counted.",
     ("node", "driver", "product", "state"),
-    f"{_PER_PRODUCT}, for each state that occurs (at most seven; free and in-use are always exported)",
+    f"{_PER_PRODUCT}, for each state that occurs (at most eight; free and in-use are always exported)",
 )  # fmt: skip
 CLASS_DEVICES: Final = Metric(
     "allotment_class_devices", "gauge",

@@ -1,13 +1,13 @@
 """The usage of devices, counted by node; only nodes that changed are recounted.
 
-The device states are those of ``allot free``.
+The device states are those of ``allot free`` for pods that tolerate all taints of nodes which do not stand for a state.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from allotment.engine.cluster.devices import DeviceRecord
@@ -22,6 +22,7 @@ from allotment.exporter.device_shares import NodeHoldings, node_holdings, unnumb
 from allotment.exporter.state import ExporterState
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim
+from allotment.tools.explain.node_eligibility import eligibility_nodes, unschedulable_nodes
 from allotment.tools.free import kind_of
 
 
@@ -112,6 +113,17 @@ def as_unusable(found: NodeUsage) -> NodeUsage:
     return NodeUsage(devices=devices)
 
 
+def as_unschedulable(found: NodeUsage) -> NodeUsage:
+    """Return the same devices, the free ones as unschedulable, because no pod is scheduled to their node."""
+    devices: Counter[tuple[str, str, str]] = Counter()
+    classes: Counter[tuple[str, str]] = Counter()
+    for (driver, product, state), count in found.devices.items():
+        devices[driver, product, "unschedulable" if state == "free" else state] += count
+    for (name, state), count in found.classes.items():
+        classes[name, "unschedulable" if state == "free" else state] += count
+    return replace(found, devices=devices, classes=classes)
+
+
 def _state(record: DeviceRecord, usage: Usage, taken: bool, blocked: bool) -> str:
     traits = record.traits
     if taken:
@@ -167,8 +179,14 @@ class ClusterUsage:
             self._cache.clear()
         self._cache = {node: self._usage_of(node) for node in sorted(inventory.nodes)}
         gone = state.missing_nodes()
+        closed = unschedulable_nodes(eligibility_nodes(state.nodes.values(), ()), states_only=True)
         found = {
-            node: as_unusable(known.counts) if node in gone else known.counts for node, known in self._cache.items()
+            node: as_unusable(known.counts)
+            if node in gone
+            else as_unschedulable(known.counts)
+            if node in closed
+            else known.counts
+            for node, known in self._cache.items()
         }
         common = self._common()
         return found if common is None else {"": common, **found}

@@ -21,8 +21,9 @@ from allotment.model.meta import ObjectKey, Value
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Device, ResourceClaim
 
-#: States of a device, best first. ``shared``: held by shares, with capacity left; ``full``: without capacity left.
-STATES = ("free", "shared", "full", "in-use", "blocked", "tainted")
+#: States of a device, best first. ``shared``: held by shares, with capacity left; ``full``: without capacity left;
+#: ``unschedulable``: not held, but no pod is scheduled to the device's node.
+STATES = ("free", "shared", "full", "in-use", "blocked", "tainted", "unschedulable")
 
 #: Attributes that name the kind of a device, in order of preference.
 _KINDS = ("productName", "model", "type")
@@ -93,12 +94,16 @@ class PoolProblem(Value, frozen=True):
 
 
 class NodeReport(Value, frozen=True):
-    """The devices of one node; an empty name stands for devices that several nodes can use."""
+    """The devices of one node; an empty name stands for devices that several nodes can use.
+
+    ``unschedulable`` is the reason why no pod is scheduled to the node, such as ``cordoned``.
+    """
 
     node: str
     devices: tuple[DeviceReport, ...] = ()
     counter_sets: tuple[CounterSetReport, ...] = ()
     problems: tuple[PoolProblem, ...] = ()
+    unschedulable: str = ""
 
 
 class UnpublishedDevice(Value, frozen=True):
@@ -121,8 +126,14 @@ class FreeReport(Value, frozen=True):
         return sum(state in ("", device.state) for node in self.nodes for device in node.devices)
 
 
-def free(inventory: Inventory, claims: Iterable[ResourceClaim]) -> FreeReport:
-    """A report on every device of ``inventory``; ``claims`` provide the consumers of allocated devices."""
+def free(
+    inventory: Inventory, claims: Iterable[ResourceClaim], unschedulable: Mapping[str, str] | None = None
+) -> FreeReport:
+    """A report on every device of ``inventory``; ``claims`` provide the consumers of allocated devices.
+
+    ``unschedulable``: nodes to which no pod is scheduled, with the reason (`node_eligibility.unschedulable_nodes`).
+    """
+    closed = unschedulable or {}
     holders = _Holders(inventory, claims)
     local: list[NodeReport] = []
     common_devices: dict[DeviceID, DeviceReport] = {}
@@ -135,7 +146,7 @@ def free(inventory: Inventory, claims: Iterable[ResourceClaim]) -> FreeReport:
         for slot, record in enumerate(view.records):
             seen.add(record.id)
             if record.slice.spec.node_name == node:
-                own.append(look.device(slot))
+                own.append(look.device(slot, closed=node in closed))
             elif view.layout.reach >> slot & 1 and record.id not in common_devices:
                 far.append(look.device(slot))
                 common_devices[record.id] = far[-1]
@@ -146,7 +157,8 @@ def free(inventory: Inventory, claims: Iterable[ResourceClaim]) -> FreeReport:
                 sets.append(report)
             else:
                 common_sets.setdefault((pool, report.counter_set), report)
-        local.append(NodeReport(node, tuple(own), tuple(sets), _problems(inventory, view)))
+        problems = _problems(inventory, view)
+        local.append(NodeReport(node, tuple(own), tuple(sets), problems, closed.get(node, "")))
     if common_devices:
         local.append(NodeReport("", tuple(common_devices.values()), tuple(common_sets.values())))
     return FreeReport(tuple(local), holders.unpublished(seen))
@@ -199,7 +211,8 @@ class _NodeDevices:
         self._groups = state.groups
         self._excluded = excluded_by_groups(view.layout, state.groups)
 
-    def device(self, slot: int) -> DeviceReport:
+    def device(self, slot: int, *, closed: bool = False) -> DeviceReport:
+        """The report on a device; ``closed``: no pod is scheduled to its node."""
         record = self._view.records[slot]
         holders = self._holders.of(record.id)
         held = self._inventory.usage.is_allocated(record.id)
@@ -211,6 +224,7 @@ class _NodeDevices:
             state = "tainted"
         else:
             state = "blocked" if self._lacks_counters(slot) or self._excluded >> slot & 1 else "free"
+            state = "unschedulable" if closed and state == "free" else state
         blocked_by = self._blockers(slot) if state == "blocked" else ()
         return DeviceReport(
             *record.id, kind_of(record.device), state, holders, blocked_by, taints, capacity, _attributes(record.device)

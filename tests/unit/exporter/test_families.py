@@ -17,7 +17,7 @@ from allotment.exporter.families import FamilyBuilder, families
 from allotment.exporter.latency import Latencies
 from allotment.exporter.state import ExporterState
 from allotment.fleet.catalog import catalog
-from allotment.model.core import Node, PodSchedulingGate
+from allotment.model.core import Node, NodeSpec, PodSchedulingGate, Taint
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey, ObjectMeta
 from allotment.model.quantity import Quantity
@@ -91,6 +91,24 @@ def test_devices_that_compatibility_groups_exclude_are_blocked() -> None:
 def test_states_without_devices_are_exported_as_zero() -> None:
     found = values("allotment_devices", *fleet("a=1xt4"), claim("one", "gpu-0"))
     assert found == {("a", NVIDIA, T4, "free"): 0, ("a", NVIDIA, T4, "in-use"): 1}
+
+
+@pytest.mark.parametrize(
+    ("spec", "state"),
+    [
+        (NodeSpec(unschedulable=True), "unschedulable"),
+        (NodeSpec(taints=(Taint(key="node.kubernetes.io/not-ready", effect="NoExecute"),)), "unschedulable"),
+        (NodeSpec(taints=(Taint(key="dedicated", value="ml", effect="NoSchedule"),)), "free"),
+    ],
+)
+def test_free_devices_of_a_cordoned_or_unready_node_are_unschedulable(spec: NodeSpec, state: str) -> None:
+    node, *rest = fleet("a=2xt4")
+    assert isinstance(node, Node)
+    cluster = (replace(node, spec=spec), *rest, claim("one", "gpu-0"))
+    found = {labels[-1]: count for labels, count in values("allotment_devices", *cluster).items() if count}
+    assert found == {"in-use": 1, state: 1}
+    by_class = {labels[-1]: count for labels, count in values("allotment_class_devices", *cluster).items() if count}
+    assert by_class == {"in-use": 1, state: 1}
 
 
 def test_devices_of_a_pool_that_lacks_slices_are_unusable() -> None:

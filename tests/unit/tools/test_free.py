@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
@@ -58,11 +58,12 @@ def report(
     rules: Sequence[DeviceTaintRule] = (),
     nodes: Sequence[str] = ("n",),
     features: Features = FEATURES,
+    unschedulable: Mapping[str, str] | None = None,
 ) -> FreeReport:
     inventory = Inventory.of(
         features, nodes=[(node, {}) for node in nodes], slices=slices, claims=claims, taint_rules=rules
     )
-    return free(inventory, claims)
+    return free(inventory, claims, unschedulable)
 
 
 def generated(name: str, mode: str = "", gpus: int | None = None, node: str = "n") -> tuple[ResourceSlice, ...]:
@@ -87,6 +88,15 @@ def test_a_device_in_use_names_claim_and_pods() -> None:
         [("memory", "15Gi")],
         [("memory", "0")],
     ]
+
+
+def test_devices_of_an_unschedulable_node_are_not_free() -> None:
+    used = claim("gpu", "gpu-0", pods=["trainer"])
+    found = report(generated("t4", gpus=2), [used], unschedulable={"n": "cordoned"})
+    (node,) = found.nodes
+    assert node.unschedulable == "cordoned"
+    assert states(node) == {"gpu-0": "in-use", "gpu-1": "unschedulable"}
+    assert (found.count("free"), found.count("unschedulable")) == (0, 1)
 
 
 def test_a_claim_that_was_set_aside_is_marked() -> None:

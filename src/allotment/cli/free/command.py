@@ -18,7 +18,9 @@ from allotment.cli.output.console import Screen, open_screen, print_notes
 from allotment.cli.output.errors import Mistake
 from allotment.cli.output.manifest import fields
 from allotment.model.contested_claims import DESCRIPTION
+from allotment.model.core import Toleration
 from allotment.phrases import counted
+from allotment.tools.explain.node_eligibility import eligibility_nodes, unschedulable_nodes
 from allotment.tools.free import CounterSetReport, DeviceHolder, DeviceReport, FreeReport, RemainingAmount, free
 from allotment.tools.orphaned_slices import orphaned_note
 from allotment.tools.unread import unread_notes, unread_resources
@@ -34,7 +36,10 @@ def run(arguments: Namespace) -> int:
             f"--by counts devices in groups, but -o {arguments.output} lists each one", "use only one of them"
         )
     cluster, unread = _state(arguments)
-    report = free(cluster.inventory(), cluster.claims)
+    closed = unschedulable_nodes(
+        eligibility_nodes(cluster.nodes, cluster.slices), map(_toleration, arguments.toleration)
+    )
+    report = free(cluster.inventory(), cluster.claims, closed)
     if arguments.output in ("json", "yaml"):
         data = {**fields(report), **({"unread": unread} if unread else {})}
         screen.data(data, arguments.output)
@@ -58,8 +63,28 @@ def run(arguments: Namespace) -> int:
         _tainted(screen, report, whole)
         _shares(screen, report, whole)
     _counters(screen, report, whole)
+    _unschedulable(screen, report, whole)
     _problems(screen, report)
     return 0
+
+
+_EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")
+
+
+def _toleration(text: str) -> Toleration:
+    """Return a toleration from the syntax of ``kubectl taint``: ``key``, ``key=value`` or ``key=value:effect``.
+
+    >>> _toleration("nvidia.com/gpu").operator, _toleration("dedicated=ml:NoSchedule").value
+    ('Exists', 'ml')
+    """
+    rest, colon, effect = text.partition(":")
+    key, equal, value = rest.partition("=")
+    if not key or (colon and effect not in _EFFECTS):
+        raise Mistake(
+            f"--toleration {text}: expected KEY[=VALUE][:EFFECT] with effect {', '.join(_EFFECTS)}",
+            "for example, --toleration nvidia.com/gpu",
+        )
+    return Toleration(key=key, operator="Equal" if equal else "Exists", value=value, effect=effect)
 
 
 def _state(arguments: Namespace) -> tuple[ClusterState, dict[str, str]]:
@@ -94,7 +119,15 @@ def headline(report: FreeReport) -> str:
     free_now = report.count("free")
     where = "one node" if nodes == 1 else f"{nodes} nodes"
     verb = "is" if free_now == 1 else "are"
-    return f"{free_now} of {counted(total, 'device')} {verb} free, on {where}."
+    sentence = f"{free_now} of {counted(total, 'device')} {verb} free, on {where}"
+    closed = [node for node in report.nodes if any(device.state == "unschedulable" for device in node.devices)]
+    if not closed:
+        return f"{sentence}."
+    more = report.count("unschedulable")
+    places = f"{len(closed)} unschedulable nodes"
+    if len(closed) == 1:
+        places = f"node {closed[0].node} ({closed[0].unschedulable})"
+    return f"{sentence}; {more} more {'is' if more == 1 else 'are'} on {places}."
 
 
 def _section(
@@ -133,6 +166,16 @@ def _tainted(screen: Screen, report: FreeReport, whole: bool) -> None:
                 tainted.setdefault((name(node), ",".join(device.taints)), []).append(device.device)
     rows = [[node, ranges(devices), taints] for (node, taints), devices in tainted.items()]
     _section(screen, "Tainted", ["NODE", "DEVICES", "TAINTS"], rows, "DEVICES", "TAINTS", whole=whole)
+
+
+def _unschedulable(screen: Screen, report: FreeReport, whole: bool) -> None:
+    """Print the nodes whose devices no pod can get, although no claim holds them."""
+    rows = [
+        [name(node), str(count), node.unschedulable]
+        for node in report.nodes
+        if (count := sum(device.state == "unschedulable" for device in node.devices))
+    ]
+    _section(screen, "Unschedulable nodes", ["NODE", "DEVICES", "REASON"], rows, "REASON", whole=whole)
 
 
 def _shares(screen: Screen, report: FreeReport, whole: bool) -> None:

@@ -48,6 +48,56 @@ def test_the_first_line_is_the_summary_and_tables_follow(allot: Allot, snapshot:
     assert "ml/train   gpu.nvidia.com/gone/gpu-0" in lines
 
 
+NODES = """\
+apiVersion: v1
+kind: Node
+metadata: {name: a}
+spec: {unschedulable: true}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: mig}
+spec: {taints: [{key: dedicated, value: ml, effect: NoSchedule}]}
+---
+"""
+
+
+@pytest.fixture
+def closed(allot: Allot, tmp_path: Path) -> str:
+    """The snapshot's devices and claims, with one node cordoned and the other one tainted."""
+    file = tmp_path / "closed.yaml"
+    file.write_text(NODES + allot("fleet", "slices", "a=2xt4,mig=h100/dynamic-mig").out + "---\n" + CLAIMS)
+    return str(file)
+
+
+def test_devices_of_unschedulable_nodes_are_counted_apart(allot: Allot, closed: str) -> None:
+    lines = allot("free", "--cluster", closed).out.splitlines()
+    assert lines[0] == "0 of 28 devices are free, on 2 nodes; 15 more are on 2 unschedulable nodes."
+    start = lines.index("Unschedulable nodes")
+    assert [line.split(None, 2) for line in lines[start + 1 : start + 4]] == [
+        ["NODE", "DEVICES", "REASON"],
+        ["a", "1", "cordoned"],
+        ["mig", "14", "taint dedicated=ml:NoSchedule"],
+    ]
+    (row,) = [line for line in allot("free", "--cluster", closed, "--by", "product").out.splitlines() if "T4" in line]
+    assert row.split() == ["Tesla", "T4", "1", "2", "0", "1", "0", "1", "0"]
+    data = json.loads(allot("free", "--cluster", closed, "-o", "json").out)
+    assert [node["unschedulable"] for node in data["nodes"]] == ["cordoned", "taint dedicated=ml:NoSchedule"]
+
+
+@pytest.mark.parametrize("toleration", ["dedicated", "dedicated=ml", "dedicated=ml:NoSchedule"])
+def test_devices_behind_a_tolerated_taint_are_free(allot: Allot, closed: str, toleration: str) -> None:
+    ran = allot("free", "--cluster", closed, "--toleration", toleration)
+    assert ran.out.startswith("14 of 28 devices are free, on 2 nodes; 1 more is on node a (cordoned).\n")
+
+
+@pytest.mark.parametrize("toleration", ["", ":NoSchedule", "dedicated:never"])
+def test_an_invalid_toleration_is_reported(allot: Allot, snapshot: str, toleration: str) -> None:
+    ran = allot("free", "--cluster", snapshot, "--toleration", toleration)
+    assert (ran.code, ran.out) == (2, "")
+    assert "expected KEY[=VALUE][:EFFECT]" in ran.err
+
+
 def test_devices_of_one_claim_on_one_node_are_one_row(allot: Allot, tmp_path: Path) -> None:
     file = tmp_path / "snapshot.yaml"
     results = "".join(
