@@ -3,6 +3,7 @@
 A scenario is ``<cause>.yaml`` with the expected code in its leading comment, and ``<cause>.txt`` with the text that
 ``explain`` prints for it. The code must be the same when unrelated devices are in use and when all devices are, unless
 the comment's ``busy:`` names another one (``-``: the scenario is about devices in use, so the variant makes no sense).
+``event:`` is the code in the pod's event if it differs, because an event must not name objects of other namespaces.
 
 ``ALLOTMENT_UPDATE_CORPUS=1`` regenerates the texts; review the difference before you commit it.
 """
@@ -63,13 +64,16 @@ WITHOUT_CHANGE = {
     "all-pool-invalid", "driver-missing", "pool-invalid", "pool-superseded",  # not in
     "node-selector-unusable", "without-slices",  # the manifests
     "search-given-up",  # no cause is known
+    "device-use-unknown",  # the driver must publish the device
     "mapped-claim-in-use",  # the pod needs a claim of its own
+    "claim-used-in-other-namespace",  # it must stay where it is used
 }  # fmt: skip
 
 
 def head(name: str) -> dict[str, str]:
     """The expectations in a scenario's leading comment."""
-    return dict(re.findall(r"^# (code|busy|kube|features): (.+)$", (HERE / f"{name}.yaml").read_text(), re.MULTILINE))
+    text = (HERE / f"{name}.yaml").read_text()
+    return dict(re.findall(r"^# (code|busy|event|kube|features): (.+)$", text, re.MULTILINE))
 
 
 class Scenario:

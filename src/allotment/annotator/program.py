@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Any, Final, NamedTuple
@@ -23,12 +22,14 @@ from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
 from allotment.cluster.program import Program, ProgramContext
 from allotment.cluster.recorder import COMBINED
-from allotment.cluster.resources import EVENTS, PODS
+from allotment.cluster.resources import EVENTS, NODES, PODS
 from allotment.cluster.typed_objects import Objects, kinds_to_explain, queue_order
+from allotment.engine.diagnosis.reader import Reader
 from allotment.model.core import Pod
 from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.model.trees import Tree
+from allotment.node_fit.nodes import is_provisioning
 from allotment.tools.explain import Answer, explain, messages
 from allotment.tools.explain.subjects import other_pods
 
@@ -73,6 +74,7 @@ class _Annotator:
         self._recorder = context.recorder(NAME)
         self._observing = context.observing
         self._pods = context.caches.trees(PODS)
+        self._nodes = context.caches.trees(NODES)
         self._objects = Objects(context.caches, kinds_to_explain(options.features))
         self._changed = asyncio.Event()
         self._age = 1
@@ -142,7 +144,7 @@ class _Annotator:
         """The answers by pod name. Pods that are not due are not explained."""
         selected = [value for value in values if not isinstance(value, Pod) or value.metadata.uid in due]
         others = other_pods(values, selected)
-        answers = explain(selected, self._options.features, self._options.tries, others).answers
+        answers = explain(selected, self._options.features, self._options.tries, others, readers=Reader.of).answers
         return {answer.name: answer for answer in answers if answer.kind == "Pod"}
 
     def _report(self, pod: CachedItem[Any], answer: Answer | None) -> bool:
@@ -152,7 +154,11 @@ class _Annotator:
         reason = _condition(pod)
         last = f"{_SCHEDULER_REASON}{reason}" if reason else _NO_REASON
         if answer.reasons is not None:
-            note = messages.event_note(messages.diagnosis_lines(answer.name, answer.reasons), last)
+            name = str(pod.status.get("nominatedNodeName") or "")
+            node = self._nodes.tree("", name)
+            ordered = node is not None and is_provisioning(node)
+            lines = messages.machine_ordered(name) if ordered else messages.diagnosis_lines(answer.name, answer.reasons)
+            note = messages.event_note(lines, last)
         elif reason:
             devices = ", ".join(device.device for claim in answer.claims for device in claim.devices)
             note = f"The pod's claims now fit on node {answer.node} ({devices}). {last}"
@@ -197,13 +203,13 @@ def _last_observed(event: Tree) -> str:
 
 
 def _note_key(note: str) -> tuple[str, bool]:
-    """The parts of a note whose change requires a new event: the reason without numbers, and whether the scheduler has
-    reported one. The number of devices in use changes all the time.
+    """The parts of a note whose change requires a new event: cause and remedy, and whether the scheduler has reported
+    a reason. The number of devices in use changes all the time.
 
     >>> _note_key("2 of 8 devices are free (in-use)\\nLast message of the scheduler: no")
-    ('# of # devices are free (in-use)', True)
+    ('# of # devices are free (in-use) ', True)
     """
-    return re.sub(r"[0-9]+", "#", note.partition("\n")[0]), not note.endswith(_NO_REASON)
+    return " ".join(messages.cause_key(note)), not note.endswith(_NO_REASON)
 
 
 def _waits(pod: CachedItem[Any]) -> bool:

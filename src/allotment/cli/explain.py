@@ -88,7 +88,8 @@ def _explained(inputs: Inputs, arguments: Namespace, by_name: bool = True) -> Ex
     must_know(inputs.cluster, *OF_DEVICES, *(() if inputs.queried else OF_PODS))
     values = objects_to_explain(inputs.cluster, inputs.queried)
     others = other_pods(inputs.cluster, values)
-    explanation = narrow(explain(values, inputs.features, others=others), inputs, arguments, by_name)
+    found = explain(values, inputs.features, others=others, default_namespace=arguments.namespace or "default")
+    explanation = narrow(found, inputs, arguments, by_name)
     pods = [value for value in values if isinstance(value, Pod) or template_of(value) is not None]
     unread = unread_resources(values, NEEDED)
     notes = dict.fromkeys((*explanation.notes, *containers_without_device(values, pods), *unread_notes(unread)))

@@ -36,20 +36,20 @@ CODES: Mapping[str, ReasonCode] = {
     # It would fit on an idle cluster: waiting or freeing helps.
     "devices-in-use": ReasonCode(
         "Matching devices exist, but too few of them are free.",
-        "Wait for one of the named claims to be released, delete it, or add nodes with such devices.",
+        "Wait until other pods have released such devices, or add nodes with them.",
     ),
     "capacity-in-use": ReasonCode(
         "The matching devices can be shared, but their remaining capacity is smaller than the request.",
-        "Request less capacity, wait for one of the named claims to be released, or add devices.",
+        "Request less capacity, wait until other pods have released some, or add devices.",
     ),
     "counters-exhausted": ReasonCode(
         "The device is free, but other partitions of the same hardware consume the counters that it needs.",
-        "Wait for one of the named claims to be released, request a smaller partition, or use another GPU.",
+        "Wait until other pods have released partitions, request a smaller partition, or use another GPU.",
     ),
     "compatibility-groups-in-use": ReasonCode(
         "The device is free, but it has no compatibility group in common with the devices that are allocated from the "
         "same hardware.",
-        "Wait for one of the named claims to be released, or request a device of a compatible kind.",
+        "Wait until other pods have released those devices, or request a device of a compatible kind.",
     ),
     "claim-on-other-node": ReasonCode(
         "The claim is already allocated, but its devices cannot be used on this node.",
@@ -69,6 +69,13 @@ CODES: Mapping[str, ReasonCode] = {
         "cannot share.",
         "Use a ResourceClaimTemplate, which creates a claim per pod.",
         "node allocatable resource claim NAME has a mapped device and cannot be shared across pods",
+    ),
+    "device-use-unknown": ReasonCode(
+        "Devices use cpu, memory or huge pages of their node, and it is unknown how much: an allocated device is in no "
+        "ResourceSlice, or the allocation consumes no capacity although the amount depends on one.",
+        "Make the driver publish the device, or delete the claim so that other devices are allocated. A device whose "
+        "amount depends on a capacity must allow multiple allocations.",
+        "claim NAMESPACE/NAME, device D, driver N: device D not found in pool P for driver N",
     ),
     # Unknown whether it fits.
     SEARCH_GIVEN_UP: ReasonCode(
@@ -367,6 +374,11 @@ class SuggestedChange(Value, frozen=True):
     becomes: Any = None
     node: str = ""
     remedy: str = ""
+
+    @property
+    def command(self) -> str:
+        """The kubectl command that makes the change in the cluster, for changes that no manifest contains."""
+        return f"kubectl uncordon {self.object.removeprefix('Node ')}" if self.remedy == "uncordon" else ""
 
 
 class AllocationRefusal(Value, frozen=True):

@@ -25,10 +25,10 @@ class Remedy(NamedTuple):
 REMEDIES: Final[Mapping[str, Remedy]] = {
     "wait": Remedy("nothing", "Matching devices are in use; the claim fits unchanged when they are released."),
     "driver": Remedy("nothing", "The driver has not published all slices that it announces; no manifest is wrong."),
+    "uncordon": Remedy("placement", "The node has the requested devices, and only its cordon excludes it."),
     "rollout": Remedy("placement", "The pod to be replaced holds the devices and waits for its successor."),
     "select": Remedy("placement", "The node has the requested devices, but the pod's own rules exclude it."),
     "tolerate-node": Remedy("placement", "As before, but a taint reserves the node for other pods."),
-    "uncordon": Remedy("placement", "As before, but an administrator cordoned the node and must uncordon it."),
     "tolerate-device": Remedy("placement", "The devices match, but the cause of their taint must be known first."),
     "allow": Remedy("placement", "The request is valid, but an administrator must allow it in the namespace."),
     "enable": Remedy("placement", "The devices match, but an administrator must turn on a feature for them."),

@@ -29,6 +29,13 @@ RESERVED: Final = "allotment.dev/reserved"
 _ANY_NUMBER: Final = 1 << 30
 
 
+def is_provisioning(node: Tree) -> bool:
+    """Return whether an autoscaler has ordered the node and does not allow all pods on it yet."""
+    spec, annotations = node.get("spec") or {}, node["metadata"].get("annotations") or {}
+    cordoned = bool(spec.get("unschedulable")) and PROVISIONING in annotations
+    return cordoned or any(taint.get("key") == RESERVED for taint in spec.get("taints") or ())
+
+
 class CachedNode:
     """A node: its labels, taints, allocatable and free resources, and its pods."""
 
@@ -143,9 +150,7 @@ class NodeCache:
             for t in spec.get("taints") or ()
         )
         node.unschedulable = bool(spec.get("unschedulable"))
-        node.is_provisioning = (node.unschedulable and PROVISIONING in (metadata.get("annotations") or {})) or any(
-            taint.key == RESERVED for taint in node.taints
-        )
+        node.is_provisioning = is_provisioning(tree)
         node.set_allocatable(_read_amounts(status.get("allocatable") or status.get("capacity") or {}))
         self._record_change(node)
 

@@ -7,21 +7,30 @@ of other pods are still being created, nothing is reported: many new pods at the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 from allotment.cluster.clock import Clock, Timer
 from allotment.cluster.recorder import Recorder
-from allotment.engine.refusal import SuggestedChange
-from allotment.model.core import PodResourceClaim
+from allotment.engine.refusal import Diagnosis, SuggestedChange
+from allotment.model.core import Pod, PodResourceClaim
+from allotment.model.generated_claims import generated_claim
 from allotment.model.meta import ObjectKey
-from allotment.model.trees import to_value
+from allotment.model.resource import ResourceClaimTemplate
+from allotment.model.trees import Tree, read_value, to_tree
+from allotment.scheduler.attempt import NodeAssignment, SchedulingAlgorithm
+from allotment.scheduler.claim_ledger import CachedClaim
 from allotment.scheduler.pod_groups import PodGroups
 from allotment.scheduler.pods import HoldReason, QueuedPod
 from allotment.tools.explain import messages
-from allotment.tools.explain.obstacles import group_missing, reference_missing, refused_everywhere
+from allotment.tools.explain.fixes import apply_change
+from allotment.tools.explain.obstacles import group_missing, refused_everywhere, with_first
+from allotment.tools.explain.origin_mapping import owner_of, template_of
+from allotment.tools.explain.references import missing_reference
 
 ObjectKeys = Callable[[], Collection[ObjectKey]]
+NodeFor = Callable[[QueuedPod, Sequence[PodResourceClaim]], str]
+"""Returns the node that a pod would get with other entries of ``spec.resourceClaims``; empty if it fits on none."""
 
 #: Seconds without any new claim before a missing claim is reported.
 _REPORT_DELAY: Final = 1.0
@@ -33,9 +42,11 @@ class GatedPods:
     """The pods that are held back, and why."""
 
     def __init__(
-        self, clock: Clock, recorder: Recorder, claims: ObjectKeys, templates: ObjectKeys, groups: PodGroups
+        self, clock: Clock, recorder: Recorder, claims: ObjectKeys, templates: ObjectKeys, groups: PodGroups,
+        node_for: NodeFor,
     ) -> None:  # fmt: skip
         self._clock = clock
+        self._node_for = node_for
         self._recorder = recorder
         self._claims = claims
         self._templates = templates
@@ -44,6 +55,9 @@ class GatedPods:
         """By uid; the reason is None for a pod with scheduling gates."""
         self._timers: dict[str, Timer] = {}
         self._reported: dict[str, str] = {}
+        self._nodes: dict[tuple[object, ...], str] = {}
+        """The nodes that pods would get after a change; equal pods, such as replicas, are tried once."""
+        self._nodes_expire = 0.0
 
     def put(self, pod: QueuedPod, hold: HoldReason | None) -> None:
         """Add a pod that is held back."""
@@ -95,11 +109,9 @@ class GatedPods:
 
     def _explain(self, pod: QueuedPod, hold: HoldReason) -> list[str]:
         """Return the lines that explain what is wrong; empty if a claim is only not created yet."""
-        entries = [to_value(tree, PodResourceClaim) for tree in pod.tree["spec"]["resourceClaims"]]
+        value = _pod_of(pod)
+        entries = value.spec.resource_claims
         entry = entries[hold.entry]
-        known = {"ResourceClaim": self._claims(), "ResourceClaimTemplate": self._templates()}
-        where = (f"Pod {pod.key}", "")
-        likely: tuple[SuggestedChange, ...] = ()
         namespace = pod.key.namespace
         template = entry.resource_claim_template_name
         group = self._groups.missing(pod.tree)
@@ -107,10 +119,10 @@ class GatedPods:
             found = group_missing(ObjectKey(namespace, group), self._groups.known())
         elif hold.code == "claim-missing":
             key = ObjectKey(namespace, entry.resource_claim_name or "")
-            found, likely = reference_missing("ResourceClaim", entries, hold.entry, key, known, where)
-        elif hold.code == "not-created" and template and ObjectKey(namespace, template) not in set(self._templates()):
+            found = self._missing("ResourceClaim", key, pod, value, hold.entry)
+        elif hold.code == "not-created" and template and ObjectKey(namespace, template) not in self._templates():
             key = ObjectKey(namespace, template)
-            found, likely = reference_missing("ResourceClaimTemplate", entries, hold.entry, key, known, where)
+            found = self._missing("ResourceClaimTemplate", key, pod, value, hold.entry)
         elif hold.code == "claim-not-owned":
             found = refused_everywhere("claim-not-owned", hold.text, entry.name)
         elif hold.code == "claim-deleting":
@@ -121,4 +133,65 @@ class GatedPods:
             return [f"{summary} (claim-deleting)"]
         else:
             return []
-        return messages.diagnosis_lines(str(pod.key), found, likely)
+        return messages.diagnosis_lines(str(pod.key), found)
+
+    def _missing(self, kind: str, key: ObjectKey, pod: QueuedPod, value: Pod, number: int) -> Diagnosis:
+        """Return the reason for a missing claim or template, with the first change after which the pod fits.
+
+        The reader of the event is known to see only the pod's namespace, so other namespaces are not considered.
+        """
+        known = {"ResourceClaim": self._claims(), "ResourceClaimTemplate": self._templates()}
+        where = template_of(value, owner_of(value))
+        reasons, changes = missing_reference(kind, value.spec.resource_claims, number, key, known, where)
+        return with_first(reasons, ((change, self._node_after(pod, value, change, where)) for change in changes))
+
+    def _node_after(self, pod: QueuedPod, value: Pod, change: SuggestedChange, where: tuple[str, str]) -> str:
+        """Return the node that the pod would get after a change of its references; empty if none."""
+        entries = apply_change(value, change.path.removeprefix(where[1]), change.becomes).spec.resource_claims
+        now = self._clock.seconds()
+        if now >= self._nodes_expire:
+            self._nodes.clear()
+            self._nodes_expire = now + _REPORT_DELAY
+        key = (pod.key.namespace, pod.demand, entries)
+        if key not in self._nodes:
+            self._nodes[key] = self._node_for(pod, entries)
+        return self._nodes[key]
+
+
+def _pod_of(pod: QueuedPod) -> Pod:
+    """Return the pod as a value, with the fields that concern its claims."""
+    metadata, spec = pod.tree["metadata"], pod.tree["spec"]
+    names = ("name", "namespace", "ownerReferences")
+    tree = {
+        "metadata": {name: metadata[name] for name in names if metadata.get(name) is not None},
+        "spec": {"resourceClaims": spec["resourceClaims"]},
+    }
+    return read_value(tree, Pod)
+
+
+def node_with_claims(
+    pod: QueuedPod,
+    entries: Iterable[PodResourceClaim],
+    algorithm: SchedulingAlgorithm,
+    templates: Callable[[str, str], Tree | None],
+) -> str:
+    """Return the node that a pod would get if its claims were those of ``entries``; empty if one of them is missing or
+    allocated, or if no node fits. ``templates`` returns the template with a namespace and name.
+    """
+    value = _pod_of(pod)
+    claims: list[CachedClaim] = []
+    for number, entry in enumerate(entries):
+        if entry.resource_claim_template_name:
+            tree = templates(pod.key.namespace, entry.resource_claim_template_name)
+            if tree is None:
+                return ""
+            template = read_value(tree, ResourceClaimTemplate)
+            made = generated_claim(value, entry, template, str(number))
+            claims.append(CachedClaim(to_tree(made), made.spec))
+        else:
+            known = algorithm.ledger.known.get(ObjectKey(pod.key.namespace, entry.resource_claim_name or ""))
+            if known is None or known.allocation is not None or known.is_deleting:
+                return ""
+            claims.append(known)
+    outcome = algorithm.schedule(pod, claims)
+    return outcome.node if isinstance(outcome, NodeAssignment) else ""

@@ -19,6 +19,7 @@ from allotment.cluster.cache import Cache
 from allotment.cluster.caches import all_synced
 from allotment.cluster.client import Client
 from allotment.cluster.program import Program, ProgramContext
+from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DISRUPTION_BUDGETS, POD_GROUPS, PODS
 from allotment.engine.allocator import Allocator
 from allotment.engine.cluster.inventory import Inventory
@@ -39,7 +40,7 @@ from allotment.scheduler.coexistence.eviction import ContestedPodEvictor
 from allotment.scheduler.coexistence.monitor import CoexistenceMonitor
 from allotment.scheduler.coexistence.other_schedulers import OtherSchedulers
 from allotment.scheduler.coexistence.stabilization import SettlingPeriod
-from allotment.scheduler.gated_pods import GatedPods
+from allotment.scheduler.gated_pods import GatedPods, node_with_claims
 from allotment.scheduler.group_hierarchy import GroupHierarchy
 from allotment.scheduler.groups.conditions import PodGroupConditions
 from allotment.scheduler.groups.cycle import GroupCycle
@@ -118,6 +119,32 @@ def scheduler(options: SchedulerOptions) -> Program:
     return run
 
 
+class _Coexistence(NamedTuple):
+    """What a scheduler does because others may allocate the same devices."""
+
+    others: OtherSchedulers
+    contested: ContestedClaims
+    settling: SettlingPeriod
+    monitor: CoexistenceMonitor
+
+
+def _coexistence(
+    context: ProgramContext, client: Client, recorder: Recorder, options: SchedulerOptions, ledger: ClaimLedger,
+    inventory: Inventory, idle_bindings: IdleBindings, tasks: TaskTracker, node_of: Callable[[str], str | None],
+) -> _Coexistence:  # fmt: skip
+    clock = context.clock
+    pods, claims = context.caches.trees(PODS), context.caches.trees(CLAIMS)
+    others = OtherSchedulers(clock, options.name, options.settle)
+    contested = ContestedClaims(client, clock, ledger, inventory, claims, pods)
+    settling = SettlingPeriod(claims, inventory, others, clock, context.stopping, idle_bindings)
+    evictor = ContestedPodEvictor(client, clock, recorder, context.observing, contested)
+    monitor = CoexistenceMonitor(
+        ledger, inventory, pods, clock, options.name, others, settling, node_of=node_of,
+        evict=lambda pod, claim, text: tasks.start(evictor.evict(pod, claim, text), f"evict pod {pod.name}"),
+    )  # fmt: skip
+    return _Coexistence(others, contested, settling, monitor)
+
+
 class Scheduler:
     """One scheduler: its components and its loop."""
 
@@ -139,17 +166,9 @@ class Scheduler:
         hierarchy = GroupHierarchy(caches, features, assumed)
         cluster_state = ClusterStateTracker(caches, inventory, machines, self._cluster_event)
 
-        # Other schedulers.
-        others = OtherSchedulers(clock, options.name, options.settle)
-        contested = ContestedClaims(client, clock, ledger, inventory, claims, pods)
-        settling = SettlingPeriod(claims, inventory, others, clock, stopping, idle_bindings)
-        evictor = ContestedPodEvictor(client, clock, recorder, observing, contested)
-        monitor = CoexistenceMonitor(
-            ledger, inventory, pods, clock, options.name, others, settling,
+        others, contested, settling, monitor = _coexistence(
+            context, client, recorder, options, ledger, inventory, idle_bindings, tasks,
             node_of=lambda uid: None if uid in assumed else machines.node_of(uid),
-            evict=lambda pod, claim, text: tasks.start(
-                evictor.evict(pod, claim, text), f"evict pod {pod.name}"
-            ),
         )  # fmt: skip
 
         # Pending pods and reports.
@@ -173,6 +192,7 @@ class Scheduler:
         gated = GatedPods(
             clock, recorder, lambda: ledger.known,
             lambda: [ObjectKey(item.namespace, item.name) for item in templates.items()], groups,
+            lambda pod, entries: node_with_claims(pod, entries, algorithm, templates.tree),
         )  # fmt: skip
         pending_pods = PendingPods(
             ledger, groups, hierarchy, machines, algorithm, queue, gated, reporter, events, clock, tasks.start,

@@ -1,17 +1,11 @@
-"""Detects known defects of kube-scheduler.
+"""Detects known defects of kube-scheduler 1.36.3 by means of an allocator that has the same defects.
 
-Those of 1.36.3 are found by means of an allocator that has the same defects: two of the five defects of 1.36.2 in
-:mod:`tests.vectors.reference`. Three are fixed or do not occur: 1.36.3 supports lists in selectors, but its allocator
-does not get list attributes.
-
-1.37.2 with DRANodeAllocatableResources fails a pod that shares an allocated claim if a node sees one of the claim's
-devices, which uses cpu or memory, but not another one: it looks for both among the slices of that node, though the pod
-cannot use the claim there.
+It has two of the five defects of 1.36.2 in :mod:`tests.vectors.reference`. Three are fixed or do not occur: 1.36.3
+supports lists in selectors, but its allocator does not get list attributes.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -31,14 +25,10 @@ DEFECTS: Final = (
     frozenset[str]() if FEATURES.since("1.37") else frozenset({COUNTER_POOL_KEY, DISTINCT, LISTS_NOT_ENABLED})
 )
 _STEPS: Final = 30_000
-_NOT_FOUND: Final = re.compile(r", device \S+, driver \S+: device (\S+) not found in pool (\S+) for driver (\S+)$")
 
 
 def is_known_defect(pod: Tree, before: Sequence[Tree], kube: Outcome, allotment: Outcome) -> bool:
-    """Whether kube-scheduler's outcome is that of a search with the defects, and Allotment's that of one without; or
-    kube-scheduler looked for a device of another node."""
-    if kube.reason == "SchedulerError" and (found := _NOT_FOUND.search(kube.message)) is not None:
-        return any(found.groups() in _devices(item) for item in before if item["kind"] == "ResourceSlice")
+    """Whether kube-scheduler's outcome is that of a search with the defects, and Allotment's that of one without."""
     node = kube.node or allotment.node
     if not node:
         return False
@@ -50,12 +40,6 @@ def is_known_defect(pod: Tree, before: Sequence[Tree], kube: Outcome, allotment:
     if with_ == without or with_ != (kube.devices if kube.node else None):
         return False
     return allotment.node not in ("", node) or without == (allotment.devices if allotment.node else None)
-
-
-def _devices(slice_: Tree) -> set[tuple[str, ...]]:
-    """Device, pool and driver of each device of a slice."""
-    spec = slice_["spec"]
-    return {(device["name"], spec["pool"]["name"], spec["driver"]) for device in spec.get("devices") or ()}
 
 
 def _unallocated_claims(pod: Tree, before: Sequence[Tree]) -> tuple[Inventory, Sequence[ResourceClaim]]:

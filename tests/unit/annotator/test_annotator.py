@@ -15,7 +15,7 @@ from allotment.cluster.clock import parse
 from allotment.cluster.errors import Unreachable
 from allotment.cluster.program import ProgramContext, run
 from allotment.cluster.recorder import Events
-from allotment.cluster.resources import CLAIM_TEMPLATES, EVENTS, NODES, POD_GROUPS, PODS
+from allotment.cluster.resources import CLAIM_TEMPLATES, EVENTS, NAMESPACES, NODES, POD_GROUPS, PODS
 from allotment.model.features import Features
 from allotment.model.trees import Tree
 from tests.lab.harness import LabHarness, lab_harness
@@ -143,6 +143,19 @@ def test_a_pod_without_claim_is_explained_without_a_scheduler_message() -> None:
             (event,) = await until(on, "lost", bool)
             assert "absent" in event["message"].splitlines()[0]
             assert event["message"].endswith("The scheduler has not reported a reason.")
+
+    asyncio.run(scenario())
+
+
+def test_an_event_names_no_other_namespace() -> None:
+    async def scenario() -> None:
+        async with lab_harness(fleet=("t4-4x-pcie",)) as on, annotated(on):
+            await on.client.create(NAMESPACES, {"metadata": {"name": "secret-team"}})
+            await on.client.create(CLAIM_TEMPLATES, template("absent"), "secret-team")
+            await on.client.create(PODS, pod("lost", "absent"), "default")
+            (event,) = await until(on, "lost", bool)
+            assert event["message"].splitlines()[0].endswith("does not exist in namespace default (template-missing)")
+            assert "secret-team" not in event["message"]
 
     asyncio.run(scenario())
 

@@ -230,7 +230,7 @@ kind: Pod
 metadata: {name: big, namespace: default, uid: p}
 spec:
   resourceClaims: [{name: gpu, resourceClaimTemplateName: one-gpu}]
-  containers: [{name: c, image: i}]
+  containers: [{name: c, image: i, resources: {claims: [{name: gpu}]}}]
 status: {phase: Pending, resourceClaimStatuses: [{name: gpu, resourceClaimName: big-gpu-x7x}]}
 ---
 apiVersion: resource.k8s.io/v1

@@ -13,10 +13,12 @@ import pytest
 
 import allotment
 from allotment.model.loading import load_paths
+from tests.polling import wait_until
 from tests.unit.cli.conftest import Allot
 from tests.unit.cli.describe.test_command import TRAINING
 from tests.unit.cli.test_wait import GREEDY
 
+BEGINNERS = Path(__file__).parents[2] / "corpus" / "beginners"
 WEB = """\
 apiVersion: apps/v1
 kind: Deployment
@@ -71,6 +73,40 @@ def test_running_pod_is_printed_with_its_devices(live: Allot, lab: allotment.Lab
     assert "has its devices" in held
     assert "the claim is reserved for pods/train" in held
     assert f"{namespace}/{claim['metadata']['name']}" in live("free").out
+
+
+def test_pod_whose_devices_cannot_be_prepared_has_the_error_of_the_driver(
+    live: Allot, lab: allotment.Lab, namespace: str
+) -> None:
+    misspelled = """
+      config:
+      - requests: [gpu]
+        opaque:
+          driver: gpu.nvidia.com
+          parameters:
+            apiVersion: resource.nvidia.com/v1beta1
+            kind: GpuConfig
+            sharing: {strategy: Timeslicing}
+"""
+    manifest = (BEGINNERS / "claim-without-container.yaml").read_text().replace("\n---", misspelled + "---")
+    lab.apply(manifest, namespace=namespace)
+    lab.wait("pod/trainer", until=lambda pod: bool(pod["spec"].get("nodeName")), namespace=namespace)
+    wait_until(lambda: "cannot start" in live("explain", "pod/trainer").out)
+    printed = flat(live("explain", "pod/trainer").out)
+    assert "the pod cannot start, because its devices cannot be prepared: " in printed
+    assert 'did you mean "TimeSlicing"?' in printed
+    assert "Correct the parameters in the claim's config; allot check names the field." in printed
+
+
+def test_pending_pods_of_a_workload_come_first(live: Allot, lab: allotment.Lab, namespace: str) -> None:
+    lab.apply(TRAINING.partition("---")[0] + "---\n" + WEB.replace("replicas: 2", "replicas: 5"), namespace=namespace)
+
+    def placed() -> int:
+        return sum(bool(pod["spec"].get("nodeName")) for pod in lab.list("pod", namespace=namespace))
+
+    wait_until(lambda: placed() == 4, "four of the five pods are placed")
+    answers = json.loads(live("explain", "deploy/web", "-o", "json").out)["answers"]
+    assert [answer["outcome"] for answer in answers] == ["refused", "fits", "fits", "fits", "fits"]
 
 
 def test_a_workload_is_explained_by_its_pods(live: Allot, lab: allotment.Lab, namespace: str) -> None:

@@ -25,8 +25,8 @@ def test_remedies_are_grouped_by_scope() -> None:
 def test_waiting_comes_first_and_fewer_devices_before_other_devices() -> None:
     assert REMEDY_ORDER["wait"] == 0
     assert (
-        REMEDY_ORDER["select"]
-        < REMEDY_ORDER["uncordon"]
+        REMEDY_ORDER["uncordon"]
+        < REMEDY_ORDER["select"]
         < REMEDY_ORDER["less"]
         < REMEDY_ORDER["other-class"]
         < REMEDY_ORDER["leave-out"]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock, Timer
 from allotment.cluster.recorder import Events
+from allotment.model.core import PodResourceClaim
 from allotment.model.meta import ObjectKey
 from allotment.node_fit.pod_requirements import PodRequirementsCache
 from allotment.scheduler.gated_pods import GatedPods
@@ -61,11 +62,21 @@ class _Fixture:
         known = [ObjectKey(NAMESPACE, template) for template in templates]
         self.gated = GatedPods(
             self.clock, self.notes.recorder("s"), lambda: self.claims, lambda: known,
-            PodGroups(caches, FEATURES, lambda event: None),
+            PodGroups(caches, FEATURES, lambda event: None), self._node_for,
         )  # fmt: skip
-        _, tree = pod("p", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one"}])
-        tree["metadata"]["uid"] = "uid-p"
-        self.gated.put(QueuedPod(tree, PodRequirementsCache().of(tree["spec"])), NOT_CREATED)
+        self.trials = 0
+        self._demands = PodRequirementsCache()
+        self.put("p")
+
+    def put(self, name: str) -> None:
+        """Add a pod that waits for its claim."""
+        _, tree = pod(name, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one"}])
+        tree["metadata"]["uid"] = f"uid-{name}"
+        self.gated.put(QueuedPod(tree, self._demands.of(tree["spec"])), NOT_CREATED)
+
+    def _node_for(self, pod: QueuedPod, entries: Sequence[PodResourceClaim]) -> str:
+        self.trials += 1
+        return "n1"
 
     def create_other_claim(self) -> None:
         """Add the claim of some other pod."""
@@ -94,6 +105,20 @@ def test_a_missing_claim_is_eventually_reported_despite_new_claims() -> None:
             lab.create_other_claim()
             lab.clock.fire()
         assert len(lab.notes.notes) == 1
+
+    idle.run(scenario())
+
+
+def test_equal_pods_try_a_change_once() -> None:
+    async def scenario() -> None:
+        lab = _Fixture("ones")
+        lab.clock.fire()
+        lab.put("q")
+        lab.clock.fire()
+        assert lab.trials == 1
+        first, second = lab.notes.notes
+        assert "to make it fit on n1: use ones" in first
+        assert ("Pod ns/p" in first, "Pod ns/q" in second) == (True, True)
 
     idle.run(scenario())
 

@@ -23,11 +23,14 @@ device, the nearest miss, and a change that makes it fit. Read-only.
 """
 _FREE: Final = """\
 List the devices of each node: which are free, tainted or in use (and by which
-claims), and the remaining capacity of shared devices. Read-only.
+claims), and the remaining capacity of shared devices. Devices are unschedulable
+if their node is cordoned, not ready, or has a taint. Read-only.
 
   allot free                          the lab, or the current context
   allot free --cluster snapshot.yaml  a cluster snapshot
   allot free --fleet dgx-a100-40gb    hardware, without a cluster
+  allot free --toleration nvidia.com/gpu
+                                      for pods that tolerate this taint
 
 If the list is long, identical nodes share a row.
 """
@@ -62,6 +65,10 @@ def add_explain(commands: Commands) -> None:
     add_inputs(free)
     text = "group rows by node, or by product across nodes"
     free.add_argument("--by", choices=("node", "product"), help=text)
+    free.add_argument(
+        "--toleration", action="append", default=[], metavar="KEY[=VALUE][:EFFECT]",
+        help="count devices on nodes with this taint as free (can be repeated)",
+    )  # fmt: skip
     free.set_defaults(run=lazy("free.command"), missing="no cluster specified", otherwise=_NO_CLUSTER)
 
     for parser in (explain, free):

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
+from allotment.cli.describe.events import events_of
 from allotment.cli.inputs.objects import Inputs, queried_objects
 from allotment.cli.inputs.unread_resources import NEEDED, must_know
 from allotment.cli.live.cluster_state import Live, live, seen_by, what_to_read
@@ -45,6 +46,7 @@ from allotment.model.workloads import (
 from allotment.phrases import listed
 from allotment.tools.explain import Answer, Explanation
 from allotment.tools.explain.origin_mapping import owner_of
+from allotment.tools.explain.prepare_errors import FAILED_PREPARE, PrepareError, prepare_error
 from allotment.tools.explain.report import claim_allocation
 from allotment.tools.unread import unread_resources
 
@@ -57,11 +59,13 @@ def is_bound(pod: Pod) -> bool:
     return bool(pod.spec.node_name) or pod.status.phase in ("Succeeded", "Failed")
 
 
-def answers(pods: Iterable[Pod], values: Sequence[Object]) -> list[Answer]:
-    """Return the answer for each bound pod; ``values``: the cluster's objects."""
+def answers(
+    pods: Iterable[Pod], values: Sequence[Object], errors: Mapping[ObjectKey, PrepareError] = {}
+) -> list[Answer]:
+    """Return the answer for each bound pod of a cluster with these objects; ``errors``: of pods that do not start."""
     claims = {value.key: value for value in values if isinstance(value, ResourceClaim)}
     devices = _devices(values)
-    return [_answer(pod, claims, devices) for pod in pods]
+    return [_answer(pod, claims, devices, errors.get(pod.key)) for pod in pods]
 
 
 def of_claim(claim: ResourceClaim, values: Sequence[Object]) -> Answer:
@@ -86,7 +90,9 @@ def _devices(values: Sequence[Object]) -> dict[DeviceID, Device]:
     }
 
 
-def _answer(pod: Pod, claims: dict[ObjectKey, ResourceClaim], devices: dict[DeviceID, Device]) -> Answer:
+def _answer(
+    pod: Pod, claims: dict[ObjectKey, ResourceClaim], devices: dict[DeviceID, Device], error: PrepareError | None
+) -> Answer:
     made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
     named = [
         (entry.resource_claim_name or made.get(entry.name) or "", entry.resource_claim_template_name or "")
@@ -99,9 +105,12 @@ def _answer(pod: Pod, claims: dict[ObjectKey, ResourceClaim], devices: dict[Devi
         claim = claims.get(ObjectKey(pod.metadata.namespace, name))
         if claim is not None and claim.status.allocation is not None:
             given.append(claim_allocation(claim, template, False, devices))
+    notes: tuple[str, ...] = (f"the pod's phase is {pod.status.phase or 'Pending'}",)
+    if error is not None:
+        notes = (f"the pod cannot start, because its devices cannot be prepared: {error.cause}", error.advice)
     return Answer(
         kind="Pod", name=str(pod.key), outcome="fits", node=pod.spec.node_name or "", claims=tuple(given),
-        owner=owner_of(pod), bound=True, notes=(f"the pod's phase is {pod.status.phase or 'Pending'}",),
+        owner=owner_of(pod), bound=True, notes=notes,
     )  # fmt: skip
 
 
@@ -117,6 +126,10 @@ _WORKLOADS: dict[str, type[Object]] = {
 }  # fmt: skip
 _POD_WORDS = ("pod", "pods", "po")
 _CLAIM_WORDS = ("claim", "claims", "resourceclaim", "resourceclaims")
+#: Pods of a workload whose events are read; they have the same cause.
+_MAX_WITH_EVENTS = 8
+#: The reasons of events after which the devices are prepared.
+_STARTING = ("Pulling", "Pulled", "Created", "Started")
 #: Changes arrive in groups: a pod, its claim, its status.
 _SETTLE_SECONDS = 0.3
 
@@ -141,19 +154,42 @@ class Subject(NamedTuple):
 
 def explain_once(arguments: Namespace, explain: Explain) -> Explanation:
     """Explain the present state. Raises Mistake or Failure."""
-    found = on_cluster(
-        arguments, lambda client, way: live(arguments, client, way, what_to_read(arguments.object))
-    )  # fmt: skip
-    return answer(arguments, found, explain)
+
+    async def read(client: HttpClient, way: ClusterTarget) -> tuple[Live, dict[ObjectKey, PrepareError]]:
+        found = await live(arguments, client, way, what_to_read(arguments.object))
+        return found, await _prepare_errors(arguments, client, found)
+
+    found, errors = on_cluster(arguments, read)
+    return answer(arguments, found, explain, errors)
 
 
-def answer(arguments: Namespace, found: Live, explain: Explain) -> Explanation:
+async def _prepare_errors(arguments: Namespace, client: HttpClient, found: Live) -> dict[ObjectKey, PrepareError]:
+    """Return the last error of each named pod whose devices cannot be prepared on its node."""
+    try:
+        subject = None if arguments.files else subject_of(arguments, found.values)
+    except Mistake:
+        return {}
+    pods = [pod for pod in (subject.placed if subject is not None else ()) if pod.status.phase in ("", "Pending")]
+    errors: dict[ObjectKey, PrepareError] = {}
+    for pod in pods[:_MAX_WITH_EVENTS]:
+        identity = {"namespace": pod.metadata.namespace, "name": pod.metadata.name, "uid": pod.metadata.uid}
+        for event in await events_of(client, {"kind": "Pod", "metadata": identity}) or ():
+            if event.get("reason") == FAILED_PREPARE:
+                errors[pod.key] = prepare_error(str(event.get("message") or ""))
+            elif event.get("reason") in _STARTING:
+                errors.pop(pod.key, None)
+    return errors
+
+
+def answer(
+    arguments: Namespace, found: Live, explain: Explain, errors: Mapping[ObjectKey, PrepareError] = {}
+) -> Explanation:
     """Explain the subject of the arguments, or everything that is pending."""
     queried = queried_objects(arguments, found.features, found.values) if arguments.files else ()
     subject = None if queried else subject_of(arguments, found.values)
     if subject is None:
         return _noted(explain(found.inputs(queried), True), found.notes)
-    placed = answers(subject.placed, found.values)
+    placed = answers(subject.placed, found.values, errors)
     if subject.claim is not None:
         placed.append(of_claim(subject.claim, found.values))
     tried: Sequence[Any] = ()
@@ -169,7 +205,7 @@ def answer(arguments: Namespace, found: Live, explain: Explain) -> Explanation:
         ]
         notes = explanation.notes
     unread = unread_resources(found.values, NEEDED)
-    return _noted(Explanation(answers=(*placed, *tried), notes=notes, unread=unread), found.notes)
+    return _noted(Explanation(answers=(*tried, *placed), notes=notes, unread=unread), found.notes)
 
 
 def _noted(explanation: Explanation, notes: Iterable[str]) -> Explanation:
@@ -280,7 +316,7 @@ async def _follow(
                 for item in sorted(cache.items(), key=lambda item: item.key)
             ]
             found = seen_by(arguments, way, first.facts, trees)
-            now = _answer_or_nothing(arguments, found, explain)
+            now = _answer_or_nothing(arguments, found, explain, await _prepare_errors(arguments, client, found))
             if now != last:
                 if last is not None:
                     sys.stdout.write(f"\n--- {datetime.now().astimezone():%H:%M:%S} ---\n")
@@ -307,9 +343,11 @@ def _is_served(arguments: Namespace, found: Live) -> bool:
     return subject is not None and subject.served
 
 
-def _answer_or_nothing(arguments: Namespace, found: Live, explain: Explain) -> Explanation:
+def _answer_or_nothing(
+    arguments: Namespace, found: Live, explain: Explain, errors: Mapping[ObjectKey, PrepareError]
+) -> Explanation:
     """Return the answer, or none for a missing pod: a watch continues until it exists."""
     try:
-        return answer(arguments, found, explain)
+        return answer(arguments, found, explain, errors)
     except Mistake as mistake:
         return Explanation(notes=(str(mistake),))

@@ -118,14 +118,14 @@ def capacity_edit(location: RequestLocation, requests: dict[str, Quantity], reme
 
 
 def free_claims(holders: list[ClaimHolder]) -> list[CandidateChange]:
-    """Changes that release one claim, or the first few claims."""
+    """Changes that release one claim, or the first few claims; those that the reader may not see are not named."""
     found = [
         CandidateChange(
             "wait",
             freeing_text([holder]),
             partial(Scenario.without_claims, names=frozenset({holder.claim})),
-            f"ResourceClaim {holder.claim}",
-            "status.allocation",
+            "" if holder.is_hidden else f"ResourceClaim {holder.claim}",
+            "" if holder.is_hidden else "status.allocation",
         )
         for holder in holders[:4]
     ]

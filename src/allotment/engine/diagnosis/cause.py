@@ -93,7 +93,7 @@ def find_cause(scenario: Scenario, shared: SharedContext) -> Cause:
 
 def _scenario_cause(scenario: Scenario, shared: SharedContext) -> Cause:
     view = visible_devices(shared.trials.inventory(scenario), scenario.node)
-    context = NodeContext(scenario, shared, view, held_devices(scenario.allocated))
+    context = NodeContext(scenario, shared, view, held_devices(scenario.allocated, shared.reader))
     outcomes = [(claim, shared.trials(scenario.with_claims(claim))) for claim in scenario.claims]
     refused = [(claim, outcome) for claim, outcome in outcomes if not isinstance(outcome, Allocated)]
     together = shared.trials(scenario)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from allotment.engine.diagnosis.funnel import DeviceQuery, Trace, trace_request
 from allotment.engine.diagnosis.holders import HeldDevices
 from allotment.engine.diagnosis.published_names import PublishedNames
+from allotment.engine.diagnosis.reader import EVERYTHING, Reader
 from allotment.engine.diagnosis.scenario import (
     CandidateChange,
     RequestLocation,
@@ -59,6 +60,7 @@ class SharedContext:
 
     published: PublishedNames
     trials: TrialCache
+    reader: Reader = EVERYTHING
 
 
 @dataclass(frozen=True, slots=True)

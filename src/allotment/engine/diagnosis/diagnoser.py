@@ -19,6 +19,7 @@ from allotment.engine.diagnosis.cause import find_cause
 from allotment.engine.diagnosis.context import Cause, SharedContext, requests_of
 from allotment.engine.diagnosis.funnel import compile_or_none
 from allotment.engine.diagnosis.published_names import PublishedNames, published_names
+from allotment.engine.diagnosis.reader import EVERYTHING, Reader
 from allotment.engine.diagnosis.remedy_search import RemedyChanges, TrialBudget, smallest_change
 from allotment.engine.diagnosis.scenario import Scenario, claim_name
 from allotment.engine.diagnosis.trial_cache import TrialCache
@@ -49,6 +50,8 @@ class Diagnoser:
         self._budget = TrialBudget(tries)
         self._names = names
         self._holding: dict[DeviceID, list[ResourceClaim]] = {}
+        self._holding_namespaces: set[str] = set()
+        """The namespaces of claims that held devices at any time."""
         for claim in allocated:
             self.add_allocated(claim)
 
@@ -64,6 +67,7 @@ class Diagnoser:
         """Add a claim that holds devices and is also allocated in the inventory."""
         if claim.status.allocation is None:
             return
+        self._holding_namespaces.add(claim.metadata.namespace)
         for result in claim.status.allocation.devices.results:
             entry = self._holding.setdefault(DeviceID(result.driver, result.pool, result.device), [])
             if claim not in entry[-1:]:
@@ -78,8 +82,17 @@ class Diagnoser:
             if claim in entry[-1:]:
                 entry.pop()
 
-    def diagnose(self, claims: Sequence[ResourceClaim], nodes: Sequence[str] | None = None) -> Diagnosis:
-        """The reasons why ``claims`` together fit none of ``nodes`` (by default all nodes of the inventory)."""
+    def relevant(self, reader: Reader) -> Reader:
+        """The reader restricted to namespaces that hold devices; equal results mean equal reasons."""
+        return reader.within(self._holding_namespaces)
+
+    def diagnose(
+        self, claims: Sequence[ResourceClaim], nodes: Sequence[str] | None = None, reader: Reader = EVERYTHING
+    ) -> Diagnosis:
+        """The reasons why ``claims`` together fit none of ``nodes`` (by default all nodes of the inventory).
+
+        Claims that hold devices are named only if the ``reader`` may see them.
+        """
         inventory = self._inventory
         candidates = list(inventory.nodes) if nodes is None else list(nodes)
         if not candidates:
@@ -91,7 +104,7 @@ class Diagnoser:
         found: list[_NodeGroup] = []
         fitting: list[str] = []
         for group in groups.values():
-            examined = self._examine(tuple(group), tuple(claims))
+            examined = self._examine(tuple(group), tuple(claims), reader)
             if examined is None:
                 fitting.extend(group)
             else:
@@ -122,7 +135,9 @@ class Diagnoser:
         headline = rows[0].refused if rows else _no_reason(claims)
         return Diagnosis(headline=headline, nodes=rows, fitting=tuple(fitting))
 
-    def _examine(self, nodes: tuple[str, ...], claims: tuple[ResourceClaim, ...]) -> _NodeGroup | None:
+    def _examine(
+        self, nodes: tuple[str, ...], claims: tuple[ResourceClaim, ...], reader: Reader
+    ) -> _NodeGroup | None:  # fmt: skip
         """Diagnose the first of a group of equivalent nodes; None if the claims fit."""
         inventory, node = self._inventory, nodes[0]
         slices = self._index.slices(node)
@@ -137,7 +152,7 @@ class Diagnoser:
             taint_rules=tuple(inventory.taint_rules.values()),
             declared_features=inventory.nodes[node].declared_features,
         )
-        shared = SharedContext(self._published, TrialCache())
+        shared = SharedContext(self._published, TrialCache(), reader)
         outcome = shared.trials(scenario)
         if isinstance(outcome, Allocated):
             return None

@@ -21,6 +21,7 @@ from allotment.cel import (
 )
 from allotment.engine.cluster.taints import blocking_taint
 from allotment.engine.diagnosis.holders import ClaimHolder, HeldDevices
+from allotment.engine.diagnosis.reader import other_claims
 from allotment.engine.diagnosis.selector_conditions import one_line
 from allotment.engine.diagnosis.visible_devices import VisibleDevice, VisibleDevices
 from allotment.engine.refusal import Funnel, FunnelStep
@@ -101,10 +102,12 @@ class Trace:
 
 
 def _step(loss: Loss) -> FunnelStep:
-    named: dict[str, list[str]] = {}
+    named: dict[str, dict[str, None]] = {}
+    hidden = {holder for _, holders in loss.by for holder in holders if holder.is_hidden}
     for visible, holders in loss.by:
         for holder in holders:
-            named.setdefault(str(holder), []).append(visible.name)
+            text = other_claims(len(hidden)) if holder.is_hidden else str(holder)
+            named.setdefault(text, {})[visible.name] = None
     by = tuple(f"{holder}: {', '.join(devices)}" for holder, devices in named.items())
     return FunnelStep(step=loss.step, text=loss.text, left=len(loss.left), lost=tuple(s.name for s in loss.lost), by=by)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from allotment.engine.cluster.identity import DeviceID
+from allotment.engine.diagnosis.reader import EVERYTHING, Reader
 from allotment.model import contested_claims
 from allotment.model.pod_groups import GROUP, RESOURCE
 from allotment.model.resource import ResourceClaim
@@ -21,8 +22,12 @@ class ClaimHolder:
     pods: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     set_aside: bool = False
+    is_hidden: bool = False
+    """Whether the reader of the reasons may not see its namespace."""
 
     def __str__(self) -> str:
+        if self.is_hidden:
+            return "a claim of another namespace"
         if self.set_aside:
             return f"claim {self.claim} ({contested_claims.DESCRIPTION})"
         users = [
@@ -57,22 +62,22 @@ class HeldDevices:
         return whole + [holder for holder, _ in self.shares.get(device, ())]
 
 
-def claim_holder(claim: ResourceClaim) -> ClaimHolder:
+def claim_holder(claim: ResourceClaim, reader: Reader = EVERYTHING) -> ClaimHolder:
     """The claim's name with the pods and PodGroups for which it is reserved."""
     pods = tuple(ref.name for ref in claim.status.reserved_for if ref.resource in ("pods", ""))
     groups = tuple(ref.name for ref in claim.status.reserved_for if (ref.api_group, ref.resource) == (GROUP, RESOURCE))
     meta = claim.metadata
     name = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
-    return ClaimHolder(name, pods, groups, contested_claims.is_contested(claim))
+    return ClaimHolder(name, pods, groups, contested_claims.is_contested(claim), not reader.may_see(meta.namespace))
 
 
-def held_devices(claims: Iterable[ResourceClaim]) -> HeldDevices:
+def held_devices(claims: Iterable[ResourceClaim], reader: Reader = EVERYTHING) -> HeldDevices:
     """The devices that allocated claims hold; admin access holds nothing (KEP-5018)."""
     held = HeldDevices()
     for claim in claims:
         if claim.status.allocation is None:
             continue
-        holder = claim_holder(claim)
+        holder = claim_holder(claim, reader)
         for result in claim.status.allocation.devices.results:
             if result.admin_access:
                 continue

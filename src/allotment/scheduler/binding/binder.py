@@ -33,6 +33,7 @@ from allotment.scheduler.binding.binding_conditions import BindingConditionWaite
 from allotment.scheduler.binding.claim_writer import ClaimWriter
 from allotment.scheduler.binding.errors import PRE_BIND, BindError, ContestedError, DeviceBindingError
 from allotment.scheduler.claim_ledger import CachedClaim, ClaimLedger
+from allotment.scheduler.coexistence.contention import contest_text
 from allotment.scheduler.coexistence.contested_claims import ContestedClaims
 from allotment.scheduler.coexistence.stabilization import SettlingPeriod
 from allotment.scheduler.pod_groups import PodGroups
@@ -195,7 +196,7 @@ class Binder:
         known = self._ledger.known.get(key)
         if known is not None and any(map(is_group, known.users)):
             self._ledger.unusable.add(known.uid)  # keeps other pods of the group off it until it is freed
-        text = f"device {contest.device} of claim {key} was also allocated to claim {contest.holder} in the meantime"
+        text = f"{contest_text(contest.device, key, contest.holder)} in the meantime"
         raise ContestedError(key, f"{PRE_BIND}{text}")
 
     async def _make_extended(

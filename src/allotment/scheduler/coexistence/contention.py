@@ -56,6 +56,18 @@ def contests(inventory: Inventory, claim: ObjectKey, node: str = "") -> list[Con
     return list(found.values())
 
 
+def contest_text(device: DeviceID, claim: ObjectKey, other: ObjectKey) -> str:
+    """Return the reason for the users of ``claim``, which must not name objects of another namespace.
+
+    >>> contest_text(DeviceID("d", "p", "gpu-0"), ObjectKey("ml", "a"), ObjectKey("ml", "b"))
+    'device d/p/gpu-0 of claim ml/a was also allocated to claim ml/b'
+    >>> contest_text(DeviceID("d", "p", "gpu-0"), ObjectKey("ml", "a"), ObjectKey("other", "b"))
+    'device d/p/gpu-0 of claim ml/a was also allocated to a claim of another namespace'
+    """
+    holder = f"claim {other}" if other.namespace == claim.namespace else "a claim of another namespace"
+    return f"device {device} of claim {claim} was also allocated to {holder}"
+
+
 def devices_of(claim: dict[str, Any]) -> list[DeviceID]:
     """Return the devices allocated to a claim according to its status."""
     results = (((claim.get("status") or {}).get("allocation") or {}).get("devices") or {}).get("results") or ()

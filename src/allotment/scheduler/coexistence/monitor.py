@@ -17,7 +17,7 @@ from allotment.engine.cluster.inventory import Inventory
 from allotment.model.meta import ObjectKey
 from allotment.model.trees import Tree
 from allotment.scheduler.claim_ledger import CachedClaim, ClaimLedger
-from allotment.scheduler.coexistence.contention import Contest, contests
+from allotment.scheduler.coexistence.contention import Contest, contest_text, contests
 from allotment.scheduler.coexistence.other_schedulers import ACTIVITY_WINDOW, OtherSchedulers
 from allotment.scheduler.coexistence.stabilization import SettlingPeriod
 
@@ -98,7 +98,7 @@ class CoexistenceMonitor:
             return False
         pods = [pod for pod in self._users(known) if self._is_own_pod(pod) and self._node_of(pod.uid) is not None]
         for pod in pods:
-            self._evict(pod, known, f"device {contest.device} of claim {claim} was also allocated to claim {other}")
+            self._evict(pod, known, contest_text(contest.device, claim, other))
         return bool(pods)
 
     def _users(self, claim: CachedClaim) -> Iterable[CachedItem[Tree]]:

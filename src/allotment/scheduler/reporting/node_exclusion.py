@@ -57,7 +57,7 @@ def nearest_node(pod: QueuedPod, refused: list[tuple[CachedNode, Refusal]], has_
     good = [
         m for m, refusal in refused if refusal.cause in _EXCLUSION_CAUSES and not m.is_provisioning and has_devices(m)
     ]
-    value = _pod_of(pod.tree)
+    value = pod_of(pod.tree)
     where = template_of(value, owner_of(value))
     rows = []
     for machine in good[:_MAX_TRIED]:
@@ -73,7 +73,7 @@ def _eligibility_node(machine: CachedNode) -> EligibilityNode:
     return EligibilityNode(machine.facts, machine.taints + ((UNSCHEDULABLE,) if machine.unschedulable else ()))
 
 
-def _pod_of(tree: dict[str, Any]) -> Pod:
+def pod_of(tree: dict[str, Any]) -> Pod:
     """Return the pod as a value, with the fields that concern nodes."""
     metadata, spec = tree["metadata"], tree["spec"]
     owners = [{k: v for k, v in o.items() if v is not None} for o in metadata.get("ownerReferences") or ()]

@@ -22,6 +22,7 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import PODS
 from allotment.engine.diagnosis.diagnoser import Diagnoser
+from allotment.engine.diagnosis.reader import Reader
 from allotment.engine.refusal import Diagnosis, NodeReason
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim
@@ -38,7 +39,7 @@ from allotment.scheduler.reporting.verdict import Verdict
 from allotment.tools.explain import messages
 from allotment.tools.explain.node_accounts import shared_reason
 from allotment.tools.explain.obstacles import group_missing, refused_everywhere, too_many_consumers
-from allotment.tools.explain.origin_mapping import by_origin, with_excluded
+from allotment.tools.explain.origin_mapping import ENDLESS, pending_diagnosis
 
 _log = logging.getLogger(__name__)
 
@@ -85,11 +86,15 @@ class StatusReporter:
         """Groups whose report may have changed."""
         self._arrived = asyncio.Event()
         self._diagnoser: tuple[tuple[int, int], Diagnoser] | None = None
-        self._diagnoses: dict[tuple[object, ...], tuple[Diagnosis, list[str]]] = {}
-        """Diagnoses and the claim names in them, by specs of the claims and nodes."""
+        self._diagnoses: dict[tuple[object, ...], tuple[Diagnosis, list[str], str]] = {}
+        """Diagnoses, the names of the claims and of the special claim in them, by specs of the claims and nodes."""
         self._spent = 0.0
         self._reported: dict[str, tuple[str, str, float]] = {}
         """By pod uid: reason and Kubernetes' message as last reported, and when."""
+        self._events: dict[str, tuple[object, ...]] = {}
+        """By pod uid: the reason, cause and remedy of the last event."""
+        self._ordered: dict[str, str] = {}
+        """By pod uid: the node that was nominated before it was ready. An attempt clears the pod's own nomination."""
         self._writing: dict[str, asyncio.Event] = {}
         """By pod uid: set when the write in progress ends."""
 
@@ -110,7 +115,8 @@ class StatusReporter:
 
     def forget(self, uid: str) -> None:
         """Forget the reports of a pod that is no longer pending."""
-        self._reported.pop(uid, None)
+        for known in (self._reported, self._events, self._ordered):
+            known.pop(uid, None)
 
     async def wait_written(self, uid: str) -> None:
         """Wait for the write in progress: after the binding it would say that the pod has no node."""
@@ -150,7 +156,7 @@ class StatusReporter:
             await asyncio.sleep(_TIME_SLICE)
 
     async def _report_group(self, group: EquivalenceGroup) -> bool:
-        """Report a batch of pods of a group; return whether more remain."""
+        """Report a batch of pods of a group, all of one namespace; return whether more remain."""
         verdict = group.verdict
         if not isinstance(verdict, Verdict):
             return False  # it was made ready in the meantime
@@ -159,18 +165,20 @@ class StatusReporter:
         if not due:
             return False
         lines = self._reasons(due[0], verdict)
-        first = _claim_names(due[0].tree)
+        # A tenant must not see the templates and claims of another one, which the lines may name.
+        batch = [pod for pod in due if pod.key.namespace == due[0].key.namespace][:_BATCH_SIZE]
+        # The verdict is that of some pod of the group, which is perhaps in another namespace.
+        named = [str(claim.key) for claim in verdict.pending] or _claim_names(due[0].tree)
         gate = asyncio.Semaphore(_WRITERS)
 
         async def write(pod: QueuedPod) -> None:
             async with gate:
-                own = {old: new for old, new in zip(first, _claim_names(pod.tree), strict=False) if old != new}
-                await self._write(pod, verdict, _with_claim_names(lines, own), now)
+                await self._write(pod, verdict, _with_claim_names(lines, _own_names(named, pod)), now)
 
         async with asyncio.TaskGroup() as writers:
-            for pod in due[:_BATCH_SIZE]:
+            for pod in batch:
                 writers.create_task(write(pod))
-        return len(due) > _BATCH_SIZE
+        return len(due) > len(batch)
 
     def _is_due(self, pod: QueuedPod, verdict: Verdict, now: float) -> bool:
         reported = self._reported.get(pod.uid)
@@ -182,21 +190,42 @@ class StatusReporter:
         if pod.uid not in self._queue:
             return
         self._reported[pod.uid] = (verdict.reason, verdict.sentence, now)
+        ordered = self._ordered_node(pod)
+        lines = messages.machine_ordered(ordered) if ordered else lines
         message = messages.condition_message(lines, verdict.sentence)
         patch = condition_patch(pod.tree, verdict.reason, message, self._clock.now())
         if verdict.nominated_node is not None and verdict.nominated_node != pod.nominated_node:
             patch["nominatedNodeName"] = verdict.nominated_node or None
         if not patch:
             return
-        if "conditions" in patch:
-            note = messages.event_note(lines, verdict.sentence)
-            self._recorder.event(pod.tree, "Warning", "FailedScheduling", note, "Scheduling")
+        # The autoscaler reports its order itself.
+        if "conditions" in patch and not (ordered and pod.uid in self._events):
+            self._record(pod, verdict, lines)
         written = self._writing[pod.uid] = asyncio.Event()
         try:
             await self.patch(pod.key, pod.uid, patch)
         finally:
             del self._writing[pod.uid]
             written.set()
+
+    def _record(self, pod: QueuedPod, verdict: Verdict, lines: list[str]) -> None:
+        """Record an event unless the last one has the same cause and remedy: the condition contains the counts."""
+        note = messages.event_note(lines, verdict.sentence)
+        cause = messages.cause_key("\n".join(lines)) if lines else (re.sub(r"[0-9]+", "#", verdict.sentence),)
+        key = (verdict.reason, bool(verdict.nominated_node), *cause)
+        if self._events.get(pod.uid) != key:
+            self._events[pod.uid] = key
+            self._recorder.event(pod.tree, "Warning", "FailedScheduling", note, "Scheduling")
+
+    def _ordered_node(self, pod: QueuedPod) -> str:
+        """Return the node that an autoscaler ordered for the pod and that is not ready yet, or an empty string."""
+        name = pod.nominated_node or self._ordered.get(pod.uid, "")
+        machine = self._algorithm.machines.by_name.get(name)
+        if machine is None or not machine.is_provisioning:
+            self._ordered.pop(pod.uid, None)
+            return ""
+        self._ordered[pod.uid] = name
+        return name
 
     async def patch(self, key: ObjectKey, uid: str, status: Tree) -> bool:
         """Patch the status of the pod with this uid; return whether that succeeded."""
@@ -346,18 +375,40 @@ class StatusReporter:
         cache_key = (*(id(claim.spec) for claim in verdict.pending), pod.key.namespace, *origin, *nodes)
         found = self._diagnoses.get(cache_key)
         if found is None:
-            diagnosis = self._diagnoser[1].diagnose(verdict.pending, nodes)
-            diagnosis = by_origin(diagnosis, templates, f"ResourceClaim {pod.key}-extended-resources")
-            found = (diagnosis, names)
+            special = f"ResourceClaim {pod.key}-extended-resources"
+            found = (self._diagnoser[1].diagnose(verdict.pending, nodes, Reader.of(pod.key.namespace)), names, special)
             if len(self._diagnoses) < _MAX_DIAGNOSES:
                 self._diagnoses[cache_key] = found
-        diagnosis, cached_names = found
-        if way is not None:
-            inside = inventory.node_mask(nodes)
-            ended = bool(self._algorithm.devices.of(verdict.pending).errors & inside)
-            diagnosis = with_excluded(diagnosis, (way,), ended)
+        diagnosis, cached_names, special = found
+        cached_templates = {
+            ObjectKey(*name.split("/", 1)): template
+            for name, template in zip(cached_names, origin, strict=True)
+            if template
+        }
+        inside = inventory.node_mask(nodes)
+        diagnosis = pending_diagnosis(
+            diagnosis,
+            node_exclusion.pod_of(pod.tree),
+            cached_templates,
+            special,
+            (way,) if way is not None else (),
+            ended=way is not None and bool(self._algorithm.devices.of(verdict.pending).errors & inside),
+            is_endless=self._is_endless,
+        )
         lines = messages.diagnosis_lines(str(pod.key), diagnosis)
         return _with_claim_names(lines, {old: new for old, new in zip(cached_names, names, strict=True) if old != new})
+
+    def _is_endless(self, claim: ObjectKey) -> bool:
+        """Whether a pod that uses a claim does not end by itself."""
+        known = self._algorithm.ledger.known.get(claim)
+        users = (known.tree.get("status") or {}).get("reservedFor") or () if known is not None else ()
+        pods = (self._pods.item(claim.namespace, user["name"]) for user in users)
+        return any(
+            owner.get("controller") and owner["kind"] in ENDLESS
+            for pod in pods
+            if pod is not None
+            for owner in pod.tree["metadata"].get("ownerReferences") or ()
+        )
 
 
 def condition_patch(pod: Tree, reason: str, message: str, now: str) -> Tree:
@@ -393,6 +444,12 @@ def _with_claim_names(lines: list[str], names: Mapping[str, str]) -> list[str]:
         return lines
     pattern = re.compile("|".join(re.escape(name) for name in sorted(names, key=len, reverse=True)))
     return [pattern.sub(lambda found: names[found[0]], line) for line in lines]
+
+
+def _own_names(named: list[str], pod: QueuedPod) -> dict[str, str]:
+    """Return the names of a pod's claims by those of an equivalent pod; empty if ``named`` are its own."""
+    own = [*_claim_names(pod.tree), f"{pod.key}-extended-resources"]
+    return {} if set(named) <= set(own) else dict(zip(named, own, strict=False))
 
 
 def _claim_names(pod: Tree) -> list[str]:

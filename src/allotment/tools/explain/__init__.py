@@ -5,8 +5,8 @@
 ['nothing to explain: the input contains no pod, workload or claim']
 """
 
-from allotment.tools.explain.missing_requests import containers_without_device as containers_without_device
-from allotment.tools.explain.missing_requests import missing_request_text as missing_request_text
+from allotment.tools.explain.container_devices import containers_without_device as containers_without_device
+from allotment.tools.explain.container_devices import missing_request_text as missing_request_text
 from allotment.tools.explain.report import Answer as Answer
 from allotment.tools.explain.report import ClaimAllocation as ClaimAllocation
 from allotment.tools.explain.report import DeviceAllocation as DeviceAllocation

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from allotment.engine.diagnosis.diagnoser import Diagnoser
+from allotment.engine.diagnosis.reader import EVERYTHING, Reader
 from allotment.engine.diagnosis.scenario import claim_name
 from allotment.engine.refusal import Diagnosis
 from allotment.model.resource import ResourceClaim
@@ -27,21 +28,21 @@ class DiagnosisCache:
 
     def __init__(self, diagnoser: Diagnoser) -> None:
         self._diagnoser = diagnoser
-        self._answers: dict[tuple[str, tuple[str, ...]], Diagnosis] = {}
+        self._answers: dict[tuple[str, tuple[str, ...], Reader], Diagnosis] = {}
 
     def clear(self) -> None:
         """Drop all diagnoses after the cluster changed."""
         self._answers.clear()
 
-    def diagnose(self, claims: Sequence[ResourceClaim], nodes: Sequence[str]) -> Diagnosis:
-        """The reasons why claims together fit none of the nodes."""
-        key = (repr([claim.spec for claim in claims]), tuple(nodes))
+    def diagnose(self, claims: Sequence[ResourceClaim], nodes: Sequence[str], reader: Reader = EVERYTHING) -> Diagnosis:
+        """The reasons why claims together fit none of the nodes, as the reader may see them."""
+        key = (repr([claim.spec for claim in claims]), tuple(nodes), self._diagnoser.relevant(reader))
         if key not in self._answers:
             nameless = [
                 replace(claim, metadata=replace(claim.metadata, namespace="", name=f"\ue000{number}\ue001"))
                 for number, claim in enumerate(claims)
             ]
-            self._answers[key] = self._diagnoser.diagnose(nameless, nodes)
+            self._answers[key] = self._diagnoser.diagnose(nameless, nodes, reader)
         named: Diagnosis = _with_names(self._answers[key], [claim_name(claim) for claim in claims])
         return named
 

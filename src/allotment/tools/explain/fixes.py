@@ -6,7 +6,7 @@ A change is reported only after it was applied to the objects (`apply_change`) a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec import to_builtins
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from allotment.engine.diagnosis.expression_correction import correct_expression
 from allotment.engine.diagnosis.published_names import similar_names
 from allotment.engine.refusal import SuggestedChange
-from allotment.model.core import Pod, PodResourceClaim, Taint, Toleration
+from allotment.model.core import Pod, Taint, Toleration
 from allotment.model.meta import ObjectKey, Value
 from allotment.model.trees import to_tree, to_value
 from allotment.model.validation import FieldError
@@ -83,42 +83,6 @@ def admission_fixes(
             yield SuggestedChange(
                 text=f"request class {only[0]}", object=object_, path=path, becomes=value, remedy="slip"
             )
-
-
-# --- broken references ----------------------------------------------------------------------------------------------
-
-
-def move_to_namespace(kind: str, key: ObjectKey, namespaces: Iterable[str]) -> Iterator[SuggestedChange]:
-    """Changes that move an object of this name from another namespace to the pod's namespace."""
-    for namespace in namespaces:
-        yield SuggestedChange(
-            text=f"move {kind} {key.name} to namespace {key.namespace}",
-            object=f"{kind} {namespace}/{key.name}",
-            path="metadata.namespace",
-            becomes=key.namespace,
-            remedy="name",
-        )
-
-
-def correct_reference(
-    field: str, number: int, name: str, names: Iterable[str], pod: tuple[str, str]
-) -> Iterator[SuggestedChange]:
-    """Changes of a reference to similar names. ``pod``: the object that contains the pod, and the path there."""
-    for other in similar_names(name, names):
-        path = f"{pod[1]}spec.resourceClaims[{number}].{field}"
-        yield SuggestedChange(text=f"use {other}", object=pod[0], path=path, becomes=other, remedy="name")
-
-
-def change_reference_kind(
-    field: str, right: str, number: int, entries: Sequence[PodResourceClaim], pod: tuple[str, str]
-) -> tuple[SuggestedChange, ...]:
-    """A change of the reference to the field of the other kind, with the same name."""
-    trees = [to_tree(entry) for entry in entries]
-    trees[number] = {**trees[number], right: trees[number][field]}
-    del trees[number][field]
-    text = f"refer to it with {right}"
-    path = f"{pod[1]}spec.resourceClaims"
-    return (SuggestedChange(text=text, object=pod[0], path=path, becomes=trees, remedy="name"),)
 
 
 # --- nodes that the pod excludes ------------------------------------------------------------------------------------

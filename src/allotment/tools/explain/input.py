@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
 
 from msgspec.structs import replace
 
 from allotment.cel.validation_context import validation_context
+from allotment.engine.diagnosis.reader import EVERYTHING, Reader
 from allotment.engine.refusal import SuggestedChange
 from allotment.model.core import Namespace, Node, Pod
 from allotment.model.features import Features
@@ -19,10 +20,20 @@ from allotment.model.validation import FieldError, create
 from allotment.model.workloads import PodGroup
 from allotment.tools.explain.fixes import apply_change
 from allotment.tools.explain.node_eligibility import UNSCHEDULABLE
+from allotment.tools.explain.subjects import pod_spec_of
 from allotment.tools.orphaned_slices import split_orphaned
 
 #: The time for defaulting; no reason depends on it.
 _NOW = "2000-01-01T00:00:00Z"
+
+
+#: Returns who reads the answers about the pods and claims of a namespace.
+Readers = Callable[[str], Reader]
+
+
+def reads_everything(namespace: str) -> Reader:
+    """The reader of all answers if all objects were given by the user who reads them."""
+    return EVERYTHING
 
 
 @dataclass(slots=True)
@@ -48,14 +59,37 @@ class ExplainInput:
     refused: dict[tuple[str, ObjectKey], list[FieldError]] = field(default_factory=dict)
     missing_nodes: tuple[str, ...] = ()
     """Nodes that slices name but that do not exist in the cluster; their devices cannot be allocated."""
+    default_namespace: str = "default"
+    """The namespace of new objects whose file names none."""
+    readers: Readers = reads_everything
+    named_in: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    """See `namespaces_naming`; computed when it is first needed."""
+
+    def namespaces_naming(self, kind: str, name: str) -> set[str]:
+        """The namespaces of the pods and workloads that refer to a claim or template of this kind and name."""
+        if not self.named_in:
+            for value in (*self.workloads, *self.others):
+                for entry in pod_spec_of(value).resource_claims:
+                    for reference in (
+                        ("ResourceClaim", entry.resource_claim_name or ""),
+                        ("ResourceClaimTemplate", entry.resource_claim_template_name or ""),
+                    ):
+                        self.named_in.setdefault(reference, set()).add(value.metadata.namespace)
+        return self.named_in.get((kind, name), set())
 
 
-def sort_objects(values: Iterable[Object], features: Features, others: Iterable[Pod] = ()) -> ExplainInput:
+def sort_objects(
+    values: Iterable[Object],
+    features: Features,
+    others: Iterable[Pod] = (),
+    default_namespace: str = "default",
+    readers: Readers = reads_everything,
+) -> ExplainInput:
     """Sort objects by kind; default and validate those of ``resource.k8s.io`` that are not from an API server.
 
-    ``others``: pods that are not explained.
+    ``others``: pods that are not explained. ``default_namespace``: that of new objects whose file names none.
     """
-    found = ExplainInput(features, others=list(others))
+    found = ExplainInput(features, others=list(others), default_namespace=default_namespace, readers=readers)
     resources: list[Object] = []
     for value in values:
         if isinstance(value, Node):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from allotment.engine.cluster.node_selection import NodeFacts
 from allotment.engine.refusal import CODES, AllocationRefusal, Diagnosis, NodeReason, SuggestedChange
 from allotment.model.core import Pod
 from allotment.model.meta import ObjectKey
@@ -28,6 +29,7 @@ from allotment.tools.explain.input import ExplainInput
 
 SHORT: Final = "node-resources-short"
 SHARED: Final = "mapped-claim-in-use"
+UNKNOWN: Final = "device-use-unknown"
 _ENDED: Final = ("Succeeded", "Failed")
 #: Resources that devices can use of their node.
 _BYTES: Final = ("memory", "ephemeral-storage")
@@ -59,6 +61,7 @@ class NodeAccounts:
         self._allocatable: dict[str, dict[str, int]] = {}
         self._used: dict[str, dict[str, int]] = {}
         self._demands = PodRequirementsCache()
+        self._facts = {node.metadata.name: NodeFacts(node.metadata.name, node.metadata.labels) for node in input.nodes}
         if not input.features.enabled("DRANodeAllocatableResources"):
             return
         for slice_ in input.slices:
@@ -87,14 +90,20 @@ class NodeAccounts:
         if not self._devices:
             return
         used = self._used.setdefault(node, {})
-        for name, amount in self._demand(pod, allocations)[0].requests.items():
+        try:
+            demand, _, _ = self._demand(pod, node, allocations)
+        except UnknownUse:
+            demand = self._demands.of(to_tree(pod.spec))
+        for name, amount in demand.requests.items():
             used[name] = used.get(name, 0) + sign * amount
 
     def shortage(self, pod: Pod, node: str, allocations: Allocations) -> Shortage | None:
         """The resource that a node lacks for a pod with these allocations; None if there is none, or if its devices use
         none.
+
+        Raises `UnknownUse`, as kube-scheduler ends the attempt.
         """
-        demand, statuses, spec = self._demand(pod, allocations)
+        demand, statuses, spec = self._demand(pod, node, allocations)
         if not statuses:
             return None
         own = self._demands.of(spec).requests
@@ -117,7 +126,7 @@ class NodeAccounts:
         others = users and all((user.name, user.uid) != (pod.metadata.name, pod.metadata.uid) for user in users)
         return bool(self._devices and others and allocation is not None and self._devices.is_mapped(allocation))
 
-    def _demand(self, pod: Pod, allocations: Allocations) -> tuple[PodRequirements, list[Tree], Tree]:
+    def _demand(self, pod: Pod, node: str, allocations: Allocations) -> tuple[PodRequirements, list[Tree], Tree]:
         spec = to_tree(pod.spec)
         names = {s.name: s.resource_claim_name for s in pod.status.resource_claim_statuses}
         entries: dict[str, set[str]] = {}
@@ -125,10 +134,7 @@ class NodeAccounts:
             claim = entry.resource_claim_name or names.get(entry.name) or f"{pod.metadata.name}-{entry.name}"
             entries.setdefault(claim, set()).add(entry.name)
         uses = [ClaimUse(_key(c), a, _entries_of(c, entries)) for c, a in allocations]
-        try:
-            statuses = claim_statuses(spec, uses, self._devices)
-        except UnknownUse:
-            statuses = []
+        statuses = claim_statuses(spec, uses, self._devices, self._facts.get(node))
         return self._demands.of(spec, {"nodeAllocatableResourceClaimStatuses": statuses}), statuses, spec
 
 
@@ -150,6 +156,12 @@ def _allocated(pod: Pod, claims: Mapping[ObjectKey, ResourceClaim]) -> list[tupl
 
 
 # --- reasons ---------------------------------------------------------------------------------------------------------
+
+
+def unknown_reason(error: UnknownUse) -> Diagnosis:
+    """The reason if it is unknown what the devices of the pod use."""
+    summary = f"it is unknown how much cpu, memory or huge pages of the node the devices use: {error}"
+    return Diagnosis(headline=AllocationRefusal(code=UNKNOWN, summary=summary, kubernetes=str(error)))
 
 
 def shared_reason(claim: ResourceClaim) -> Diagnosis:

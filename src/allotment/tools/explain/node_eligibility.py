@@ -75,8 +75,35 @@ def why_excluded(pod: Pod, node: EligibilityNode) -> str:
         return f"node affinity{_affinity_text(affinity)}"
     for taint in node.taints:
         if taint.effect in ("NoSchedule", "NoExecute") and not tolerated(taint, spec.tolerations):
-            return f"node taint {taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
+            return f"node taint {_taint_text(taint)}"
     return ""
+
+
+def unschedulable_nodes(
+    nodes: Mapping[str, EligibilityNode], tolerations: Iterable[Toleration] = (), *, states_only: bool = False
+) -> dict[str, str]:
+    """Nodes to which no pod with these tolerations is scheduled, with the reason.
+
+    Reasons are node states, such as ``cordoned``, and taints, such as ``taint dedicated=ml:NoSchedule``.
+    ``states_only``: pods are assumed to tolerate all taints that do not stand for a state.
+    """
+    known = tuple(tolerations)
+    found: dict[str, str] = {}
+    for name, node in nodes.items():
+        texts = [
+            _taint_text(taint)
+            for taint in node.taints
+            if taint.effect in ("NoSchedule", "NoExecute") and not tolerated(taint, known)
+        ]
+        states = dict.fromkeys(filter(None, map(_node_state, texts)))
+        rest = () if states_only else (f"taint {text}" for text in texts if not _node_state(text))
+        if why := ", ".join((*states, *rest)):
+            found[name] = why
+    return found
+
+
+def _taint_text(taint: Taint) -> str:
+    return f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
 
 
 #: Node conditions by the key of the taint that Kubernetes sets.
@@ -104,10 +131,15 @@ def exclusion_text(nodes: Sequence[str], why: str, having: str = "") -> str:
     if taint == why:
         return f"the pod's {why} excludes {where}"
     where += "," if is_single and having else ""
-    state = _NODE_STATES.get(taint.removeprefix("node.kubernetes.io/").partition(":")[0].partition("=")[0])
-    if state is not None and taint.startswith("node.kubernetes.io/"):
+    if state := _node_state(taint):
         return f"{where} {'is' if is_single else 'are'} {state}"
     return f"{where} {'has' if is_single else 'have'} taint {taint}, which the pod does not tolerate"
+
+
+def _node_state(taint: str) -> str:
+    """The node condition for which Kubernetes sets a taint; empty for other taints."""
+    prefix, _, name = taint.partition("node.kubernetes.io/")
+    return "" if prefix else _NODE_STATES.get(name.partition(":")[0].partition("=")[0], "")
 
 
 def _affinity_text(selector: NodeSelector) -> str:

@@ -1,21 +1,21 @@
-"""Obstacles that prevent scheduling on any node: a claim, template or class that is missing or invalid.
+"""Obstacles that prevent scheduling on any node: a missing PodGroup, an invalid claim, template or class.
 
 Kubernetes keeps such pods pending; most of them get neither a condition nor an event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from allotment.engine.diagnosis.published_names import did_you_mean
 from allotment.engine.refusal import CODES, AllocationRefusal, Diagnosis, SuggestedChange
-from allotment.model.core import PodResourceClaim
 from allotment.model.meta import ObjectKey
 from allotment.model.pod_groups import not_found_message
 from allotment.model.resource import ResourceClaimSpec
 from allotment.model.validation import FieldError
-from allotment.phrases import listed
 from allotment.tools.explain import fixes
 from allotment.tools.explain.input import ExplainInput
 
@@ -25,6 +25,12 @@ class Obstacle(NamedTuple):
 
     reasons: Diagnosis
     changes: tuple[SuggestedChange, ...] = ()
+
+
+def with_first(reasons: Diagnosis, tried: Iterable[tuple[SuggestedChange, str]]) -> Diagnosis:
+    """The reasons with the first change after which a node fits. ``tried``: changes with the node, empty if none."""
+    changes = next(((replace(change, node=node),) for change, node in tried if node), ())
+    return replace(reasons, headline=replace(reasons.headline, changes=changes))
 
 
 def refused_everywhere(
@@ -49,59 +55,6 @@ def group_missing(key: ObjectKey, known: Iterable[ObjectKey], kubernetes: str = 
     return refused_everywhere(
         "group-missing", summary.rstrip("."), kubernetes=kubernetes or not_found_message(key.name)
     )
-
-
-#: Kinds that an entry of ``spec.resourceClaims`` can refer to, and their fields.
-REFERENCE_FIELDS: Mapping[str, str] = {
-    "ResourceClaim": "resourceClaimName", "ResourceClaimTemplate": "resourceClaimTemplateName",
-}  # fmt: skip
-_MAX_NAMES = 3
-
-
-def reference_missing(
-    kind: str,
-    entries: Sequence[PodResourceClaim],
-    number: int,
-    key: ObjectKey,
-    known: Mapping[str, Iterable[ObjectKey]],
-    pod: tuple[str, str],
-) -> Obstacle:
-    """The obstacle if entry ``number`` refers to a claim or template that does not exist in the pod's namespace.
-
-    ``known`` are the existing claims and templates by kind; ``pod`` is the object that contains the pod, and the path
-    there.
-    """
-    entry, keys = entries[number], list(known[kind])
-    elsewhere = sorted(k.namespace for k in keys if k.name == key.name and k.namespace != key.namespace)
-    if elsewhere:
-        summary = (
-            f'{kind} "{key.name}" is in namespace {elsewhere[0]}, but the pod is in {key.namespace}; '
-            "a pod can use only objects in its own namespace"
-        )
-        reasons = refused_everywhere("wrong-namespace", summary, entry.name, _kubernetes(kind, key))
-        return Obstacle(reasons, tuple(fixes.move_to_namespace(kind, key, elsewhere)))
-    existing = sorted(k.name for k in keys if k.namespace == key.namespace)
-    code = "template-missing" if kind == "ResourceClaimTemplate" else "claim-missing"
-    summary = f'{kind} "{key.name}" does not exist in namespace {key.namespace}'
-    other = next(name for name in REFERENCE_FIELDS if name != kind)
-    if key in set(known[other]):
-        summary += f'; a {other} "{key.name}" exists: refer to it with {REFERENCE_FIELDS[other]}'
-        changes = fixes.change_reference_kind(REFERENCE_FIELDS[kind], REFERENCE_FIELDS[other], number, entries, pod)
-    else:
-        summary += f".{did_you_mean(key.name, existing) or _existing(existing)}"
-        changes = tuple(fixes.correct_reference(REFERENCE_FIELDS[kind], number, key.name, existing, pod))
-    return Obstacle(refused_everywhere(code, summary.rstrip("."), entry.name, _kubernetes(kind, key)), changes)
-
-
-def _existing(names: Sequence[str]) -> str:
-    """The existing names, with a leading space; empty if there are none or too many."""
-    return f" Existing: {listed(names)}" if 0 < len(names) <= _MAX_NAMES else ""
-
-
-def _kubernetes(kind: str, key: ObjectKey) -> str:
-    if kind == "ResourceClaim":
-        return f'could not find ResourceClaim "{key}" (the pod stays Pending without an event)'
-    return CODES["template-missing"].kubernetes
 
 
 def invalid(objects: ExplainInput, kind: str, key: ObjectKey) -> Obstacle | None:

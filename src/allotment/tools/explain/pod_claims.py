@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from allotment.engine.refusal import Diagnosis
@@ -12,15 +12,9 @@ from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceClaimConsumerReference
 from allotment.tools.explain.extended_resources import extended_claim
 from allotment.tools.explain.input import ExplainInput
-from allotment.tools.explain.obstacles import (
-    Obstacle,
-    group_missing,
-    invalid,
-    invalid_class,
-    reference_missing,
-    refused_everywhere,
-)
+from allotment.tools.explain.obstacles import Obstacle, group_missing, invalid, invalid_class, refused_everywhere
 from allotment.tools.explain.pod_groups import claim_of, group_of, user_of
+from allotment.tools.explain.references import Known, OtherNamespaces, missing_reference
 
 
 @dataclass(slots=True)
@@ -55,13 +49,14 @@ def pod_claims(
     if group and shared is None:
         return Obstacle(group_missing(ObjectKey(namespace, group), objects.groups))
     entries = pod.spec.resource_claims
-    known: Mapping[str, Iterable[ObjectKey]] = {"ResourceClaim": claims, "ResourceClaimTemplate": objects.templates}
+    known: Known = {"ResourceClaim": claims, "ResourceClaimTemplate": objects.templates}
+    others = OtherNamespaces(objects, claims)
     for number, entry in enumerate(entries):
         if entry.resource_claim_template_name:
             template_key = ObjectKey(namespace, entry.resource_claim_template_name)
             template = objects.templates.get(template_key)
             if template is None:
-                return reference_missing("ResourceClaimTemplate", entries, number, template_key, known, where)
+                return missing_reference("ResourceClaimTemplate", entries, number, template_key, known, where, others)
             refused = invalid(objects, "ResourceClaimTemplate", template_key)
             if refused is not None:
                 return refused
@@ -79,7 +74,7 @@ def pod_claims(
             key = ObjectKey(namespace, entry.resource_claim_name or "")
             found = claims.get(key)
             if found is None:
-                return reference_missing("ResourceClaim", entries, number, key, known, where)
+                return missing_reference("ResourceClaim", entries, number, key, known, where, others)
             refused = invalid(objects, "ResourceClaim", key)
             if refused is not None:
                 return refused

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace as replace_fields
-from functools import partial
+from functools import cached_property, partial
 
 from msgspec.structs import replace
 
@@ -27,31 +27,32 @@ from allotment.model.resource import (
     ResourceClaimStatus,
 )
 from allotment.model.workload_pods import pods_of
+from allotment.node_fit.node_allocatable import UnknownUse
 from allotment.phrases import first_few, listed
 from allotment.tools.explain.diagnosis_cache import DiagnosisCache
 from allotment.tools.explain.extended_requests import extended_resources as extended_resources
 from allotment.tools.explain.fixes import make_eligible
 from allotment.tools.explain.gang_trial import DoesNotFit, group_answers
 from allotment.tools.explain.gangs import Domain, Gang, gangs_of, group_key, group_missing_answer
-from allotment.tools.explain.input import ExplainInput, sort_objects, with_change
+from allotment.tools.explain.input import ExplainInput, Readers, reads_everything, sort_objects, with_change
 from allotment.tools.explain.node_accounts import (
     Allocations,
     NodeAccounts,
     Shortage,
     shared_reason,
     shortage_rows,
+    unknown_reason,
     with_shortages,
 )
 from allotment.tools.explain.node_eligibility import EligibilityNode, daemon_node, exclusion_text, why_excluded
-from allotment.tools.explain.obstacles import Obstacle
+from allotment.tools.explain.obstacles import Obstacle, with_first
 from allotment.tools.explain.origin_mapping import (
-    by_origin,
     easiest_fix,
+    has_endless_owner,
     not_eligible,
     owner_of,
+    pending_diagnosis,
     template_of,
-    with_excluded,
-    with_replica_advice,
 )
 from allotment.tools.explain.placement import ClaimPlacer, claim_obstacle
 from allotment.tools.explain.pod_claims import PodClaims, pod_claims
@@ -80,15 +81,23 @@ def _waiting_reason(pod: Pod) -> str:
 
 
 def explain(
-    values: Iterable[Object], features: Features, tries: int | None = None, others: Iterable[Pod] = ()
+    values: Iterable[Object],
+    features: Features,
+    tries: int | None = None,
+    others: Iterable[Pod] = (),
+    *,
+    default_namespace: str = "default",
+    readers: Readers = reads_everything,
 ) -> Explanation:
     """The devices that every pod and claim gets, or the reason why it gets none.
 
     ``values`` are the decoded objects of the cluster and those to explain; earlier ones get devices first. ``tries``
     limits the trials for changes that would help, which take most of the time, over all answers together. ``others``:
     pods of the cluster that are not explained; they count as members of their groups, and as users of their nodes.
+    ``default_namespace``: that of new objects whose file names none. ``readers``: who reads the answers about the pods
+    of a namespace; objects that the reader may not see are not named.
     """
-    run = _Run(sort_objects(values, features, others), tries)
+    run = _Run(sort_objects(values, features, others, default_namespace, readers), tries)
     answers = list(run.answers())
     answers += [run.claim_alone(key) for key in run.unnamed()]
     return Explanation(answers=tuple(answers), notes=tuple(run.notes()))
@@ -98,12 +107,6 @@ def explain(
 _WITH_CHANGE = 8
 #: Number of remedies that are verified by a new trial of a whole gang; each takes as long as reading the cluster.
 _MAX_VERIFICATIONS = 8
-
-
-def _with_first(reasons: Diagnosis, tried: Iterable[tuple[SuggestedChange, str]]) -> Diagnosis:
-    """The reasons with the first change after which a node fits."""
-    changes = next(((replace(change, node=node),) for change, node in tried if node), ())
-    return replace(reasons, headline=replace(reasons.headline, changes=changes))
 
 
 def _allocations(requested: PodClaims) -> list[tuple[ResourceClaim, AllocationResult]]:
@@ -266,7 +269,10 @@ class _Run:
             if unreachable is not None:
                 reasons = self._with_way_to_claims(requested, unreachable, pod, owner, exclusions)
                 return Answer(kind="Pod", name=name, outcome="refused", reasons=reasons, owner=owner)
-        return self._place("Pod", name, owner, requested, eligible, exclusions, pod)
+        try:
+            return self._place("Pod", name, owner, requested, eligible, exclusions, pod)
+        except UnknownUse as error:
+            return Answer(kind="Pod", name=name, outcome="refused", reasons=unknown_reason(error), owner=owner)
 
     def claim_alone(self, key: ObjectKey) -> Answer:
         """Try a claim as if it belonged to a pod that may run on any node."""
@@ -274,7 +280,7 @@ class _Run:
         refused = claim_obstacle(self.input, key, claim)
         if refused is not None:
             tried = ((way, self.placer.node_for_claim(key, way)) for way in refused.changes)
-            reasons = _with_first(refused.reasons, tried)
+            reasons = with_first(refused.reasons, tried)
             return Answer(kind="ResourceClaim", name=str(key), outcome="refused", reasons=reasons)
         return self._place("ResourceClaim", str(key), "", PodClaims([claim]), list(self.placer.nodes), {}, None)
 
@@ -289,7 +295,7 @@ class _Run:
         key = (where[0], id(pod.spec), self.commits, reasons.headline.code, reasons.headline.summary)
         if key not in self.fixed:
             tried = ((way, self.placer.node_for_pod(pod, way, where)) for way in obstacle.changes)
-            self.fixed[key] = _with_first(reasons, tried)
+            self.fixed[key] = with_first(reasons, tried)
         return self.fixed[key]
 
     def _place(
@@ -404,16 +410,26 @@ class _Run:
     ) -> Diagnosis:
         """The reasons why the claims fit no node."""
         self._end_without_reasons()
-        reasons = by_origin(self.cache.diagnose(pending, eligible), requested.templates, requested.extended)
-        if pod is not None:
-            reasons = with_replica_advice(reasons, pod)
-        if not exclusions:
-            return reasons
-        return with_excluded(
-            reasons,
-            self._excluded(requested, eligible, exclusions, pod, owner),
-            self.placer.aborts(requested, eligible),
+        return pending_diagnosis(
+            self.cache.diagnose(pending, eligible, self.input.readers(pending[0].metadata.namespace)),
+            pod,
+            requested.templates,
+            requested.extended,
+            self._excluded(requested, eligible, exclusions, pod, owner) if exclusions else (),
+            ended=bool(exclusions) and self.placer.aborts(requested, eligible),
+            is_endless=self._is_endless,
         )
+
+    @cached_property
+    def _endless_pods(self) -> frozenset[ObjectKey]:
+        """The pods that do not end by themselves."""
+        pods = (pod for pod in (*(pod for pod, _ in self.pods()), *self.input.others) if has_endless_owner(pod))
+        return frozenset(pod.key for pod in pods)
+
+    def _is_endless(self, claim: ObjectKey) -> bool:
+        """Whether a pod that uses a claim does not end by itself."""
+        users = self.placer.claims[claim].status.reserved_for if claim in self.placer.claims else ()
+        return any(ObjectKey(claim.namespace, user.name) in self._endless_pods for user in users)
 
     def _excluded(
         self, requested: PodClaims, eligible: list[str], exclusions: dict[str, str], pod: Pod | None, owner: str

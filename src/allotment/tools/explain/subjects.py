@@ -65,10 +65,10 @@ def users_of_templates(values: Iterable[Object]) -> tuple[Pod, ...]:
         if isinstance(value, ResourceClaimTemplate):
             templates.append(identity(value)[1])
             continue
-        template = template_of(value)
-        spec = value.spec if isinstance(value, Pod) else template[1].spec if template else PodSpec()
         named.update(
-            entry.resource_claim_template_name for entry in spec.resource_claims if entry.resource_claim_template_name
+            entry.resource_claim_template_name
+            for entry in pod_spec_of(value).resource_claims
+            if entry.resource_claim_template_name
         )
     unused = (key for key in dict.fromkeys(templates) if key.name not in named)
     return tuple(
@@ -81,6 +81,14 @@ def users_of_templates(values: Iterable[Object]) -> tuple[Pod, ...]:
         )
         for key in unused
     )
+
+
+def pod_spec_of(value: Object) -> PodSpec:
+    """The spec of a pod, or of a workload's pod template; empty for other kinds."""
+    if isinstance(value, Pod):
+        return value.spec
+    template = template_of(value)
+    return template[1].spec if template else PodSpec()
 
 
 def user_of_class(device_class: DeviceClass) -> ResourceClaim:

@@ -274,7 +274,12 @@ def _remedies(refused: AllocationRefusal) -> Iterator[str]:
         yield from _changes(f"to make it fit{f' on {node}' if node else ''}", refused.changes)
     if refused.otherwise:
         other = refused.otherwise[-1].node
-        yield from _changes(f"or{f', on {other}' if other != node else ''}", refused.otherwise)
+        yield from _changes(f"or{f', on {other}' if other not in (node, '') else ''}", refused.otherwise)
+
+
+def in_words(changes: Sequence[SuggestedChange]) -> str:
+    """Changes that are made together as one phrase, with the commands that make them; without objects and fields."""
+    return ", and ".join(f"{c.text} ({c.command})" if c.command else c.text for c in changes)
 
 
 def _changes(begin: str, changes: Sequence[SuggestedChange]) -> Iterator[str]:
@@ -285,6 +290,9 @@ def _changes(begin: str, changes: Sequence[SuggestedChange]) -> Iterator[str]:
             continue
         if change.becomes is not None and places[number] in places[number + 1 :]:
             continue  # the last of several values at one path is complete
+        if change.command:
+            yield f"{_VERBATIM}    {change.command}"
+            continue
         yield f"    {change.object}"
         removed = change.becomes is None
         yield f"    {change.path}{' (remove it)' if removed else ':'}"

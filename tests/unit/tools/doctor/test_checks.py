@@ -227,7 +227,15 @@ def test_a_pod_that_excludes_the_nodes_with_the_devices_is_reported() -> None:
     found = cluster.finding("D602")
     assert "is pending: node-not-eligible: the pod's nodeSelector" in found.evidence
     assert "excludes node-1, node-2 (node-1 has the devices)" in found.evidence
-    assert "Change the pod's node constraints" in found.remedy
+    assert found.remedy.startswith("Set nodeSelector kubernetes.io/hostname=node-1.\n$ allot explain pod/next")
+
+
+def test_the_first_remedy_of_explain_is_advised_with_its_command() -> None:
+    cluster = Cluster()
+    for node in ("node-1", "node-2"):
+        cluster["Node", node]["spec"] = {"unschedulable": True}
+    cluster.pending_pod("next")
+    assert cluster.finding("D602").remedy.startswith("Uncordon node-1.\n$ kubectl uncordon node-1\n$ allot explain")
 
 
 @pytest.mark.parametrize(

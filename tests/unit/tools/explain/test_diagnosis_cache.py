@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from allotment.engine.diagnosis.diagnoser import Diagnoser
+from allotment.engine.diagnosis.reader import Reader
 from allotment.engine.refusal import Diagnosis
 from allotment.model.decoding import decode_all
 from allotment.model.features import Features
@@ -53,10 +54,12 @@ def test_equal_claims_are_diagnosed_once_with_their_own_names(monkeypatch: pytes
     calls = 0
     diagnose = Diagnoser.diagnose
 
-    def counting(self: Diagnoser, claims: Sequence[ResourceClaim], nodes: Sequence[str] | None = None) -> Diagnosis:
+    def counting(
+        self: Diagnoser, claims: Sequence[ResourceClaim], nodes: Sequence[str] | None, reader: Reader
+    ) -> Diagnosis:
         nonlocal calls
         calls += 1
-        return diagnose(self, claims, nodes)
+        return diagnose(self, claims, nodes, reader)
 
     monkeypatch.setattr(Diagnoser, "diagnose", counting)
     first, second, third = explained(("a", "big", 3), ("b", "large", 3), ("b", "huge", 4)).answers

@@ -135,3 +135,22 @@ def test_without_the_gate_nothing_is_counted() -> None:
     objects = (node("a"), devices("a", 3, cpu=FOUR), CLASS, TEMPLATE)
     found = explained(*objects, *(pod(f"p{n}") for n in range(3)), features=Features("1.37"))
     assert set(outcomes(found).values()) == {"a"}
+
+
+def test_what_devices_use_is_unknown_if_one_is_not_published() -> None:
+    four = {"cpu": {"mapping": {"deviceMultiplier": "4"}}}
+    allocated = claim("c", device="d0")
+    results = allocated["status"]["allocation"]["devices"]["results"]
+    results.append({**results[0], "device": "gone"})
+    found = explained(node("a"), devices("a", 1, **four), CLASS, allocated, pod("p", "c"))
+    assert outcomes(found)["ns/p"] == "device-use-unknown"
+    assert "device gone not found in pool a for driver d.example.com" in " ".join(lines(found, width=1000))
+
+
+def test_what_a_device_uses_is_unknown_if_it_depends_on_a_capacity_that_is_not_consumed() -> None:
+    depends = {"cpu": {"mapping": {"capacityKey": "cores", "capacityMultiplier": "1"}}}
+    slice_ = devices("a", 1, **depends)
+    slice_["spec"]["devices"][0]["capacity"] = {"cores": {"value": "8"}}
+    found = explained(node("a"), slice_, CLASS, TEMPLATE, pod("p"))
+    assert outcomes(found)["ns/p"] == "device-use-unknown"
+    assert "ConsumedCapacity is nil, but Capacity key 'cores' is set" in " ".join(lines(found, width=1000))

@@ -69,3 +69,57 @@ def test_too_many_replicas_are_reported(kind: str) -> None:
 def test_pods_that_end_and_pods_of_other_workloads_are_waited_for(claim: str, kind: str) -> None:
     (change,) = refused(held(claim), waiting("web-bcsjtpm8qt", "bcsjtpm8qt", kind)).changes
     assert change.remedy == "wait"
+
+
+def holder(kind: str) -> str:
+    """The pod of `held` claim ``store-0-gpu-vmdn6``, which a workload of this kind owns."""
+    return f"""
+apiVersion: v1
+kind: Pod
+metadata:
+  name: store-0
+  namespace: ns
+  uid: u-1
+  ownerReferences: [{{apiVersion: v1, kind: {kind}, name: store, controller: true, uid: o-2}}]
+spec:
+  nodeName: a
+  resourceClaims: [{{name: gpu, resourceClaimName: store-0-gpu-vmdn6}}]
+  containers: [{{name: main, image: pause, resources: {{claims: [{{name: gpu}}]}}}}]
+"""
+
+
+CORDONED = "spec: {unschedulable: true}\n"
+TAINTED = "spec: {taints: [{key: dedicated, value: ml, effect: NoSchedule}]}\n"
+
+
+@pytest.mark.parametrize(
+    ("other_node", "kind", "code", "remedies"),
+    [
+        (CORDONED, "Job", "node-not-eligible", ["uncordon", "wait"]),
+        (CORDONED, "StatefulSet", "node-not-eligible", ["uncordon", "wait"]),
+        (TAINTED, "Job", "devices-in-use", ["wait", "tolerate-node"]),
+        (TAINTED, "StatefulSet", "devices-in-use", ["tolerate-node", "wait"]),
+        (TAINTED, "DaemonSet", "devices-in-use", ["tolerate-node", "wait"]),
+    ],
+)
+def test_another_node_is_better_than_waiting_for_a_pod_that_does_not_end(
+    other_node: str, kind: str, code: str, remedies: list[str]
+) -> None:
+    nodes = (node("a"), slice_("a", 1), node("b", other_node), slice_("b", 1))
+    explanation = explained(
+        CLASS, TEMPLATE, *nodes, held("store-0-gpu-vmdn6"), holder(kind), waiting("batch", kind="Job")
+    )
+    reasons = explanation.answers[-1].reasons
+    assert reasons is not None
+    headline = reasons.headline
+    assert headline.code == code
+    assert [change.remedy for change in (*headline.changes, *headline.otherwise)] == remedies
+
+
+def test_uncordoning_comes_before_fewer_replicas_and_has_a_command() -> None:
+    nodes = (node("a"), slice_("a", 1), node("b", CORDONED), slice_("b", 1))
+    own = (held("web-bcsjtpm8qt-p9n2z-gpu-vmdn6"), waiting("web-bcsjtpm8qt", "bcsjtpm8qt"))
+    reasons = explained(CLASS, TEMPLATE, *nodes, *own).answers[-1].reasons
+    assert reasons is not None
+    (first,), (second,) = reasons.headline.changes, reasons.headline.otherwise
+    assert (first.command, second.remedy, second.command) == ("kubectl uncordon b", "replicas", "")

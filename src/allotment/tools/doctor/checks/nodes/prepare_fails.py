@@ -13,42 +13,34 @@ from allotment.tools.doctor.object_state import name_of, time_of
 from allotment.tools.doctor.objects import Event, Pod
 from allotment.tools.doctor.wording import named, remedy, unique
 from allotment.tools.doctor.workload_groups import pods_text
+from allotment.tools.explain.prepare_errors import FAILED_PREPARE, PrepareError, prepare_error
 
 #: Events older than this are resolved: a kubelet repeats an event at least every five minutes.
 _MAX_AGE: Final = timedelta(minutes=12)
-_REASON: Final = "FailedPrepareDynamicResources"
-_PREFIX: Final = "Failed to prepare dynamic resources: "
-_UNREGISTERED: Final = re.compile(r"DRA driver (\S+) is not registered")
 _UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     """Pods by the kubelet's message, from which names are removed."""
-    groups: dict[str, list[tuple[Pod, str]]] = {}
+    groups: dict[str, list[tuple[Pod, PrepareError]]] = {}
     for pod in cluster.pods:
         if pod.status.phase not in ("", "Pending") or not pod.spec.node_name:
             continue
-        events = [e for e in cluster.events.get(pod.metadata.uid, ()) if e.reason == _REASON and _is_recent(cluster, e)]
+        events = [
+            e for e in cluster.events.get(pod.metadata.uid, ()) if e.reason == FAILED_PREPARE and _is_recent(cluster, e)
+        ]
         if not events:
             continue
-        message = max(events, key=_when).message.removeprefix(_PREFIX).removeprefix("prepare dynamic resources: ")
-        groups.setdefault(_without_names(cluster, pod, message), []).append((pod, message))
+        error = prepare_error(max(events, key=_when).message)
+        groups.setdefault(_without_names(cluster, pod, error.cause), []).append((pod, error))
     for group in groups.values():
         pods = [pod for pod, _ in group]
-        message = group[0][1]
+        error = group[0][1]
         names = [name_of(pod) for pod in pods]
         nodes = unique(pod.spec.node_name for pod in pods)
-        reason = message or "the kubelet's message is not available"
-        text = f"{pods_text(cluster, names)} cannot start on {named('node', nodes)}: {reason}"
-        driver = _UNREGISTERED.search(message)
-        words = (
-            f"{driver[1]} is not registered with the kubelet: its pod on the node is not running, or its socket in"
-            " /var/lib/kubelet/plugins_registry was not detected. Restart the pod."
-            if driver
-            else "Check the driver's log on the node."
-        )
+        text = f"{pods_text(cluster, names)} cannot start on {named('node', nodes)}: {error.cause}"
         look = f"kubectl get pods -A -o wide --field-selector spec.nodeName={nodes[0]}"
-        yield Symptom.of("pod", names, text, remedy(words, look))
+        yield Symptom.of("pod", names, text, remedy(error.advice, look))
 
 
 def _is_recent(cluster: ClusterIndex, event: Event) -> bool:

@@ -29,9 +29,12 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         names = [answer.name for answer in answers]
         verb = "is waiting" if len(names) == 1 else "are waiting"
         changes = answers[0].reasons.headline.changes if answers[0].reasons is not None else ()
-        fix = f" Suggested change: {changes[0].text}." if changes and changes[0].text else ""
         text = f"{pods_text(cluster, names)} {verb} for a missing object: {summary}"
-        words = f"Create the object, or correct the name in the manifest.{fix}"
+        words = (
+            f"Change {changes[0].object}: {changes[0].text}."
+            if changes
+            else "Create the object in the pod's namespace, or correct the name in the manifest."
+        )
         yield Symptom.of("pod", names, text, remedy(words, _KINDS[code]))
 
 

@@ -58,10 +58,22 @@ def _symptom(cluster: ClusterIndex, code: str, answers: Sequence[Answer]) -> Sym
     first = "" if len(names) == 1 else f"; {names[0]}"
     text = f"{pods_text(cluster, names)} {verb}: {code}{first}: {headline.summary or CODES[code].summary}"
     namespace, _, name = names[0].partition("/")
-    own = code == "node-not-eligible" and _OWN_STATE.search(text)
-    words = "Find out why the nodes are cordoned or not ready: kubectl get nodes." if own else CODES[code].advice
-    help_ = remedy(words, f"allot explain pod/{name} -n {namespace}")
+    words, commands = _remedy(headline, text)
+    if any(_remedy(answer.reasons.headline, text)[0] != words for answer in answers[1:] if answer.reasons is not None):
+        words = f"For {names[0]}: {words}"
+    help_ = remedy(words, *commands, f"allot explain pod/{name} -n {namespace}")
     return Symptom.of("pod", names, text, help_, "warning" if code in BUSY else "error")
+
+
+def _remedy(refused: AllocationRefusal, text: str) -> tuple[str, list[str]]:
+    """The remedies of the diagnosis as sentences, and the commands for the first one; general advice without any."""
+    if not refused.changes:
+        own = refused.code == "node-not-eligible" and _OWN_STATE.search(text)
+        advice = CODES[refused.code].advice
+        return "Find out why the nodes are cordoned or not ready: kubectl get nodes." if own else advice, []
+    texts = [", and ".join(c.text for c in changes) for changes in (refused.changes, refused.otherwise) if changes]
+    words = ". Or ".join(texts)
+    return f"{words[:1].upper()}{words[1:]}.", [change.command for change in refused.changes if change.command]
 
 
 CHECK = ClusterCheck(
