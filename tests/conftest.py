@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -61,6 +62,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for file in files
     }
     items.sort(key=lambda item: numbers[item.path])
+
+
+def pytest_collection_finish() -> None:
+    """Exempt what collection created from garbage collection: searching the objects of 13,000 tests, again and again,
+    takes a fifth of the time of the tests."""
+    gc.collect()
+    gc.freeze()
 
 
 def _shared_root() -> Path:
