@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import structs
 
@@ -136,9 +137,9 @@ def test_without_allocations_all_counters_are_free() -> None:
 def card(*devices: tuple[str, tuple[str, ...]]) -> tuple[ResourceSlice, ...]:
     """A card with room for every device; a device is a name and its compatibility groups."""
 
-    def slice_(name: str, **content: object) -> ResourceSlice:
+    def slice_(name: str, **content: Any) -> ResourceSlice:
         pool = ResourcePool(name="n", generation=1, resource_slice_count=2)
-        spec = ResourceSliceSpec(driver="gpu.nvidia.com", node_name="n", pool=pool, **content)  # type: ignore[arg-type]
+        spec = ResourceSliceSpec(driver="gpu.nvidia.com", node_name="n", pool=pool, **content)
         return ResourceSlice(metadata=ObjectMeta(name=name), spec=spec)
 
     def amount(text: str) -> dict[str, Counter]:

@@ -7,7 +7,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from allotment.cli.check.file_writer import write_all
 from allotment.cli.check.files import Files, read_files
@@ -25,7 +25,7 @@ from allotment.model.features import Features
 from allotment.model.loading import Document, load_text
 from allotment.model.meta import Object
 from allotment.model.resource import DeviceClass, ResourceSlice
-from allotment.model.serialization import to_json
+from allotment.model.serialization import to_json, to_yaml
 from allotment.tools.claims.alternatives import alternatives
 from allotment.tools.claims.commented_yaml import yaml_text
 from allotment.tools.claims.objects import Plan, check_requirements, default_name, plan_objects
@@ -286,7 +286,7 @@ def _print(arguments: Namespace, context: _Context, plan: Plan, workload: Worklo
     screen = open_screen()
     if workload is not None and arguments.patch:
         _, patch = patch_of(plan, workload)
-        screen.out.write(to_json(patch) + "\n" if arguments.output != "yaml" else _patch_yaml(patch))
+        screen.out.write(to_yaml([patch]) if arguments.output == "yaml" else to_json(patch) + "\n")
     elif workload is not None and arguments.in_place:
         document = workload.view.document
         if context.files.stdin or document.origin.json:
@@ -301,12 +301,6 @@ def _print(arguments: Namespace, context: _Context, plan: Plan, workload: Worklo
         if workload is None and not arguments.quiet:
             lines = ["", "in the pod's spec:", *usage_lines(plan)]
             screen.out.write("".join(f"# {line}\n" if line else "" for line in lines))
-
-
-def _patch_yaml(patch: Any) -> str:
-    from allotment.model.serialization import to_yaml
-
-    return to_yaml([patch])
 
 
 def _notes(

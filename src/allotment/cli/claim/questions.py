@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from allotment.cli.output.errors import Mistake
+from allotment.model.validation.claim_status import RESULTS_MAX
 from allotment.tools.claims.supply import DIALECTS, REAL_VENDORS, DeviceKind, Supply
-
-_MAX_GPUS: Final = 32
 
 
 class _Choice(NamedTuple):
@@ -95,9 +94,9 @@ def _choose(question: str, choices: Sequence[_Choice]) -> _Choice:
 def _number(question: str) -> int:
     while True:
         text = _answer(f"{question} [1]: ") or "1"
-        if text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= _MAX_GPUS:
+        if text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= RESULTS_MAX:
             return int(text[:9])
-        print(f"expected a number from 1 to {_MAX_GPUS}, found {text!r}")
+        print(f"expected a number from 1 to {RESULTS_MAX}, found {text!r}")
 
 
 def _answer(prompt: str) -> str:

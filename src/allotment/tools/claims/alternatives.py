@@ -50,12 +50,7 @@ class Alternative(NamedTuple):
 def alternatives(required: Requirements, supply: Supply) -> tuple[Alternative, ...]:
     """Return the requests, one per vendor, in order of preference. Raises ClaimError."""
     if required.class_name and not (found := _vendor_of_class(required, supply)):
-        if (
-            required.model
-            or required.memory
-            or required.profile
-            or (required.share is not None and required.share.divides)
-        ):
+        if required.model or required.memory or required.profile or required.divides:
             raise ClaimError(
                 f"--class {required.class_name}: conditions cannot be written, because its driver is unknown",
                 f"name it with --vendor: expected one of {', '.join(REAL_VENDORS)}",
@@ -205,7 +200,7 @@ def _alternative(required: Requirements, supply: Supply, vendor: str, kinds: tup
         known = sorted(supply.classes)
         text = f"DeviceClass {class_name} does not exist in the cluster"
         raise ClaimError(text, suggestion(class_name, known) or f"it has {listed(known)}", lacking=True)
-    sharing = required.share if required.share is not None and required.share.divides else None
+    sharing = required.share if required.divides else None
     conditions = [
         *_type(required, vendor),
         *([_product(required, supply, vendor, kinds)] if required.model else []),

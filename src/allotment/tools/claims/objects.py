@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from allotment.model.features import Features, on_by_default_since
+from allotment.model.validation.claim_status import RESULTS_MAX
+from allotment.model.validation.requests import ALTERNATIVES_MAX
 from allotment.tools.claims.alternatives import PCIE_ROOT, Alternative
 from allotment.tools.claims.commented_yaml import Commented
 from allotment.tools.claims.request import ClaimError, Requirements
@@ -15,8 +17,6 @@ from allotment.tools.claims.supply import DIALECTS
 Kind: TypeAlias = Literal["ResourceClaim", "ResourceClaimTemplate", "DeviceClass"]
 
 _API: Final = "resource.k8s.io/v1"
-_MAX_COUNT: Final = 32
-_MAX_ALTERNATIVES: Final = 8
 
 
 class ClaimObject(NamedTuple):
@@ -41,14 +41,13 @@ class Plan(NamedTuple):
 
 def check_requirements(required: Requirements, features: Features) -> None:
     """Raise ClaimError for requests that contradict themselves, or that the release cannot serve."""
-    if not 1 <= required.gpus <= _MAX_COUNT:
-        raise ClaimError(f"--gpus: expected 1 to {_MAX_COUNT} devices in one claim, found {required.gpus}")
+    if not 1 <= required.gpus <= RESULTS_MAX:
+        raise ClaimError(f"--gpus: expected 1 to {RESULTS_MAX} devices in one claim, found {required.gpus}")
     if required.same_root and required.gpus < 2 and not required.all_devices:
         raise ClaimError("--same-switch: requires several devices", "add --gpus N or --all")
-    divides = required.share is not None and required.share.divides
-    if divides and (required.gpus > 1 or required.all_devices):
+    if required.divides and (required.gpus > 1 or required.all_devices):
         raise ClaimError("--share AMOUNT: expected one device", "omit --gpus and --all")
-    if divides and required.part != "whole":
+    if required.divides and required.part != "whole":
         raise ClaimError(
             "--share AMOUNT: a part of a GPU is either a share or a partition", "omit --mig and --partition"
         )
@@ -60,7 +59,7 @@ def check_requirements(required: Requirements, features: Features) -> None:
             "--extended: an extended resource is only a number of devices", "omit --same-switch, --all and --share"
         )
     for needed, option, gate in (
-        (divides, "--share AMOUNT", "DRAConsumableCapacity"),
+        (required.divides, "--share AMOUNT", "DRAConsumableCapacity"),
         (required.extended, "--extended", "DRAExtendedResource"),
     ):
         if needed and not features.enabled(gate):
@@ -81,8 +80,8 @@ def default_name(required: Requirements, workload: str = "") -> str:
     ... )
     ('llm-gpu', 'all-gpus', 'a100')
     """
-    shared = required.share is not None and not required.share.divides
-    words = ["shared"] if shared else []  # `allot check` takes a claim with this name for one that is shared
+    # `allot check` takes a claim with this word in its name for one that is shared.
+    words = ["shared"] if required.is_shared else []
     if workload:
         return _label("-".join([workload[:40], *words, "gpus" if required.all_devices else "gpu"]))
     if required.all_devices:
@@ -92,7 +91,7 @@ def default_name(required: Requirements, workload: str = "") -> str:
     else:
         words += [required.model or ("gpu-partition" if required.part == "partition" else "gpu"), required.profile]
         words += [required.memory.written] if required.memory else []
-    words += ["share"] if required.share is not None and required.share.divides else []
+    words += ["share"] if required.divides else []
     return _label("-".join([*filter(None, words), *([f"x{required.gpus}"] if required.gpus > 1 else [])]))
 
 
@@ -107,18 +106,17 @@ def plan_objects(
     """Return the objects for a request. ``for_each_pod``: each pod gets devices of its own. Raises ClaimError."""
     if required.extended:
         return _extended(required, found, name)
-    shared = required.share is not None and not required.share.divides
-    if shared or not for_each_pod:
-        kind, why = "ResourceClaim", "all pods that name the claim share its devices, and run on the same node"
-    else:
-        kind, why = "ResourceClaimTemplate", "each pod gets a new claim, and so devices of its own"
-    devices = _devices(required, found)
-    claim = _claim(kind, name, namespace, devices, why)  # type: ignore[arg-type]
+    claim = _claim(name, namespace, _devices(required, found), is_template=for_each_pod and not required.is_shared)
     return Plan((claim,), claim)
 
 
-def _claim(kind: Kind, name: str, namespace: str, devices: dict[str, Any], why: str) -> ClaimObject:
-    is_template = kind == "ResourceClaimTemplate"
+def _claim(name: str, namespace: str, devices: dict[str, Any], *, is_template: bool) -> ClaimObject:
+    kind: Kind = "ResourceClaimTemplate" if is_template else "ResourceClaim"
+    why = (
+        "each pod gets a new claim, and so devices of its own"
+        if is_template
+        else "all pods that name the claim share its devices, and run on the same node"
+    )
     metadata: dict[str, Any] = {"name": Commented(name, "the name that pods refer to")}
     if namespace:
         metadata["namespace"] = Commented(namespace, "that of the pods")
@@ -149,7 +147,7 @@ def _devices(required: Requirements, found: tuple[Alternative, ...]) -> dict[str
         request["firstAvailable"] = Commented(
             [
                 {"name": alternative.vendor, **_exactly(required, alternative)}
-                for alternative in found[:_MAX_ALTERNATIVES]
+                for alternative in found[:ALTERNATIVES_MAX]
             ],
             comment,
         )

@@ -77,6 +77,16 @@ class Requirements(NamedTuple):
     class_name: str = ""
     extended: bool = False
 
+    @property
+    def divides(self) -> bool:
+        """Whether each claim gets a part of a device that several claims share."""
+        return self.share is not None and self.share.divides
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several pods share the devices of one claim."""
+        return self.share is not None and not self.share.divides
+
 
 def parse_memory(text: str, option: str = "--memory") -> Memory:
     """Parse an amount of memory. Raises ClaimError.

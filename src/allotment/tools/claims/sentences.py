@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from allotment.cel.conjuncts import Conjunct, ValueComparison
 from allotment.cel.errors import CompileError
 from allotment.cel.selector import compile_selector
+from allotment.fleet.advertised_memory import GIB
 from allotment.model.features import Features
 from allotment.model.loading import Document
 from allotment.model.quantity import Quantity
@@ -18,7 +19,6 @@ from allotment.tools.claims.supply import DIALECTS
 from allotment.tools.views import ClaimView, PodView, RequestView, claim_view, pod_views
 from allotment.vocabulary import installed_classes
 
-_GIB: Final = 1 << 30
 #: The noun for the device types of a class.
 _NOUNS: Final = {
     "gpu": "GPU", "mig": "MIG device", "amdgpu": "GPU", "amdgpu-partition": "GPU partition", "vfio": "GPU for a VM",
@@ -153,7 +153,7 @@ def _with_comparison(described: _Described, comparison: ValueComparison, written
 
 def _amount(quantity: Quantity) -> str:
     value = quantity.value()
-    return f"{value // _GIB} GiB" if value and value % _GIB == 0 else str(quantity)
+    return f"{value // GIB} GiB" if value and value % GIB == 0 else str(quantity)
 
 
 def _constraints(view: ClaimView) -> str:
