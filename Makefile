@@ -12,7 +12,7 @@ LATEST := .venv-latest
 PARALLEL := --numprocesses 5 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-latest test-kube lint clients vectors storm bench zipapp lock clean
+.PHONY: help demo test test-latest test-kube lint bytecode clients vectors storm bench zipapp lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 13
@@ -23,8 +23,13 @@ demo: $(READY)  ## install Allotment, then run the example manifests in a lab wi
 # Allow Python to cache bytecode: otherwise, each of the hundreds of programs that the tests start would compile the
 # package again.
 test test-kube: export PYTHONDONTWRITEBYTECODE :=
-test: lint clients  ## install, lint, check types and layers, and run all tests
+test: $(READY)  ## install, lint, check types and layers, and run all tests
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint bytecode clients
 	$(BIN)/python -m pytest -q $(PARALLEL)
+
+# Each test process imports all tests: without cached bytecode, each of them would compile everything.
+bytecode: $(READY)
+	@$(BIN)/python -m pytest -qq --collect-only >/dev/null || true  # the tests report errors
 
 # Tests for what a new release of a dependency can break for users. Deprecation warnings do not make these tests fail.
 TESTS = tests/packaging tests/unit/test_extras.py tests/unit/cli tests/unit/packing tests/unit/kubelet_plugin tests/unit/externalgrpc
