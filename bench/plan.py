@@ -79,7 +79,7 @@ def plan_mix(pods: Iterable[TracePod], seconds: float, *, with_baselines: bool) 
     formulated = perf_counter() - start
     history = AnswerHistory(start)
     packing = solve(
-        question.problem, question.oracle, keep_going=lambda: perf_counter() - start < seconds, seconds=seconds,
+        question.problem, question.oracle, keep_going=lambda: perf_counter() - start < seconds,
         progress=history.note,
     )  # fmt: skip
     history.note(packing.cost, packing.bound)

@@ -241,10 +241,7 @@ def planner_of(options: AutoscalerOptions) -> Planner:
 
     def planner(values: Sequence[Object], limits: PlanLimits, keep_going: KeepGoing, /) -> ProvisioningPlan:
         kept = place_nominated_pods(values, options.features)
-        found = plan(
-            kept.objects, options.catalog, limits, options.features, keep_going=keep_going,
-            seconds=options.plan_seconds, reasons=False,
-        )  # fmt: skip
+        found = plan(kept.objects, options.catalog, limits, options.features, keep_going=keep_going, reasons=False)
         found = with_nearest_types(found, kept.objects, options.catalog, limits, options.features)
         return with_fields(found, existing=(*kept.placements, *found.existing))
 

@@ -79,13 +79,11 @@ def solve(
     *,
     keep_going: KeepGoing,
     seed: int = 0,
-    seconds: float | None = None,
     progress: Progress | None = None,
 ) -> Packing:
     """Return the cheapest packing found until ``keep_going`` returns False; the same for equal seeds and step counts.
 
-    ``seconds``: the time that ``keep_going`` allows, if the caller knows it; the steps do not depend on it. The search
-    ends earlier if the packing is proven optimal, or after many steps without an improvement.
+    The search ends earlier if the packing is proven optimal, or after many steps without an improvement.
     """
     oracle = FeasibilityOracle(problem, is_feasible)
     if (quick := solve_greedily(problem, oracle)) is not None:

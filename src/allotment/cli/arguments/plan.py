@@ -96,7 +96,7 @@ def add_plan(commands: Commands) -> None:
     search = plan.add_argument_group("search")
     add_renamed(
         search, "--time-limit", "--seconds", type=float, metavar="SECONDS",
-        help="maximum search time in seconds; 0: no search and no relaxations (default: 1 to 10, by number of pods)",
+        help="search for this time; 0: no search and no relaxations (default: a number of steps, about 1 to 10 s)",
     )  # fmt: skip
     search.add_argument(
         "--seed", type=int, default=0, metavar="N", help="random seed for the search (default: %(default)s)"

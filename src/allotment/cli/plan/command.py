@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,19 +23,22 @@ from allotment.cli.plan.json_output import data_of
 from allotment.cli.plan.limits import limits_of
 from allotment.cli.plan.objects import to_plan
 from allotment.cli.plan.offerings import Offered, offered
-from allotment.cli.plan.progress import seconds_for, watching
+from allotment.cli.plan.progress import steps_for, watching
 from allotment.cli.plan.text_output import Manner, print_plan
 from allotment.extras import require
 from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.fleet.errors import suggestion
 from allotment.model.features import Features
 from allotment.model.meta import Object
+from allotment.packing.step_limit import StepLimit
+from allotment.tools.explain.text import NEXT
 from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.pending_pods.demand import read_demand
 from allotment.tools.plan.placement.nominations import place_nominated_pods
 from allotment.tools.plan.planning import plan_demand
 from allotment.tools.plan.reasons.type_verdicts import MAX_GROUPS, group_verdicts
 from allotment.tools.plan.relaxations.savings import relaxations
+from allotment.tools.plan.relaxations.uncordoning import cordoned_nodes_that_fit
 from allotment.tools.plan.report import ProvisioningPlan, UntriedRelaxations
 from allotment.tools.unread import unread_notes, unread_resources
 
@@ -127,25 +132,29 @@ def _planned(
 ) -> tuple[ProvisioningPlan, BaselineComparison | None]:
     """Return the plan with the verdicts per type and the savings of relaxations."""
     catalog = offer.catalog.types
-    seconds = seconds_for(values) if arguments.time_limit is None else arguments.time_limit
+    # Without a time limit of the user, the work is limited in steps, so that the plan is the same on every machine.
+    seconds = inf if arguments.time_limit is None else arguments.time_limit
     demand = read_demand(values, features)
     with watching(seconds) as watch:
+        limit = StepLimit(steps_for(values), watch.keep_going)
+        keep_going = limit if arguments.time_limit is None else watch.keep_going
         found = plan_demand(
-            demand, catalog, limits, keep_going=watch.keep_going, seed=arguments.seed, seconds=seconds,
-            progress=watch.progress,
-        )  # fmt: skip
-        if seconds and not watch.keep_going() and found.total > found.bound:
-            end = "by Ctrl-C" if watch.stopped else f"after {seconds:g} s"
+            demand, catalog, limits, keep_going=keep_going, seed=arguments.seed, progress=watch.progress
+        )
+        if seconds and found.total > found.bound and (limit.exhausted or not watch.keep_going()):
+            end = f"after {limit.count} steps" if limit.exhausted else f"after {seconds:g} s"
+            end = "by Ctrl-C" if watch.stopped else end
             note = f"the search for machines was ended {end}; with a longer --time-limit the plan may be cheaper"
             found = replace(found, notes=(*found.notes, note))
+        cordoned = (each.note for each in cordoned_nodes_that_fit(values, found, limits, features))
+        found = replace(found, notes=(*cordoned, *found.notes))
         most = MAX_GROUPS if arguments.why is None else _ALL
         found = replace(found, choices=group_verdicts(demand, catalog, limits, features, most))
         compared = compare(demand, catalog, limits) if arguments.compare else None
         if watch.stopped:
             found = replace(found, untried=UntriedRelaxations(limit="time"))
         elif seconds:  # with --time-limit 0, relaxations are skipped
-            # Their work is limited in steps; the clock only serves a time limit of the user.
-            watch.restart(float("inf") if arguments.time_limit is None else seconds)
+            watch.restart(seconds)
             watch.show("evaluating relaxations  (Ctrl-C: skip)")
             more = relaxations(values, found, catalog, limits, features, keep_going=watch.keep_going)
             found = replace(found, relaxations=more.relaxations, untried=more.untried)
@@ -165,7 +174,8 @@ def _write(
     match arguments.output:
         case "json" | "yaml":
             data = data_of(found, _problems(offer), compared.data if compared is not None else None)
-            screen.data(data, arguments.output)
+            step = _next_step(arguments, found)
+            screen.data({**data, **({"next": step} if step else {})}, arguments.output)
         case "nodeclaims":
             from allotment.cli.plan.manifest_output import nodeclaims
 
@@ -177,6 +187,16 @@ def _write(
         case _:
             manner = Manner(wide=arguments.output == "wide", why=arguments.why)
             print_plan(screen, found, manner, comparison_lines(compared, found) if compared is not None else ())
+            if step := _next_step(arguments, found):
+                screen.line()
+                screen.line(f"{NEXT}{step}")
+
+
+def _next_step(arguments: Namespace, found: ProvisioningPlan) -> str:
+    """Return the command that lists why each type is rejected, if a pod is not placed and they are not listed yet."""
+    if not found.unserved or arguments.why is not None:
+        return ""
+    return shlex.join(("allot", *arguments.words, "--why"))
 
 
 def _problems(offer: Offered) -> tuple[dict[str, Any], ...]:

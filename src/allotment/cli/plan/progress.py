@@ -1,4 +1,4 @@
-"""The time limit of a search, and its progress on standard error if that is a terminal."""
+"""The limits of a search, and its progress on standard error if that is a terminal."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from itertools import islice
+from math import inf
 from time import monotonic
 from types import FrameType
 from typing import Final
@@ -16,27 +17,28 @@ from allotment.model.meta import Object
 from allotment.model.workload_pods import pods_of
 from allotment.tools.plan.reasons.wording import dollars
 
-#: Maximum number of pods, and the seconds for improving a plan of that size. Most plans are proven optimal earlier.
-_SECONDS: Final = ((20, 1.0), (200, 3.0))
-_MOST: Final = 10.0
+#: Maximum number of pods, and the steps for improving a plan of that size: about 1, 3 and 10 seconds. Most plans are
+#: proven optimal earlier.
+_STEPS: Final = ((20, 1_000), (200, 3_000))
+_MOST_STEPS: Final = 6_000
 _MICRO: Final = 10**6
 _EVERY: Final = 0.1
 
 
-def seconds_for(values: Sequence[Object]) -> float:
-    """Return the time limit in seconds by the number of pods."""
+def steps_for(values: Sequence[Object]) -> int:
+    """Return the limit in steps by the number of pods."""
     pods = 0
     for value in values:
-        pods += sum(1 for _ in islice(pods_of(value, limit=_SECONDS[-1][0] + 1), _SECONDS[-1][0] + 1))
-        if pods > _SECONDS[-1][0]:
-            return _MOST
-    return next(seconds for most, seconds in _SECONDS if pods <= most)
+        pods += sum(1 for _ in islice(pods_of(value, limit=_STEPS[-1][0] + 1), _STEPS[-1][0] + 1))
+        if pods > _STEPS[-1][0]:
+            return _MOST_STEPS
+    return next(steps for most, steps in _STEPS if pods <= most)
 
 
 class Watch:
-    """A time limit with a progress line."""
+    """A time limit of the user, if there is one, with a progress line; Ctrl-C ends the search as well."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float = inf) -> None:
         self._started_at = monotonic()
         self._ends = self._started_at + seconds
         self.stopped = False
@@ -53,7 +55,7 @@ class Watch:
         self.stopped = True
 
     def restart(self, seconds: float) -> None:
-        """Restart the time limit with a new number of seconds."""
+        """Start the time limit again for another search."""
         self._ends = monotonic() + seconds
 
     def progress(self, cost: int, bound: int) -> None:

@@ -85,16 +85,15 @@ def plan(
     *,
     keep_going: KeepGoing,
     seed: int = 0,
-    seconds: float | None = None,
     progress: Progress | None = None,
     reasons: bool = True,
 ) -> ProvisioningPlan:
     """The cheapest machines for the pending pods among ``values``, found until ``keep_going`` returns False.
 
-    ``seconds``: the approximate time until then. ``reasons``: whether to fill in ``choices``, the verdicts.
+    ``reasons``: whether to fill in ``choices``, the verdicts.
     """
     demand = read_demand(values, features)
-    found = plan_demand(demand, catalog, limits, keep_going=keep_going, seed=seed, seconds=seconds, progress=progress)
+    found = plan_demand(demand, catalog, limits, keep_going=keep_going, seed=seed, progress=progress)
     return structs.replace(found, choices=group_verdicts(demand, catalog, limits, features)) if reasons else found
 
 
@@ -105,11 +104,10 @@ def plan_demand(
     *,
     keep_going: KeepGoing,
     seed: int = 0,
-    seconds: float | None = None,
     progress: Progress | None = None,
 ) -> ProvisioningPlan:
     """`plan` for a demand that is already read, without ``choices``."""
-    return _Planner(demand, catalog, limits, keep_going, seed, seconds, progress).plan()
+    return _Planner(demand, catalog, limits, keep_going, seed, progress).plan()
 
 
 #: Codes of unserved pods whose placement cannot be predicted, and what it depends on.
@@ -125,12 +123,12 @@ _Result: TypeAlias = tuple[Packing, Assignment, dict[int, tuple[Item, UnservedRe
 class _Planner:
     def __init__(
         self, demand: ClusterDemand, catalog: Sequence[InstanceType], limits: PlanLimits, keep_going: KeepGoing,
-        seed: int, seconds: float | None, progress: Progress | None,
+        seed: int, progress: Progress | None,
     ) -> None:  # fmt: skip
         self.demand = demand
         self.catalog = catalog
         self.limits = limits
-        self._options = (keep_going, seed, seconds, progress)
+        self._options = (keep_going, seed, progress)
         self.zoneless, excluded = split_groups(demand, catalog, limits)
         """The formulation without decisions on zones."""
         kinds = assign_zones(self.zoneless)
@@ -200,9 +198,9 @@ class _Planner:
             return Packing((), 0, 0, tuple((kind, n) for kind, n in enumerate(counts) if n))
         if self._max_spot is not None:
             problem = replace(problem, group_limits=(*problem.group_limits, ("spot", self._max_spot)))
-        keep_going, seed, seconds, progress = self._options
+        keep_going, seed, progress = self._options
         return solve(
-            replace(problem, counts=counts), self.formulation.oracle, keep_going=keep_going, seed=seed, seconds=seconds,
+            replace(problem, counts=counts), self.formulation.oracle, keep_going=keep_going, seed=seed,
             progress=progress,
         )  # fmt: skip
 

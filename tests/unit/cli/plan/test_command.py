@@ -52,6 +52,7 @@ spec:
           claims: [{name: gpu}]
 """
 
+MIXED_PODS = Path(__file__).parents[3] / "packaging" / "mixed-pods.yaml"
 OWN = """\
 provider,instance_type,vcpu,memory_gib,gpu_count,gpu,on_demand_usd_per_hour
 own,box,16,64,2,a10g,0.9
@@ -124,6 +125,23 @@ def test_existing_nodes_are_used_first(allot: Allot, app: str) -> None:
     assert ran.code == 0
     assert ran.out.startswith("No machine is needed\n2 pods on existing nodes.\n")
     assert "cpu and memory are assumed to be sufficient" in ran.out
+
+
+def test_a_cordoned_node_on_which_pods_fit_is_named(allot: Allot, app: str, tmp_path: Path) -> None:
+    cluster = tmp_path / "cluster.yaml"
+    node = """\
+apiVersion: v1
+kind: Node
+metadata: {name: gpu-2, labels: {kubernetes.io/hostname: gpu-2}}
+spec: {unschedulable: true}
+status: {allocatable: {cpu: "16", memory: 64Gi, pods: "110"}}
+---
+"""
+    cluster.write_text(node + allot("fleet", "slices", "gpu-2=2xa10g").out)
+    ran = allot("plan", app, "--cluster", str(cluster), "--catalog", "aws")
+    assert ran.code == 0
+    assert "2 pods fit on cordoned node gpu-2 without a new machine" in " ".join(ran.out.split())
+    assert "kubectl uncordon gpu-2" in " ".join(ran.out.split())
 
 
 def test_claim_without_pod_is_planned(allot: Allot, tmp_path: Path) -> None:
@@ -322,6 +340,18 @@ def test_without_a_time_limit_the_clock_does_not_end_the_search_for_savings(
     assert slow.out == usual
     limited = allot("plan", app, "--time-limit", "1")
     assert "The search for savings ended early before it tried 1 group of pods" in limited.out
+
+
+def test_without_a_time_limit_the_plan_is_the_same_on_a_slow_machine(
+    allot: Allot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("allotment.cli.plan.command.steps_for", lambda values: 7)
+    command = ("plan", str(MIXED_PODS), "--catalog", "aws")
+    usual = allot(*command)
+    assert "the search for machines was ended after 7 steps" in usual.out
+    seconds = count(0.0, 1000.0)
+    monkeypatch.setattr("allotment.cli.plan.progress.monotonic", lambda: next(seconds))
+    assert allot(*command).out == usual.out
 
 
 def test_data_states_what_was_not_tried(allot: Allot, app: str) -> None:

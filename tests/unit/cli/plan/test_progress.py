@@ -42,3 +42,11 @@ def test_a_stopped_search_has_no_more_time(clock: Clock) -> None:
     watch.stop()
     watch.restart(3.0)
     assert not watch.keep_going()
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_search_without_a_time_limit_ends_only_by_ctrl_c() -> None:
+    watch = Watch()
+    assert watch.keep_going()
+    watch.stop()
+    assert not watch.keep_going()

@@ -19,6 +19,7 @@ from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.packing.problem import KeepGoing
+from allotment.packing.step_limit import StepLimit
 from allotment.tools.explain.fixes import apply_change
 from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.pending_pods.demand import ClusterDemand, read_demand
@@ -61,20 +62,6 @@ class RelaxationResult(NamedTuple):
     untried: UntriedRelaxations
 
 
-class _Steps:
-    """A limited number of steps, so that one candidate does not use all the work."""
-
-    def __init__(self, count: int, keep_going: KeepGoing) -> None:
-        self._left = count
-        self._keep_going = keep_going
-        self.exhausted = False
-
-    def __call__(self) -> bool:
-        self.exhausted = self._left <= 0
-        self._left -= 1
-        return not self.exhausted and self._keep_going()
-
-
 def relaxations(
     values: Iterable[Object], plan: ProvisioningPlan, catalog: Sequence[InstanceType], limits: PlanLimits, features:
     Features, *, keep_going: KeepGoing,
@@ -97,7 +84,7 @@ def relaxations(
         if not keep_going():
             untried += len(candidates[number:planned])
             break
-        steps = _Steps(_STEPS, keep_going)
+        steps = StepLimit(_STEPS, keep_going)
         result = _plan_with(candidate, objects, demand, catalog, limits, steps)
         if result is None or len(result.unserved) > len(plan.unserved):
             continue

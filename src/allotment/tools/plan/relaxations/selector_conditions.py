@@ -13,7 +13,7 @@ from math import log2
 from typing import Final, NamedTuple
 
 from allotment.cel import CompileError, DeviceInput, EvaluationError, Selector, compile_selector
-from allotment.engine.diagnosis.selector_conditions import comparison_text, literal, one_line, path_text, value_text
+from allotment.engine.diagnosis.condition_text import comparison_text, literal, one_line, path_text, value_text
 from allotment.model.features import Features
 from allotment.model.quantity import Quantity
 from allotment.model.resource import ResourceSlice
