@@ -3,7 +3,8 @@
 Kubernetes' scheduler reports "cannot allocate all claims", not which device lacked what; for a pod whose claim cannot
 be created it reports nothing. A cluster with that scheduler can use this program in addition: it reads, explains all
 pending pods as ``allot explain`` does, and writes only events. A pod gets another event only when the reason changes,
-also after a restart.
+also after a restart: an annotation of the event identifies the reason. While it does not change, the event is repeated
+before the API server deletes it.
 
 A pod must be pending for some time first. Only time in which the cluster was observed counts: its state during a
 disconnection is unknown, and after a reconnection its scheduler and controllers need a moment, too.
@@ -20,6 +21,7 @@ from typing import Any, Final, NamedTuple
 from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
+from allotment.cluster.lasting_events import REPEAT_SECONDS, LastingEvents, StateEvent
 from allotment.cluster.program import Program, ProgramContext
 from allotment.cluster.recorder import COMBINED
 from allotment.cluster.resources import EVENTS, NODES, PODS
@@ -31,6 +33,7 @@ from allotment.model.meta import Object
 from allotment.model.trees import Tree
 from allotment.node_fit.nodes import is_provisioning
 from allotment.tools.explain import Answer, explain, messages
+from allotment.tools.explain.cause_key import CauseKey
 from allotment.tools.explain.subjects import other_pods
 
 log = logging.getLogger(__name__)
@@ -41,6 +44,10 @@ UNAVAILABLE, AVAILABLE = "DevicesUnavailable", "DevicesAvailable"
 _ACTION: Final = "Explaining"
 _SCHEDULER_REASON: Final = "Last message of the scheduler: "
 _NO_REASON: Final = "The scheduler has not reported a reason."
+#: The annotation of an event that identifies what it says (`_state`).
+_STATE: Final = "allotment.dev/state"
+#: The metadata of an object in a reference to it.
+_REFERENCE: Final = ("namespace", "name", "uid", "resourceVersion")
 #: The maximum share of time spent on explanations.
 _SHARE: Final = 0.2
 
@@ -83,13 +90,13 @@ class _Annotator:
         """When pods (uid) were first observed pending, by the clock's ``seconds``."""
         self._explained_at: dict[str, int] = {}
         """The age at which pods (uid) were last explained."""
-        self._last_notes: dict[str, tuple[str, bool]] = {}
-        """The keys of the last notes, by pod uid."""
+        self._reported = LastingEvents(self._recorder, context.clock, self._is_explained)
+        """The last event of each pod, by `_state`."""
 
     async def run(self) -> None:
         """Explain pending pods until cancelled."""
         await self._objects.synced()
-        self._last_notes = await _earlier_notes(self._client)
+        await self._resume_earlier_events()
         end = self._objects.on_change(self._on_change)
         self._changed.set()
         try:
@@ -99,6 +106,7 @@ class _Annotator:
                 spent = await self._explain_some()
                 await self._clock.sleep(max(self._options.every, spent / _SHARE))
         finally:
+            self._reported.close()
             end()
 
     def _on_change(self) -> None:
@@ -157,43 +165,68 @@ class _Annotator:
             name = str(pod.status.get("nominatedNodeName") or "")
             node = self._nodes.tree("", name)
             ordered = node is not None and is_provisioning(node)
-            lines = messages.machine_ordered(name) if ordered else messages.diagnosis_lines(answer.name, answer.reasons)
-            note = messages.event_note(lines, last)
+            report = (
+                messages.machine_ordered(name) if ordered else messages.diagnosis_report(answer.name, answer.reasons)
+            )
+            note, cause = messages.event_note(report.lines, last), report.cause
         elif reason:
             devices = ", ".join(device.device for claim in answer.claims for device in claim.devices)
             note = f"The pod's claims now fit on node {answer.node} ({devices}). {last}"
+            cause = CauseKey("", "fits")
         else:
             return False  # it may be scheduled at any moment, so an event would be of no use
-        if self._last_notes.get(pod.uid) == (short := _note_key(note)):
+        state = _state(cause, is_rejected=bool(reason))
+        event = StateEvent(
+            {**pod.tree, "apiVersion": "v1", "kind": "Pod"},
+            "Normal" if answer.fits else "Warning",
+            AVAILABLE if answer.fits else UNAVAILABLE,
+            note,
+            _ACTION,
+            {_STATE: state},
+        )
+        if not self._reported.record(pod.uid, state, event):
             return False
-        self._last_notes[pod.uid] = short
-        tree = {**pod.tree, "apiVersion": "v1", "kind": "Pod"}
-        if answer.fits:
-            self._recorder.event(tree, "Normal", AVAILABLE, note, _ACTION)
-        else:
-            self._recorder.event(tree, "Warning", UNAVAILABLE, note, _ACTION)
         log.debug("pod %s/%s: %s", pod.namespace, pod.name, note.partition("\n")[0])
         return True
 
+    def _is_explained(self, uid: str) -> bool:
+        """Whether a pod still waits, so that its last event still tells its state."""
+        return uid in self._pending_since
+
+    async def _resume_earlier_events(self) -> None:
+        """Continue with the last event of each pod from an earlier process, from those that the cluster still has."""
+        try:
+            listing = await self._client.list(EVENTS, fields=f"reportingComponent={NAME}")
+        except StatusError as error:
+            log.warning("cannot read earlier events, so events may be repeated: %s", error)
+            return
+        for event in sorted(listing.items, key=_last_observed):
+            state = (event["metadata"].get("annotations") or {}).get(_STATE)
+            about = event["involvedObject"]
+            if state is None or not about.get("uid"):
+                continue
+            left = self._clock.left(_last_observed(event), REPEAT_SECONDS) if _last_observed(event) else 0.0
+            self._reported.resume(about["uid"], state, _earlier_event(event, state), left)
+
     def _drop_deleted(self) -> None:
         existing = {pod.uid for pod in self._pods.items()}
-        for known in (self._last_notes, self._explained_at):
-            for uid in known.keys() - existing:
-                del known[uid]
+        self._reported.keep(existing)
+        for uid in self._explained_at.keys() - existing:
+            del self._explained_at[uid]
 
 
-async def _earlier_notes(client: Client) -> dict[str, tuple[str, bool]]:
-    """The last note for each pod (uid) from an earlier process, from the events that the cluster still has."""
-    try:
-        listing = await client.list(EVENTS, fields=f"reportingComponent={NAME}")
-    except StatusError as error:
-        log.warning("cannot read earlier events, so events may be repeated: %s", error)
-        return {}
-    events = sorted(listing.items, key=_last_observed)
-    return {
-        event["involvedObject"].get("uid", ""): _note_key(event.get("message", "").removeprefix(COMBINED))
-        for event in events
-    }
+def _earlier_event(event: Tree, state: str) -> StateEvent:
+    """The event of an earlier process, to be repeated."""
+    about = event["involvedObject"]
+    metadata = {name: about[name] for name in _REFERENCE if about.get(name)}
+    return StateEvent(
+        {"apiVersion": about.get("apiVersion", ""), "kind": about.get("kind", ""), "metadata": metadata},
+        "Normal" if event.get("type") == "Normal" else "Warning",
+        event.get("reason", ""),
+        event.get("message", "").removeprefix(COMBINED),
+        _ACTION,
+        {_STATE: state},
+    )
 
 
 def _last_observed(event: Tree) -> str:
@@ -202,14 +235,10 @@ def _last_observed(event: Tree) -> str:
     return str(series.get("lastObservedTime") or event.get("eventTime") or "")
 
 
-def _note_key(note: str) -> tuple[str, bool]:
-    """The parts of a note whose change requires a new event: cause and remedy, and whether the scheduler has reported
-    a reason. The number of devices in use changes all the time.
-
-    >>> _note_key("2 of 8 devices are free (in-use)\\nLast message of the scheduler: no")
-    ('# of # devices are free (in-use) ', True)
-    """
-    return " ".join(messages.cause_key(note)), not note.endswith(_NO_REASON)
+def _state(cause: CauseKey, *, is_rejected: bool) -> str:
+    """The identity of the state that an event reports: cause and remedy, and whether the scheduler has reported a
+    reason. Its change requires a new event, unlike the number of devices in use, which changes all the time."""
+    return f"{cause.digest()}-{'rejected' if is_rejected else 'not-reported'}"
 
 
 def _waits(pod: CachedItem[Any]) -> bool:

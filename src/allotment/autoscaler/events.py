@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from allotment.cluster.cached_item import CachedItem
-from allotment.cluster.recorder import Recorder
+from allotment.cluster.clock import Clock
+from allotment.cluster.lasting_events import LastingEvents, StateEvent
+from allotment.cluster.recorder import EventType, Recorder
 from allotment.model.trees import Tree
 from allotment.tools.plan.reasons.wording import dollars
 from allotment.tools.plan.report import PlannedMachine
@@ -20,16 +22,22 @@ _FAILED: Final = "FailedScaleUp"
 
 
 class EventReporter:
-    """Records events on pods and nodes, without repetitions."""
+    """Records events on pods and nodes; those on pods once, and again only before the API server deletes them."""
 
-    def __init__(self, recorder: Recorder, dry_run: bool) -> None:
+    def __init__(self, recorder: Recorder, clock: Clock, dry_run: bool) -> None:
         self._recorder = recorder
         self._dry_run = dry_run
-        self._reported: dict[str, str] = {}
+        self._waiting: set[str] = set()
+        self._reported = LastingEvents(recorder, clock, lambda uid: uid in self._waiting)
 
     def keep(self, waiting: set[str]) -> None:
         """Forget pods that are not in ``waiting`` (uids)."""
-        self._reported = {uid: text for uid, text in self._reported.items() if uid in waiting}
+        self._waiting = waiting
+        self._reported.keep(waiting)
+
+    def close(self) -> None:
+        """Repeat nothing any more."""
+        self._reported.close()
 
     def ordered(self, pod: CachedItem[Any], machine: PlannedMachine) -> None:
         """A machine was ordered for a pod, or would have been."""
@@ -59,7 +67,7 @@ class EventReporter:
 
     def failed(self, pod: CachedItem[Any], text: str) -> None:
         """A machine that was ordered for a pod failed."""
-        self._reported.pop(pod.uid, None)
+        self._reported.forget(pod.uid)
         self._recorder.event(pod.tree, "Warning", _FAILED, text, "ScalingUp")
 
     def removal(self, node: Tree, text: str) -> None:
@@ -75,11 +83,8 @@ class EventReporter:
         """A node is complete."""
         self._recorder.event(node, "Normal", "MachineReady", text, "ScalingUp")
 
-    def _record(self, pod: CachedItem[Any], type: Any, reason: str, text: str) -> None:
-        report = f"{reason} {text}"
-        if self._reported.get(pod.uid) != report:
-            self._reported[pod.uid] = report
-            self._recorder.event(pod.tree, type, reason, text, "ScalingUp")
+    def _record(self, pod: CachedItem[Any], type: EventType, reason: str, text: str) -> None:
+        self._reported.record(pod.uid, (reason, text), StateEvent(pod.tree, type, reason, text, "ScalingUp"))
 
 
 def describe_machine(machine: PlannedMachine) -> str:

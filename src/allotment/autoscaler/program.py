@@ -101,7 +101,7 @@ class Autoscaler:
         self._nominations = Nominations()
         self._offerings = UnavailableOfferings(context.random, options.shortage_backoff, options.max_shortage_backoff)
         self._backoff = PurchaseBackoff(options.purchase_backoff, options.max_purchase_backoff)
-        self._events = EventReporter(context.recorder(NAME), options.dry_run)
+        self._events = EventReporter(context.recorder(NAME), context.clock, options.dry_run)
         self._reporter = PlanReporter(self._client, context.clock, options.namespace, options.dry_run)
         self._batch = Batch(options.batch_idle, options.batch_max)
         self._plan_due, self._reconcile_due = asyncio.Event(), asyncio.Event()
@@ -135,6 +135,7 @@ class Autoscaler:
                 if self._options.consolidation != "never":
                     tasks.create_task(self._disruption.run(), name="disrupting machines")
         finally:
+            self._events.close()
             for end in ends:
                 end()
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict, deque
+from collections.abc import Mapping
 from datetime import datetime
 from random import Random
 from typing import Final, Literal, NamedTuple, TypeVar
@@ -72,6 +73,7 @@ class _Note(NamedTuple):
     message: str
     action: str
     moment: datetime
+    annotations: Mapping[str, str]
 
 
 class _Series:
@@ -109,17 +111,21 @@ class Events:
         """Events that could not be written yet."""
         self._backoff = Backoff(Random(), first=0.5, longest=10.0)
 
-    def note(self, component: str, about: Tree, type: EventType, reason: str, message: str, action: str = "") -> None:
+    def note(
+        self, component: str, about: Tree, type: EventType, reason: str, message: str, action: str = "",
+        annotations: Mapping[str, str] = {},
+    ) -> None:  # fmt: skip
         """Put a note into the queue; if it is full, the oldest note is dropped.
 
-        ``about``: an object, or an object reference with an optional ``fieldPath``.
+        ``about``: an object, or an object reference with an optional ``fieldPath``. ``annotations`` are those of the
+        Event, as with client-go's ``AnnotatedEventf``.
         """
         metadata = about["metadata"]
         involved = InvolvedObject(
             about.get("kind", ""), metadata.get("namespace", ""), metadata["name"], metadata.get("uid", ""),
             about.get("apiVersion", ""), metadata.get("resourceVersion", ""), about.get("fieldPath", ""),
         )  # fmt: skip
-        self._notes.append(_Note(component, involved, type, reason, message, action, self._clock.moment()))
+        self._notes.append(_Note(component, involved, type, reason, message, action, self._clock.moment(), annotations))
         self._arrived.set()
         self._written.clear()
 
@@ -245,9 +251,12 @@ class Recorder:
         self._events = events
         self._component = component
 
-    def event(self, about: Tree, type: EventType, reason: str, message: str, action: str = "") -> None:
+    def event(
+        self, about: Tree, type: EventType, reason: str, message: str, action: str = "",
+        annotations: Mapping[str, str] = {},
+    ) -> None:  # fmt: skip
         """Queue an event about an object; returns immediately."""
-        self._events.note(self._component, about, type, reason, message, action)
+        self._events.note(self._component, about, type, reason, message, action, annotations)
 
 
 async def _idle() -> None:
@@ -287,7 +296,7 @@ def _old_form(series: _Series) -> Tree:
     return {
         "kind": "Event",
         "apiVersion": "v1",
-        "metadata": {"name": series.name, "namespace": series.namespace},
+        "metadata": _metadata(series),
         "involvedObject": _reference(note.involved),
         "reason": note.reason,
         "message": note.message,
@@ -307,7 +316,7 @@ def _new_form(series: _Series, instance: str) -> Tree:
     event: Tree = {
         "kind": "Event",
         "apiVersion": "events.k8s.io/v1",
-        "metadata": {"name": series.name, "namespace": series.namespace},
+        "metadata": _metadata(series),
         "eventTime": stamp_micro(series.first),
         "reportingController": note.component,
         "reportingInstance": (f"{note.component}-{instance}" if instance else note.component)[:_LONGEST_INSTANCE],
@@ -322,6 +331,13 @@ def _new_form(series: _Series, instance: str) -> Tree:
     return event
 
 
+def _metadata(series: _Series) -> Tree:
+    metadata: Tree = {"name": series.name, "namespace": series.namespace}
+    if series.note.annotations:
+        metadata["annotations"] = dict(series.note.annotations)
+    return metadata
+
+
 def _cut(note: str) -> str:
     """A note truncated to the limit in bytes."""
     data = note.encode()
@@ -330,5 +346,8 @@ def _cut(note: str) -> str:
 
 def _repeated(series: _Series) -> Tree:
     if series.note.action:
-        return {"series": {"count": series.count, "lastObservedTime": stamp_micro(series.last)}}
+        patch: Tree = {"series": {"count": series.count, "lastObservedTime": stamp_micro(series.last)}}
+        if series.note.annotations:
+            patch["metadata"] = {"annotations": dict(series.note.annotations)}
+        return patch
     return {"count": series.count, "lastTimestamp": stamp(series.last), "message": series.note.message}

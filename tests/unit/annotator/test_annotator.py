@@ -11,7 +11,7 @@ from typing import Any
 from allotment.annotator.program import AVAILABLE, NAME, UNAVAILABLE, Options, annotator
 from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client, Event, Listing
-from allotment.cluster.clock import parse
+from allotment.cluster.clock import Clock, parse
 from allotment.cluster.errors import Unreachable
 from allotment.cluster.program import ProgramContext, run
 from allotment.cluster.recorder import Events
@@ -21,6 +21,8 @@ from allotment.model.trees import Tree
 from tests.lab.harness import LabHarness, lab_harness
 
 FEATURES = Features(kube="1.36")
+#: The API server deletes events after an hour; here, after two seconds.
+HALF_HOUR_A_SECOND = Clock(speed=1800.0)
 SCHEDULER_MESSAGE = "0/1 nodes are available: 1 cannot allocate all claims."
 
 
@@ -58,14 +60,15 @@ class Line:
 
 
 @asynccontextmanager
-async def annotated(on: LabHarness, line: Line | None = None, **options: Any) -> AsyncIterator[Caches]:
-    """Run the annotator with a scheduler that reports no more than that of Kubernetes."""
+async def annotated(
+    on: LabHarness, line: Line | None = None, clock: Clock | None = None, **options: Any
+) -> AsyncIterator[Caches]:
+    """Run the annotator with a scheduler that reports no more than that of Kubernetes. ``clock``: its own one."""
     plane = on.plane
     client: Any = line or plane.client(NAME)
-    caches = Caches(client, clock=plane.clock, random=Random(1))
-    context = ProgramContext(
-        lambda name, manager="": client, caches, plane.clock, Events(client, clock=plane.clock), Random(1)
-    )
+    clock = clock or plane.clock
+    caches = Caches(client, clock=clock, random=Random(1))
+    context = ProgramContext(lambda name, manager="": client, caches, clock, Events(client, clock=clock), Random(1))
     program = annotator(Options(**{"features": FEATURES, "delay": 0.0, "every": 0.5, **options}))
     task = asyncio.create_task(run({NAME: program}, context))
     try:
@@ -197,6 +200,34 @@ def test_a_recurring_reason_is_not_repeated_after_a_restart() -> None:
             async with annotated(on):
                 await quiet(on)
                 assert await annotator_events(on, "greedy") == before
+
+    asyncio.run(scenario())
+
+
+def test_an_event_is_written_again_after_the_server_deleted_it() -> None:
+    async def scenario() -> None:
+        async with lab_harness(fleet=("t4-4x-pcie",)) as on, annotated(on, clock=HALF_HOUR_A_SECOND):
+            await on.client.create(CLAIM_TEMPLATES, template("nine", 9), "default")
+            await on.client.create(PODS, pod("greedy", "nine"), "default")
+            (event,) = await until(on, "greedy", bool)
+            await on.client.delete(EVENTS, event["metadata"]["name"], "default")
+            (again,) = await until(on, "greedy", bool)
+            assert again["message"] == event["message"]
+
+    asyncio.run(scenario())
+
+
+def test_an_event_of_an_earlier_process_is_repeated_before_the_server_deletes_it() -> None:
+    async def scenario() -> None:
+        async with lab_harness(fleet=("t4-4x-pcie",)) as on:
+            await on.client.create(CLAIM_TEMPLATES, template("nine", 9), "default")
+            await on.client.create(PODS, pod("greedy", "nine"), "default")
+            async with annotated(on):
+                (event,) = await until(on, "greedy", bool)
+            async with annotated(on, clock=HALF_HOUR_A_SECOND):
+                _, again = await until(on, "greedy", lambda events: len(events) == 2)
+                assert again["message"] == event["message"]
+                assert again["metadata"]["annotations"] == event["metadata"]["annotations"]
 
     asyncio.run(scenario())
 

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from allotment.autoscaler.options import AutoscalerOptions
-from allotment.cluster.resources import NODES, PODS, SLICES
+from allotment.cluster.lasting_events import REPEAT_SECONDS
+from allotment.cluster.resources import NEW_EVENTS, NODES, PODS, SLICES
 from allotment.model.meta import Object
 from allotment.packing.problem import KeepGoing
 from allotment.tools.plan.limits import PlanLimits
@@ -181,6 +182,19 @@ def test_a_node_without_its_devices_is_not_ready() -> None:
         assert len(cluster.all(SLICES)) >= 1
 
     run_scenario(options("aws/g4dn.*=bare", registration=60), scenario, speed=60)
+
+
+def test_the_event_of_an_unserved_pod_is_written_again_after_the_server_deleted_it() -> None:
+    async def scenario(cluster: World) -> None:
+        cluster.pod("a")
+        await cluster.until(lambda: cluster.event_texts("NotTriggerScaleUp"))
+        texts = cluster.event_texts("NotTriggerScaleUp")
+        for tree in cluster.all(NEW_EVENTS):
+            cluster.client.remove(NEW_EVENTS, tree["metadata"]["namespace"], tree["metadata"]["name"])
+        await cluster.after(REPEAT_SECONDS + 60)
+        assert cluster.event_texts("NotTriggerScaleUp") == texts
+
+    run_scenario(options(limits=PlanLimits(max_machines=0)), scenario, speed=400)
 
 
 def test_unserved_pods_get_one_event_with_the_reason() -> None:
