@@ -11,8 +11,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 #: Seconds between two checks.
@@ -24,18 +22,6 @@ _MANY: Final = 2_000_000
 _QUIET: Final = 0.1
 #: Seconds between collections of all objects.
 _HOUR: Final = 3600.0
-
-
-@contextmanager
-def paused() -> Iterator[None]:
-    """Disable collections, for example during startup."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 class GcState(NamedTuple):

@@ -31,10 +31,11 @@ from allotment.apiserver.kinds.kind import ServedKind, User
 from allotment.apiserver.local_client import LocalClient, TimeSlice
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.apiserver.stored_versions import convert_stored
-from allotment.cluster import gc_tuning, program
+from allotment.cluster import program
 from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
+from allotment.cluster.gc_pause import gc_paused
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import SLICES
 from allotment.files import private
@@ -151,7 +152,7 @@ def _identity(name: str) -> tuple[str, str]:
 async def running(settings: Settings) -> AsyncIterator[Plane]:
     """Run a control plane while the context lasts; on entry it serves requests and its fleet is published."""
     async with AsyncExitStack() as stack:
-        with gc_tuning.paused():
+        with gc_paused():
             plane = await _started(settings, stack)
         yield plane
 

@@ -9,7 +9,8 @@ from contextlib import suppress
 import pytest
 
 from allotment.cluster import gc_tuning
-from allotment.cluster.gc_tuning import GcState, collect_when_idle, paused
+from allotment.cluster.gc_pause import gc_paused
+from allotment.cluster.gc_tuning import GcState, collect_when_idle
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,6 @@ def test_cycles_are_collected_when_idle(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_no_collection_runs_during_startup() -> None:
-    with paused():
+    with gc_paused():
         assert not gc.isenabled()
     assert gc.isenabled()

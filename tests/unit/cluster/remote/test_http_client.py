@@ -15,7 +15,7 @@ import pytest
 from allotment.apiserver.http_messages import AnyResponse, Request, Response, Streaming
 from allotment.cluster.client import Client, Event, Resource
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.gc_tuning import paused
+from allotment.cluster.gc_pause import gc_paused
 from allotment.cluster.remote.connection import LATER_SECONDS, WriteBlock
 from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import ClusterTarget, CredentialPlugin
@@ -212,7 +212,7 @@ def test_an_error_leaves_no_reference_cycles() -> None:
                 value for value in gc.get_objects() if isinstance(value, StatusError) and value.reason == "OnlyHere"
             ]
 
-    with paused():
+    with gc_paused():
         run_with_client(server, scenario)
 
 
