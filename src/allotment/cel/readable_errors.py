@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from allotment.cel.common_mistakes import fix_mistakes
+from allotment.cel.quantity_comparisons import comparison_mistake
 
 _TYPES: Final = {
     "kubernetes.Quantity": "a quantity", "kubernetes.Semver": "a version", "string": "a string", "int": "a number",
@@ -49,6 +50,8 @@ def refusal_sentence(expression: str, text: str) -> str:
     mistakes = fix_mistakes(expression)
     if mistakes is not None:
         return mistakes.mistakes[0].sentence
+    if "kubernetes.Quantity" in issue[1] and (sentence := comparison_mistake(expression)):
+        return sentence
     sentence = readable_message(issue[1])
     return sentence if sentence != issue[1] else ""
 

@@ -304,6 +304,13 @@ CODES: Mapping[str, ReasonCode] = {
 BUSY: frozenset[str] = frozenset(
     {"devices-in-use", "capacity-in-use", "counters-exhausted", "compatibility-groups-in-use", "claim-on-other-node"}
 )
+#: Codes of mistakes in what the claim says, wherever it is placed.
+MISWRITTEN: frozenset[str] = frozenset(
+    {
+        "constraint-attribute-unpublished", "type-mismatch", "unknown-attribute", "capacity-read-as-attribute",
+        "attribute-read-as-capacity", "unknown-driver",
+    }
+)  # fmt: skip
 #: code -> distance from fitting, smaller is nearer.
 RANK: Mapping[str, int] = {code: rank for rank, code in enumerate(CODES)}
 
@@ -312,9 +319,9 @@ class FunnelStep(Value, frozen=True, omit_defaults=False):
     """One step of a funnel: the number of devices left after it, and the names of the devices lost in it.
 
     ``step`` is one of ``class selector capacity node-operations taints groups counters in-use constraint``; ``text``
-    is the condition as written in the manifest. ``by`` names the claims that hold the lost devices, capacity or
-    counters. A constraint is a step only if it is the cause; ``left`` then counts the largest set of devices that is
-    nearest to satisfying it.
+    is the condition as written in the manifest. ``by`` describes the claims that hold the lost devices, capacity or
+    counters; ``claims`` are the names of those that the reader may see. A constraint is a step only if it is the cause;
+    ``left`` then counts the largest set of devices that is nearest to satisfying it.
     """
 
     step: str
@@ -322,6 +329,7 @@ class FunnelStep(Value, frozen=True, omit_defaults=False):
     left: int
     lost: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
+    claims: tuple[str, ...] = ()
 
 
 class Funnel(Value, frozen=True, omit_defaults=False):

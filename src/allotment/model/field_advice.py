@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from allotment.model.editing.edits import Edit, InsertItem, Nest, Remove, RenameKey, SetValue
 from allotment.model.loading.marks import Path, at
-from allotment.model.quantity import Quantity, QuantityError
+from allotment.model.quantity import Quantity
+from allotment.model.written_amounts import intended_amount
 
 
 class FieldAdvice(NamedTuple):
@@ -100,14 +101,8 @@ def _memory(field: _UnknownField) -> FieldAdvice:
 
 def _quantity(value: object) -> str:
     """The amount as a quantity; "80GB" becomes 80G. Empty for numbers without a unit, which are probably GiB."""
-    if not isinstance(value, str):
-        return ""
-    for text in (value.strip(), value.strip().removesuffix("B")):
-        try:
-            return "" if text.isdecimal() else str(Quantity.parse(text))
-        except QuantityError:
-            continue
-    return ""
+    intended = intended_amount(value) if isinstance(value, str) else ""
+    return "" if intended.isdecimal() or not intended else str(Quantity.parse(intended))
 
 
 def _model(field: _UnknownField) -> FieldAdvice:

@@ -21,6 +21,7 @@ from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.quoting import quote
 from allotment.model.strict_fast_path import fits
 from allotment.model.times import MICROSECONDS, SECONDS, TimeError, canonical
+from allotment.model.written_amounts import intended_amount
 
 _UNKNOWN_MAX: Final = 100  # upstream stops collecting there
 _LIMITS: Final = {"int32": 2**31, "int64": 2**63}
@@ -261,7 +262,9 @@ class _Decoder:
         try:
             Quantity.parse(text)
         except QuantityError as error:
-            self.wrong_value(str(error), f"{value!r} is not a quantity" if type(value) is str else "")
+            meant = intended_amount(value) if type(value) is str else ""
+            hint = f"{value!r} is not a quantity" if type(value) is str else ""
+            self.wrong_value(str(error), f"{hint}: write {meant}" if meant else hint)
             return None
         return text if text != value else value
 

@@ -99,7 +99,7 @@ def test_flat_requests_of_v1beta1_become_exactly() -> None:
          COUNT.format("string"), "11:16", "expected an integer"),
         ("count: 2", "count: 1.5",
          COUNT.format("number 1.5"), "11:16", "expected an integer"),
-        ("memory: 40", "memory: 40GB", NO_QUANTITY, "13:30", "'40GB' is not a quantity"),
+        ("memory: 40", "memory: 40GB", NO_QUANTITY, "13:30", "'40GB' is not a quantity: write 40G"),
         ("name: gpus", "name: 5",
          "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string", "4:9",
          "expected a string: put it in quotes"),

@@ -8,5 +8,6 @@ The entry point is `diagnoser`: it groups equivalent nodes, diagnoses each group
 - `request` and `funnel`: the step at which a request loses its devices. The step is explained by `selector_mismatch`
   (with `selector_conditions` and `expression_correction`), `node_supply` (pools, capacity, taints) or `in_use` (devices
   in use, counters); requests that do not fit together by `cause` and `unmet_constraints`.
-- `candidate_changes` and `remedy_search`: possible changes, and the smallest one that helps. `wording`: lists as text.
+- `candidate_changes` and `condition_repairs`: possible changes. `value_distance` and `stated_memory`: how far they are
+  from the intent. `remedy_search`: the nearest ones that help. `wording`, `condition_text`: lists, conditions as text.
 """

@@ -21,7 +21,10 @@ from allotment.engine.diagnosis.scenario import (
     edit_request,
     with_devices,
 )
+from allotment.engine.diagnosis.stated_memory import is_memory
+from allotment.engine.diagnosis.value_distance import amount_distance
 from allotment.engine.diagnosis.wording import freeing_text
+from allotment.engine.remedies import LossClass
 from allotment.model.quantity import Quantity
 from allotment.model.resource import (
     CapacityRequirements,
@@ -42,6 +45,7 @@ def request_count(location: RequestLocation, old_count: int, count: int) -> Cand
         location.object,
         f"{location.path}.count",
         count,
+        size=float(old_count - count),
     )
 
 
@@ -100,13 +104,21 @@ def other_classes(scenario: Scenario, location: RequestLocation, name: str) -> l
             location.object,
             f"{location.path}.deviceClassName",
             other,
+            size=1.0 - similarity(name, other),
         )
         for other in others[:4]
     ]
 
 
-def capacity_edit(location: RequestLocation, requests: dict[str, Quantity], remedy: str, text: str) -> CandidateChange:
-    """A change of the amounts in ``capacity.requests``."""
+def capacity_edit(
+    location: RequestLocation,
+    requests: dict[str, Quantity],
+    remedy: str,
+    text: str,
+    size: float = 0.0,
+    loss: LossClass | None = None,
+) -> CandidateChange:
+    """A change of the amounts in ``capacity.requests``; ``size`` and ``loss`` as in `CandidateChange`."""
     return CandidateChange(
         remedy,
         text,
@@ -114,6 +126,22 @@ def capacity_edit(location: RequestLocation, requests: dict[str, Quantity], reme
         location.object,
         f"{location.path}.capacity",
         {"requests": {name: str(amount) for name, amount in requests.items()}},
+        size,
+        loss,
+    )
+
+
+def smaller_amount(
+    location: RequestLocation, requests: dict[str, Quantity], name: str, amount: Quantity
+) -> CandidateChange:
+    """A change to a smaller amount of one capacity; less memory than requested loses more than less of another one."""
+    return capacity_edit(
+        location,
+        {**requests, name: amount},
+        "less",
+        f"request {amount} of {name}",
+        amount_distance(requests[name].nano, amount.nano) if name in requests else 0.0,
+        LossClass.MEMORY if is_memory(name) else None,
     )
 
 
@@ -126,13 +154,14 @@ def free_claims(holders: list[ClaimHolder]) -> list[CandidateChange]:
             partial(Scenario.without_claims, names=frozenset({holder.claim})),
             "" if holder.is_hidden else f"ResourceClaim {holder.claim}",
             "" if holder.is_hidden else "status.allocation",
+            size=1.0,
         )
         for holder in holders[:4]
     ]
     for count in range(2, min(len(holders), 8) + 1):
         released = holders[:count]
         without = partial(Scenario.without_claims, names=frozenset(holder.claim for holder in released))
-        found.append(CandidateChange("wait", freeing_text(released), without))
+        found.append(CandidateChange("wait", freeing_text(released), without, size=float(count)))
     return found
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
+from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.diagnosis.funnel import DeviceQuery, Trace, trace_request
 from allotment.engine.diagnosis.holders import HeldDevices
 from allotment.engine.diagnosis.published_names import PublishedNames
@@ -56,11 +58,12 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class SharedContext:
-    """Data that stays the same during the diagnosis of one node."""
+    """Data that stays the same during the diagnosis of one node. ``in_use``: devices that claims hold exclusively."""
 
     published: PublishedNames
     trials: TrialCache
     reader: Reader = EVERYTHING
+    in_use: Container[DeviceID] = ()
 
 
 @dataclass(frozen=True, slots=True)

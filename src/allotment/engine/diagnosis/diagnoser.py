@@ -7,24 +7,25 @@ read in selectors or constraints; UUIDs and bus addresses that no claim reads ar
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from msgspec.structs import replace as altered
 
-from allotment.engine.claims.constraints import find_attribute
 from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.diagnosis.cause import find_cause
 from allotment.engine.diagnosis.context import Cause, SharedContext, requests_of
 from allotment.engine.diagnosis.funnel import compile_or_none
+from allotment.engine.diagnosis.holders import held_devices
 from allotment.engine.diagnosis.published_names import PublishedNames, published_names
 from allotment.engine.diagnosis.reader import EVERYTHING, Reader
 from allotment.engine.diagnosis.remedy_search import RemedyChanges, TrialBudget, smallest_change
 from allotment.engine.diagnosis.scenario import Scenario, claim_name
 from allotment.engine.diagnosis.trial_cache import TrialCache
 from allotment.engine.outcome import Aborted, Allocated
-from allotment.engine.refusal import CODES, NO_NODES, RANK, AllocationRefusal, Diagnosis, NodeReason
+from allotment.engine.refusal import CODES, NO_NODES, RANK, SEARCH_GIVEN_UP, AllocationRefusal, Diagnosis, NodeReason
+from allotment.engine.remedies import FARTHEST, Distance, LossClass
 from allotment.model.resource import Device, ResourceClaim, ResourceSlice
 
 #: Groups of nodes for which a change is searched, nearest first; a cluster may have hundreds of groups.
@@ -109,7 +110,10 @@ class Diagnoser:
                 fitting.extend(group)
             else:
                 found.append(examined)
-        found.sort(key=lambda e: (not e.ends, RANK[e.cause.code], -len(e.nodes)))
+        ending = {(e.cause.code, e.cause.summary) for e in found if e.ends}
+        # Devices in use hide the error on a node, which has the same cause and perhaps a nearer remedy.
+        found = [e._replace(ends=(e.cause.code, e.cause.summary) in ending) for e in found]
+        found.sort(key=lambda e: (not e.ends, RANK[e.cause.code], e.least, -len(e.nodes)))
         with_remedies = [
             (
                 e,
@@ -119,12 +123,7 @@ class Diagnoser:
             )
             for number, e in enumerate(found)
         ]
-        # Nearest first: by cause, then the easier remedy, then more matching devices, then more nodes.
-        with_remedies.sort(
-            key=lambda pair: (
-                not pair[0].ends, RANK[pair[0].cause.code], pair[1].effort, -_found(pair[0].cause), -len(pair[0].nodes)
-            )
-        )  # fmt: skip
+        with_remedies.sort(key=_nearness)
         rows = tuple(
             NodeReason(
                 nodes=e.nodes,
@@ -152,7 +151,8 @@ class Diagnoser:
             taint_rules=tuple(inventory.taint_rules.values()),
             declared_features=inventory.nodes[node].declared_features,
         )
-        shared = SharedContext(self._published, TrialCache(), reader)
+        in_use = held_devices(scenario.allocated, reader).whole
+        shared = SharedContext(self._published, TrialCache(), reader, in_use)
         outcome = shared.trials(scenario)
         if isinstance(outcome, Allocated):
             return None
@@ -165,11 +165,6 @@ class Diagnoser:
         return _NodeGroup(nodes, ends, why, scenario, shared)
 
 
-def _found(cause: Cause) -> int:
-    """The number of matching devices if there are too few, otherwise 0."""
-    return len(cause.traces[0].left) if cause.code == "too-few-devices" and cause.traces else 0
-
-
 class _NodeGroup(NamedTuple):
     """A group of equivalent nodes with its cause. ``ends``: Kubernetes gives up on all nodes at one of these."""
 
@@ -178,6 +173,35 @@ class _NodeGroup(NamedTuple):
     cause: Cause
     scenario: Scenario
     shared: SharedContext
+
+    @property
+    def least(self) -> Distance:
+        """The distance of the nearest candidate change, whether or not it is sufficient."""
+        return min((change.distance for change in self.cause.candidates), default=FARTHEST)
+
+
+def _nearness(pair: tuple[_NodeGroup, RemedyChanges]) -> tuple[bool, int, bool, int, Distance, int, int, str, int]:
+    """Sort key of the reasons, nearest first.
+
+    A remedy that loses nothing precedes one that keeps what was intended, that one precedes one that selects other
+    devices, with less memory last, and that one precedes a dropped condition. A node that needs one change precedes
+    those that need several, such as one that also lacks slices; then the cause decides, the distance of the remedy, the
+    number of devices that match or that the remedy selects, the name of the selected value, and the number of nodes. If
+    the claims fit the idle node, or may fit, what was intended is kept, whatever the remedy.
+    """
+    group, remedy = pair
+    rank, loss = RANK[group.cause.code], remedy.distance.loss
+    kept = rank <= RANK[SEARCH_GIVEN_UP] or loss <= LossClass.FEWER
+    tiers = (loss <= LossClass.CLUSTER, kept, loss <= LossClass.MODEL, loss <= LossClass.MEMORY, True)
+    free = remedy.devices * len(group.nodes)
+    value = remedy.changes[0].text if remedy.devices else ""
+    order = (not group.ends, tiers.index(True), remedy.distance.edits > 1, rank)
+    return (*order, remedy.distance, -_found(group.cause), -free, value, -len(group.nodes))
+
+
+def _found(cause: Cause) -> int:
+    """The number of matching devices if there are too few, otherwise 0."""
+    return len(cause.traces[0].left) if cause.code == "too-few-devices" and cause.traces else 0
 
 
 def diagnose(
@@ -296,7 +320,13 @@ def _group_key(inventory: Inventory, node: str, read: _Reads, index: _SliceIndex
 
 
 def _values(device: Device, driver: str, read: _Reads) -> Hashable:
+    attributes = device.attributes
     if read is None:
-        return tuple(sorted((key, repr(value)) for key, value in device.attributes.items()))
-    found = ((name, find_attribute(device, driver, name)) for name in read)
-    return (driver, frozenset((name, repr(attribute)) for name, attribute in found if attribute is not None))
+        return frozenset(attributes.items())
+    return (driver, *(attributes.get(full) or attributes.get(bare) for full, bare in _keys(driver, read)))
+
+
+@lru_cache(maxsize=64)
+def _keys(driver: str, read: frozenset[str]) -> tuple[tuple[str, str], ...]:
+    """The names of attributes, each with the one that the driver may use instead (see `constraints.find_attribute`)."""
+    return tuple((name, name.removeprefix(f"{driver}/")) for name in read)

@@ -20,9 +20,9 @@ from allotment.cel import (
     compile_selector,
 )
 from allotment.engine.cluster.taints import blocking_taint
+from allotment.engine.diagnosis.condition_text import one_line
 from allotment.engine.diagnosis.holders import ClaimHolder, HeldDevices
 from allotment.engine.diagnosis.reader import other_claims
-from allotment.engine.diagnosis.selector_conditions import one_line
 from allotment.engine.diagnosis.visible_devices import VisibleDevice, VisibleDevices
 from allotment.engine.refusal import Funnel, FunnelStep
 from allotment.model.features import Features
@@ -109,7 +109,11 @@ def _step(loss: Loss) -> FunnelStep:
             text = other_claims(len(hidden)) if holder.is_hidden else str(holder)
             named.setdefault(text, {})[visible.name] = None
     by = tuple(f"{holder}: {', '.join(devices)}" for holder, devices in named.items())
-    return FunnelStep(step=loss.step, text=loss.text, left=len(loss.left), lost=tuple(s.name for s in loss.lost), by=by)
+    visible_claims = dict.fromkeys(holder.claim for _, holders in loss.by for holder in holders if not holder.is_hidden)
+    lost = tuple(visible.name for visible in loss.lost)
+    return FunnelStep(
+        step=loss.step, text=loss.text, left=len(loss.left), lost=lost, by=by, claims=tuple(visible_claims)
+    )
 
 
 def trace_request(

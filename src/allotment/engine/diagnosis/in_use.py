@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from allotment.engine.diagnosis.candidate_changes import capacity_edit, exact_count, free_claims, request_count
+from allotment.engine.diagnosis.candidate_changes import exact_count, free_claims, request_count, smaller_amount
 from allotment.engine.diagnosis.context import Cause, NodeContext
 from allotment.engine.diagnosis.funnel import Loss, Trace
 from allotment.engine.diagnosis.holders import ClaimHolder
@@ -129,8 +129,7 @@ def _share_in_use(
         requests = dict(spec.capacity.requests) if spec.capacity is not None else {}
         candidates = []
         if total.nano > used:
-            less = {**requests, name: Quantity.parse(rest)}
-            candidates.append(capacity_edit(location, less, "less", f"request {rest} of {name}"))
+            candidates.append(smaller_amount(location, requests, name, Quantity.parse(rest)))
         candidates.extend(free_claims(holders))
         return Cause("capacity-in-use", summary, location.claim, location.name, (trace,), nearest, tuple(candidates))
     return Cause("capacity-in-use", f"no share of {device.name} is left", location.claim, location.name, (trace,))

@@ -7,12 +7,14 @@ from dataclasses import replace
 import msgspec
 from msgspec.structs import replace as altered
 
-from allotment.engine.diagnosis.candidate_changes import capacity_edit, complete_pool, request_count
+from allotment.engine.diagnosis.candidate_changes import capacity_edit, complete_pool, request_count, smaller_amount
 from allotment.engine.diagnosis.context import Cause, NodeContext
 from allotment.engine.diagnosis.funnel import DeviceQuery, Loss, Trace, trace_request
-from allotment.engine.diagnosis.published_names import did_you_mean, similar_names
+from allotment.engine.diagnosis.published_names import did_you_mean, similar_names, similarity
 from allotment.engine.diagnosis.scenario import CandidateChange, RequestLocation, RequestSpec, Scenario, edit_request
 from allotment.engine.diagnosis.selector_mismatch import too_few
+from allotment.engine.diagnosis.stated_memory import is_memory
+from allotment.engine.diagnosis.value_distance import sold_as
 from allotment.engine.diagnosis.visible_devices import VisibleDevice, VisibleDevices
 from allotment.engine.diagnosis.wording import device_names
 from allotment.engine.outcome import AbortCause, Aborted, Outcome
@@ -39,7 +41,11 @@ def not_enough_capacity(
         )
         renames = [
             capacity_edit(
-                location, {(new if k == unknown[0] else k): v for k, v in requests.items()}, "name", f"request {new}"
+                location,
+                {(new if k == unknown[0] else k): v for k, v in requests.items()},
+                "name",
+                f"request {new}",
+                1.0 - similarity(unknown[0], new),
             )
             for new in similar_names(unknown[0], known) or tuple(k for k in known if k.partition("/")[2] == unknown[0])
         ]
@@ -50,8 +56,13 @@ def not_enough_capacity(
         return Cause("not-enough-capacity", summary, location.claim, location.name, (trace,))
     nearest = NearestMiss(device=best.name, kind=best.kind, what=name, actual=str(has), wanted=str(requests[name]))
     summary = f"{requests[name]} of {name} requested; the devices have at most {has}"
-    smaller = capacity_edit(location, {**requests, name: has}, "less", f"request {has} of {name}")
-    return Cause("not-enough-capacity", summary, location.claim, location.name, (trace,), nearest, (smaller,))
+    candidates = [smaller_amount(location, requests, name, has)]
+    published = [s.device.capacity[name].value for s in loss.arriving if name in s.device.capacity]
+    sold = sold_as(requests[name], published) if is_memory(name) else None
+    if sold is not None:
+        text = f"request {sold.amount} of {name}: {sold.reason}"
+        candidates.append(capacity_edit(location, {**requests, name: sold.amount}, "likely", text))
+    return Cause("not-enough-capacity", summary, location.claim, location.name, (trace,), nearest, tuple(candidates))
 
 
 def _largest(

@@ -140,6 +140,21 @@ def similar_names(name: str, known: Iterable[str], limit: int = 2) -> tuple[str,
     return tuple(k for score, k in scored if score - best < 0.05)[:limit]
 
 
+def similar_qualified_names(name: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Known names in which the domain or the rest is similar and the other part equal, best first.
+
+    Two names of one domain are otherwise similar, whatever they mean.
+
+    >>> similar_qualified_names("example.com/rak", ["example.com/rack", "example.com/zone", "exampel.com/rak"])
+    ('example.com/rack', 'exampel.com/rak')
+    """
+    domain, slash, rest = name.rpartition("/")
+    parts = [other.rpartition("/") for other in known]
+    rests = similar_names(rest, [r for d, _, r in parts if d == domain])
+    domains = similar_names(domain, [d for d, _, r in parts if r == rest]) if domain else ()
+    return (*(f"{domain}{slash}{other}" for other in rests), *(f"{other}/{rest}" for other in domains))
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A question with similar names for an unknown one, with a leading space; empty if there are none."""
     names = similar_names(name, known)

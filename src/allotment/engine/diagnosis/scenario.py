@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace as altered
 
+from allotment.engine.remedies import REMEDIES, Distance, LossClass
 from allotment.model.features import Features
 from allotment.model.resource import (
     Device,
@@ -157,6 +158,8 @@ def edit_class(name: str, index: int, expression: str) -> Edit:
 
 
 def _put(selectors: tuple[DeviceSelector, ...], index: int, expression: str) -> tuple[DeviceSelector, ...]:
+    if index >= len(selectors):  # the edit was found after another one, and is tried without it
+        return selectors
     old = selectors[index]
     if not expression or old.cel is None:
         return selectors[:index] + selectors[index + 1 :]
@@ -176,7 +179,11 @@ def edit_constraint(claim: str, index: int, constraint: DeviceConstraint | None)
 
 @dataclass(frozen=True, slots=True)
 class CandidateChange:
-    """A change to try, in the order of ``remedy``; ``object``, ``path`` and ``becomes`` are as in `SuggestedChange`."""
+    """A change to try, nearest first; ``object``, ``path`` and ``becomes`` are as in `SuggestedChange`.
+
+    ``size``: how far the new value is from the old one, comparable within a class of loss. ``loss``: the class, if it
+    is not that of the remedy. ``devices``: the number of free devices with the new value, if it selects devices.
+    """
 
     remedy: str
     text: str
@@ -184,3 +191,11 @@ class CandidateChange:
     object: str = ""
     path: str = ""
     becomes: Any = None
+    size: float = 0.0
+    loss: LossClass | None = None
+    devices: int = 0
+
+    @property
+    def distance(self) -> Distance:
+        """The distance from what was intended."""
+        return Distance(REMEDIES[self.remedy].loss if self.loss is None else self.loss, 1, self.size)

@@ -7,43 +7,44 @@ actual values can be reported; for other conditions only the names that they rea
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
-from allotment.cel import Conjunct, DeviceInput, DeviceReference, EvaluationError, ValueComparison
-from allotment.cel.ordering_operators import method_ordering
+from allotment.cel import Conjunct, DeviceReference, ValueComparison
 from allotment.engine.claims.constraints import find_attribute
+from allotment.engine.cluster.identity import DeviceID
+from allotment.engine.diagnosis.condition_repairs import (
+    ConditionRepair,
+    other_amounts,
+    other_values,
+    partial_comparison,
+    value_of,
+)
+from allotment.engine.diagnosis.condition_text import (
+    OPERATOR_WORDS,
+    comparison_text,
+    literal,
+    one_line,
+    path_text,
+    relation,
+    value_text,
+)
 from allotment.engine.diagnosis.published_names import (
     PublishedNames,
     attribute_kind,
     did_you_mean,
     qualified,
     similar_names,
+    similarity,
 )
+from allotment.engine.diagnosis.value_distance import value_distance
 from allotment.engine.diagnosis.visible_devices import VisibleDevice
 from allotment.engine.refusal import NearestMiss
 from allotment.model.quantity import Quantity
 from allotment.model.semver import Semver
 from allotment.phrases import first_few
 
-_WORDS = {
-    "==": "", "in": "one of ", "!=": "other than ",
-    "<": "less than ", "<=": "at most ", ">": "more than ", ">=": "at least ",
-}  # fmt: skip
 _KIND = {"int": "an int", "bool": "a bool", "string": "a string", "version": "a version"}
-
-
-@dataclass(frozen=True, slots=True)
-class ConditionRepair:
-    """A replacement of the condition; ``becomes=""`` drops it.
-
-    ``rename`` (pattern and replacement) corrects a name in the whole selector.
-    """
-
-    remedy: str
-    text: str
-    becomes: str = ""
-    rename: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,60 +57,6 @@ class ConditionFinding:
     repairs: tuple[ConditionRepair, ...] = ()
 
 
-def literal(value: object) -> str:
-    """A value as a CEL literal.
-
-    >>> literal("a100"), literal(True), literal(Quantity.parse("24Gi")), literal(Semver.parse("1.2.3"))
-    ('"a100"', 'true', 'quantity("24Gi")', 'semver("1.2.3")')
-    """
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, Quantity):
-        return f'quantity("{value}")'
-    if isinstance(value, Semver):
-        return f'semver("{value}")'
-    if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-        return f'"{escaped}"'
-    return str(value)
-
-
-def value_text(value: object) -> str:
-    """A value as text in a sentence: strings are quoted, amounts are not."""
-    if isinstance(value, tuple):
-        return ", ".join(value_text(item) for item in value)
-    return f'"{value}"' if isinstance(value, str) else literal(value) if isinstance(value, bool) else str(value)
-
-
-def path_text(path: tuple[str, ...]) -> str:
-    """A path in CEL syntax.
-
-    >>> path_text(("capacity", "gpu.nvidia.com", "memory"))
-    'device.capacity["gpu.nvidia.com"].memory'
-    """
-    return f"device.{path[0]}" if len(path) == 1 else f'device.{path[0]}["{path[1]}"].{path[2]}'
-
-
-def comparison_text(path: tuple[str, ...], operator: str, value: object) -> str:
-    """A comparison in CEL syntax; amounts and versions have no ordering operators and use ``compareTo``.
-
-    >>> comparison_text(("capacity", "d", "memory"), ">=", Quantity.parse("23034Mi"))
-    'device.capacity["d"].memory.compareTo(quantity("23034Mi")) >= 0'
-    """
-    if isinstance(value, Quantity | Semver) and operator not in ("==", "!="):
-        return method_ordering(path_text(path), operator, literal(value))
-    return f"{path_text(path)} {operator} {literal(value)}"
-
-
-def value_of(comparison: ValueComparison, visible: VisibleDevice) -> object | None:
-    """The device's value at the path of a comparison; None if it is missing or cannot be read."""
-    try:
-        value: object = comparison.actual(DeviceInput(visible.driver, visible.device))
-    except EvaluationError:
-        return None
-    return value
-
-
 def explain_condition(
     conjunct: Conjunct,
     names: Sequence[DeviceReference],
@@ -117,10 +64,13 @@ def explain_condition(
     published: PublishedNames,
     *,
     of_class: bool,
+    stated: int = 0,
+    in_use: Container[DeviceID] = (),
 ) -> ConditionFinding:
     """Explain why ``conjunct``, which reads ``names``, matches none of the ``arriving`` devices.
 
-    Unpublished names are checked first, because they explain a false comparison.
+    Unpublished names are checked first, because they explain a false comparison. ``stated``: the memory that the
+    request states, in bytes; devices with less are suggested last. ``in_use``: devices that are not free.
     """
     comparison = conjunct.comparison
     repairs = [ConditionRepair("condition", f"drop the condition {one_line(conjunct.text)}", "")]
@@ -131,13 +81,16 @@ def explain_condition(
                 guesses = _by_value(comparison, arriving) if comparison is not None and not finding.repairs else ()
                 return _with_repairs(finding, [*guesses, *repairs])
     if comparison is None:
-        return _plain(conjunct, of_class, None, repairs)
+        part = partial_comparison(conjunct.text)
+        named = other_values(part, arriving, stated, in_use) if part is not None else []
+        return _plain(conjunct, of_class, None, [*named, *repairs])
+    others = other_values(comparison, arriving, stated, in_use)
     if comparison.path == ("driver",):
         return _driver(conjunct, comparison, published, of_class, repairs)
     mismatch = _type_mismatch(comparison, arriving)
     if mismatch is not None:
         return _with_repairs(mismatch, repairs)
-    return _value_mismatch(conjunct, comparison, arriving, of_class, repairs)
+    return _value_mismatch(conjunct, comparison, arriving, of_class, [*others, *repairs], stated)
 
 
 def _driver(
@@ -173,15 +126,11 @@ def _plain(
     return ConditionFinding(code, f"no device satisfies {one_line(conjunct.text)}", nearest, tuple(repairs))
 
 
-def one_line(text: str) -> str:
-    """A condition on one line."""
-    return " ".join(text.split())
-
-
 def _rename(old: str, new: str, words: str) -> ConditionRepair:
     """A repair that replaces the whole name ``old`` by ``new``, not parts of longer names or domains."""
     before = r"(?<![\w\-])" if "." not in old else r"(?<![\w.\-])"
-    return ConditionRepair("name", words, rename=(rf"{before}{re.escape(old)}(?![\w\-])", new.replace("\\", r"\\")))
+    pattern = rf"{before}{re.escape(old)}(?![\w\-])"
+    return ConditionRepair("name", words, rename=(pattern, new.replace("\\", r"\\")), size=1.0 - similarity(old, new))
 
 
 def _unknown_name(
@@ -289,12 +238,18 @@ def _type_mismatch(comparison: ValueComparison, arriving: Sequence[VisibleDevice
     summary = f"{path[2]} is {_KIND[kind]}, but is compared with the {_kind_of(wanted)} {value_text(wanted)}"
     repairs = []
     typed = _as_kind(wanted, kind)
-    if typed is not None:
+    # A number as text is what was intended only if a device has this text.
+    if typed is not None and (kind != "string" or any(value_of(comparison, s) == typed for s in arriving)):
         becomes = comparison_text(path, comparison.operator, typed)
         repairs.append(ConditionRepair("name", f"compare with {literal(typed)}", becomes))
     if actual is not None and typed != actual:
         repairs.append(
-            ConditionRepair("other-value", f"request {literal(actual)}", comparison_text(path, "==", actual))
+            ConditionRepair(
+                "other-value",
+                f"request {literal(actual)}",
+                comparison_text(path, "==", actual),
+                size=value_distance(typed if typed is not None else wanted, actual),
+            )
         )
     nearest = NearestMiss(
         device=first.name,
@@ -342,6 +297,7 @@ def _value_mismatch(
     arriving: Sequence[VisibleDevice],
     of_class: bool,
     repairs: list[ConditionRepair],
+    stated: int,
 ) -> ConditionFinding:
     """The finding if the devices have other values: too small, too large, or different."""
     path, operator, wanted = comparison.path, comparison.operator, comparison.literal
@@ -352,28 +308,17 @@ def _value_mismatch(
         return ConditionFinding(
             finding.code, f"the devices do not publish {side} {path[2]} of {path[1]}", None, finding.repairs
         )
-    best, actual = _nearest(valued, wanted)
+    best, actual = min(valued, key=lambda pair: value_distance(wanted, pair[1]))
     # The name of the capacity is the noun of the sentence.
     nearest = NearestMiss(
         device=best.name,
         kind=best.kind,
         what=path[-1],
         actual=value_text(actual),
-        wanted=_WORDS[operator] + value_text(wanted),
+        wanted=OPERATOR_WORDS[operator] + value_text(wanted),
     )
-    relaxed = operator.rstrip("=") + "=" if operator in ("<", ">") else operator
-    if isinstance(actual, Quantity) and operator == "==":
-        relaxed = ">="  # drivers publish exact bytes, so that equality would rarely match again
-    remedy = "other-value" if relaxed == "==" else "less"
-    relaxation = ConditionRepair(
-        remedy, _request_text(path[-1], relaxed, actual), comparison_text(path, relaxed, actual)
-    )
-    repairs = [*([relaxation] if operator != "!=" else []), *repairs]
-    if operator == "==" and isinstance(wanted, Quantity) and any(v > wanted for _, v in valued if type(v) is Quantity):
-        # Authors who write == for an amount usually intend "at least"; if that helps, it is the smaller change.
-        repairs.insert(
-            0, ConditionRepair("likely", _request_text(path[-1], ">=", wanted), comparison_text(path, ">=", wanted))
-        )
+    if isinstance(wanted, Quantity) or operator in ("<", "<=", ">", ">="):
+        repairs = [*other_amounts(comparison, [value for _, value in valued], actual, stated), *repairs]
     if path[0] == "capacity" and operator in (">", ">="):
         summary = (
             f"{nearest.wanted} of {path[-1]} requested; the devices have at most {actual}"
@@ -384,33 +329,6 @@ def _value_mismatch(
         return ConditionFinding(code, summary, nearest, tuple(repairs))
     finding = _plain(conjunct, of_class, nearest, repairs)
     different = sorted({value_text(value) for _, value in valued})
-    wanted_text = f"{path[-1]} {_relation(operator)}{value_text(wanted)}"
+    wanted_text = f"{path[-1]} {relation(operator)}{value_text(wanted)}"
     summary = f"no device has {wanted_text}; the devices have {first_few(different, 4)}"
     return ConditionFinding(finding.code, summary, nearest, finding.repairs)
-
-
-def _request_text(name: str, operator: str, value: object) -> str:
-    return f"request {name} {_relation(operator)}{value_text(value)}"
-
-
-def _relation(operator: str) -> str:
-    """The text between a name and the compared value: ``memory of at least 40Gi``."""
-    return f"of {_WORDS[operator]}" if operator in ("<", "<=", ">", ">=") else _WORDS[operator]
-
-
-def _nearest(valued: Sequence[tuple[VisibleDevice, object]], wanted: object) -> tuple[VisibleDevice, object]:
-    """The device whose value is nearest to the requested one; the first of equals."""
-
-    def distance(pair: tuple[VisibleDevice, object]) -> float:
-        value = pair[1]
-        if isinstance(value, Quantity) and isinstance(wanted, Quantity):
-            return float(abs(value.nano - wanted.nano))
-        if isinstance(value, int) and isinstance(wanted, int | float):
-            return abs(float(value) - float(wanted))
-        if isinstance(value, str) and isinstance(wanted, str):
-            from difflib import SequenceMatcher
-
-            return -SequenceMatcher(None, value.lower(), wanted.lower(), autojunk=False).ratio()
-        return 0.0
-
-    return min(valued, key=distance)

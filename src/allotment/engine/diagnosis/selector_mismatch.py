@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from allotment.cel import DeviceInput, EvaluationError
 from allotment.engine.diagnosis.candidate_changes import other_classes, request_count
+from allotment.engine.diagnosis.condition_repairs import ConditionRepair
+from allotment.engine.diagnosis.condition_text import one_line, value_text
 from allotment.engine.diagnosis.context import Cause, NodeContext
 from allotment.engine.diagnosis.funnel import Loss, Trace, compile_or_none
 from allotment.engine.diagnosis.scenario import (
@@ -16,20 +19,15 @@ from allotment.engine.diagnosis.scenario import (
     edit_class,
     edit_selector,
 )
-from allotment.engine.diagnosis.selector_conditions import (
-    ConditionFinding,
-    ConditionRepair,
-    explain_condition,
-    one_line,
-    value_text,
-)
+from allotment.engine.diagnosis.selector_conditions import ConditionFinding, explain_condition
+from allotment.engine.diagnosis.stated_memory import stated_memory
 from allotment.engine.diagnosis.visible_devices import VisibleDevice
 from allotment.engine.outcome import Aborted, Outcome
+from allotment.engine.remedies import LossClass
+from allotment.model.written_amounts import intended_amount, is_quantity
 from allotment.phrases import counted
 
-_UNIT = re.compile(
-    r"""(?P<before>quantity\(\s*["'])(?P<number>[0-9.]+)\s*(?P<unit>(?P<prefix>[kKmMgGtTpP])(?P<binary>i?)[bB]?)(?=["'])"""
-)
+_QUANTITY = re.compile(r"""(quantity\(\s*)(["'])([^"']*)\2""")
 #: Number of smaller counts that are tried; a server has eight devices.
 _COUNTS = 8
 _ACCESSOR = re.compile(
@@ -45,15 +43,27 @@ def selector_mismatch(
     if loss.left and not loss.errors:
         return too_few(location, spec, trace, len(loss.left))
     arriving = [s for s in loss.arriving if s.name in loss.errors] if loss.errors else list(loss.arriving)
-    finding = explain_condition(loss.conjunct, loss.names, arriving, context.shared.published, of_class=loss.of_class)
+    scenario = context.scenario
+    finding = explain_condition(
+        loss.conjunct,
+        loss.names,
+        arriving,
+        context.shared.published,
+        of_class=loss.of_class,
+        stated=stated_memory(scenario.classes.get(spec.device_class_name), spec, scenario.features),
+        in_use=context.shared.in_use,
+    )
     kubernetes = outcome.text if isinstance(outcome, Aborted) else ""
     if loss.errors and finding.code in ("selector-matches-nothing", "class-matches-nothing", "not-enough-capacity"):
         device, text = next(iter(loss.errors.items()))
+        units = _kubernetes_units(loss)
+        if units:
+            text = units[0].text.partition(": ")[2]
         finding = ConditionFinding(
             "selector-fails",
             f"{one_line(loss.conjunct.text)} fails on device {device}: {text}",
             None,
-            (*_without_accessor(loss), *_kubernetes_units(loss), *_guards(arriving, loss), *finding.repairs),
+            (*_without_accessor(loss), *units, *_guards(arriving, loss), *finding.repairs),
         )
     elif not loss.errors:
         finding = _excluded_by_earlier(trace, loss, finding)
@@ -147,21 +157,17 @@ def _without_accessor(loss: Loss) -> tuple[ConditionRepair, ...]:
 
 
 def _kubernetes_units(loss: Loss) -> tuple[ConditionRepair, ...]:
-    """Repairs of a quantity with an invalid unit: Kubernetes has no B for bytes, and units are case-sensitive."""
+    """A repair of quantities with units that Kubernetes does not have: it has no B for bytes, and case matters."""
     assert loss.conjunct is not None
     text = one_line(loss.conjunct.text)
-    found = _UNIT.search(text)
-    if found is None:
+    wrong = [found[3] for found in _QUANTITY.finditer(text) if not is_quantity(found[3]) and intended_amount(found[3])]
+    if not wrong:
         return ()
-    number, prefix, binary = found["number"], found["prefix"].upper(), found["binary"]
-    becomes = [f"{number}{prefix}i"] if binary else [f"{number}{prefix.replace('K', 'k')}", f"{number}{prefix}i"]
-    return tuple(
-        ConditionRepair(
-            remedy, f"write {right}: Kubernetes has no unit {found['unit']}", _UNIT.sub(rf"\g<before>{right}", text)
-        )
-        for remedy, right in zip(("name", "likely"), becomes, strict=False)
-        if right != f"{number}{found['unit']}"
+    words = f"write {intended_amount(wrong[0])}: Kubernetes has no unit {wrong[0].strip().lstrip('0123456789. ')}"
+    becomes = _QUANTITY.sub(
+        lambda found: f"{found[1]}{found[2]}{intended_amount(found[3]) or found[3]}{found[2]}", text
     )
+    return (ConditionRepair("name", words, becomes),)
 
 
 def _repairs(
@@ -176,6 +182,7 @@ def _repairs(
         return []
     texts = [one_line(c.text) for c in program.conjuncts]
     found = []
+    lost: LossClass | None
     for repair in repairs:
         if repair.rename:
             changed = [re.sub(*repair.rename, text) for text in texts]
@@ -190,17 +197,18 @@ def _repairs(
         edit: Edit
         if loss.of_class:
             # A class serves many claims, so changing it is a larger change, unless a name is misspelled.
-            remedy = "likely" if repair.rename else "of-class"
+            remedy, lost = ("likely", LossClass.REFERENCE) if repair.rename else ("of-class", None)
             edit = edit_class(class_name, loss.selector, expression)
             object_, path = f"DeviceClass {class_name}", f"spec.selectors[{loss.selector}].cel.expression"
             words = f"in DeviceClass {class_name}, {repair.text}"
         else:
-            remedy, words = repair.remedy, repair.text
+            remedy, lost, words = repair.remedy, repair.loss, repair.text
             edit = edit_selector(location, loss.selector, expression)
             object_, path = location.object, f"{location.path}.selectors[{loss.selector}].cel.expression"
         if not expression:  # the selector is removed with its last condition
             path = path.removesuffix(".cel.expression")
-        found.append(CandidateChange(remedy, words, edit, object_, path, expression or None))
+        change = CandidateChange(remedy, words, edit, object_, path, expression or None)
+        found.append(replace(change, size=repair.size, loss=lost, devices=repair.devices))
     return found
 
 

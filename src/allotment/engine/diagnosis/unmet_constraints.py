@@ -22,6 +22,7 @@ from allotment.engine.diagnosis.candidate_changes import (
     request_count,
     without_derived_attribute,
 )
+from allotment.engine.diagnosis.condition_text import value_text
 from allotment.engine.diagnosis.context import Cause, NodeContext, definitions_of, query_of, requests_of
 from allotment.engine.diagnosis.funnel import Loss, Trace
 from allotment.engine.diagnosis.in_use import all_holders
@@ -33,7 +34,6 @@ from allotment.engine.diagnosis.scenario import (
     edit_constraint,
     with_devices,
 )
-from allotment.engine.diagnosis.selector_conditions import value_text
 from allotment.engine.diagnosis.visible_devices import VisibleDevice
 from allotment.engine.diagnosis.wording import device_names, holder_names
 from allotment.engine.refusal import NearestMiss
@@ -339,8 +339,9 @@ def _unpublished(claim: ResourceClaim, index: int, found: ConstraintResult, boun
             f"ResourceClaim {name}",
             path,
             new,
+            size=float(order),
         )
-        for new in offered
+        for order, new in enumerate(offered)
     ]
     candidates.append(drop_constraint(name, index, spec, attribute))
     traces = tuple(trace for _, trace in bound)

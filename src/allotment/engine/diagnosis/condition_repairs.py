@@ -1,0 +1,125 @@
+"""Repairs of a selector condition that matches no device: published values and amounts, nearest to the intent first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+
+from allotment.cel import DeviceInput, EvaluationError, ValueComparison
+from allotment.engine.cluster.identity import DeviceID
+from allotment.engine.diagnosis.condition_text import comparison_text, one_line, request_text
+from allotment.engine.diagnosis.stated_memory import is_memory, memory_of
+from allotment.engine.diagnosis.value_distance import names_same, sold_as, value_distance
+from allotment.engine.diagnosis.visible_devices import VisibleDevice
+from allotment.engine.remedies import LossClass
+from allotment.model.quantity import Quantity
+from allotment.model.semver import Semver
+
+#: ``device.attributes["domain"].name.contains("part")``, also of the value in lower case.
+_PART = re.compile(
+    r"""device\.attributes\[(["'])([^"']+)\1\]\.(\w+)(?:\.lowerAscii\(\))?\.(?:contains|startsWith|endsWith)"""
+    r"""\((["'])([^"'\\]+)\4\)"""
+)
+#: Number of other values that are tried for one condition.
+_VALUES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionRepair:
+    """A replacement of the condition; ``becomes=""`` drops it.
+
+    ``rename`` (pattern and replacement) corrects a name in the whole selector. ``size``, ``loss`` and ``devices``: as
+    in `CandidateChange`.
+    """
+
+    remedy: str
+    text: str
+    becomes: str = ""
+    rename: tuple[str, str] | None = None
+    size: float = 0.0
+    loss: LossClass | None = None
+    devices: int = 0
+
+
+def value_of(comparison: ValueComparison, visible: VisibleDevice) -> object | None:
+    """The device's value at the path of a comparison; None if it is missing or cannot be read."""
+    try:
+        value: object = comparison.actual(DeviceInput(visible.driver, visible.device))
+    except EvaluationError:
+        return None
+    return value
+
+
+def other_values(
+    comparison: ValueComparison, arriving: Sequence[VisibleDevice], stated: int, in_use: Container[DeviceID]
+) -> list[ConditionRepair]:
+    """Repairs that request another published value, nearest first; of equally near ones, that of most free devices."""
+    path, wanted = comparison.path, comparison.literal
+    if comparison.operator not in ("==", "in") or isinstance(wanted, Quantity) or len(path) < 3:
+        return []
+    having: dict[str | bool | int | float | Semver, list[VisibleDevice]] = {}
+    for visible in arriving:
+        value = value_of(comparison, visible)
+        if isinstance(value, str | bool | int | float | Semver):
+            having.setdefault(value, []).append(visible)
+    found = []
+    for value, devices in having.items():
+        is_same = isinstance(value, str) and any(
+            isinstance(name, str) and names_same(name, value)
+            for name in (wanted if isinstance(wanted, tuple) else (wanted,))
+        )
+        less = max(map(memory_of, devices)) < stated
+        loss = LossClass.SPELLING if is_same else LossClass.MEMORY if less else LossClass.MODEL
+        found.append(
+            ConditionRepair(
+                "name" if is_same else "other-value",
+                request_text(path[-1], "==", value) + (", which has less memory" if less and not is_same else ""),
+                comparison_text(path, "==", value),
+                size=value_distance(wanted, value),
+                loss=loss,
+                devices=sum(visible.id not in in_use for visible in devices),
+            )
+        )
+    return sorted(found, key=lambda r: (r.loss or 0, r.size, -r.devices, r.text))[:_VALUES]
+
+
+def partial_comparison(text: str) -> ValueComparison | None:
+    """The comparison of an attribute with a part of its value, as if it were compared with the whole value."""
+    found = _PART.fullmatch(one_line(text))
+    return None if found is None else ValueComparison(("attributes", found[2], found[3]), "==", found[5])
+
+
+def other_amounts(
+    comparison: ValueComparison, values: Sequence[object], actual: object, stated: int
+) -> list[ConditionRepair]:
+    """Repairs of a compared amount, nearest first: the intended unit, "at least", and the ``actual`` amount."""
+    path, operator, wanted = comparison.path, comparison.operator, comparison.literal
+    name, amounts = path[-1], [value for value in values if isinstance(value, Quantity)]
+    found: list[ConditionRepair] = []
+    is_capacity = path[0] == "capacity"
+    if is_capacity and is_memory(name) and isinstance(wanted, Quantity) and operator in ("==", ">", ">="):
+        sold = sold_as(wanted, amounts)
+        if sold is not None:
+            text = f"{request_text(name, '>=', sold.amount)}: {sold.reason}"
+            found.append(ConditionRepair("likely", text, comparison_text(path, ">=", sold.amount)))
+    if operator == "==" and isinstance(wanted, Quantity) and any(amount > wanted for amount in amounts):
+        # Authors who write == for an amount usually intend "at least".
+        found.append(
+            ConditionRepair("likely", request_text(name, ">=", wanted), comparison_text(path, ">=", wanted), size=1.0)
+        )
+    if operator != "!=":
+        # Drivers publish exact bytes, so that equality would rarely match again.
+        relaxed = ">=" if operator == "==" else f"{operator[0]}="
+        less = is_memory(name) and isinstance(actual, Quantity) and actual.nano < stated * 10**9
+        keeps = is_capacity and relaxed == ">=" and not is_memory(name)
+        found.append(
+            ConditionRepair(
+                "less",
+                request_text(name, relaxed, actual),
+                comparison_text(path, relaxed, actual),
+                size=value_distance(wanted, actual),
+                loss=LossClass.MEMORY if less else LossClass.FEWER if keeps else LossClass.MODEL,
+            )
+        )
+    return found
