@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from allotment.engine.diagnosis.published_names import did_you_mean
-from allotment.engine.refusal import Diagnosis
+from allotment.engine.refusal import Diagnosis, SuggestedChange
 from allotment.model.core import Node, Pod
 from allotment.model.features import Features
 from allotment.model.meta import ObjectMeta
+from allotment.model.node_label_resources import is_node_label, node_label_sentence
 from allotment.model.resource import (
     DeviceClaim,
     DeviceClass,
@@ -22,6 +23,7 @@ from allotment.model.resource import (
     ResourceClaimSpec,
 )
 from allotment.node_fit.pod_requirements import PodRequirements
+from allotment.tools.explain.extended_corrections import corrected_names
 from allotment.tools.explain.extended_requests import IMPLICIT_PREFIX, device_requests, extended_resources
 from allotment.tools.explain.extended_requests import is_extended as is_extended
 from allotment.tools.explain.obstacles import refused_everywhere
@@ -104,9 +106,23 @@ def _class_by_resource(classes: Mapping[str, DeviceClass]) -> dict[str, str]:
     return found
 
 
+def name_corrections(
+    pod: Pod, where: tuple[str, str], classes: Mapping[str, DeviceClass], features: Features, plugins: frozenset[str]
+) -> tuple[SuggestedChange, ...]:
+    """Changes of the first resource that nothing provides to similar ones that a DeviceClass provides."""
+    serving = _class_by_resource(classes) if features.enabled("DRAExtendedResource") else {}
+    unknown = (name for name in extended_resources(pod) if name not in serving and name not in plugins)
+    resource = next((name for name in unknown if not name.startswith(IMPLICIT_PREFIX)), "")
+    return corrected_names(pod, where, resource, serving) if resource else ()
+
+
 def no_provider(resource: str, classes: Mapping[str, DeviceClass], features: Features) -> Diagnosis:
     """The reason if neither a node nor a DeviceClass provides a resource."""
     serving = _class_by_resource(classes) if features.enabled("DRAExtendedResource") else {}
     known = [*serving, *(IMPLICIT_PREFIX + name for name in classes)]
-    summary = f'no node and no DeviceClass provides "{resource}".{did_you_mean(resource, known)}'
+    summary = f'no node and no DeviceClass provides "{resource}".'
+    if is_node_label(resource):
+        summary += f" {node_label_sentence(resource)}"
+    else:
+        summary += did_you_mean(resource, known)
     return refused_everywhere("extended-resource-missing", summary.rstrip("."), kubernetes=f"Insufficient {resource}")

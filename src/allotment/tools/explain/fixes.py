@@ -6,22 +6,27 @@ A change is reported only after it was applied to the objects (`apply_change`) a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from allotment.engine.diagnosis.expression_correction import correct_expression
-from allotment.engine.diagnosis.published_names import similar_names
+from allotment.engine.diagnosis.published_names import PublishedNames, similar_names
 from allotment.engine.refusal import SuggestedChange
+from allotment.engine.remedies import REMEDIES
 from allotment.model.core import Pod, Taint, Toleration
+from allotment.model.editing.edits import Remove, SetValue
+from allotment.model.field_advice import rejected_value_advice
+from allotment.model.loading.marks import Path, join_path, split_path
 from allotment.model.meta import ObjectKey, Value
 from allotment.model.trees import to_tree, to_value
 from allotment.model.validation import FieldError
 from allotment.model.validation.admin_access import LABEL
 from allotment.model.validation.errors import ErrorType
-from allotment.tools.explain.node_eligibility import UNSCHEDULABLE, EligibilityNode, why_excluded
+from allotment.tools.explain.node_eligibility import UNSCHEDULABLE, EligibilityNode, required_affinity, why_excluded
+from allotment.tools.explain.node_nearness import affinity_rules, label_change
+from allotment.tools.explain.selector_corrections import selector_corrections
 
 _V = TypeVar("_V", bound=Value)
 #: Maximum number of changes that are proposed together to make a node eligible.
@@ -34,28 +39,44 @@ def apply_change(value: _V, path: str, becomes: Any) -> _V:
     A key that contains dots is quoted: ``spec.nodeSelector["example.com/pool"]``.
     """
     tree: Any = to_tree(value)
-    parent = tree
-    found = re.findall(r'\["([^"]+)"\]|([^.\[\]]+)', path)
-    *steps, last = [quoted or (int(plain) if plain.isdigit() else plain) for quoted, plain in found]
-    for step in steps:
-        parent = parent.setdefault(step, {}) if isinstance(parent, dict) else parent[step]
-    if becomes is None:
-        del parent[last]
-    elif isinstance(becomes, dict):
-        old = parent.get(last) if isinstance(parent, dict) else parent[last]
-        parent[last] = {**(old or {}), **becomes}
-    else:
-        parent[last] = becomes
+    change_tree(tree, path_steps(path), becomes)
     return to_value(tree, type(value))
+
+
+def path_steps(path: str) -> Path:
+    """The steps of a path of `SuggestedChange`."""
+    found = re.findall(r'\["([^"]+)"\]|([^.\[\]]+)', path)
+    return tuple(quoted or (int(plain) if plain.isdigit() else plain) for quoted, plain in found)
+
+
+def change_tree(tree: Any, path: Path, becomes: Any) -> None:
+    """Change the value at a path of a tree in place: see `SuggestedChange`. ``LookupError`` if it does not exist."""
+    *steps, last = path
+    for step in steps:
+        tree = tree.setdefault(step, {}) if isinstance(tree, dict) else tree[step]
+    if becomes is None:
+        del tree[last]
+    elif isinstance(becomes, dict):
+        old = tree.get(last) if isinstance(tree, dict) else tree[last]
+        tree[last] = {**(old or {}), **becomes}
+    else:
+        tree[last] = becomes
 
 
 # --- objects that the API server rejects ----------------------------------------------------------------------------
 
 
 def admission_fixes(
-    kind: str, key: ObjectKey, errors: list[FieldError], classes: Iterable[str]
+    kind: str,
+    key: ObjectKey,
+    errors: list[FieldError],
+    classes: Iterable[str],
+    published: Callable[[], PublishedNames] = PublishedNames,
 ) -> Iterator[SuggestedChange]:
-    """Changes that may make an object valid for the API server, from the first of its errors."""
+    """Changes that may make an object valid for the API server, from the first of its errors.
+
+    ``published`` returns the names that the devices of the cluster have.
+    """
     first, object_ = errors[0], f"{kind} {key}"
     path = first.path
     if path.endswith("adminAccess"):
@@ -64,9 +85,9 @@ def admission_fixes(
         object_ = f"Namespace {key.namespace}"
         yield SuggestedChange(text=text, object=object_, path="metadata.labels", becomes=label, remedy="allow")
     elif path.endswith(".expression") and isinstance(first.value, str):
-        if (proposal := correct_expression(first.value)) is not None:
+        for proposal in selector_corrections(first.value, published()):
             yield SuggestedChange(
-                text=proposal.text, object=object_, path=path, becomes=proposal.expression, remedy="slip"
+                text=proposal.text, object=object_, path=path, becomes=proposal.expression, remedy=proposal.remedy
             )
     elif first.type is ErrorType.NOT_SUPPORTED:
         for name in similar_names(str(first.value), re.findall(r'"([^"]+)"', first.detail)):
@@ -83,6 +104,13 @@ def admission_fixes(
             yield SuggestedChange(
                 text=f"request class {only[0]}", object=object_, path=path, becomes=value, remedy="slip"
             )
+    elif (advice := rejected_value_advice(split_path(path), first.body)) is not None:
+        match advice.edits:
+            case (SetValue(field, str() as written),):
+                where = join_path(field)
+                yield SuggestedChange(text=advice.fix, object=object_, path=where, becomes=written, remedy="slip")
+            case (Remove(field),):
+                yield SuggestedChange(text=advice.fix, object=object_, path=join_path(field), remedy="slip")
 
 
 # --- nodes that the pod excludes ------------------------------------------------------------------------------------
@@ -123,23 +151,61 @@ def _next_change(pod: Pod, node: EligibilityNode, daemon: bool) -> SuggestedChan
         return None if daemon else _select(text=f"remove nodeName {spec.node_name}", path="spec.nodeName")
     unmet = {key: value for key, value in spec.node_selector.items() if labels.get(key) != value}
     if unmet:
-        has = {key: labels[key] for key in unmet if key in labels}
-        if len(has) == len(unmet):
-            text = "set nodeSelector " + ", ".join(f"{key}={value}" for key, value in has.items())
-            return _select(text=text, path="spec.nodeSelector", becomes=has)
-        whole = len(unmet) == len(spec.node_selector)
-        return _select(text="remove the nodeSelector", path="spec.nodeSelector") if whole else None
+        return _other_key(spec.node_selector, unmet, labels) or _other_labels(
+            unmet, labels, is_whole=len(unmet) == len(spec.node_selector)
+        )
     if not why_excluded(pod, node._replace(taints=())):
         taint = next(taint for taint in node.taints if why_excluded(pod, node._replace(taints=(taint,))))
         return _tolerate(pod, node, taint)
-    if daemon:
-        return None
+    return None if daemon else _other_affinity(pod, labels)
+
+
+def _other_key(
+    selector: Mapping[str, str], unmet: Mapping[str, str], labels: Mapping[str, str]
+) -> SuggestedChange | None:
+    """The next change of a misspelled key to a similar one for which the node has the value; None if there is none."""
+    for key, value in unmet.items():
+        alike = [label for label, actual in labels.items() if actual == value]
+        right = next(iter(similar_names(key, alike)), "") if key not in labels else ""
+        if right in selector:
+            return _select(text=f"remove {key} from the nodeSelector", path=f'spec.nodeSelector["{key}"]')
+        if right:
+            return _select(text=f"set nodeSelector {right}={value}", path="spec.nodeSelector", becomes={right: value})
+    return None
+
+
+def _other_labels(unmet: Mapping[str, str], labels: Mapping[str, str], *, is_whole: bool) -> SuggestedChange:
+    """A nodeSelector with the node's own values; keys that the node does not have are removed last.
+
+    ``is_whole``: the nodeSelector has no other keys.
+    """
+    has = {key: labels[key] for key in unmet if key in labels}
+    if has:
+        text = "set nodeSelector " + ", ".join(f"{key}={value}" for key, value in has.items())
+        changes = [label_change([unmet[key]], value) for key, value in has.items()]
+        remedy = max((change.remedy for change in changes), key=lambda name: REMEDIES[name].loss)
+        text += ", which has less memory" if remedy == "select-less" else ""
+        return _select(text=text, path="spec.nodeSelector", becomes=has, remedy=remedy)
+    if is_whole:
+        return _select(text="remove the nodeSelector", path="spec.nodeSelector", remedy="unselect")
+    key = next(iter(unmet))
+    return _select(text=f"remove {key} from the nodeSelector", path=f'spec.nodeSelector["{key}"]', remedy="unselect")
+
+
+def _other_affinity(pod: Pod, labels: Mapping[str, str]) -> SuggestedChange:
+    """A required node affinity with the node's own value of a label, if that is what excludes the node."""
     path = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
-    return _select(text="remove the required node affinity", path=path)
+    rules = [rule for rule in affinity_rules(required_affinity(pod.spec)) if labels.get(rule.key) not in rule.values]
+    if rules and rules[0].key in labels:
+        key, value = rules[0].key, labels[rules[0].key]
+        path += f".nodeSelectorTerms[0].matchExpressions[{rules[0].position}].values"
+        remedy = label_change(rules[0].values, value).remedy
+        return _select(text=f"set node affinity {key} in ({value})", path=path, becomes=[value], remedy=remedy)
+    return _select(text="remove the required node affinity", path=path, remedy="unselect")
 
 
-def _select(text: str, path: str, becomes: Any = None) -> SuggestedChange:
-    return SuggestedChange(text=text, path=path, becomes=becomes, remedy="select")
+def _select(text: str, path: str, becomes: Any = None, remedy: str = "select") -> SuggestedChange:
+    return SuggestedChange(text=text, path=path, becomes=becomes, remedy=remedy)
 
 
 def _tolerate(pod: Pod, node: EligibilityNode, taint: Taint) -> SuggestedChange | None:

@@ -7,8 +7,8 @@ says.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -264,17 +264,17 @@ class Remedies(NamedTuple):
     helped: frozenset[str]
 
 
-def waits(refused: AllocationRefusal, claims: Mapping[ObjectKey, ResourceClaim]) -> Iterator[SuggestedChange]:
-    """Waiting for the claims that hold devices of a refused pod, except those of its own gang, which ``claims`` do not
-    contain as allocated."""
-    texts = (text for funnel in refused.funnels for step in funnel.steps for text in step.by)
-    names = dict.fromkeys(name for text in texts for name in re.findall(r"claim (\S+/[^\s:,]+)", text))
-    for name in list(names)[:_MAX_WAITS]:
-        namespace, _, own = name.partition("/")
-        claim = claims.get(ObjectKey(namespace, own))
-        if claim is not None and claim.status.allocation is not None:
-            text = freeing_text([claim_holder(claim)])
-            yield SuggestedChange(text=text, object=f"ResourceClaim {name}", path="status.allocation", remedy="wait")
+def waits(reasons: Diagnosis, claims: Mapping[ObjectKey, ResourceClaim]) -> Iterator[SuggestedChange]:
+    """Waiting for the claims that hold devices of a refused pod on any node, except those of its own gang, which
+    ``claims`` do not contain as allocated."""
+    refusals = (reasons.headline, *(row.refused for row in reasons.nodes))
+    funnels = (funnel for refused in refusals for funnel in refused.funnels)
+    names = dict.fromkeys(name for funnel in funnels for step in funnel.steps for name in step.claims)
+    known = (claims.get(ObjectKey(*name.split("/", 1))) for name in names)
+    held = (claim for claim in known if claim is not None and claim.status.allocation is not None)
+    for claim in islice(held, _MAX_WAITS):
+        text = freeing_text([claim_holder(claim)])
+        yield SuggestedChange(text=text, object=f"ResourceClaim {claim.key}", path="status.allocation", remedy="wait")
 
 
 def smaller_gang(outcome: Outcome) -> Remedies | None:

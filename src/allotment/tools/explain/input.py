@@ -9,6 +9,7 @@ from dataclasses import replace as replace_fields
 from msgspec.structs import replace
 
 from allotment.cel.validation_context import validation_context
+from allotment.engine.diagnosis.published_names import PublishedNames, published_names
 from allotment.engine.diagnosis.reader import EVERYTHING, Reader
 from allotment.engine.refusal import SuggestedChange
 from allotment.model.core import Namespace, Node, Pod
@@ -17,6 +18,7 @@ from allotment.model.meta import Object, ObjectKey, ObjectMeta
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from allotment.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from allotment.model.validation import FieldError, create
+from allotment.model.validation.admission import AdmissionResult
 from allotment.model.workloads import PodGroup
 from allotment.tools.explain.fixes import apply_change
 from allotment.tools.explain.node_eligibility import UNSCHEDULABLE
@@ -34,6 +36,25 @@ Readers = Callable[[str], Reader]
 def reads_everything(namespace: str) -> Reader:
     """The reader of all answers if all objects were given by the user who reads them."""
     return EVERYTHING
+
+
+class AdmittedObjects:
+    """The admitted objects of a cluster, for explanations that follow each other: unchanged ones are validated once.
+
+    Objects are compared by identity, and kept, so that no other object can have their identity. Only objects without a
+    namespace are kept, because the labels of a namespace affect the validation of the objects in it.
+    """
+
+    def __init__(self, features: Features) -> None:
+        self.features = features
+        self._results: dict[int, tuple[Object, AdmissionResult]] = {}
+
+    def admit(self, value: Object) -> AdmissionResult:
+        """Default and validate an object, unless that was done before."""
+        if id(value) not in self._results:
+            result = create(value, validation_context(self.features), version="v1", now=_NOW)
+            self._results[id(value)] = (value, result)
+        return self._results[id(value)][1]
 
 
 @dataclass(slots=True)
@@ -64,6 +85,14 @@ class ExplainInput:
     readers: Readers = reads_everything
     named_in: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     """See `namespaces_naming`; computed when it is first needed."""
+    names: list[PublishedNames] = field(default_factory=list)
+    """See `published`; computed when they are first needed."""
+
+    def published(self) -> PublishedNames:
+        """The names that the devices of the cluster have."""
+        if not self.names:
+            self.names.append(published_names(self.slices))
+        return self.names[0]
 
     def namespaces_naming(self, kind: str, name: str) -> set[str]:
         """The namespaces of the pods and workloads that refer to a claim or template of this kind and name."""
@@ -84,10 +113,12 @@ def sort_objects(
     others: Iterable[Pod] = (),
     default_namespace: str = "default",
     readers: Readers = reads_everything,
+    admitted: AdmittedObjects | None = None,
 ) -> ExplainInput:
     """Sort objects by kind; default and validate those of ``resource.k8s.io`` that are not from an API server.
 
     ``others``: pods that are not explained. ``default_namespace``: that of new objects whose file names none.
+    ``admitted``: the objects that an earlier explanation with the same features has validated.
     """
     found = ExplainInput(features, others=list(others), default_namespace=default_namespace, readers=readers)
     resources: list[Object] = []
@@ -112,7 +143,7 @@ def sort_objects(
         else:
             found.workloads.append(value)
     for value in resources:
-        _admit(found, value)
+        _admit(found, value, admitted)
     kept = split_orphaned(found.slices, found.nodes)
     found.slices, found.missing_nodes = list(kept.slices), kept.gone
     return found
@@ -166,15 +197,18 @@ def _changed_node(node: Node, change: SuggestedChange) -> Node:
     return replace(node, spec=replace(node.spec, taints=taints))
 
 
-def _admit(found: ExplainInput, value: Object) -> None:
+def _admit(found: ExplainInput, value: Object, admitted: AdmittedObjects | None = None) -> None:
     """Default and validate an object that is not from an API server, and store it."""
     key = value.key
     if value.metadata.uid:  # an API server has already validated and defaulted it
         _store(found, value, value)
         return
-    namespace = found.namespaces.get(key.namespace)
-    labels = namespace.metadata.labels if namespace is not None else {}
-    result = create(value, validation_context(found.features), version="v1", now=_NOW, namespace_labels=labels)
+    if admitted is not None and isinstance(value, ResourceSlice | DeviceClass | DeviceTaintRule):
+        result = admitted.admit(value)
+    else:
+        namespace = found.namespaces.get(key.namespace)
+        labels = namespace.metadata.labels if namespace is not None else {}
+        result = create(value, validation_context(found.features), version="v1", now=_NOW, namespace_labels=labels)
     if result.errors:
         found.refused[type(value).__name__, key] = result.errors
     _store(found, value, result.value)

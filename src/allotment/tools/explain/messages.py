@@ -6,13 +6,14 @@ the first line and Kubernetes' message, then the suggested changes, then the nea
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-from allotment.engine.refusal import BUSY, SEARCH_GIVEN_UP, Diagnosis
+from allotment.engine.refusal import Diagnosis
+from allotment.tools.explain.cause_key import CauseKey, cause_key
+from allotment.tools.explain.next_step import next_step_in_message
 from allotment.tools.explain.report import Answer, Explanation
-from allotment.tools.explain.text import ADVICE, lines, opening
+from allotment.tools.explain.text import ADVICE, NEXT, lines, opening
 
 #: Maximum size of the note of an events.k8s.io/v1 Event in bytes.
 EVENT_BYTES = 1024
@@ -21,25 +22,24 @@ _CONDITION_LINES = 60
 _UNFOLDED = 1_000_000
 
 #: Prefixes of the most important lines.
-_CHANGES: Final = ("  to make it fit", "  or: ", "  or, on ", ADVICE)
+_CHANGES: Final = ("  to make it fit", "  or: ", "  or, on ", ADVICE, f"  {NEXT}kubectl ")
 _NEAREST: Final = ("  nearest miss: ", "  alternative ")
 #: Marks omitted lines.
 _GAP: Final = "  …"
 
-#: Codes whose summary names nodes or the users of devices, which change while the cause stays the same.
-_CHANGING: Final = BUSY | {SEARCH_GIVEN_UP, "node-not-eligible", "node-resources-short", "mapped-claim-in-use"}
-_CODED: Final = re.compile(r"(.*) \(([a-z]+(?:-[a-z]+)+)\)", re.DOTALL)
-#: The start of the first remedy, with the node that it is for.
-_REMEDY: Final = re.compile(rf"  to make it fit(?: on [^:]*)?: |{re.escape(ADVICE)}")
-_WAIT: Final = re.compile(r"(?:, and )?(?:wait for|release) .*")
-_AMOUNT: Final = re.compile(r"[0-9]+")
-#: Where the names of nodes begin in a line without a code (`scheduler.reporting.resource_shortage`).
-_WHERE: Final = re.compile(r": |; | on | matches none of | excludes ")
+
+class Report(NamedTuple):
+    """The lines about a pending pod, the main cause first, and the key of that cause. Without lines, no cause is known
+    other than that of Kubernetes' message."""
+
+    lines: tuple[str, ...]
+    cause: CauseKey
 
 
 def diagnosis_lines(pod: str, reasons: Diagnosis) -> list[str]:
     """The reasons as lines: summary and code, then funnels, nearest miss and smallest change."""
-    answer = Answer(kind="Pod", name=pod, outcome="refused", reasons=reasons)
+    step = next_step_in_message(pod, reasons)
+    answer = Answer(kind="Pod", name=pod, outcome="refused", reasons=reasons, next=step)
     first, *more = lines(Explanation(answers=(answer,)), width=_UNFOLDED)
     first = first.removeprefix(opening("Pod", pod, reasons.headline))
     return [first, *(line for line in more if not line.startswith("  Kubernetes says: "))]
@@ -79,37 +79,18 @@ def event_note(message_lines: Sequence[str], sentence: str) -> str:
     return last
 
 
-def machine_ordered(node: str) -> list[str]:
-    """The lines for a pod for which a machine was ordered: other advice would be overtaken when the node is ready."""
-    return [
+def diagnosis_report(pod: str, reasons: Diagnosis) -> Report:
+    """The lines of a diagnosis, with its key."""
+    return Report(tuple(diagnosis_lines(pod, reasons)), cause_key(reasons))
+
+
+def machine_ordered(node: str) -> Report:
+    """The report on a pod for which a machine was ordered: other advice would be overtaken when the node is ready."""
+    lines = (
         f"node {node} was provisioned for the pod and is not ready yet (node-not-eligible)",
         f"{ADVICE}Wait: the pod is placed once the node is initialized.",
-    ]
-
-
-def cause_key(note: str) -> tuple[str, str]:
-    """The cause and the first remedy in a note or its lines, without amounts, nodes, and the pods to wait for.
-
-    A new event is written only when these change: the rest changes with every node and pod.
-
-    >>> cause_key(
-    ...     "all are in use by claim a (pod b) (devices-in-use)\\n  to make it fit on n: wait for pod b to finish"
-    ... )
-    ('devices-in-use', '')
-    >>> cause_key("80Gi requested; at most 40Gi (not-enough-capacity)\\n  to make it fit on n-1: request 40Gi")
-    ('#Gi requested; at most #Gi (not-enough-capacity)', 'request #Gi')
-    >>> cause_key("cpu: 20 requested; n-1 has 8 of 8 free")
-    ('cpu', '')
-    """
-    first, *more = note.splitlines() or [""]
-    coded = _CODED.fullmatch(first)
-    if coded is None:
-        cause = _WHERE.split(first, maxsplit=1)[0]
-    else:
-        cause = coded[2] if coded[2] in _CHANGING else first
-    remedy = next((line[found.end() :] for line in more if (found := _REMEDY.match(line))), "")
-    remedy = _WAIT.sub("", remedy)
-    return _AMOUNT.sub("#", cause), _AMOUNT.sub("#", remedy)
+    )
+    return Report(lines, CauseKey("node-not-eligible", "ordered"))
 
 
 #: The weights of lines: the first one, changes, the nearest miss, and all others.

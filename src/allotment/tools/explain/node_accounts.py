@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from allotment.engine.cluster.node_selection import NodeFacts
 from allotment.engine.refusal import CODES, AllocationRefusal, Diagnosis, NodeReason, SuggestedChange
+from allotment.engine.remedies import distance
 from allotment.model.core import Pod
 from allotment.model.meta import ObjectKey
 from allotment.model.quantity import Quantity
@@ -239,9 +240,12 @@ def _text(resource: str, amount: int) -> str:
 
 
 def with_shortages(reasons: Diagnosis | None, rows: Iterable[NodeReason]) -> Diagnosis:
-    """The reasons with nodes added that lack resources for the devices; these are nearest to fitting."""
+    """The reasons with nodes added that lack resources for the devices; these are nearest to fitting, unless the first
+    remedy of the ``reasons`` loses less."""
     first, *others = rows
     before = () if reasons is None else reasons.nodes or (NodeReason((), reasons.headline),)
-    before = tuple(row for row in before if row.nodes)
-    nodes = (first, *others, *before)
+    lost = distance(change.remedy for change in first.refused.changes)
+    if reasons is not None and distance(change.remedy for change in reasons.headline.changes) < lost:
+        return Diagnosis(headline=reasons.headline, nodes=(*before, first, *others))
+    nodes = (first, *others, *(row for row in before if row.nodes))
     return Diagnosis(headline=first.refused, nodes=nodes if len(nodes) > 1 else ())

@@ -70,7 +70,7 @@ def why_excluded(pod: Pod, node: EligibilityNode) -> str:
     unmet = {k: v for k, v in spec.node_selector.items() if facts.labels.get(k) != v}
     if unmet:
         return "nodeSelector " + ", ".join(f"{k}={v}" for k, v in unmet.items())
-    affinity = _required(spec)
+    affinity = required_affinity(spec)
     if affinity is not None and not matches(affinity, facts):
         return f"node affinity{_affinity_text(affinity)}"
     for taint in node.taints:
@@ -160,21 +160,22 @@ def _affinity_text(selector: NodeSelector) -> str:
 
 def daemon_node(pod: Pod) -> str:
     """The node for which a DaemonSet created the pod; empty for other pods."""
-    affinity = _required(pod.spec)
+    affinity = required_affinity(pod.spec)
     match affinity.node_selector_terms if affinity is not None else ():
         case (NodeSelectorTerm(match_fields=(NodeSelectorRequirement(key="metadata.name", values=(name,)),)),):
             return name
     return ""
 
 
-def _required(spec: PodSpec) -> NodeSelector | None:
+def required_affinity(spec: PodSpec) -> NodeSelector | None:
+    """The node affinity that the pod requires."""
     found = spec.affinity.node_affinity if spec.affinity is not None else None
     return found.required_during_scheduling_ignored_during_execution if found is not None else None
 
 
 def _selects_nodes(spec: PodSpec) -> bool:
     """Whether the pod has rules for nodes."""
-    return bool(spec.node_name or spec.node_selector or _required(spec))
+    return bool(spec.node_name or spec.node_selector or required_affinity(spec))
 
 
 def matches(selector: NodeSelector, facts: NodeFacts) -> bool:

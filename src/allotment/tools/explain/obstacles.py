@@ -62,9 +62,8 @@ def invalid(objects: ExplainInput, kind: str, key: ObjectKey) -> Obstacle | None
     errors = objects.refused.get((kind, key))
     if not errors:
         return None
-    return Obstacle(
-        _of_errors(kind, str(key), errors), tuple(fixes.admission_fixes(kind, key, errors, objects.classes))
-    )
+    changes = tuple(fixes.admission_fixes(kind, key, errors, objects.classes, objects.published))
+    return Obstacle(_of_errors(kind, str(key), errors), changes)
 
 
 def _of_errors(kind: str, name: str, errors: list[FieldError]) -> Diagnosis:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from allotment.engine.allocator import Allocator
 from allotment.engine.cluster.inventory import Inventory
@@ -53,7 +53,7 @@ class ClaimPlacer:
         self.plugins = plugin_resources(input.nodes)
         self.claims = dict(input.claims)
 
-    def aborts(self, requested: PodClaims, eligible: list[str]) -> bool:
+    def aborts(self, requested: PodClaims, eligible: Sequence[str]) -> bool:
         """Whether an error on a node ends the attempt, even if allocated claims of the pod cannot be used there."""
         pending = tuple(requested.pending)
         return bool(pending and self.tables.of(pending).errors & self.inventory.node_mask(eligible))

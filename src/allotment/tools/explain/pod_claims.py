@@ -10,7 +10,7 @@ from allotment.model.core import Pod
 from allotment.model.generated_claims import generated_claim, is_owned_by, not_owner_message
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceClaimConsumerReference
-from allotment.tools.explain.extended_resources import extended_claim
+from allotment.tools.explain.extended_resources import extended_claim, name_corrections
 from allotment.tools.explain.input import ExplainInput
 from allotment.tools.explain.obstacles import Obstacle, group_missing, invalid, invalid_class, refused_everywhere
 from allotment.tools.explain.pod_groups import claim_of, group_of, user_of
@@ -87,7 +87,8 @@ def pod_claims(
             result.consumers[key] = user_of(shared)
     extended = extended_claim(pod, objects.classes, objects.features, plugins)
     if isinstance(extended, Diagnosis):
-        return Obstacle(extended)
+        changes = name_corrections(pod, where, objects.classes, objects.features, plugins)
+        return Obstacle(extended, changes)
     if extended is not None:
         result.pending.append(extended)
         result.extended = f"ResourceClaim {extended.key}"

@@ -33,11 +33,12 @@ class ClaimAllocation(Value, frozen=True, omit_defaults=False):
 
 
 class Answer(Value, frozen=True):
-    """The result of a pod, or of a claim that no pod uses. ``outcome`` is ``fits``, or ``refused`` with ``reasons``.
+    """The result of a pod, or of a claim that no pod uses. ``outcome`` is ``fits``, ``refused`` with ``reasons``, or
+    ``unprepared``: the pod has devices on its node, but the driver cannot prepare them.
 
     ``owner``: its workload; ``group``: the PodGroup with which it is scheduled, both as kind and name.
     ``bound``: the pod is already on its node. ``waits``: the reason why the pod is still pending although its devices
-    fit.
+    fit. ``next``: the command that helps most unless it fits (`next_step`).
     """
 
     kind: str
@@ -51,6 +52,7 @@ class Answer(Value, frozen=True):
     notes: tuple[str, ...] = ()
     bound: bool = False
     waits: str = ""
+    next: str = ""
 
     @property
     def fits(self) -> bool:

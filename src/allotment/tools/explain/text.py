@@ -27,6 +27,8 @@ _NAMES = 4
 _MAX_SENTENCE = 600
 #: Prefix of the general advice, which is printed if no verified change exists.
 ADVICE: Final = "  what to do: "
+#: Prefix of the command that helps most, the last line of a refusal.
+NEXT: Final = "next: "
 #: How values are printed to be pasted into a manifest.
 _STYLE: Final = TextStyle()
 
@@ -40,13 +42,19 @@ def lines(explanation: Explanation, width: int = 80, wide: bool = False) -> list
     single = len(answers) == 1
     if not single:
         out += _fold(_first_line(answers), width)
-    for number, group in enumerate(_grouped(answers)):
+    groups = list(_grouped(answers))
+    steps = [group[0].next for group in groups if group[0].next]
+    # The only next step is the last line, also if pods that fit or notes follow.
+    is_last = len(steps) == 1 and (not groups[-1][0].next or bool(explanation.notes))
+    for number, group in enumerate(groups):
         if not (single and number == 0):
             out.append("")
-        out += [line for part in _answer(group, wide) for line in _fold(part, width)]
+        out += [line for part in _answer(group, wide, not is_last) for line in _fold(part, width)]
     if explanation.notes:
         out.append("")
         out += [line for note in explanation.notes for line in _fold(f"note: {note}", width)]
+    if is_last:
+        out += ["", f"{NEXT}{steps[0]}"]
     return out
 
 
@@ -87,7 +95,8 @@ def _first_line(answers: Sequence[Answer]) -> str:
         every = "both" if fit == 2 and noun == "pods" else f"all {fit}"
         return f"{every} {noun} {'are placed' if all(answer.bound for answer in answers) else 'fit'}"
     first = next(answer for answer in answers if not answer.fits)
-    assert first.reasons is not None
+    if first.reasons is None:
+        return f"{fit} of {len(answers)} {noun} fit; {first.kind} {first.name} does not start"
     return f"{fit} of {len(answers)} {noun} fit; {first.kind} {first.name} does not ({first.reasons.headline.code})"
 
 
@@ -122,7 +131,7 @@ def _block(number: int, answer: Answer) -> tuple[object, ...]:
     return (whole, answer.reasons.headline.code, answer.reasons.headline.summary)
 
 
-def _answer(group: list[Answer], wide: bool) -> Iterator[str]:
+def _answer(group: list[Answer], wide: bool, with_next: bool) -> Iterator[str]:
     answer = group[0]
     if answer.reasons is None and len(group) > 1:  # too many to list in full; see _grouped
         yield f"{len(group)} pods of {answer.owner} fit"
@@ -135,7 +144,9 @@ def _answer(group: list[Answer], wide: bool) -> Iterator[str]:
         return
     if answer.reasons is None:
         alone = "" if answer.kind == "Pod" else " (no pod uses it; tested on its own)"
-        if answer.bound:
+        if not answer.fits:
+            yield f"{answer.kind} {answer.name} is on node {answer.node}, but does not start"
+        elif answer.bound:
             done = f"is on node {answer.node}" if answer.node else "has its devices" if answer.claims else "has ended"
             yield f"{answer.kind} {answer.name} {done}"
         elif answer.waits:
@@ -148,9 +159,11 @@ def _answer(group: list[Answer], wide: bool) -> Iterator[str]:
         yield _headline(answer)
         if len(group) > 1:
             yield f"  the same for {counted(len(group) - 1, 'more pod')} of {answer.owner or answer.group}"
-        yield from _reasons(answer.reasons, wide)
+        yield from _reasons(answer.reasons, wide, answer.next)
     for note in answer.notes:
         yield f"  note: {note}"
+    if answer.next and with_next:
+        yield f"{_VERBATIM}  {NEXT}{answer.next}"
 
 
 def _allocations(answer: Answer) -> Iterator[str]:
@@ -170,8 +183,8 @@ def _allocations(answer: Answer) -> Iterator[str]:
             yield f"    {device.request}: {', '.join(d.device for d in devices)}{details}, {where}"
 
 
-def _reasons(reasons: Diagnosis, wide: bool) -> Iterator[str]:
-    yield from _refused(reasons.headline, _where(reasons))
+def _reasons(reasons: Diagnosis, wide: bool, next_step: str) -> Iterator[str]:
+    yield from _refused(reasons.headline, _where(reasons), next_step)
     others = _others(reasons, wide)
     shown = others if wide else others[:_ROWS]
     for nodes, refused in shown:
@@ -239,7 +252,7 @@ def _shorten(text: str) -> str:
     return text if len(text) <= _MAX_SENTENCE else f"{text[: _MAX_SENTENCE - 100]} … {text[-100:]}"
 
 
-def _refused(refused: AllocationRefusal, where: str) -> Iterator[str]:
+def _refused(refused: AllocationRefusal, where: str, next_step: str = "") -> Iterator[str]:
     for funnel in refused.funnels:
         yield from _funnel(funnel, where)
     for alternative in refused.alternatives:
@@ -252,7 +265,7 @@ def _refused(refused: AllocationRefusal, where: str) -> Iterator[str]:
         yield f"  nearest miss: {refused.nearest}"
     for note in refused.notes:
         yield f"{_VERBATIM}  {note}" if note.startswith(" ") else f"  {note}"
-    yield from _remedies(refused)
+    yield from _remedies(refused, next_step)
 
 
 def _funnel(funnel: Funnel, where: str) -> Iterator[str]:
@@ -268,13 +281,13 @@ def _funnel(funnel: Funnel, where: str) -> Iterator[str]:
         yield f"  {step.left:>5}  {_shorten(step.text)}{held or detail}"
 
 
-def _remedies(refused: AllocationRefusal) -> Iterator[str]:
+def _remedies(refused: AllocationRefusal, next_step: str) -> Iterator[str]:
     node = refused.changes[-1].node if refused.changes else ""
     if refused.changes:
-        yield from _changes(f"to make it fit{f' on {node}' if node else ''}", refused.changes)
+        yield from _changes(f"to make it fit{f' on {node}' if node else ''}", refused.changes, next_step)
     if refused.otherwise:
         other = refused.otherwise[-1].node
-        yield from _changes(f"or{f', on {other}' if other not in (node, '') else ''}", refused.otherwise)
+        yield from _changes(f"or{f', on {other}' if other not in (node, '') else ''}", refused.otherwise, next_step)
 
 
 def in_words(changes: Sequence[SuggestedChange]) -> str:
@@ -282,7 +295,7 @@ def in_words(changes: Sequence[SuggestedChange]) -> str:
     return ", and ".join(f"{c.text} ({c.command})" if c.command else c.text for c in changes)
 
 
-def _changes(begin: str, changes: Sequence[SuggestedChange]) -> Iterator[str]:
+def _changes(begin: str, changes: Sequence[SuggestedChange], next_step: str) -> Iterator[str]:
     yield f"  {begin}: {', and '.join(_shorten(change.text) for change in changes)}"
     places = [(change.object, change.path) for change in changes]
     for number, change in enumerate(changes):
@@ -291,7 +304,8 @@ def _changes(begin: str, changes: Sequence[SuggestedChange]) -> Iterator[str]:
         if change.becomes is not None and places[number] in places[number + 1 :]:
             continue  # the last of several values at one path is complete
         if change.command:
-            yield f"{_VERBATIM}    {change.command}"
+            if change.command.removeprefix("kubectl ") not in next_step:
+                yield f"{_VERBATIM}    {change.command}"
             continue
         yield f"    {change.object}"
         removed = change.becomes is None

@@ -99,7 +99,7 @@ def explained(*documents: str) -> list[tuple[str, str]]:
         ("", "  nodeName: n2\n", [("Pod ns/p", "spec.nodeName")]),
         ("", "  nodeSelector: {disk: hdd, tier: gold}\n", [("Pod ns/p", "spec.nodeSelector")]),
         ("", "  nodeSelector: {zone: b}\n", [("Pod ns/p", "spec.nodeSelector")]),
-        ("", "  nodeSelector: {zone: b, tier: gold}\n", []),  # removing all would be too much, and one has no path
+        ("", "  nodeSelector: {zone: b, tier: gold}\n", [("Pod ns/p", 'spec.nodeSelector["zone"]')]),
         ("spec: {unschedulable: true}\n", "", [("Node n1", "spec.unschedulable")]),
         ("spec: {taints: [{key: k, effect: NoSchedule}]}\n", "", [("Pod ns/p", "spec.tolerations")]),
         (
@@ -133,7 +133,6 @@ def test_changes_of_a_pod_are_made_in_its_workload(kind: str) -> None:
     [
         ('device.capacity["gpu.example.com"].memory >= quantity("40Gi")', True),
         ("device.capacity['gpu.example.com'].memory >= '40Gi'", True),
-        ('device.capacity["gpu.example.com"].memory >= quantity("80Gi")', False),  # compiles, fits nowhere
         ('device.attributes["gpu.example.com"].model = "a"', True),
         ('device.driver == "gpu.example.com" and device.attributes["gpu.example.com"].model = "a"', True),
         ('device.attributes["gpu.example.com"].model === "a"', True),
@@ -149,6 +148,26 @@ def test_an_expression_that_does_not_compile(condition: str, fixed: bool) -> Non
     in_template = TEMPLATE.replace("{deviceClassName: gpu}", exactly)
     path = f"{TEMPLATE_AT}.exactly.selectors[0].cel.expression"
     assert explained(CLASS, in_template, SLICE, pod()) == ([("ResourceClaimTemplate ns/one", path)] if fixed else [])
+
+
+def test_a_misspelled_key_of_the_node_selector_is_corrected() -> None:
+    selector = "  nodeSelector: {dsik: ssd}\n"
+    found = explained(CLASS, TEMPLATE, SLICE, node(), workload("Deployment", f"    {selector}"))
+    path = "spec.template.spec.nodeSelector"
+    assert found == [("Deployment ns/w", path), ("Deployment ns/w", f'{path}["dsik"]')]
+
+
+def test_the_corrected_expression_is_relaxed_if_no_device_matches_it() -> None:
+    selector = json.dumps({"cel": {"expression": 'device.capacity["gpu.example.com"].memory >= quantity("80Gi")'}})
+    template = TEMPLATE.replace("{deviceClassName: gpu}", f"{{deviceClassName: gpu, selectors: [{selector}]}}")
+    path = f"{TEMPLATE_AT}.exactly.selectors[0].cel.expression"
+    assert explained(CLASS, template, SLICE, pod()) == [("ResourceClaimTemplate ns/one", path)] * 2
+
+
+def test_the_selector_of_a_class_is_not_dropped_because_no_device_matches_it() -> None:
+    expression = 'device.capacity["gpu.example.com"].memory >= quantity("80Gi")'
+    in_class = CLASS.replace('device.driver == "gpu.example.com"', expression)
+    assert explained(in_class, TEMPLATE, SLICE, pod()) == []
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ ON = Features("1.37", {"DRANodeAllocatableResources": True})
 NAMESPACE = "ns"
 
 
-def node(name: str, cpu: str = "8", memory: str = "1Gi") -> Tree:
+def node(name: str, cpu: str = "8", memory: str = "1Gi", **spec: Any) -> Tree:
     amounts = {"cpu": cpu, "memory": memory, "pods": "110"}
     return {
-        "apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": spec,
         "status": {"allocatable": amounts, "declaredFeatures": ["DRANodeAllocatableResources"]},
     }  # fmt: skip
 
@@ -104,6 +104,21 @@ def test_pods_on_the_node_count_with_their_requests_and_devices() -> None:
 def test_the_next_node_with_enough_is_chosen() -> None:
     objects = (node("a", cpu="4"), node("b"), devices("a", 1, cpu=FOUR), devices("b", 1, cpu=FOUR), CLASS, TEMPLATE)
     assert outcomes(explained(*objects, pod("p", cpu="2")))["ns/p"] == "b"
+
+
+def test_a_cordoned_node_with_enough_is_uncordoned_first() -> None:
+    """Rather than to request less cpu on the other node."""
+    b = node("b", unschedulable=True)
+    both = (devices("a", 1, cpu=FOUR), devices("b", 1, cpu=FOUR), CLASS, TEMPLATE)
+    (answer,) = explained(node("a", cpu="4"), b, *both, pod("p", cpu="2")).answers
+    assert answer.reasons is not None
+    headline = answer.reasons.headline
+    assert headline.summary == "b, which has the devices, is cordoned"
+    assert [change.command for change in headline.changes] == ["kubectl uncordon b"]
+    (answer,) = explained(node("a", cpu="4"), node("b", cpu="5", unschedulable=True), *both, pod("p", cpu="2")).answers
+    assert answer.reasons is not None
+    assert answer.reasons.headline.code == "node-resources-short"
+    assert not any(change.remedy == "uncordon" for change in answer.reasons.headline.changes)
 
 
 def test_the_nearest_of_several_nodes_is_the_headline() -> None:

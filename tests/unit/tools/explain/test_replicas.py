@@ -97,12 +97,12 @@ TAINTED = "spec: {taints: [{key: dedicated, value: ml, effect: NoSchedule}]}\n"
     [
         (CORDONED, "Job", "node-not-eligible", ["uncordon", "wait"]),
         (CORDONED, "StatefulSet", "node-not-eligible", ["uncordon", "wait"]),
-        (TAINTED, "Job", "devices-in-use", ["wait", "tolerate-node"]),
-        (TAINTED, "StatefulSet", "devices-in-use", ["tolerate-node", "wait"]),
-        (TAINTED, "DaemonSet", "devices-in-use", ["tolerate-node", "wait"]),
+        (TAINTED, "Job", "node-not-eligible", ["tolerate-node", "wait"]),
+        (TAINTED, "StatefulSet", "node-not-eligible", ["tolerate-node", "wait"]),
+        (TAINTED, "DaemonSet", "node-not-eligible", ["tolerate-node", "wait"]),
     ],
 )
-def test_another_node_is_better_than_waiting_for_a_pod_that_does_not_end(
+def test_a_cordoned_or_tainted_node_comes_before_waiting(
     other_node: str, kind: str, code: str, remedies: list[str]
 ) -> None:
     nodes = (node("a"), slice_("a", 1), node("b", other_node), slice_("b", 1))

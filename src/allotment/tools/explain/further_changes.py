@@ -1,0 +1,89 @@
+"""Several mistakes at once: the changes past an obstacle or a rule for nodes, and those that the claims need then.
+
+A broken reference, a rejected object or an excluded node hides what else is wrong, because nothing is tried after it.
+If its own correction does not suffice, the pod is explained again with that correction, and both are reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from allotment.engine.refusal import Diagnosis, SuggestedChange
+from allotment.engine.remedies import FARTHEST, Distance, distance
+
+#: Number of groups of excluded nodes for which changes of the claims are searched.
+_MAX_COMBINED: Final = 3
+#: Remedies that are not suggested together with another one.
+_LAST_RESORTS: Final = frozenset({"of-class", "leave-out"})
+
+
+class AfterChange(NamedTuple):
+    """The result of a change for a pod: its ``node`` if it fits, or the ``further`` changes after which it fits;
+    neither if nothing is known to help."""
+
+    node: str = ""
+    further: tuple[SuggestedChange, ...] = ()
+
+
+#: Returns the result of a change for a pod.
+After = Callable[[SuggestedChange], AfterChange]
+
+
+def _unknown(change: SuggestedChange) -> AfterChange:
+    return AfterChange()
+
+
+def with_further_changes(reasons: Diagnosis, ways: Iterable[SuggestedChange], after: After) -> Diagnosis:
+    """The reasons with the nearest of the ``ways`` after which other changes help; as they are if there is none, or if
+    those change the class of other users or drop a part of the request."""
+    found: list[tuple[SuggestedChange, ...]] = []
+    for way in ways:
+        node, further = after(way)
+        if node or (further and not any(change.remedy in _LAST_RESORTS for change in further)):
+            found.append((replace(way, node=node or further[0].node), *further))
+    if not found:
+        return reasons
+    return replace(reasons, headline=replace(reasons.headline, changes=min(found, key=_distance)))
+
+
+def combined_changes(
+    groups: Iterable[Sequence[str]],
+    of_claims: Callable[[Sequence[str]], tuple[SuggestedChange, ...]],
+    of_rules: Callable[[str], tuple[SuggestedChange, ...]],
+    below: int = FARTHEST.loss,
+    after: After = _unknown,
+) -> tuple[SuggestedChange, ...]:
+    """The nearest changes of the rules for nodes and of the claims that make a pod fit together on an excluded node.
+
+    ``groups``: excluded nodes, the nearest to the rules first; only the first few are tried. ``of_claims``: the changes
+    after which the claims fit on one of some nodes; ``of_rules``: those that make a node eligible, unless an error on
+    another node ends the attempt. Changes that lose ``below`` or more are left out. ``after``: what happens to the
+    pod after a change that corrects such an error.
+    """
+    found: list[tuple[SuggestedChange, ...]] = []
+    for names in islice(groups, _MAX_COMBINED):
+        further = of_claims(names)
+        way = of_rules(further[0].node) if further and further[0].node else ()
+        together = (*way, *further) if way else _with_rules(further, after)
+        if together and _distance(together).loss < below and not any(c.remedy in _LAST_RESORTS for c in together):
+            found.append(together)
+    return min(found, key=_distance, default=())
+
+
+def _with_rules(of_claims: tuple[SuggestedChange, ...], after: After) -> tuple[SuggestedChange, ...]:
+    """The change of the claims with what is necessary then; empty if nothing helps.
+
+    An error on an eligible node may end the attempt on all nodes until the claims are corrected.
+    """
+    if len(of_claims) != 1 or not of_claims[0].object or not of_claims[0].node:
+        return ()
+    further = after(of_claims[0]).further
+    return (*of_claims, *further) if further else ()
+
+
+def _distance(changes: Iterable[SuggestedChange]) -> Distance:
+    return distance(change.remedy for change in changes)
