@@ -40,7 +40,7 @@ from allotment.scheduler.coexistence.eviction import ContestedPodEvictor
 from allotment.scheduler.coexistence.monitor import CoexistenceMonitor
 from allotment.scheduler.coexistence.other_schedulers import OtherSchedulers
 from allotment.scheduler.coexistence.stabilization import SettlingPeriod
-from allotment.scheduler.gated_pods import GatedPods, node_with_claims
+from allotment.scheduler.gated_pods import GatedPods, after_entries
 from allotment.scheduler.group_hierarchy import GroupHierarchy
 from allotment.scheduler.groups.conditions import PodGroupConditions
 from allotment.scheduler.groups.cycle import GroupCycle
@@ -56,6 +56,7 @@ from allotment.scheduler.pod_groups import PodGroups
 from allotment.scheduler.pods import QueuedPod
 from allotment.scheduler.preemption.eviction import PreemptionEvictor
 from allotment.scheduler.queue import SchedulingQueue
+from allotment.scheduler.reporting.pod_explainer import PodExplainer
 from allotment.scheduler.reporting.reporter import StatusReporter
 from allotment.scheduler.scheduling_cycle import SchedulingCycle
 
@@ -186,13 +187,15 @@ class Scheduler:
             cluster_state.node_allocatable,
         )
         queue = SchedulingQueue()
+        explainer = PodExplainer(algorithm, pods)
         reporter = StatusReporter(
-            client, queue, algorithm, clock, recorder, pods, busy=lambda: queue.has_ready or bool(assumed)
+            client, queue, machines, explainer, clock, recorder, pods,
+            busy=lambda: queue.has_ready or bool(assumed),
         )  # fmt: skip
         gated = GatedPods(
             clock, recorder, lambda: ledger.known,
             lambda: [ObjectKey(item.namespace, item.name) for item in templates.items()], groups,
-            lambda pod, entries: node_with_claims(pod, entries, algorithm, templates.tree),
+            lambda pod, entries: after_entries(pod, entries, algorithm, templates.tree, explainer.remedy),
         )  # fmt: skip
         pending_pods = PendingPods(
             ledger, groups, hierarchy, machines, algorithm, queue, gated, reporter, events, clock, tasks.start,
@@ -277,6 +280,7 @@ class Scheduler:
                     await self._schedule()
         finally:
             self._gated.close()
+            self._reporter.close()
             for end in ends:
                 end()
 

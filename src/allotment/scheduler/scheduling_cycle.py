@@ -105,7 +105,9 @@ class SchedulingCycle:
         nodes = len(self._machines)
         after = fit_error.post_filter_message(fit_error.DISCARDED, nodes, {fit_error.NOT_HELPFUL: nodes})
         text = fit_error.fit_error_message(nodes, {fit_error.LEFT_BEHIND: nodes}, after=after)
-        self._pending_pods.park(pod, own_group_key(pod), Verdict("Unschedulable", text), {"claim"})
+        self._pending_pods.park(
+            pod, own_group_key(pod), Verdict("Unschedulable", text, subject=fit_error.LEFT_BEHIND), {"claim"}
+        )
         away = self._contested.replace(left, pod) if self._contested.is_contested(left) else self._claims.discard(left)
         self._pending_pods.start_or_retry(pod, away, f"discard claim {left.key}")
 
@@ -124,7 +126,10 @@ class SchedulingCycle:
                 (str(outcome.full_claim.key), len(outcome.full_claim.users)) if outcome.full_claim is not None else None
             )
             group_name = self._groups.missing(pod.tree)
-            verdict = Verdict("Unschedulable", text, outcome.pending, missing_group=group_name, full_claim=full)
+            verdict = Verdict(
+                "Unschedulable", text, outcome.pending, missing_group=group_name, full_claim=full,
+                subject=outcome.prefilter_message,
+            )  # fmt: skip
         else:
             counts = fit_error.count_texts(t for r in outcome.refusals.values() for t in r.texts)
             found = self._preempt(pod, claims, outcome)

@@ -14,6 +14,7 @@ from allotment.node_fit.pod_requirements import PodRequirementsCache
 from allotment.scheduler.gated_pods import GatedPods
 from allotment.scheduler.pod_groups import PodGroups
 from allotment.scheduler.pods import HoldReason, QueuedPod
+from allotment.tools.explain.further_changes import AfterChange
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.scheduler.world import FEATURES, NAMESPACE, pod
@@ -22,12 +23,15 @@ NOT_CREATED = HoldReason("not-created", "ResourceClaim not created yet", 0)
 
 
 class _FakeTimer:
+    def __init__(self, clock: _Clock) -> None:
+        self._clock = clock
+
     def cancel(self) -> None:
-        pass
+        self._clock.next = None
 
 
 class _Clock(Clock):
-    """A clock whose timer fires on demand."""
+    """A clock whose last timer fires on demand."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +39,7 @@ class _Clock(Clock):
 
     def later(self, seconds: float, act: Callable[[], None]) -> Timer:
         self.next = act
-        return _FakeTimer()
+        return _FakeTimer(self)
 
     def fire(self) -> None:
         assert self.next is not None
@@ -59,10 +63,10 @@ class _Fixture:
         self.clock, self.notes = _Clock(), _RecordingEvents()
         self.claims: list[ObjectKey] = []
         caches = Caches(MemoryClient(), clock=self.clock, random=Random(1))
-        known = [ObjectKey(NAMESPACE, template) for template in templates]
+        self.templates = [ObjectKey(NAMESPACE, template) for template in templates]
         self.gated = GatedPods(
-            self.clock, self.notes.recorder("s"), lambda: self.claims, lambda: known,
-            PodGroups(caches, FEATURES, lambda event: None), self._node_for,
+            self.clock, self.notes.recorder("s"), lambda: self.claims, lambda: self.templates,
+            PodGroups(caches, FEATURES, lambda event: None), self._after_entries,
         )  # fmt: skip
         self.trials = 0
         self._demands = PodRequirementsCache()
@@ -74,9 +78,9 @@ class _Fixture:
         tree["metadata"]["uid"] = f"uid-{name}"
         self.gated.put(QueuedPod(tree, self._demands.of(tree["spec"])), NOT_CREATED)
 
-    def _node_for(self, pod: QueuedPod, entries: Sequence[PodResourceClaim]) -> str:
+    def _after_entries(self, pod: QueuedPod, entries: Sequence[PodResourceClaim]) -> AfterChange:
         self.trials += 1
-        return "n1"
+        return AfterChange("n1")
 
     def create_other_claim(self) -> None:
         """Add the claim of some other pod."""
@@ -93,6 +97,11 @@ def test_nothing_is_reported_while_other_claims_are_created() -> None:
         lab.clock.fire()
         (text,) = lab.notes.notes
         assert text.startswith("the claim for gpu has not been created yet (template one)")
+        lab.create_other_claim()
+        lab.clock.fire()  # the event is written again, because the API server would delete it
+        lab.clock.fire()  # after the delay
+        assert lab.notes.notes == [text, text]
+        lab.gated.forget("uid-p")
         assert lab.clock.next is None
 
     idle.run(scenario())
@@ -119,6 +128,20 @@ def test_equal_pods_try_a_change_once() -> None:
         first, second = lab.notes.notes
         assert "to make it fit on n1: use ones" in first
         assert ("Pod ns/p" in first, "Pod ns/q" in second) == (True, True)
+
+    idle.run(scenario())
+
+
+def test_a_repeated_event_advises_only_what_still_helps() -> None:
+    async def scenario() -> None:
+        lab = _Fixture("ones")
+        lab.clock.fire()
+        lab.templates.clear()
+        lab.clock.fire()  # half an hour later
+        lab.clock.fire()
+        first, second = lab.notes.notes
+        assert "use ones" in first
+        assert "ones" not in second
 
     idle.run(scenario())
 

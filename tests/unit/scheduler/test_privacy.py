@@ -95,13 +95,20 @@ def test_the_event_about_a_missing_claim_has_a_verified_change() -> None:
         assert "secret" not in text
 
 
-@pytest.mark.parametrize("objects", [[template("big", count=3)], [held("x", 0), held("z", 1), template("big")]])
-def test_a_change_that_would_not_help_is_not_in_the_event(objects: list[Object]) -> None:
-    """Neither with too many devices, nor while all devices are in use."""
+@pytest.mark.parametrize(
+    ("objects", "further"),
+    [
+        ([template("big", count=3)], "request 2 devices instead of 3"),
+        ([held("x", 0), held("z", 1), template("big")], "wait for 1 claim of another namespace to be released"),
+    ],
+)
+def test_a_change_that_would_not_help_alone_is_in_the_event_with_the_other_one(
+    objects: list[Object], further: str
+) -> None:
+    """With too many devices, and while all devices are in use."""
     for text in messages(*objects, pod("p", "big")):
-        assert 'a ResourceClaimTemplate "big" exists' in text
-        assert "to make it fit" not in text
-        assert "what to do: Create the claim, or correct resourceClaimName." in text
+        assert f"to make it fit on n1: refer to it with resourceClaimTemplateName, and {further}" in text
+        assert "secret" not in text
 
 
 def test_a_namesake_in_another_namespace_is_not_mentioned() -> None:

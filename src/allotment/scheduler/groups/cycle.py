@@ -204,7 +204,7 @@ class GroupCycle:
             refusals = found.outcome.refusals or None
             return Verdict(
                 "Unschedulable", text, found.outcome.pending, refusals, unreachable_claims=elsewhere,
-                nominated_node=nominated,
+                nominated_node=nominated, subject=found.outcome.prefilter_message,
             )  # fmt: skip
         text = result.status.message
         if found.outcome is None:
@@ -212,7 +212,8 @@ class GroupCycle:
             text = found.status.message
         elif not result.waits_for_preemption:
             text = f"{status.UNSCHEDULABLE}, {text}"
-        return Verdict("Unschedulable", text, nominated_node=nominated)
+        subject = f"pod group: {result.status.code.name}"  # the text counts its pods
+        return Verdict("Unschedulable", text, nominated_node=nominated, subject=subject)
 
     # --- after an attempt that failed --------------------------------------------------------------------------------
 

@@ -5,19 +5,24 @@ Uses the wording of ``allot explain``, with the smallest change that lets the po
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
-from allotment.engine.refusal import AllocationRefusal, Diagnosis, NodeReason
+from allotment.engine.refusal import AllocationRefusal, Diagnosis, NodeReason, SuggestedChange
+from allotment.engine.remedies import FARTHEST
 from allotment.model.core import Pod
-from allotment.model.trees import to_value
+from allotment.model.trees import Tree, to_value
 from allotment.node_fit.filters.refusal import Refusal
 from allotment.node_fit.nodes import UNSCHEDULABLE, CachedNode
 from allotment.scheduler.pods import QueuedPod
 from allotment.scheduler.reporting import resource_shortage
-from allotment.tools.explain import messages
+from allotment.tools.explain.cause_key import CauseKey
 from allotment.tools.explain.fixes import make_eligible
+from allotment.tools.explain.further_changes import combined_changes
+from allotment.tools.explain.messages import Report, diagnosis_report
 from allotment.tools.explain.node_eligibility import EligibilityNode, daemon_node, exclusion_text, why_excluded
+from allotment.tools.explain.node_nearness import by_nearness
 from allotment.tools.explain.origin_mapping import easiest_fix, owner_of, template_of
 from allotment.tools.explain.text import ADVICE
 
@@ -31,41 +36,93 @@ _RESERVED = (
 )
 #: Maximum number of nodes for which changes are searched.
 _MAX_TRIED = 8
-Holds = Callable[[CachedNode], bool]
+#: Whether a pod fits on a node, apart from what excludes it.
+WouldDo = Callable[[CachedNode], bool]
+#: Returns the changes after which a pod's claims fit on one of some nodes; see `combined_changes`.
+OfClaims = Callable[[Sequence[str]], tuple[SuggestedChange, ...]]
 _PARTS = ("nodeName", "nodeSelector", "affinity", "tolerations")
+_CONTAINERS = ("initContainers", "containers")
 
 
-def exclusion_lines(pod: QueuedPod, refused: list[tuple[CachedNode, Refusal]], has_devices: Holds) -> list[str]:
-    """Return the lines of `messages.diagnosis_lines`; empty if another cause is more relevant."""
+def exclusion_report(
+    pod: QueuedPod, refused: list[tuple[CachedNode, Refusal]], would_do: WouldDo, of_claims: OfClaims
+) -> Report | None:
+    """Return the report on the exclusion; None if another cause is more relevant."""
     if not refused or any(refusal.cause not in _EXCLUSION_CAUSES for _, refusal in refused):
-        return []
-    summary = resource_shortage.shortage_lines(pod.demand, refused)[0]
-    way = nearest_node(pod, refused, has_devices)
-    changes = way.refused.changes if way is not None else ()
+        return None
+    summary = resource_shortage.kinds_of_refusals(pod.demand, refused)[0].line
+    way = nearest_node(pod, refused, would_do)
+    changes = way.refused.changes if way is not None else with_claims(pod, refused, of_claims)
     if not changes and (coming := [machine for machine, _ in refused if machine.is_provisioning]):
         closed = [machine.name for machine in coming if machine.unschedulable]
         state, until = _INITIALIZING if closed else _RESERVED
         names = resource_shortage.summarize_names(closed or [machine.name for machine in coming])
-        return [f"{state}: {names} (node-not-eligible)", f"{ADVICE}Wait: {until}"]
-    return messages.diagnosis_lines(
+        lines = (f"{state}: {names} (node-not-eligible)", f"{ADVICE}Wait: {until}")
+        return Report(lines, CauseKey("node-not-eligible", state))
+    return diagnosis_report(
         str(pod.key), Diagnosis(headline=AllocationRefusal(code="node-not-eligible", summary=summary, changes=changes))
     )
 
 
-def nearest_node(pod: QueuedPod, refused: list[tuple[CachedNode, Refusal]], has_devices: Holds) -> NodeReason | None:
-    """Return the node that the pod can use with the fewest changes, among those that have its devices."""
-    good = [
-        m for m, refusal in refused if refusal.cause in _EXCLUSION_CAUSES and not m.is_provisioning and has_devices(m)
-    ]
+def with_claims(
+    pod: QueuedPod, refused: list[tuple[CachedNode, Refusal]], of_claims: OfClaims, below: int = FARTHEST.loss
+) -> tuple[SuggestedChange, ...]:
+    """Return changes of the pod's rules for nodes, or of a node, and of its claims, that help together."""
+    value = pod_of(pod.tree)
+    where = template_of(value, owner_of(value))
+    nodes = {m.name: _eligibility_node(m) for m, r in refused if r.cause in _EXCLUSION_CAUSES and not m.is_provisioning}
+    groups = ([node.facts.name for node in group] for group in by_nearness(value, nodes.values()))
+    is_daemon = bool(daemon_node(value))
+
+    def of_rules(name: str) -> tuple[SuggestedChange, ...]:
+        return make_eligible(value, nodes[name], where, is_daemon).changes
+
+    return combined_changes(groups, of_claims, of_rules, below)
+
+
+def reason_of(
+    pod: QueuedPod, refused: list[tuple[CachedNode, Refusal]], changes: tuple[SuggestedChange, ...]
+) -> NodeReason:
+    """Return the reason why the node of changes is excluded."""
+    name, value = changes[0].node, pod_of(pod.tree)
+    machine = next(machine for machine, _ in refused if machine.name == name)
+    summary = exclusion_text([name], why_excluded(value, _eligibility_node(machine)), "")
+    return NodeReason((name,), AllocationRefusal("node-not-eligible", summary, name, changes=changes))
+
+
+def eligible_nodes(pod: QueuedPod, machines: Iterable[CachedNode]) -> list[str]:
+    """Return the nodes that the pod's rules, cordons and taints do not exclude."""
+    value = pod_of(pod.tree)
+    return [machine.name for machine in machines if not why_excluded(value, _eligibility_node(machine))]
+
+
+def cordoned_node(
+    pod: QueuedPod, refused: list[tuple[CachedNode, Refusal]], would_do: WouldDo, *, has_devices: bool
+) -> NodeReason | None:
+    """Return a node that only its cordon excludes, while other nodes lack something else; None if there is none."""
+    cordoned = [(machine, refusal) for machine, refusal in refused if refusal.cause == "unschedulable"]
+    way = nearest_node(pod, cordoned, would_do, has_devices=has_devices)
+    return way if way is not None and all(change.remedy == "uncordon" for change in way.refused.changes) else None
+
+
+def nearest_node(
+    pod: QueuedPod, refused: list[tuple[CachedNode, Refusal]], would_do: WouldDo, *, has_devices: bool = True
+) -> NodeReason | None:
+    """Return the node that the pod can use with the fewest changes, among those that would do then.
+
+    ``has_devices``: whether the pod has claims, so that the reason says that the node has the devices.
+    """
+    good = [m for m, refusal in refused if refusal.cause in _EXCLUSION_CAUSES and not m.is_provisioning and would_do(m)]
     value = pod_of(pod.tree)
     where = template_of(value, owner_of(value))
     rows = []
-    for machine in good[:_MAX_TRIED]:
-        node = _eligibility_node(machine)
+    groups = by_nearness(value, map(_eligibility_node, good))
+    for node in list(chain.from_iterable(groups))[:_MAX_TRIED]:
+        name = node.facts.name
         changes = make_eligible(value, node, where, bool(daemon_node(value))).changes
-        summary = exclusion_text([machine.name], why_excluded(value, node), machine.name)
-        reason = AllocationRefusal("node-not-eligible", summary, machine.name, changes=changes)
-        rows.append(NodeReason((machine.name,), reason))
+        summary = exclusion_text([name], why_excluded(value, node), name if has_devices else "")
+        reason = AllocationRefusal("node-not-eligible", summary, name, changes=changes)
+        rows.append(NodeReason((name,), reason))
     return easiest_fix(rows)
 
 
@@ -74,7 +131,7 @@ def _eligibility_node(machine: CachedNode) -> EligibilityNode:
 
 
 def pod_of(tree: dict[str, Any]) -> Pod:
-    """Return the pod as a value, with the fields that concern nodes."""
+    """Return the pod as a value, with the fields that concern nodes and extended resources."""
     metadata, spec = tree["metadata"], tree["spec"]
     owners = [{k: v for k, v in o.items() if v is not None} for o in metadata.get("ownerReferences") or ()]
     return to_value(
@@ -85,7 +142,17 @@ def pod_of(tree: dict[str, Any]) -> Pod:
                 "labels": metadata.get("labels") or {},
                 "ownerReferences": owners,
             },
-            "spec": {name: spec[name] for name in _PARTS if spec.get(name) is not None},
+            "spec": {
+                **{name: spec[name] for name in _PARTS if spec.get(name) is not None},
+                **{name: [_with_resources(container) for container in spec.get(name) or ()] for name in _CONTAINERS},
+            },
         },
         Pod,
     )
+
+
+def _with_resources(container: Tree) -> Tree:
+    """The container with its name and the amounts that it requests."""
+    resources = container.get("resources") or {}
+    amounts = {field: resources.get(field) or {} for field in ("limits", "requests")}
+    return {"name": container["name"], "resources": amounts}

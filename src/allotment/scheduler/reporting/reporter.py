@@ -9,37 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final
-
-from msgspec.structs import replace
 
 from allotment.cluster.cache import Cache
 from allotment.cluster.client import Client
-from allotment.cluster.clock import Clock
+from allotment.cluster.clock import Clock, Timer
 from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.lasting_events import LastingEvents, StateEvent
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import PODS
-from allotment.engine.diagnosis.diagnoser import Diagnoser
-from allotment.engine.diagnosis.reader import Reader
-from allotment.engine.refusal import Diagnosis, NodeReason
 from allotment.model.meta import ObjectKey
-from allotment.model.resource import ResourceClaim
 from allotment.model.trees import Tree
-from allotment.node_fit.device_table import DEVICE_CAUSES
-from allotment.node_fit.filters.refusal import Refusal
-from allotment.node_fit.nodes import CachedNode
-from allotment.scheduler import device_readiness, extended_resources
-from allotment.scheduler.attempt import SchedulingAlgorithm
+from allotment.node_fit.nodes import NodeCache
 from allotment.scheduler.pods import QueuedPod
 from allotment.scheduler.queue import EquivalenceGroup, SchedulingQueue
-from allotment.scheduler.reporting import node_exclusion, resource_shortage
+from allotment.scheduler.reporting.own_objects import claim_names, origin, own_names, with_claim_names
+from allotment.scheduler.reporting.pod_explainer import PodExplainer
 from allotment.scheduler.reporting.verdict import Verdict
 from allotment.tools.explain import messages
-from allotment.tools.explain.node_accounts import shared_reason
-from allotment.tools.explain.obstacles import group_missing, refused_everywhere, too_many_consumers
-from allotment.tools.explain.origin_mapping import ENDLESS, pending_diagnosis
+from allotment.tools.explain.messages import Report
 
 _log = logging.getLogger(__name__)
 
@@ -49,8 +38,6 @@ REPORT_DELAY: Final = 0.05
 #: seconds.
 _TIME_SHARE: Final = 0.25
 _TIME_SLICE: Final = 0.02
-#: Diagnoses cached while nothing is allocated or freed.
-_MAX_DIAGNOSES: Final = 256
 #: Concurrent writes.
 _WRITERS: Final = 8
 #: Pods of a group that are reported before other groups.
@@ -66,7 +53,8 @@ class StatusReporter:
         self,
         client: Client,
         queue: SchedulingQueue,
-        algorithm: SchedulingAlgorithm,
+        machines: NodeCache,
+        explainer: PodExplainer,
         clock: Clock,
         recorder: Recorder,
         pods: Cache[Any],
@@ -75,9 +63,9 @@ class StatusReporter:
     ) -> None:
         self._client = client
         self._queue = queue
-        self._algorithm = algorithm
+        self._machines = machines
+        self._explainer = explainer
         self._clock = clock
-        self._recorder = recorder
         self._pods = pods
         self._busy = busy
         self._unreported: dict[object, tuple[EquivalenceGroup, float]] = {}
@@ -85,14 +73,13 @@ class StatusReporter:
         self._updates: dict[object, tuple[EquivalenceGroup, float]] = {}
         """Groups whose report may have changed."""
         self._arrived = asyncio.Event()
-        self._diagnoser: tuple[tuple[int, int], Diagnoser] | None = None
-        self._diagnoses: dict[tuple[object, ...], tuple[Diagnosis, list[str], str]] = {}
-        """Diagnoses, the names of the claims and of the special claim in them, by specs of the claims and nodes."""
+        self._deferred: dict[object, Timer] = {}
+        """Groups that are reported later."""
         self._spent = 0.0
         self._reported: dict[str, tuple[str, str, float]] = {}
         """By pod uid: reason and Kubernetes' message as last reported, and when."""
-        self._events: dict[str, tuple[object, ...]] = {}
-        """By pod uid: the reason, cause and remedy of the last event."""
+        self._events = LastingEvents(recorder, clock, self._is_current)
+        """The last event of each pod, by reason, cause and remedy."""
         self._ordered: dict[str, str] = {}
         """By pod uid: the node that was nominated before it was ready. An attempt clears the pod's own nomination."""
         self._writing: dict[str, asyncio.Event] = {}
@@ -115,8 +102,15 @@ class StatusReporter:
 
     def forget(self, uid: str) -> None:
         """Forget the reports of a pod that is no longer pending."""
-        for known in (self._reported, self._events, self._ordered):
-            known.pop(uid, None)
+        self._reported.pop(uid, None)
+        self._ordered.pop(uid, None)
+        self._events.forget(uid)
+
+    def close(self) -> None:
+        """Report and repeat nothing any more."""
+        self._events.close()
+        for timer in self._deferred.values():
+            timer.cancel()
 
     async def wait_written(self, uid: str) -> None:
         """Wait for the write in progress: after the binding it would say that the pod has no node."""
@@ -124,8 +118,8 @@ class StatusReporter:
             await written.wait()
 
     def cluster_changed(self) -> None:
-        """Drop the diagnoser, because nodes, slices, classes or rules have changed."""
-        self._diagnoser = None
+        """Explain again, because nodes, slices, classes or rules have changed."""
+        self._explainer.cluster_changed()
 
     async def run(self) -> None:
         """Write reports until cancelled."""
@@ -156,29 +150,53 @@ class StatusReporter:
             await asyncio.sleep(_TIME_SLICE)
 
     async def _report_group(self, group: EquivalenceGroup) -> bool:
-        """Report a batch of pods of a group, all of one namespace; return whether more remain."""
+        """Report a batch of pods of a group; return whether more remain."""
         verdict = group.verdict
         if not isinstance(verdict, Verdict):
             return False  # it was made ready in the meantime
         now = asyncio.get_running_loop().time()  # diagnosis takes real, not simulated time
         due = [pod for pod in group.pods.values() if self._is_due(pod, verdict, now)]
         if not due:
+            self._defer(group)
             return False
-        lines = self._reasons(due[0], verdict)
-        # A tenant must not see the templates and claims of another one, which the lines may name.
-        batch = [pod for pod in due if pod.key.namespace == due[0].key.namespace][:_BATCH_SIZE]
+        # The lines may name the workload and the templates, which another tenant must not see and another workload does
+        # not have.
+        by_origin: dict[Hashable, list[QueuedPod]] = {}
+        for pod in due[:_BATCH_SIZE]:
+            by_origin.setdefault(origin(pod), []).append(pod)
+        left = len(due)
+        for batch in by_origin.values():
+            await self._write_all(batch, verdict, now)
+            left -= len(batch)
+            if self._spent > _TIME_SLICE:
+                break
+        return left > 0
+
+    async def _write_all(self, batch: Sequence[QueuedPod], verdict: Verdict, now: float) -> None:
+        """Write the reports on equivalent pods of one workload."""
+        report = self._reasons(batch[0], verdict)
         # The verdict is that of some pod of the group, which is perhaps in another namespace.
-        named = [str(claim.key) for claim in verdict.pending] or _claim_names(due[0].tree)
+        named = [str(claim.key) for claim in verdict.pending] or claim_names(batch[0].tree)
         gate = asyncio.Semaphore(_WRITERS)
 
         async def write(pod: QueuedPod) -> None:
             async with gate:
-                await self._write(pod, verdict, _with_claim_names(lines, _own_names(named, pod)), now)
+                await self._write(pod, verdict, with_claim_names(report, own_names(named, pod)), now)
 
         async with asyncio.TaskGroup() as writers:
             for pod in batch:
                 writers.create_task(write(pod))
-        return len(due) > len(batch)
+
+    def _defer(self, group: EquivalenceGroup) -> None:
+        """Report the group again when its last report is old enough: nothing else may happen until then."""
+        if group.key not in self._deferred:
+            loop = asyncio.get_running_loop()  # as in `_report_group`: diagnosis takes real time
+            self._deferred[group.key] = loop.call_later(_UPDATE_INTERVAL, self._report_deferred, group)
+
+    def _report_deferred(self, group: EquivalenceGroup) -> None:
+        del self._deferred[group.key]
+        if group.pods:
+            self.report(group)
 
     def _is_due(self, pod: QueuedPod, verdict: Verdict, now: float) -> bool:
         reported = self._reported.get(pod.uid)
@@ -186,21 +204,22 @@ class StatusReporter:
             return True
         return now - reported[2] >= _UPDATE_INTERVAL
 
-    async def _write(self, pod: QueuedPod, verdict: Verdict, lines: list[str], now: float) -> None:
+    async def _write(self, pod: QueuedPod, verdict: Verdict, report: Report, now: float) -> None:
         if pod.uid not in self._queue:
             return
         self._reported[pod.uid] = (verdict.reason, verdict.sentence, now)
         ordered = self._ordered_node(pod)
-        lines = messages.machine_ordered(ordered) if ordered else lines
-        message = messages.condition_message(lines, verdict.sentence)
+        report = messages.machine_ordered(ordered) if ordered else report
+        message = messages.condition_message(report.lines, verdict.sentence)
         patch = condition_patch(pod.tree, verdict.reason, message, self._clock.now())
         if verdict.nominated_node is not None and verdict.nominated_node != pod.nominated_node:
             patch["nominatedNodeName"] = verdict.nominated_node or None
+        # The autoscaler reports its order itself. After a restart the condition may be up to date, but an event of the
+        # earlier process expires.
+        if pod.uid not in self._events or ("conditions" in patch and not ordered):
+            self._record(pod, verdict, report)
         if not patch:
             return
-        # The autoscaler reports its order itself.
-        if "conditions" in patch and not (ordered and pod.uid in self._events):
-            self._record(pod, verdict, lines)
         written = self._writing[pod.uid] = asyncio.Event()
         try:
             await self.patch(pod.key, pod.uid, patch)
@@ -208,19 +227,20 @@ class StatusReporter:
             del self._writing[pod.uid]
             written.set()
 
-    def _record(self, pod: QueuedPod, verdict: Verdict, lines: list[str]) -> None:
+    def _record(self, pod: QueuedPod, verdict: Verdict, report: Report) -> None:
         """Record an event unless the last one has the same cause and remedy: the condition contains the counts."""
-        note = messages.event_note(lines, verdict.sentence)
-        cause = messages.cause_key("\n".join(lines)) if lines else (re.sub(r"[0-9]+", "#", verdict.sentence),)
-        key = (verdict.reason, bool(verdict.nominated_node), *cause)
-        if self._events.get(pod.uid) != key:
-            self._events[pod.uid] = key
-            self._recorder.event(pod.tree, "Warning", "FailedScheduling", note, "Scheduling")
+        state = (verdict.reason, bool(verdict.nominated_node), report.cause)
+        note = messages.event_note(report.lines, verdict.sentence)
+        self._events.record(pod.uid, state, StateEvent(pod.tree, "Warning", "FailedScheduling", note, "Scheduling"))
+
+    def _is_current(self, uid: str) -> bool:
+        """Whether the last event about a pod still tells its state: it is pending, and no machine was ordered since."""
+        return uid in self._queue and uid not in self._ordered
 
     def _ordered_node(self, pod: QueuedPod) -> str:
         """Return the node that an autoscaler ordered for the pod and that is not ready yet, or an empty string."""
         name = pod.nominated_node or self._ordered.get(pod.uid, "")
-        machine = self._algorithm.machines.by_name.get(name)
+        machine = self._machines.by_name.get(name)
         if machine is None or not machine.is_provisioning:
             self._ordered.pop(pod.uid, None)
             return ""
@@ -246,169 +266,17 @@ class StatusReporter:
 
     # --- reasons ---------------------------------------------------------------------------------------------------
 
-    def _reasons(self, pod: QueuedPod, verdict: Verdict) -> list[str]:
-        """Return the lines to report, the main cause first."""
+    def _reasons(self, pod: QueuedPod, verdict: Verdict) -> Report:
+        """Return what to report, the main cause first."""
         loop = asyncio.get_running_loop()
         started = loop.time()
         try:
-            return self._explain(pod, verdict)
+            return self._explainer.explain(pod, verdict)
         except Exception:  # noqa: BLE001 - without an explanation Kubernetes' message must still be written
             _log.exception("the reason why pod %s is pending could not be determined", pod.key)
-            return []
+            return Report((), verdict.cause)
         finally:
             self._spent += loop.time() - started
-
-    def _explain(self, pod: QueuedPod, verdict: Verdict) -> list[str]:
-        if verdict.missing_group:
-            key = ObjectKey(pod.key.namespace, verdict.missing_group)
-            return messages.diagnosis_lines(str(pod.key), group_missing(key, self._algorithm.groups.known()))
-        if verdict.full_claim is not None:
-            return messages.diagnosis_lines(str(pod.key), too_many_consumers(*verdict.full_claim))
-        machines = self._algorithm.machines
-        refusals = verdict.refusals
-        if (taken := self._shared_claim(verdict)) is not None:
-            return messages.diagnosis_lines(str(pod.key), shared_reason(taken))
-        lacking: list[str] | None = None
-        if verdict.pending and (refusals is None or any(r.cause in DEVICE_CAUSES for r in refusals.values())):
-            if refusals is None:
-                lacking = [machine.name for machine in machines]
-            else:
-                lacking = [
-                    m.name for place, r in refusals.items() if r.cause in DEVICE_CAUSES and (m := machines.at(place))
-                ]
-        others = [
-            (machine, refusal)
-            for place, refusal in (refusals or {}).items()
-            if refusal.cause not in (*DEVICE_CAUSES, "claim") and (machine := machines.at(place)) is not None
-        ]
-        way = node_exclusion.nearest_node(pod, others, self._has_devices(verdict)) if lacking is not None else None
-        cause_lines = self._diagnose(pod, verdict, lacking, way) if lacking is not None else []
-        failed = [name for name in verdict.unreachable_claims if self._has_failed(name)]
-        away = [self._elsewhere(claim) for claim in verdict.unreachable_claims if claim not in failed]
-        if failed and not cause_lines:
-            cause_lines = [
-                f"the devices of claim {name} did not become ready; the claim is freed and allocated again"
-                for name in failed
-            ]
-        elif away and not cause_lines:
-            way = node_exclusion.nearest_node(pod, others, self._has_all(verdict))
-            cause_lines = messages.diagnosis_lines(
-                str(pod.key), _with_changes(refused_everywhere("claim-on-other-node", away.pop(0)), way)
-            )
-        if short := resource_shortage.device_shortages(pod.demand, others):
-            # These nodes have the devices, so they are nearer to fitting than all others.
-            cause_lines = resource_shortage.device_shortage_lines(pod, short)
-            others = [(machine, refusal) for machine, refusal in others if machine.name not in short]
-        elif not cause_lines:
-            cause_lines = self._unserved(pod, others) or node_exclusion.exclusion_lines(
-                pod, others, self._has_devices(verdict)
-            )
-        if way is not None:  # it is reported together with the devices that other nodes lack
-            others = [(machine, refusal) for machine, refusal in others if machine.name != way.nodes[0]]
-        lines = [
-            *(f"{summary} (claim-on-other-node)" for summary in away),
-            *resource_shortage.shortage_lines(pod.demand, others),
-        ]
-        if cause_lines:
-            return [*cause_lines, *(f"  {line}" for line in lines if line not in cause_lines[0])]
-        return [*lines[:1], *(f"  {line}" for line in lines[1:])]
-
-    def _shared_claim(self, verdict: Verdict) -> ResourceClaim | None:
-        """Return a claim of another pod that stands for cpu, memory or huge pages of its node, if it is the reason."""
-        name = next((r.shared_claim for r in (verdict.refusals or {}).values() if r.shared_claim), "")
-        claim = self._algorithm.ledger.known.get(ObjectKey(*name.split("/", 1))) if name else None
-        if claim is None or claim.allocation is None:
-            return None
-        return claim.with_allocation(claim.allocation)
-
-    def _has_devices(self, verdict: Verdict) -> Callable[[CachedNode], bool]:
-        """Return a predicate: whether the pod's claims fit on a node."""
-        if not verdict.pending:
-            return lambda machine: True
-        fits = self._algorithm.devices.of(verdict.pending).fits
-        return lambda machine: bool(fits >> machine.index & 1)
-
-    def _has_all(self, verdict: Verdict) -> Callable[[CachedNode], bool]:
-        """Return a predicate: whether the pod's allocated claims are usable on a node and the others fit there."""
-        keys = (ObjectKey(*name.split("/", 1)) for name in verdict.unreachable_claims)
-        claims = [self._algorithm.ledger.known.get(key) for key in keys]
-        fits = self._has_devices(verdict)
-        return lambda machine: (
-            fits(machine) and all(claim is not None and claim.is_usable_on(machine.facts) for claim in claims)
-        )
-
-    def _unserved(self, pod: QueuedPod, refused: list[tuple[CachedNode, Refusal]]) -> list[str]:
-        """Return lines for an extended resource without any provider, if resources are why nodes were refused."""
-        if not any(refusal.cause == "resources" for _, refusal in refused):
-            return []
-        attempts = self._algorithm
-        found = extended_resources.unserved_diagnosis(
-            attempts.allocator.inventory.classes, pod.demand, attempts.machines, attempts.features
-        )
-        return messages.diagnosis_lines(str(pod.key), found) if found is not None else []
-
-    def _has_failed(self, name: str) -> bool:
-        """Whether the devices of an allocated claim failed to become ready (binding conditions)."""
-        claim = self._algorithm.ledger.known.get(ObjectKey(*name.split("/", 1)))
-        return claim is not None and (
-            claim.uid in self._algorithm.ledger.unusable or bool(device_readiness.of(claim.tree).failure)
-        )
-
-    def _elsewhere(self, name: str) -> str:
-        namespace, _, claim_name = name.partition("/")
-        claim = self._algorithm.ledger.known.get(ObjectKey(namespace, claim_name))
-        if claim is None:
-            return f"claim {name} is allocated on a node where the pod cannot run"
-        where = [m.name for m in self._algorithm.machines if claim.is_usable_on(m.facts)]
-        node_names = resource_shortage.summarize_names(where) if where else "an unknown node"
-        return f"claim {name} is allocated on {node_names}, where the pod cannot run"
-
-    def _diagnose(self, pod: QueuedPod, verdict: Verdict, nodes: list[str], way: NodeReason | None) -> list[str]:
-        inventory, ledger = self._algorithm.allocator.inventory, self._algorithm.ledger
-        at = (ledger.version, inventory.journal.end)
-        if self._diagnoser is None or self._diagnoser[0] != at:
-            self._diagnoser = (at, Diagnoser(inventory, ledger.allocated_claims()))
-            self._diagnoses.clear()
-        templates = _templates(pod.tree)
-        names = [f"{claim.metadata.namespace}/{claim.metadata.name}" for claim in verdict.pending]
-        origin = tuple(templates.get(ObjectKey(c.metadata.namespace, c.metadata.name), "") for c in verdict.pending)
-        cache_key = (*(id(claim.spec) for claim in verdict.pending), pod.key.namespace, *origin, *nodes)
-        found = self._diagnoses.get(cache_key)
-        if found is None:
-            special = f"ResourceClaim {pod.key}-extended-resources"
-            found = (self._diagnoser[1].diagnose(verdict.pending, nodes, Reader.of(pod.key.namespace)), names, special)
-            if len(self._diagnoses) < _MAX_DIAGNOSES:
-                self._diagnoses[cache_key] = found
-        diagnosis, cached_names, special = found
-        cached_templates = {
-            ObjectKey(*name.split("/", 1)): template
-            for name, template in zip(cached_names, origin, strict=True)
-            if template
-        }
-        inside = inventory.node_mask(nodes)
-        diagnosis = pending_diagnosis(
-            diagnosis,
-            node_exclusion.pod_of(pod.tree),
-            cached_templates,
-            special,
-            (way,) if way is not None else (),
-            ended=way is not None and bool(self._algorithm.devices.of(verdict.pending).errors & inside),
-            is_endless=self._is_endless,
-        )
-        lines = messages.diagnosis_lines(str(pod.key), diagnosis)
-        return _with_claim_names(lines, {old: new for old, new in zip(cached_names, names, strict=True) if old != new})
-
-    def _is_endless(self, claim: ObjectKey) -> bool:
-        """Whether a pod that uses a claim does not end by itself."""
-        known = self._algorithm.ledger.known.get(claim)
-        users = (known.tree.get("status") or {}).get("reservedFor") or () if known is not None else ()
-        pods = (self._pods.item(claim.namespace, user["name"]) for user in users)
-        return any(
-            owner.get("controller") and owner["kind"] in ENDLESS
-            for pod in pods
-            if pod is not None
-            for owner in pod.tree["metadata"].get("ownerReferences") or ()
-        )
 
 
 def condition_patch(pod: Tree, reason: str, message: str, now: str) -> Tree:
@@ -430,48 +298,3 @@ def condition_patch(pod: Tree, reason: str, message: str, now: str) -> Tree:
     if generation:
         condition["observedGeneration"] = generation
     return {"conditions": [condition]}
-
-
-def _with_changes(reasons: Diagnosis, way: NodeReason | None) -> Diagnosis:
-    """Add the changes that let the pod onto the nearest node to a diagnosis that holds on all nodes."""
-    changes = way.refused.changes if way is not None else ()
-    return replace(reasons, headline=replace(reasons.headline, changes=changes))
-
-
-def _with_claim_names(lines: list[str], names: Mapping[str, str]) -> list[str]:
-    """Replace the claim names of a group's first pod by those of another pod."""
-    if not names:
-        return lines
-    pattern = re.compile("|".join(re.escape(name) for name in sorted(names, key=len, reverse=True)))
-    return [pattern.sub(lambda found: names[found[0]], line) for line in lines]
-
-
-def _own_names(named: list[str], pod: QueuedPod) -> dict[str, str]:
-    """Return the names of a pod's claims by those of an equivalent pod; empty if ``named`` are its own."""
-    own = [*_claim_names(pod.tree), f"{pod.key}-extended-resources"]
-    return {} if set(named) <= set(own) else dict(zip(named, own, strict=False))
-
-
-def _claim_names(pod: Tree) -> list[str]:
-    """Return the pod's claims in the order of its entries."""
-    namespace = pod["metadata"].get("namespace", "")
-    generated = _generated(pod)
-    names = [e.get("resourceClaimName") or generated.get(e["name"]) for e in pod["spec"].get("resourceClaims") or ()]
-    return [f"{namespace}/{name}" for name in names if name]
-
-
-def _generated(pod: Tree) -> dict[str, str]:
-    """Return claim names by entry."""
-    statuses = (pod.get("status") or {}).get("resourceClaimStatuses") or ()
-    return {s["name"]: s["resourceClaimName"] for s in statuses if s.get("resourceClaimName")}
-
-
-def _templates(pod: Tree) -> dict[ObjectKey, str]:
-    """Return template names by the claims generated from them."""
-    namespace = pod["metadata"].get("namespace", "")
-    generated = _generated(pod)
-    return {
-        ObjectKey(namespace, name): entry["resourceClaimTemplateName"]
-        for entry in pod["spec"].get("resourceClaims") or ()
-        if entry.get("resourceClaimTemplateName") and (name := generated.get(entry["name"]))
-    }

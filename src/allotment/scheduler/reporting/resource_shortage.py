@@ -6,7 +6,9 @@ Kubernetes counts nodes by reason; to fix the pod, people need to see the neares
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
+from allotment.engine.diagnosis.value_distance import name_distance
 from allotment.model.quantity import Quantity
 from allotment.node_fit.filters.node_eligibility import untolerated
 from allotment.node_fit.filters.refusal import Refusal
@@ -14,7 +16,8 @@ from allotment.node_fit.nodes import CachedNode
 from allotment.node_fit.pod_requirements import PodRequirements
 from allotment.scheduler.extended_resources import pod_value
 from allotment.scheduler.pods import QueuedPod
-from allotment.tools.explain.messages import diagnosis_lines
+from allotment.tools.explain.cause_key import CauseKey
+from allotment.tools.explain.messages import Report, diagnosis_report
 from allotment.tools.explain.node_accounts import Shortage, shortage_rows, with_shortages
 from allotment.tools.explain.origin_mapping import owner_of, template_of
 
@@ -24,16 +27,32 @@ _NAMES = 3
 RefusedNodes = list[tuple[CachedNode, Refusal]]
 
 
-def shortage_lines(demand: PodRequirements, refused: Iterable[tuple[CachedNode, Refusal]]) -> list[str]:
-    """Return one line for each kind of refusal, the causes that are nearest to fitting first."""
+class NodesRefused(NamedTuple):
+    """A kind of refusal: the cause and text of `Refusal`, and the line about the nodes that it concerns."""
+
+    cause: str
+    text: str
+    line: str
+
+    @property
+    def report(self) -> Report:
+        """The report if this is the main cause."""
+        return Report((self.line,), CauseKey("", f"{self.cause}: {self.text}"))
+
+
+def kinds_of_refusals(
+    demand: PodRequirements, refused: Iterable[tuple[CachedNode, Refusal]]
+) -> list[NodesRefused]:  # fmt: skip
+    """Return the kinds of refusals, those that are nearest to fitting first."""
     by_cause: dict[tuple[str, str], RefusedNodes] = {}
     for machine, refusal in refused:
         for text in refusal.texts:
             by_cause.setdefault((refusal.cause, text), []).append((machine, refusal))
-    found: list[tuple[int, int, str]] = []
+    found: list[tuple[int, int, str, NodesRefused]] = []
     for (cause, text), nodes in by_cause.items():
-        found.append((_RANK.get(cause, 9), -len(nodes), _line(demand, cause, text, nodes)))
-    return [line for _, _, line in sorted(found)]
+        line = _line(demand, cause, text, nodes)
+        found.append((_RANK.get(cause, 9), -len(nodes), line, NodesRefused(cause, text, line)))
+    return [kind for *_, kind in sorted(found)]
 
 
 def device_shortages(demand: PodRequirements, refused: RefusedNodes) -> dict[str, Shortage]:
@@ -48,11 +67,11 @@ def device_shortages(demand: PodRequirements, refused: RefusedNodes) -> dict[str
     return found
 
 
-def device_shortage_lines(pod: QueuedPod, shortages: Mapping[str, Shortage]) -> list[str]:
-    """Return the lines of ``allot explain`` for these nodes."""
+def device_shortage_report(pod: QueuedPod, shortages: Mapping[str, Shortage]) -> Report:
+    """Return the report of ``allot explain`` for these nodes."""
     value = pod_value(pod.tree)
     rows = shortage_rows(value, template_of(value, owner_of(value)), shortages)
-    return diagnosis_lines(str(pod.key), with_shortages(None, rows))
+    return diagnosis_report(str(pod.key), with_shortages(None, rows))
 
 
 #: Order of causes, nearest to fitting first.
@@ -110,7 +129,11 @@ def _unmatched(demand: PodRequirements, machines: list[CachedNode], where: str) 
     def missing(machine: CachedNode) -> list[tuple[str, str]]:
         return [(k, v) for k, v in demand.node_selector if machine.facts.labels.get(k) != v]
 
-    nearest = min(machines, key=lambda m: len(missing(m)))
+    def distance(machine: CachedNode) -> tuple[int, float]:
+        unmet, labels = missing(machine), machine.facts.labels
+        return len(unmet), sum(name_distance(value, labels.get(key, "")) for key, value in unmet)
+
+    nearest = min(machines, key=distance)
     lacks = missing(nearest)
     if not lacks:
         return f"the pod's node affinity excludes {where}"

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from allotment.model.resource import ResourceClaim
 from allotment.node_fit.filters.refusal import Refusal
+from allotment.tools.explain.cause_key import CauseKey
 
 
 class Verdict(NamedTuple):
@@ -25,3 +26,12 @@ class Verdict(NamedTuple):
     """Claims that are allocated where the pod cannot use them."""
     nominated_node: str | None = None
     """The node on which pods were preempted; empty to clear an earlier nomination, None to keep it."""
+
+    subject: str = ""
+    """The meaning of ``sentence`` without its counts, if no node was refused and it has counts."""
+
+    @property
+    def cause(self) -> CauseKey:
+        """The meaning of Kubernetes' message without its counts."""
+        texts = {text for refusal in (self.refusals or {}).values() for text in refusal.texts}
+        return CauseKey("", ", ".join(sorted(texts)) or self.subject or self.sentence)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from allotment.cluster.client import Resource
-from allotment.cluster.resources import NODES, PODS
+from allotment.cluster.lasting_events import REPEAT_SECONDS
+from allotment.cluster.resources import NEW_EVENTS, NODES, PODS
 from allotment.model.trees import Tree
 from allotment.node_fit.nodes import PROVISIONING
 from tests.unit.cluster import idle
@@ -44,6 +46,92 @@ def test_nodes_that_come_and_go_change_the_condition_and_write_no_event() -> Non
             await lab.until(lambda: lab.events("FailedScheduling"))
             (note,) = lab.events("FailedScheduling")
             assert "(too-few-devices)" in note.splitlines()[0]
+
+    idle.run(scenario())
+
+
+def owned(name: str, claim_name: str, workload: str) -> tuple[Resource, Tree]:
+    """A pod of a ReplicaSet."""
+    resource, tree = pod(name, claim_name)
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": workload, "uid": workload, "controller": True}
+    return resource, {**tree, "metadata": {**tree["metadata"], "ownerReferences": [owner]}}
+
+
+def test_a_report_names_no_other_workload_with_equal_pods() -> None:
+    async def scenario() -> None:
+        nodes: Any = (node("a"), gpus("a", 1), device_class())
+        async with world(*nodes, claim("web-1-gpu"), owned("web-1", "web-1-gpu", "web"), speed=20) as lab:
+            await lab.bound("web-1")
+            for entry in (claim("web-2-gpu"), owned("web-2", "web-2-gpu", "web")):
+                lab.put(*entry)
+            for entry in (claim("batch-1-gpu"), owned("batch-1", "batch-1-gpu", "batch")):
+                lab.put(*entry)
+            own, other = [await condition_with(lab, name, "0/1 nodes") for name in ("web-2", "batch-1")]
+            assert "ReplicaSet ns/web" in own
+            assert "ReplicaSet" not in other
+            assert "wait for pod web-1 to finish" in other
+
+    idle.run(scenario())
+
+
+def test_a_cordoned_node_replaced_by_another_one_writes_no_event() -> None:
+    async def scenario() -> None:
+        cordoned = (node("alpha", unschedulable=True), gpus("alpha", 2))
+        async with world(*cordoned, device_class(), claim("two", count=2), pod("p", "two"), speed=20) as lab:
+            await condition_with(lab, "p", "uncordon alpha")
+            await lab.until(lambda: lab.events("FailedScheduling"))
+            lab.put(*gpus("beta", 2))
+            lab.put(*node("beta", unschedulable=True))
+            lab.client.remove(NODES, "", "alpha")
+            await condition_with(lab, "p", "uncordon beta")
+            assert len(lab.events("FailedScheduling")) == 1
+
+    idle.run(scenario())
+
+
+def test_an_event_is_there_as_long_as_the_pod_is_pending() -> None:
+    """The API server deletes an event an hour after it was written."""
+
+    async def scenario() -> None:
+        async with world(*CLUSTER, claim("nine", count=9), pod("p", "nine"), speed=20) as lab:
+            await lab.until(lambda: lab.events("FailedScheduling"))
+            (note,) = lab.events("FailedScheduling")
+            for key in [key for key in lab.client.objects if key[0] == NEW_EVENTS]:
+                lab.client.remove(*key)
+            await lab.until(lambda: lab.events("FailedScheduling"))
+            assert lab.events("FailedScheduling") == [note]
+
+    idle.run(scenario())
+
+
+def test_a_repeated_event_is_counted_and_ends_with_the_pod() -> None:
+    async def scenario() -> None:
+        async with world(*CLUSTER, claim("nine", count=9), pod("p", "nine"), speed=20) as lab:
+            await lab.until(lambda: lab.events("FailedScheduling"))
+            await asyncio.sleep(3 * REPEAT_SECONDS / 20)
+            (event,) = [tree for (kind, *_), tree in lab.client.objects.items() if kind == NEW_EVENTS]
+            assert event["series"]["count"] == 4
+            lab.client.remove(PODS, "ns", "p")
+            await asyncio.sleep(3 * REPEAT_SECONDS / 20)
+            (event,) = [tree for (kind, *_), tree in lab.client.objects.items() if kind == NEW_EVENTS]
+            assert event["series"]["count"] == 4
+
+    idle.run(scenario())
+
+
+def test_an_event_is_written_after_a_restart_although_the_condition_is_up_to_date() -> None:
+    """The event of the earlier process expires."""
+
+    async def scenario() -> None:
+        async with world(*CLUSTER, claim("nine", count=9), pod("p", "nine"), speed=20) as lab:
+            await condition_with(lab, "p", "0/1 nodes")
+            await lab.until(lambda: lab.events("FailedScheduling"))
+            (note,) = lab.events("FailedScheduling")
+            waiting = lab.pod("p")
+        async with world(*CLUSTER, claim("nine", count=9), (PODS, waiting), speed=20) as lab:
+            await lab.until(lambda: lab.events("FailedScheduling"))
+            assert lab.events("FailedScheduling") == [note]
+            assert lab.condition("p") == waiting["status"]["conditions"][0]
 
     idle.run(scenario())
 

@@ -21,7 +21,7 @@ class RecordingReporter(StatusReporter):
         client = SchedulingClient()
         context = context_of(client, speed=50)
         nothing = cast(Any, None)
-        super().__init__(client, nothing, nothing, context.clock, nothing, nothing, busy=lambda: busy)
+        super().__init__(client, nothing, nothing, nothing, context.clock, nothing, nothing, busy=lambda: busy)
         self.reported: list[str] = []
         self.times: list[float] = []
         self._takes = takes

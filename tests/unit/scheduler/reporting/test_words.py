@@ -60,7 +60,7 @@ def test_event_keeps_the_fix_and_the_nearest_miss_rather_than_the_search_steps()
 def test_advice_replaces_an_unknown_fix() -> None:
     refused = AllocationRefusal(code="driver-missing", summary="no ResourceSlice provides a device for the node")
     reasons = messages.diagnosis_lines("ns/p", Diagnosis(headline=refused))
-    assert reasons[-1].startswith("  what to do: Install the DRA driver on the node")
+    assert reasons[-2].startswith("  what to do: Install the DRA driver on the node")
 
 
 def test_no_advice_suggests_writing_a_status() -> None:
@@ -69,13 +69,17 @@ def test_no_advice_suggests_writing_a_status() -> None:
     )
     refused = AllocationRefusal(code="devices-in-use", summary="every matching device is in use", changes=(free,))
     reasons = messages.diagnosis_lines("ns/p", Diagnosis(headline=refused))
-    assert reasons == ["every matching device is in use (devices-in-use)", "  to make it fit on a: release claim ns/b"]
+    assert reasons == [
+        "every matching device is in use (devices-in-use)",
+        "  to make it fit on a: release claim ns/b",
+        "  next: allot explain pod/p -n ns",
+    ]
 
 
 def _lines(machines: NodeCache, **pod: object) -> list[str]:
     shape = requirements_of(**pod)
     refused = [(m, r) for m in machines if (r := run_filters(shape, m)) is not None]
-    return resource_shortage.shortage_lines(shape, refused)
+    return [kind.line for kind in resource_shortage.kinds_of_refusals(shape, refused)]
 
 
 def test_shortage_names_the_nearest_node() -> None:
