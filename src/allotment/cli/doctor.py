@@ -32,6 +32,7 @@ from allotment.tools.doctor.examination import (
 from allotment.tools.doctor.finding import ClusterFinding
 from allotment.tools.doctor.reading import is_cluster_object, namespaced_name, read_objects
 from allotment.tools.doctor.snapshot import ClusterSnapshot, snapshot_of
+from allotment.tools.explain.text import NEXT
 from allotment.tools.unread import NOT_SERVED, unread_notes, unread_resources
 
 EXIT_HEALTHY, EXIT_ERRORS = 0, 1
@@ -141,10 +142,19 @@ def _write(
         screen.line(row.replace(finding.severity, screen.paint(finding.severity, _COLOURS[finding.severity]), 1))
         for line in _block(finding, width, why[finding.code] if wide else "", wide):
             screen.line(line)
+    if step := next_command(findings):
+        screen.line()
+        screen.line(f"{NEXT}{step}")
     for text in _unseen(found, checks, notes):
         screen.line()
         for line in folded(text, width):
             screen.line(line)
+
+
+def next_command(findings: Sequence[ClusterFinding]) -> str:
+    """Return the first command of the remedy of the most severe problem that has one; empty without problems."""
+    lines = (line for finding in findings if finding.severity != "note" for line in finding.remedy.splitlines())
+    return next((line.removeprefix("$ ") for line in lines if line.startswith("$ ")), "")
 
 
 def _row(severity: str, code: str, subject: str) -> str:
@@ -196,4 +206,5 @@ def _data(
         "notServed": list(_not_served(found)),
         "skipped": [check.code for check in skipped_checks(found, checks)],
         "notes": list(notes),
+        **({"next": step} if (step := next_command(findings)) else {}),
     }

@@ -7,7 +7,7 @@ are listed once, without a node.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from msgspec import field
 
@@ -20,9 +20,10 @@ from allotment.model.contested_claims import is_contested
 from allotment.model.meta import ObjectKey, Value
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Device, ResourceClaim
+from allotment.phrases import first_few
 
 #: States of a device, best first. ``shared``: held by shares, with capacity left; ``full``: without capacity left;
-#: ``unschedulable``: not held, but no pod is scheduled to the device's node.
+#: ``unschedulable``: not held, but no pod is scheduled to the device's node, or to any node that can use it.
 STATES = ("free", "shared", "full", "in-use", "blocked", "tainted", "unschedulable")
 
 #: Attributes that name the kind of a device, in order of preference.
@@ -96,7 +97,8 @@ class PoolProblem(Value, frozen=True):
 class NodeReport(Value, frozen=True):
     """The devices of one node; an empty name stands for devices that several nodes can use.
 
-    ``unschedulable`` is the reason why no pod is scheduled to the node, such as ``cordoned``.
+    ``unschedulable`` is the reason why no pod is scheduled to the node, such as ``cordoned``; of devices that several
+    nodes can use, the reason for each node of those that no pod can reach.
     """
 
     node: str
@@ -136,20 +138,24 @@ def free(
     closed = unschedulable or {}
     holders = _Holders(inventory, claims)
     local: list[NodeReport] = []
-    common_devices: dict[DeviceID, DeviceReport] = {}
+    common: dict[DeviceID, _CommonDevice] = {}
+    reached: set[DeviceID] = set()
     common_sets: dict[tuple[PoolID, str], CounterSetReport] = {}
     seen: set[DeviceID] = set()
     for node in inventory.nodes:
         view = inventory.view(node)
         look = _NodeDevices(inventory, view, holders)
-        own, far = [], []
+        own = []
         for slot, record in enumerate(view.records):
             seen.add(record.id)
             if record.slice.spec.node_name == node:
                 own.append(look.device(slot, closed=node in closed))
-            elif view.layout.reach >> slot & 1 and record.id not in common_devices:
-                far.append(look.device(slot))
-                common_devices[record.id] = far[-1]
+            elif view.layout.reach >> slot & 1:
+                device = common.setdefault(record.id, _CommonDevice(look, slot, []))
+                if node in closed:
+                    device.closed.append(node)
+                else:
+                    reached.add(record.id)
         own_pools = {PoolID(report.driver, report.pool) for report in own}
         sets = []
         for pool, report in look.counter_sets():
@@ -159,8 +165,11 @@ def free(
                 common_sets.setdefault((pool, report.counter_set), report)
         problems = _problems(inventory, view)
         local.append(NodeReport(node, tuple(own), tuple(sets), problems, closed.get(node, "")))
-    if common_devices:
-        local.append(NodeReport("", tuple(common_devices.values()), tuple(common_sets.values())))
+    if common:
+        devices = tuple(device.look.device(device.slot, closed=id not in reached) for id, device in common.items())
+        nodes = dict.fromkeys(node for id, device in common.items() if id not in reached for node in device.closed)
+        why = first_few([f"{node}: {closed[node]}" for node in nodes])
+        local.append(NodeReport("", devices, tuple(common_sets.values()), unschedulable=why))
     return FreeReport(tuple(local), holders.unpublished(seen))
 
 
@@ -197,6 +206,14 @@ class _Holders:
             for device in dict.fromkeys(DeviceID(r.driver, r.pool, r.device) for r in allocation.devices.results)
             if device not in seen
         )
+
+
+class _CommonDevice(NamedTuple):
+    """A device that several nodes can use: its place in the view of the first one, and those that take no pods."""
+
+    look: _NodeDevices
+    slot: int
+    closed: list[str]
 
 
 class _NodeDevices:

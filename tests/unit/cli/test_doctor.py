@@ -55,9 +55,17 @@ def test_lines_fit_80_columns_and_commands_are_not_wrapped(allot: Allot, tmp_pat
     lines = ran.out.splitlines()
     assert re.fullmatch(r"\d+ errors, \d+ warnings and \d+ notes? in .*", lines[0])
     assert lines[2] == "SEVERITY   CODE   SUBJECT"
-    assert [line for line in lines if len(line) > 80 and not line.startswith("    $ ")] == []
+    assert [line for line in lines if len(line) > 80 and not line.startswith(("    $ ", "next: "))] == []
     severities = [line.split()[0] for line in lines[3:] if re.match(r"(error|warning|note) +D", line)]
     assert severities == sorted(severities, key=("error", "warning", "note").index)
+
+
+def test_the_first_command_is_the_next_step(allot: Allot, tmp_path: Path) -> None:
+    file = sick(tmp_path, "D602")
+    data = json.loads(allot("doctor", "--cluster", file, "--select", "D602", "-o", "json").out)
+    assert data["next"] == "allot explain pod/big-0 -n ml"
+    assert f"\n\nnext: {data['next']}\n" in allot("doctor", "--cluster", file, "--select", "D602").out
+    assert "next" not in json.loads(allot("doctor", "--cluster", sick(tmp_path), "-o", "json").out)
 
 
 def test_checks_can_be_selected(allot: Allot, tmp_path: Path) -> None:

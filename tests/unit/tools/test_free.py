@@ -12,6 +12,7 @@ from allotment.fleet import hardware, parse_mode, slices_of
 from allotment.model.contested_claims import LABEL
 from allotment.model.features import Features
 from allotment.model.meta import ObjectMeta
+from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from allotment.model.quantity import Quantity
 from allotment.model.resource import (
     AllocationResult,
@@ -62,7 +63,7 @@ def report(
     unschedulable: Mapping[str, str] | None = None,
 ) -> FreeReport:
     inventory = Inventory.of(
-        features, nodes=[(node, {}) for node in nodes], slices=slices, claims=claims, taint_rules=rules
+        features, nodes=[(node, {"name": node}) for node in nodes], slices=slices, claims=claims, taint_rules=rules
     )
     return free(inventory, claims, unschedulable)
 
@@ -264,3 +265,40 @@ def test_devices_of_several_nodes_are_listed_once() -> None:
         ("", ["nic-0", "nic-1"]),
     ]
     assert found.unpublished == ()
+
+
+def attached(*nodes: str) -> ResourceSlice:
+    """Two devices that only some nodes can use, or all nodes without ``nodes``."""
+    requirement = NodeSelectorRequirement(key="name", operator="In", values=nodes)
+    selector = NodeSelector((NodeSelectorTerm(match_expressions=(requirement,)),)) if nodes else None
+    name = "-".join(("net", *nodes))
+    return ResourceSlice(
+        metadata=ObjectMeta(name=name),
+        spec=ResourceSliceSpec(
+            driver="nic.example.com",
+            all_nodes=not nodes,
+            node_selector=selector,
+            pool=ResourcePool(name=name, generation=1, resource_slice_count=1),
+            devices=(Device(name="nic-0"), Device(name="nic-1")),
+        ),
+    )
+
+
+def test_devices_of_several_nodes_are_free_while_one_of_their_nodes_takes_pods() -> None:
+    closed = {"a": "cordoned", "b": "cordoned"}
+    found = report([attached("a", "c")], nodes=["a", "b", "c"], unschedulable=closed)
+    assert (found.count("free"), found.count("unschedulable")) == (2, 0)
+    found = report([attached()], nodes=["a", "b", "c"], unschedulable=closed)
+    assert (found.count("free"), found.count("unschedulable")) == (2, 0)
+
+
+def test_devices_of_several_nodes_are_not_free_if_all_their_nodes_are_closed() -> None:
+    closed = {"a": "cordoned", "b": "not ready"}
+    found = report([attached("a", "b"), attached("a", "c")], nodes=["a", "b", "c"], unschedulable=closed)
+    assert (found.count("free"), found.count("unschedulable")) == (2, 2)
+    assert found.nodes[-1].unschedulable == "a: cordoned, b: not ready"
+    result = DeviceRequestAllocationResult(request="r", driver="nic.example.com", pool="net-a-b", device="nic-0")
+    status = ResourceClaimStatus(allocation=AllocationResult(devices=DeviceAllocationResult(results=(result,))))
+    held = ResourceClaim(metadata=ObjectMeta(namespace="ml", name="nic"), status=status)
+    found = report([attached("a", "b")], [held], nodes=["a", "b"], unschedulable=closed)
+    assert states(found.nodes[-1]) == {"nic-0": "in-use", "nic-1": "unschedulable"}

@@ -58,8 +58,9 @@ def _add_devices(page: Page, report: NodeReport | None) -> None:
     if report is None or not report.devices:
         page.line(0, "Devices:", NONE)
         return
-    free = sum(device.state == "free" for device in report.devices)
-    page.field(0, "Devices", f"({free} of {len(report.devices)} free)")
+    free, closed = (sum(device.state == state for device in report.devices) for state in ("free", "unschedulable"))
+    out_of_reach = f"; {closed} more on this unschedulable node: {report.unschedulable}" if closed else ""
+    page.field(0, "Devices", f"({free} of {len(report.devices)} free{out_of_reach})")
     page.table(
         1,
         ["Device", "Kind", "State", "Claims", "Pods"],

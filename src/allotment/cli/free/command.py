@@ -7,12 +7,14 @@ summarized. ``-o wide`` lists every device.
 from __future__ import annotations
 
 import re
+import shlex
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from allotment.cli.free.summary import SCREEN, by_namespace, kind, name, summed
 from allotment.cli.inputs.objects import ClusterState, Inputs, is_live, read_inputs
 from allotment.cli.inputs.unread_resources import OF_DEVICES, must_know
+from allotment.cli.next_step import cluster_options, connection_options, reads_stdin, version_options
 from allotment.cli.output.compact_names import ranges
 from allotment.cli.output.console import Screen, open_screen, print_notes
 from allotment.cli.output.errors import Mistake
@@ -21,11 +23,22 @@ from allotment.model.contested_claims import DESCRIPTION
 from allotment.model.core import Toleration
 from allotment.phrases import counted
 from allotment.tools.explain.node_eligibility import eligibility_nodes, unschedulable_nodes
-from allotment.tools.free import CounterSetReport, DeviceHolder, DeviceReport, FreeReport, RemainingAmount, free
+from allotment.tools.explain.text import NEXT
+from allotment.tools.free import (
+    CounterSetReport,
+    DeviceHolder,
+    DeviceReport,
+    FreeReport,
+    NodeReport,
+    RemainingAmount,
+    free,
+)
 from allotment.tools.orphaned_slices import orphaned_note
 from allotment.tools.unread import unread_notes, unread_resources
 
 _NUMBERED = re.compile(r"(.+)-[0-9]+")
+#: The reason of a node that is only cordoned.
+_CORDONED = "cordoned"
 
 
 def run(arguments: Namespace) -> int:
@@ -40,14 +53,23 @@ def run(arguments: Namespace) -> int:
         eligibility_nodes(cluster.nodes, cluster.slices), map(_toleration, arguments.toleration)
     )
     report = free(cluster.inventory(), cluster.claims, closed)
+    step = next_command(arguments, report)
     if arguments.output in ("json", "yaml"):
-        data = {**fields(report), **({"unread": unread} if unread else {})}
+        data = {**fields(report), **({"unread": unread} if unread else {}), **({"next": step} if step else {})}
         screen.data(data, arguments.output)
         return 0
+    _print(screen, arguments, report)
+    if step:
+        screen.line()
+        screen.line(f"{NEXT}{step}")
+    return 0
+
+
+def _print(screen: Screen, arguments: Namespace, report: FreeReport) -> None:
     screen.line(headline(report))
     if not report.count():
         _problems(screen, report)
-        return 0
+        return
     if any(node.counter_sets for node in report.nodes):
         screen.line("Counts include all possible partitions; overlapping ones exclude each other.")
     screen.line()
@@ -65,7 +87,27 @@ def run(arguments: Namespace) -> int:
     _counters(screen, report, whole)
     _unschedulable(screen, report, whole)
     _problems(screen, report)
-    return 0
+
+
+def next_command(arguments: Namespace, report: FreeReport) -> str:
+    """Return the command that helps most if no device is free: uncordon a node, or show who uses the devices.
+
+    If there are no devices at all, it is `allot doctor`; hardware of ``--fleet`` is never in use.
+    """
+    if report.count("free") or arguments.fleet:
+        return ""
+    is_cluster = arguments.cluster or is_live(arguments)
+    if not report.count():
+        options = (*cluster_options(arguments), *version_options(arguments))
+        return shlex.join(("allot", "doctor", *options)) if is_cluster and not reads_stdin(arguments) else ""
+    kubectl = ("kubectl", *connection_options(arguments))
+    for node in report.nodes:
+        if node.unschedulable == _CORDONED and any(device.state == "unschedulable" for device in node.devices):
+            return shlex.join((*kubectl, "uncordon", node.node))
+    for holder in (holder for node in report.nodes for device in node.devices for holder in device.holders):
+        namespace, _, claim = holder.claim.rpartition("/")
+        return shlex.join((*kubectl, "describe", "resourceclaim", claim, "-n", namespace))
+    return ""
 
 
 _EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")
@@ -120,14 +162,28 @@ def headline(report: FreeReport) -> str:
     where = "one node" if nodes == 1 else f"{nodes} nodes"
     verb = "is" if free_now == 1 else "are"
     sentence = f"{free_now} of {counted(total, 'device')} {verb} free, on {where}"
-    closed = [node for node in report.nodes if any(device.state == "unschedulable" for device in node.devices)]
-    if not closed:
-        return f"{sentence}."
-    more = report.count("unschedulable")
-    places = f"{len(closed)} unschedulable nodes"
+    return "; ".join([sentence, *_out_of_reach(report)]) + "."
+
+
+def _out_of_reach(report: FreeReport) -> Iterator[str]:
+    """Yield how many devices no pod can get although no claim holds them, and where they are."""
+    closed = [node for node in report.nodes if node.node and _unschedulable_devices(node)]
+    more = sum(map(_unschedulable_devices, closed))
     if len(closed) == 1:
-        places = f"node {closed[0].node} ({closed[0].unschedulable})"
-    return f"{sentence}; {more} more {'is' if more == 1 else 'are'} on {places}."
+        yield f"{_more(more)} on node {closed[0].node} ({closed[0].unschedulable})"
+    elif closed:
+        yield f"{_more(more)} on {len(closed)} unschedulable nodes"
+    common = sum(_unschedulable_devices(node) for node in report.nodes if not node.node)
+    if common:
+        yield f"{_more(common)} usable only from unschedulable nodes"
+
+
+def _unschedulable_devices(node: NodeReport) -> int:
+    return sum(device.state == "unschedulable" for device in node.devices)
+
+
+def _more(number: int) -> str:
+    return f"{number} more {'is' if number == 1 else 'are'}"
 
 
 def _section(
@@ -171,9 +227,7 @@ def _tainted(screen: Screen, report: FreeReport, whole: bool) -> None:
 def _unschedulable(screen: Screen, report: FreeReport, whole: bool) -> None:
     """Print the nodes whose devices no pod can get, although no claim holds them."""
     rows = [
-        [name(node), str(count), node.unschedulable]
-        for node in report.nodes
-        if (count := sum(device.state == "unschedulable" for device in node.devices))
+        [name(node), str(count), node.unschedulable] for node in report.nodes if (count := _unschedulable_devices(node))
     ]
     _section(screen, "Unschedulable nodes", ["NODE", "DEVICES", "REASON"], rows, "REASON", whole=whole)
 

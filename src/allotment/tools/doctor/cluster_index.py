@@ -28,7 +28,7 @@ from allotment.tools.doctor.object_state import name_of, results_of, time_of
 from allotment.tools.doctor.objects import Event, Lease, Node, Pod, ResourceQuota
 from allotment.tools.doctor.snapshot import ClusterSnapshot
 from allotment.tools.explain import Explanation, explain
-from allotment.tools.explain.node_eligibility import eligibility_nodes
+from allotment.tools.explain.node_eligibility import eligibility_nodes, unschedulable_nodes
 from allotment.tools.explain.subjects import objects_to_explain, other_pods
 from allotment.tools.matches import ClassMatches, matches
 
@@ -36,8 +36,8 @@ T = TypeVar("T", bound=Object)
 
 #: The time that a controller has to process a change before a check reports it.
 GRACE_PERIOD: Final = timedelta(minutes=1)
-#: Trials for changes that would help pending pods; here the cause is more important, and `explain` suggests changes.
-_MAX_TRIALS: Final = 40
+#: Trials for changes that would help, over all pending pods; as many as in `check`, so that both find the same ones.
+_MAX_TRIALS: Final = 1_000
 
 
 class PublishedDevice(NamedTuple):
@@ -80,6 +80,11 @@ class ClusterIndex:
     def nodes(self) -> Mapping[str, Node]:
         """Nodes by name."""
         return {node.metadata.name: node for node in self.of(Node)}
+
+    @cached_property
+    def nodes_by_state(self) -> Mapping[str, str]:
+        """Nodes that take no pods because of their state, with the state, such as ``cordoned``."""
+        return unschedulable_nodes(eligibility_nodes(self.nodes.values(), ()), states_only=True)
 
     @cached_property
     def slices(self) -> Sequence[ResourceSlice]:

@@ -85,6 +85,31 @@ def test_devices_of_unschedulable_nodes_are_counted_apart(allot: Allot, closed: 
     assert [node["unschedulable"] for node in data["nodes"]] == ["cordoned", "taint dedicated=ml:NoSchedule"]
 
 
+def test_devices_of_several_nodes_are_counted_apart_if_all_of_these_are_cordoned(allot: Allot, tmp_path: Path) -> None:
+    nodes = [f"""\
+apiVersion: v1
+kind: Node
+metadata: {{name: {name}}}
+spec: {{unschedulable: true}}
+---
+""" for name in ("a", "b")]  # fmt: skip
+    attached = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: net}
+spec:
+  driver: nic.example.com
+  allNodes: true
+  pool: {name: net, generation: 1, resourceSliceCount: 1}
+  devices: [{name: nic-0}, {name: nic-1}]
+"""
+    file = tmp_path / "attached.yaml"
+    file.write_text("".join(nodes) + attached)
+    lines = allot("free", "--cluster", str(file)).out.splitlines()
+    assert lines[0] == "0 of 2 devices are free, on one node; 2 more are usable only from unschedulable nodes."
+    assert lines[lines.index("Unschedulable nodes") + 2].split(None, 2) == ["<any>", "2", "a: cordoned, b: cordoned"]
+
+
 @pytest.mark.parametrize("toleration", ["dedicated", "dedicated=ml", "dedicated=ml:NoSchedule"])
 def test_devices_behind_a_tolerated_taint_are_free(allot: Allot, closed: str, toleration: str) -> None:
     ran = allot("free", "--cluster", closed, "--toleration", toleration)

@@ -238,6 +238,17 @@ def test_the_first_remedy_of_explain_is_advised_with_its_command() -> None:
     assert cluster.finding("D602").remedy.startswith("Uncordon node-1.\n$ kubectl uncordon node-1\n$ allot explain")
 
 
+def test_a_missing_template_beside_cordoned_nodes_is_advised_with_both_changes() -> None:
+    cluster = Cluster()
+    for node in ("node-1", "node-2"):
+        cluster["Node", node]["spec"] = {"unschedulable": True}
+    cluster.pod("typo", template="onne")
+    advice = cluster.finding("D603").remedy
+    assert advice.startswith(
+        "Change Pod ml/typo: use one, and uncordon node-1.\n$ kubectl uncordon node-1\n$ kubectl get"
+    )
+
+
 @pytest.mark.parametrize(
     ("server", "scheduler", "severity"),
     [("v1.37.2", "v1.36.3", "note"), ("v1.36.3", "v1.37.2", "error"), ("v1.37.2", "v1.35.1", "error")],

@@ -30,12 +30,15 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         verb = "is waiting" if len(names) == 1 else "are waiting"
         changes = answers[0].reasons.headline.changes if answers[0].reasons is not None else ()
         text = f"{pods_text(cluster, names)} {verb} for a missing object: {summary}"
+        # A change with a command, such as ``kubectl uncordon``, names its object in its text.
+        texts = [change.text if change.command else f"{change.object}: {change.text}" for change in changes]
         words = (
-            f"Change {changes[0].object}: {changes[0].text}."
+            f"Change {', and '.join(texts)}."
             if changes
             else "Create the object in the pod's namespace, or correct the name in the manifest."
         )
-        yield Symptom.of("pod", names, text, remedy(words, _KINDS[code]))
+        commands = [change.command for change in changes if change.command]
+        yield Symptom.of("pod", names, text, remedy(words, *commands, _KINDS[code]))
 
 
 CHECK = ClusterCheck(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
-from allotment.engine.refusal import BUSY, CODES, AllocationRefusal
+from allotment.engine.refusal import BUSY, CODES, AllocationRefusal, Diagnosis
 from allotment.tools.doctor.check import ClusterCheck, Symptom
 from allotment.tools.doctor.checks.pods.claims_not_made import pods_without_claims
 from allotment.tools.doctor.checks.pods.no_scheduler import unscheduled_pods
@@ -17,23 +16,19 @@ from allotment.tools.explain import Answer
 
 #: Causes that other checks report.
 _ELSEWHERE = frozenset({"class-missing", "template-missing", "claim-missing", "wrong-namespace"})
-#: Reasons for excluded nodes that are node conditions, not rules of the pod.
-_OWN_STATE = re.compile(r"\b(is|are) (cordoned|not ready|unreachable|under|without)|taint node\.kubernetes\.io/")
 
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     """One symptom per cause, independent of the number of pods."""
     others = {name_of(pod) for pod in (*unscheduled_pods(cluster), *pods_without_claims(cluster))}
     waiting = {
-        name
-        for pod in cluster.pending_pods
-        if (name := name_of(pod)) not in others and not pod.spec.scheduling_gates and cluster.requests_devices(pod)
+        name for pod in cluster.pending_pods if (name := name_of(pod)) not in others and not pod.spec.scheduling_gates
     }
     groups: dict[tuple[str, str, str], list[Answer]] = {}
     for answer in cluster.explanation.answers:
         if answer.kind == "Pod" and answer.reasons is not None and answer.name in waiting:
             headline = answer.reasons.headline
-            if headline.code not in _ELSEWHERE:
+            if headline.code not in _ELSEWHERE and _is_about_devices(cluster, answer):
                 groups.setdefault((headline.code, answer.owner or answer.name, _device_classes(headline)), []).append(
                     answer
                 )
@@ -42,6 +37,13 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         by_cause.setdefault((code, classes), []).append(answers)
     for (code, _), with_cause in by_cause.items():
         yield _symptom(cluster, code, [answer for group in with_cause for answer in group])
+
+
+def _is_about_devices(cluster: ClusterIndex, answer: Answer) -> bool:
+    """Whether a pod requests devices, or an extended resource that nothing provides: perhaps its name is misspelled."""
+    assert answer.reasons is not None
+    pod = cluster.pods_by_name[answer.name]
+    return cluster.requests_devices(pod) or answer.reasons.headline.code == "extended-resource-missing"
 
 
 def _device_classes(refused: AllocationRefusal) -> str:
@@ -58,19 +60,21 @@ def _symptom(cluster: ClusterIndex, code: str, answers: Sequence[Answer]) -> Sym
     first = "" if len(names) == 1 else f"; {names[0]}"
     text = f"{pods_text(cluster, names)} {verb}: {code}{first}: {headline.summary or CODES[code].summary}"
     namespace, _, name = names[0].partition("/")
-    words, commands = _remedy(headline, text)
-    if any(_remedy(answer.reasons.headline, text)[0] != words for answer in answers[1:] if answer.reasons is not None):
+    words, commands = _remedy(cluster, reasons)
+    if any(_remedy(cluster, answer.reasons)[0] != words for answer in answers[1:] if answer.reasons is not None):
         words = f"For {names[0]}: {words}"
     help_ = remedy(words, *commands, f"allot explain pod/{name} -n {namespace}")
     return Symptom.of("pod", names, text, help_, "warning" if code in BUSY else "error")
 
 
-def _remedy(refused: AllocationRefusal, text: str) -> tuple[str, list[str]]:
+def _remedy(cluster: ClusterIndex, reasons: Diagnosis) -> tuple[str, list[str]]:
     """The remedies of the diagnosis as sentences, and the commands for the first one; general advice without any."""
+    refused = reasons.headline
     if not refused.changes:
-        own = refused.code == "node-not-eligible" and _OWN_STATE.search(text)
-        advice = CODES[refused.code].advice
-        return "Find out why the nodes are cordoned or not ready: kubectl get nodes." if own else advice, []
+        excluded = {node for row in reasons.nodes for node in row.nodes} or cluster.nodes.keys()
+        if refused.code == "node-not-eligible" and not cluster.nodes_by_state.keys().isdisjoint(excluded):
+            return "Find out why the nodes are cordoned or not ready: kubectl get nodes.", []
+        return CODES[refused.code].advice, []
     texts = [", and ".join(c.text for c in changes) for changes in (refused.changes, refused.otherwise) if changes]
     words = ". Or ".join(texts)
     return f"{words[:1].upper()}{words[1:]}.", [change.command for change in refused.changes if change.command]
