@@ -18,6 +18,7 @@ from allotment.model.features import Features
 from allotment.model.loading import Document, InputProblem
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from allotment.tools.explain.input import AdmittedObjects
 from allotment.tools.views import (
     ClaimView,
     ClassView,
@@ -63,7 +64,10 @@ class CheckSettings:
 
 
 class Bundle:
-    """The documents of all files. ``problems`` are those of files and documents that cannot be parsed."""
+    """The documents of all files. ``problems`` are those of files and documents that cannot be parsed.
+
+    ``admitted``: that of an earlier bundle for the same cluster and settings, whose objects are not validated again.
+    """
 
     def __init__(
         self,
@@ -72,12 +76,14 @@ class Bundle:
         cluster: TargetCluster | None = None,
         problems: Iterable[InputProblem] = (),
         namespace: str = "default",
+        admitted: AdmittedObjects | None = None,
     ) -> None:
         self.documents = tuple(documents)
         self.settings = settings
         self.cluster = cluster
         self.problems = tuple(problems)
         self.namespace = namespace
+        self.admitted = admitted or AdmittedObjects(settings.features)
         self._kept: dict[tuple[Any, ...], Any] = {}
         self._found: dict[Callable[[Bundle], Any], tuple[Any, ...]] = {}
 

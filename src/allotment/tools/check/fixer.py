@@ -8,13 +8,13 @@ read and write the files.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from allotment.model.editing.edits import Edit, EditError, Nest, ReplaceText
+from allotment.model.editing.conflicts import conflict
+from allotment.model.editing.edits import Edit, EditError, ReplaceText
 from allotment.model.editing.rewriting import rewrite
 from allotment.model.loading import Document, load_text
-from allotment.model.loading.marks import Path
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.finding import Finding
 from allotment.tools.check.rule import Rule
@@ -112,7 +112,7 @@ def _select_compatible(findings: Iterable[Finding]) -> list[Finding]:
     for finding in findings:
         edits = _edits_of(finding)
         same = all(edit in taken[document] for document, edit in edits)
-        if same or not any(_conflict(edit, other) for document, edit in edits for other in taken[document]):
+        if same or not any(conflict(edit, other) for document, edit in edits for other in taken[document]):
             chosen.append(finding)
             for document, edit in edits:
                 if not same:
@@ -122,25 +122,6 @@ def _select_compatible(findings: Iterable[Finding]) -> list[Finding]:
 
 def _edits_of(finding: Finding) -> _Edits:
     return finding.fix.edits if finding.fix is not None else ()
-
-
-def _conflict(first: Edit, second: Edit) -> bool:
-    if isinstance(first, ReplaceText) and isinstance(second, ReplaceText) and first.path == second.path:
-        return first.start <= second.stop and second.start <= first.stop
-    return any(
-        longer[: len(shorter)] == shorter
-        for path in _touched_paths(first)
-        for other_path in _touched_paths(second)
-        for shorter, longer in [sorted((path, other_path), key=len)]
-    )
-
-
-def _touched_paths(edit: Edit) -> Iterator[Path]:
-    """The paths that an edit changes; edits of their siblings do not conflict."""
-    if isinstance(edit, Nest):
-        yield from ((*edit.path, key) for key in (*edit.keys, edit.under))
-    else:
-        yield edit.path
 
 
 # --- application -----------------------------------------------------------------------------------------------------
@@ -212,4 +193,4 @@ def _reload(bundle: Bundle, texts: dict[str, str]) -> Bundle:
     ]
     problems = [problem for problem in bundle.problems if problem.position.file not in loaded]
     problems += [problem for result in loaded.values() for problem in result.problems]
-    return Bundle(documents, bundle.settings, bundle.cluster, problems, bundle.namespace)
+    return Bundle(documents, bundle.settings, bundle.cluster, problems, bundle.namespace, bundle.admitted)

@@ -10,13 +10,20 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.finding import Finding, SourceRange
 from allotment.tools.check.rule import Rule, RuleMatch
 from allotment.tools.check.rules import RULES
+from allotment.tools.check.rules.static_rules import STATIC_RULES
+from allotment.tools.check.simulation.result import SimulationReport, simulation_report
 
 
 def check(bundle: Bundle, rules: Iterable[Rule] = RULES) -> tuple[Finding, ...]:
-    """All findings of the rules, sorted by position; duplicates are reported once."""
+    """All findings of the rules, sorted by position; duplicates are reported once.
+
+    If the rules report the simulation, its tested changes replace guesses of other rules about the same fields.
+    """
+    table = tuple(rules)
+    report = simulation_report(bundle, STATIC_RULES) if any(rule.family == "proof" for rule in table) else None
     unreadable = (_unreadable(problem) for problem in bundle.problems)
     findings = {finding.sort_key: finding for finding in unreadable}
-    findings.update((finding.sort_key, finding) for rule in rules for finding in _findings(bundle, rule))
+    findings.update((finding.sort_key, finding) for rule in table for finding in _findings(bundle, rule, report))
     return tuple(finding for _, finding in sorted(findings.items()))
 
 
@@ -29,7 +36,7 @@ def _unreadable(problem: InputProblem) -> Finding:
     )
 
 
-def _findings(bundle: Bundle, rule: Rule) -> Iterator[Finding]:
+def _findings(bundle: Bundle, rule: Rule, report: SimulationReport | None) -> Iterator[Finding]:
     for match in bundle.results_of(rule.find):
         document = match.document
         yield Finding(
@@ -41,7 +48,7 @@ def _findings(bundle: Bundle, rule: Rule) -> Iterator[Finding]:
             path=join_path(match.path),
             subject=" ".join(filter(None, (document.kind, document.name))),
             help=match.help,
-            fix=match.fix,
+            fix=match.fix if report is None else report.tested_instead(match),
         )
 
 

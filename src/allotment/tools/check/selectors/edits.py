@@ -22,9 +22,18 @@ _STRING: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"([^"'\\]*)["]""")
 
 def replace_extent(view: SelectorView, extent: TextSpan, text: str) -> ReplaceText:
     """The edit that replaces a part of an expression, with the quotes that the expression uses."""
-    if "'" in view.expression and '"' not in view.expression:
-        text = _STRING.sub(lambda match: f"'{match[1]}'" if match[1] is not None else match[0], text)
-    return ReplaceText(view.path, extent[0], extent[1], text)
+    return ReplaceText(view.path, extent[0], extent[1], with_quotes_of(view.expression, text))
+
+
+def with_quotes_of(expression: str, text: str) -> str:
+    """A part of an expression with the quotes that the expression uses.
+
+    >>> with_quotes_of("device.driver == 'gpu.nvida.com'", '"gpu.nvidia.com"')
+    "'gpu.nvidia.com'"
+    """
+    if "'" in expression and '"' not in expression:
+        return _STRING.sub(lambda match: f"'{match[1]}'" if match[1] is not None else match[0], text)
+    return text
 
 
 def replacement_fix(view: SelectorView, description: str, extent: TextSpan, text: str, *, safe: bool) -> Fix:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
+from allotment.model.editing.conflicts import conflict
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.model.meta import ObjectKey
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Rule
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
+from allotment.tools.check.simulation.suggested_fix import suggested_fix
 from allotment.tools.check.simulation.trial import PendingObject, SimulationOutcome, simulate
 
 #: Reasons of the allocator, and the rules that report the same mistake at the object that causes it.
@@ -18,7 +20,7 @@ _EXPLAINED: Final[Mapping[str, frozenset[str]]] = {
     "unknown-driver": frozenset({"V305"}),
     "unknown-attribute": frozenset({"V301", "V302", "V303"}),
     "class-missing": frozenset({"V306"}),
-    "extended-resource-missing": frozenset({"V306"}),
+    "extended-resource-missing": frozenset({"V306", "V313"}),
     "not-enough-capacity": frozenset({"V308"}),
     "selector-fails": frozenset({"C207", "V301", "V302", "V303"}),
     "claim-missing": frozenset({"M405", "M406"}),
@@ -42,6 +44,18 @@ class SimulationReport(NamedTuple):
     outcome: SimulationOutcome
     errors: tuple[RuleError, ...]
 
+    tested: tuple[Fix | None, ...]
+    """The tested fix of each pending object; None if no change of the files helps."""
+
+    def tested_instead(self, match: RuleMatch) -> Fix | None:
+        """The fix of a match of another rule; if it is a guess or missing, the tested fix of the same field."""
+        if match.fix is not None and match.fix.safe:
+            return match.fix
+        tested = next((fix for fix in self.tested if fix is not None and _is_of_field(fix, match)), None)
+        if tested is not None and match.fix is not None and match.fix.edits == tested.edits:
+            return match.fix._replace(safe=tested.safe)
+        return tested or match.fix
+
     def is_explained(self, bundle: Bundle, pending: PendingObject) -> bool:
         """Whether another rule reports an error at the same place, or an error in the object or its class that explains
         it.
@@ -57,6 +71,13 @@ class SimulationReport(NamedTuple):
             )
             for error in self.errors
         )
+
+
+def _is_of_field(tested: Fix, match: RuleMatch) -> bool:
+    """Whether a tested fix changes what the fix of a match changes, or the field of a match without a fix."""
+    if match.fix is None:
+        return any(document is match.document and edit.path == match.path for document, edit in tested.edits)
+    return any(d is own and conflict(edit, other) for d, edit in tested.edits for own, other in match.fix.edits)
 
 
 def _classes(bundle: Bundle, document: Document) -> Iterator[Document]:
@@ -82,7 +103,7 @@ def simulation_report(bundle: Bundle, rules: tuple[Rule, ...]) -> SimulationRepo
 
 
 def _simulate(bundle: Bundle, rules: tuple[Rule, ...]) -> SimulationReport | None:
-    if not bundle.slices or bundle.cluster is None:
+    if bundle.cluster is None or not (bundle.slices or bundle.nodes):
         return None
     invalid: set[Document] = set()
     errors: list[RuleError] = []
@@ -92,4 +113,7 @@ def _simulate(bundle: Bundle, rules: tuple[Rule, ...]) -> SimulationReport | Non
                 errors.append(RuleError(rule.code, match.document, match.path))
                 if rule.family in ("shape", "cel"):
                     invalid.add(match.document)
-    return SimulationReport(simulate(bundle, bundle.cluster, invalid), tuple(errors))
+    outcome = simulate(bundle, bundle.cluster, invalid)
+    headlines = (pending.answers[0].reasons for pending in outcome.pending)
+    tested = (suggested_fix(bundle, reasons.headline.changes) if reasons else None for reasons in headlines)
+    return SimulationReport(outcome, tuple(errors), tuple(tested))

@@ -62,7 +62,9 @@ def simulate(bundle: Bundle, cluster: TargetCluster, invalid: Collection[Documen
     values = [_with_namespace(bundle, document) for document in bundle.manifests if document not in excluded]
     explained = objects_to_explain(cluster.objects, [v for v in values if v is not None])
     others = other_pods(cluster.objects, explained)
-    answers = explain(explained, bundle.features, _MAX_TRIES, others, default_namespace=bundle.namespace).answers
+    answers = explain(
+        explained, bundle.features, _MAX_TRIES, others, default_namespace=bundle.namespace, admitted=bundle.admitted
+    ).answers
     grouped: dict[Document, list[Answer]] = {}
     for answer in answers:
         document = index.document_of(answer)

@@ -5,22 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.cel.ordering_operators import method_ordering
+from allotment.cel.quantity_comparisons import EQUALITIES, LITERALS, METHODS, RELATIONS, literal_sentence
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Const, ListExpr
+from allotment.model.written_amounts import QuantityGuess, intended_amount, quantity_of_number
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.check.selectors.edits import receiver, replacement_fix, source_text
 from allotment.tools.check.selectors.expressions import Expression, for_each_selector
-from allotment.tools.check.selectors.operands import (
-    EQUALITIES,
-    METHODS,
-    RELATIONS,
-    QuantityGuess,
-    guess_quantity,
-    operand_kind,
-    quantity_of_number,
-)
+from allotment.tools.check.selectors.operands import operand_kind
 from allotment.tools.views import SelectorView
 
 
@@ -38,7 +32,7 @@ def of_selector(bundle: Bundle, view: SelectorView, expr: Expression) -> Iterato
             continue
         else:
             continue
-        literal = next((side for side in sides if isinstance(side, Const) and side.kind in _LITERAL_KINDS), None)
+        literal = next((side for side in sides if isinstance(side, Const) and side.kind in LITERALS), None)
         if literal is None or "quantity" not in [operand_kind(bundle, expr, side) for side in sides]:
             continue
         start, stop = expr.extent(node)
@@ -55,14 +49,9 @@ def of_selector(bundle: Bundle, view: SelectorView, expr: Expression) -> Iterato
             else:
                 text = method_ordering(texts[0], RELATIONS[node.function], texts[1])
             fix = _fix(view, expr, guess, expr.extent(node), text)
-        literal_text = source_text(expr, literal)
-        literal_type = "a string" if literal.kind == "string" else "a number"
-        message = f"{name or 'this'} is a quantity, but {literal_text} is {literal_type}: CEL cannot compare them"
+        message = literal_sentence(name, source_text(expr, literal), literal.kind)
         help_text = "" if fix else 'write the amount as a quantity, as in quantity("40Gi")'
         yield RuleMatch(view.document, view.path, message, help=help_text, fix=fix, span=expr.extent(node))
-
-
-_LITERAL_KINDS = ("string", "int", "uint", "double")
 
 
 def _check_list(
@@ -71,7 +60,7 @@ def _check_list(
     if operand_kind(bundle, expr, node.args[0]) != "quantity":
         return
     for element in list_expr.elements:
-        if isinstance(element, Const) and element.kind in _LITERAL_KINDS:
+        if isinstance(element, Const) and element.kind in LITERALS:
             name = next((a.name for a in expr.accesses if a.node.id == node.args[0].id), "")
             guess = _guess(expr, element, name)
             extent = expr.extent(element)
@@ -82,7 +71,8 @@ def _check_list(
 
 def _guess(expr: Expression, literal: Const, name: str) -> QuantityGuess | None:
     if isinstance(literal.value, str):
-        return guess_quantity(literal.value)
+        intended = intended_amount(literal.value)
+        return QuantityGuess(intended, True) if intended else None
     return quantity_of_number(source_text(expr, literal).rstrip("uU"), name)
 
 

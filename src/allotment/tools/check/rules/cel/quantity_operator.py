@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.cel.ordering_operators import ORDERINGS
+from allotment.cel.quantity_comparisons import ordering_sentence
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call
 from allotment.tools.check import examples
@@ -36,7 +37,7 @@ def of_selector(bundle: Bundle, view: SelectorView, expr: Expression) -> Iterato
         elif "quantity" in kinds and set(kinds) <= {"quantity", "value"}:
             operator = ORDERINGS[node.function]
             text = compare_by_method(expr, node.args[0], operator, node.args[1])
-            message = f"quantities cannot be compared with {operator}: the API server rejects the expression"
+            message = f"{ordering_sentence(operator)}: the API server rejects the expression"
             fix = replacement_fix(view, "compare with compareTo", extent, text, safe=True)
             yield RuleMatch(view.document, view.path, message, fix=fix, span=extent)
 

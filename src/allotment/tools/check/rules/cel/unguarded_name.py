@@ -97,7 +97,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             if key in reported or not _is_on_some_device(bundle, view, access):
                 continue
             reported.add(key)
-            example = _example_device(bundle, view)
+            example = _example_device(bundle, view, access.name)
             level: Level | None = "error" if example else None
             message = f"{_subject(missing)}: one such device is enough to keep the pod pending"
             fix = _guard(view, expr, access, is_foreign)
@@ -124,8 +124,9 @@ def _is_on_some_device(bundle: Bundle, view: SelectorView, access: DeviceAccess)
 # --- against slices ----------------------------------------------------------------------------------------------
 
 
-def _example_device(bundle: Bundle, view: SelectorView) -> str:
-    """A device of the given cluster for which the expression fails, as a sentence; empty if there is none."""
+def _example_device(bundle: Bundle, view: SelectorView, name: str) -> str:
+    """A device of the given cluster that lacks the name, so that the expression fails for it, as a sentence; empty if
+    there is none."""
     expr = parse_selector(bundle, view)
     preceding = preceding_selectors(bundle, view)
     if bundle.slices is None or expr.selector is None or preceding is None:
@@ -136,7 +137,7 @@ def _example_device(bundle: Bundle, view: SelectorView) -> str:
     for resource_slice in bundle.slices:
         for device in resource_slice.spec.devices or ():
             cel_input = DeviceInput(resource_slice.spec.driver, device)
-            if _all_match(earlier, cel_input) and _is_missing_key_error(expr.selector, cel_input):
+            if _all_match(earlier, cel_input) and _is_missing(name, expr.selector, cel_input):
                 pool = f"{resource_slice.spec.driver}/{resource_slice.spec.pool.name}"
                 return f"an example in the cluster is device {pool}/{device.name}"
     return ""
@@ -149,11 +150,11 @@ def _all_match(earlier: list[Selector], cel_input: DeviceInput) -> bool:
         return False
 
 
-def _is_missing_key_error(selector: Selector, cel_input: DeviceInput) -> bool:
+def _is_missing(name: str, selector: Selector, cel_input: DeviceInput) -> bool:
     try:
         selector.matches(cel_input)
     except EvaluationError as error:
-        return str(error).startswith("no such key")
+        return str(error).startswith(f"no such key: {name}")
     return False
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.cel.ordering_operators import ORDERINGS, method_ordering
+from allotment.cel.quantity_comparisons import EQUALITIES, METHODS, RELATIONS
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Const, ListExpr, Node
 from allotment.tools.check import examples
@@ -12,7 +13,7 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.check.selectors.edits import compare_by_method, receiver, replacement_fix, source_text
 from allotment.tools.check.selectors.expressions import Expression, for_each_selector
-from allotment.tools.check.selectors.operands import EQUALITIES, METHODS, RELATIONS, normalized_version, operand_kind
+from allotment.tools.check.selectors.operands import normalized_version, operand_kind
 from allotment.tools.views import SelectorView
 
 

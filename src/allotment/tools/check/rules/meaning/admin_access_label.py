@@ -51,7 +51,8 @@ def _help(bundle: Bundle, name: str) -> str:
 
 
 def _kubectl_command(name: str) -> str:
-    return f"an administrator can run: kubectl label namespace {name} {LABEL}=true"
+    command = f"kubectl label namespace {name} {LABEL}=true"
+    return f"an administrator can label namespace {name} to allow admin access: {command}"
 
 
 def _namespace_document(bundle: Bundle, name: str) -> Document | None:

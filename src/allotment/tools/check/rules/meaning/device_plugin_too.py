@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from allotment.model.editing.edits import Edit, Remove
-from allotment.model.loading import Document
-from allotment.model.loading.marks import Path
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.references import ClaimReference, references_of_pod
 from allotment.tools.check.claims.requested_devices import requested_types
+from allotment.tools.check.objects.container_resources import container_resources, removal_edits
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.explain.container_devices import PLUGIN_RESOURCES, plugin_limit_text
 from allotment.tools.views import ContainerView, PodView
@@ -25,7 +23,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
         for reference in references_of_pod(bundle, pod):
             if reference.view is not None:
                 claimed.update(dict.fromkeys(_vendors(bundle, reference), reference))
-        for path, resource, container in _extended_resources(pod) if claimed else ():
+        for path, resource, container in container_resources(pod) if claimed else ():
             vendor = next((vendor for vendor, names in PLUGIN_RESOURCES if names.fullmatch(resource)), "")
             if vendor in claimed:
                 yield RuleMatch(
@@ -51,23 +49,7 @@ def _fix(pod: PodView, container: ContainerView, resource: str) -> Fix | None:
     """The fix that removes the resource from a container that names a claim."""
     if not container.uses:
         return None
-    resources = (*container.path, "resources")
-    edits: list[tuple[Document, Edit]] = []
-    for field, amounts in (("limits", container.limits), ("requests", container.requests)):
-        if resource in amounts:
-            path = (*resources, field, resource) if len(amounts) > 1 else (*resources, field)
-            edits.append((pod.document, Remove(path)))
-    return Fix(f"remove {resource}: the container names a claim", tuple(edits), safe=False)
-
-
-def _extended_resources(pod: PodView) -> Iterator[tuple[Path, str, ContainerView]]:
-    for container in pod.containers:
-        for field, amounts in (("limits", container.limits), ("requests", container.requests)):
-            for resource, amount in amounts.items():
-                if field == "requests" and resource in container.limits:
-                    continue
-                if str(amount) != "0":
-                    yield (*container.path, "resources", field, resource), resource, container
+    return Fix(f"remove {resource}: the container names a claim", removal_edits(pod, container, resource), safe=False)
 
 
 RULE = Rule(

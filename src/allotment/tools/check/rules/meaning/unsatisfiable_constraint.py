@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.engine.claims.constraints import find_attribute
-from allotment.engine.diagnosis.published_names import did_you_mean
+from allotment.engine.diagnosis.published_names import did_you_mean, similar_qualified_names
 from allotment.model.editing.edits import SetValue
 from allotment.phrases import either
 from allotment.tools.check.bundle import Bundle
@@ -13,7 +13,7 @@ from allotment.tools.check.claims.requested_devices import RequestedTypes, reque
 from allotment.tools.check.hardware.cluster_devices import ClusterDevices, cluster_devices
 from allotment.tools.check.names.known_names import STANDARD_DOMAIN
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
-from allotment.tools.views import ClaimView, ConstraintView, RequestView
+from allotment.tools.views import ClaimView, ConstraintView, RequestView, at, items
 from allotment.vocabulary import Attribute
 
 #: Attributes that are unique to each device of these types; without types, of all types.
@@ -24,7 +24,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     devices = cluster_devices(bundle)
     for claim in bundle.claims:
         for constraint in claim.constraints:
-            requests = _constrained_requests(claim, constraint)
+            requests = [r for r in _constrained_requests(claim, constraint) if not _derives(claim, r, constraint)]
             types = [types for request in requests if (types := requested_types(bundle, request)) is not None]
             if "/" not in constraint.attribute:
                 yield _without_domain(claim, constraint, types)
@@ -34,7 +34,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             match = None
             if devices is not None:
                 match = _check_slices(devices, claim, constraint, requests)
-            if match is None and len(types) == len(requests):
+            if match is None and requests and len(types) == len(requests):
                 match = _check_vocabulary(claim, constraint, requests, types)
             if match is not None:
                 yield match
@@ -44,6 +44,12 @@ def _constrained_requests(claim: ClaimView, constraint: ConstraintView) -> list[
     """The requests that a constraint applies to; a request's name includes all of its alternatives."""
     names = constraint.requests
     return [r for r in claim.requests if not names or r.name in names or r.name.partition("/")[0] in names]
+
+
+def _derives(claim: ClaimView, request: RequestView, constraint: ConstraintView) -> bool:
+    """Whether the request itself defines the attribute that a constraint compares: no driver must publish it."""
+    derived = items(at(claim.document.tree, (*request.body, "derivedAttributes")))
+    return any(attribute.get("name") == constraint.attribute for _, attribute in derived)
 
 
 def _is_renamed(types: RequestedTypes, attribute: str) -> bool:
@@ -97,11 +103,14 @@ def _check_slices(
             if len(selected) > 1
             else f"the only {drivers} device that matches request {request.name} has no attribute"
         )
+        path = (*constraint.path, constraint.field)
+        similar = next(iter(similar_qualified_names(constraint.attribute, names)), "")
         return RuleMatch(
             claim.document,
-            (*constraint.path, constraint.field),
+            path,
             f"{subject} {constraint.attribute}: devices without it are never allocated",
             help=did_you_mean(constraint.attribute, names).strip(),
+            fix=Fix(f"use {similar}", ((claim.document, SetValue(path, similar)),), safe=False) if similar else None,
         )
     return None
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from allotment.engine.refusal import SEARCH_GIVEN_UP, SuggestedChange
+from allotment.engine.refusal import SEARCH_GIVEN_UP
 from allotment.model.loading import Document
-from allotment.model.meta import ObjectKey
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Rule, RuleMatch
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.check.rules.static_rules import STATIC_RULES
 from allotment.tools.check.simulation.result import simulation_report
 from allotment.tools.check.simulation.trial import PendingObject
@@ -25,7 +24,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     if report is None or bundle.cluster is None:
         return
     reported: set[tuple[Document, str]] = set()
-    for pending_object in report.outcome.pending:
+    for pending_object, fix in zip(report.outcome.pending, report.tested, strict=True):
         if report.is_explained(bundle, pending_object):
             continue
         reasons = pending_object.answers[0].reasons
@@ -42,7 +41,8 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             pending_object.document,
             pending_object.path,
             f"{_subject(pending_object, is_undecided)}: {headline.summary.rstrip('.')}",
-            help="; ".join(_help(bundle, pending_object)),
+            help="; ".join(_help(pending_object, fix)),
+            fix=fix,
             level="note" if is_uncertain else "warning" if is_undecided else None,
         )
 
@@ -64,27 +64,17 @@ def _subject(pending: PendingObject, is_undecided: bool) -> str:
     return f"{count} pods of {answer.owner} {stays if number == 1 else stay}"
 
 
-def _help(bundle: Bundle, pending: PendingObject) -> Iterator[str]:
-    """The smallest changes that help, and the nearest miss."""
+def _help(pending: PendingObject, fix: Fix | None) -> Iterator[str]:
+    """The smallest changes that help, except those that the fix makes, and the nearest miss."""
     reasons = pending.answers[0].reasons
     assert reasons is not None
     headline = reasons.headline
-    begin = "to make it fit"
-    for changes in (headline.changes, headline.otherwise):
-        if changes and not any(_waits_for_files(bundle, change) for change in changes):
-            yield f"{begin}: {in_words(changes)}"
-            begin = "or"
+    if headline.changes and fix is None:
+        yield f"to make it fit: {in_words(headline.changes)}"
+    if headline.otherwise:
+        yield f"or: {in_words(headline.otherwise)}"
     if headline.nearest is not None:
         yield f"nearest miss: {headline.nearest}"
-
-
-def _waits_for_files(bundle: Bundle, change: SuggestedChange) -> bool:
-    """Whether a change waits for devices of other pods in the files, which is no solution."""
-    if change.remedy != "wait" or not change.object:
-        return change.remedy == "wait"
-    namespace, _, name = change.object.removeprefix("ResourceClaim ").rpartition("/")
-    claim = bundle.cluster_claims.get(ObjectKey(namespace, name))
-    return claim is None or claim.status.allocation is None
 
 
 _JOB = """\
@@ -118,11 +108,13 @@ RULE = Rule(
         "after another, in the order of the files. The simulation uses a reimplementation of the scheduler's "
         "allocator, which makes the same choices. A device that is allocated to one pod is not available to the "
         "next. Each pod that stays pending is reported with the reason and the smallest change that was found to "
-        "help."
+        "help; if that changes an object of the files, it is offered as a fix. The fix is safe if it only corrects a "
+        "name or a unit that nothing in the cluster has."
     ),
     bad=examples.join_documents(examples.template("four-gpus", request="gpus", request_extra="count: 8"), _JOB),
     good=examples.join_documents(examples.template("four-gpus", request="gpus", request_extra="count: 4"), _JOB),
     find=_find,
+    fixable="safe or unsafe",
     see="https://kep.k8s.io/4381",
     fleet="t4-4x-pcie",
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from allotment.engine.diagnosis.published_names import similar_names
+from allotment.model.decoding import Manifest
 from allotment.model.editing.edits import SetValue
 from allotment.model.field_advice import rejected_value_advice
 from allotment.model.loading import Document
@@ -20,6 +21,8 @@ from allotment.tools.check.objects.gates import disabled_gates
 from allotment.tools.check.objects.placeholders import is_placeholder
 from allotment.tools.check.objects.validation_errors import errors_with_all_gates, errors_with_gates
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
+from allotment.tools.check.simulation.suggested_fix import suggested_fix
+from allotment.tools.explain.fixes import admission_fixes
 from allotment.tools.views import at, mapping
 
 _QUOTED: Final = re.compile(r'"([^"]*)"')
@@ -89,10 +92,21 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             if _is_covered(document, error):
                 continue
             match = _report(document, written_path(document, split_path(error.path)), error)
+            if match.fix is None and bundle.cluster is not None:
+                match = match._replace(fix=_only_class(bundle, manifest, error))
             # Two errors with the same message for a field are one mistake.
             if (match.path, match.message) not in advised:
                 advised.add((match.path, match.message))
                 yield match
+
+
+def _only_class(bundle: Bundle, manifest: Manifest, error: FieldError) -> Fix | None:
+    """The fix that requests the only class of the cluster, if the class is missing."""
+    if error.type is not ErrorType.REQUIRED:
+        return None
+    changes = admission_fixes(manifest.document.kind, manifest.key, [error], bundle.known_classes)
+    fix = next((fix for change in changes if (fix := suggested_fix(bundle, [change])) is not None), None)
+    return fix._replace(safe=False) if fix is not None else None
 
 
 def _report(document: Document, path: Path, error: FieldError) -> RuleMatch:

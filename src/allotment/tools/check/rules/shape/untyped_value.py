@@ -9,14 +9,13 @@ from typing import Any, Final
 from allotment.model.editing.edits import SetValue
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
-from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.semver import Semver, SemverError
+from allotment.model.written_amounts import intended_amount, is_quantity
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known_names import vocabulary_of
 from allotment.tools.check.objects.decoding_errors import decoding_errors_for
 from allotment.tools.check.rule import Fix, Level, Rule, RuleMatch
-from allotment.tools.check.rules.shape.wrong_type import parse_memory_size
 from allotment.tools.views import at, mapping, text
 from allotment.vocabulary import drivers
 
@@ -42,15 +41,13 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
 def _report(bundle: Bundle, document: Document, path: Path, is_attribute: bool, driver: str, level: Level) -> RuleMatch:
     name, value = str(path[-1]), at(document.tree, path)
     if not is_attribute:
-        quantity = (
-            (value, True) if _is_quantity(value) else parse_memory_size(value) if isinstance(value, str) else None
-        )
-        value_text = value if quantity is None else quantity[0]
-        message = f"{name} is a bare quantity, expected {{value: {value_text}}}"
+        intended = "" if isinstance(value, bool) else intended_amount(str(value))
+        amount = value if is_quantity(str(value)) else intended or value
+        message = f"{name} is a bare quantity, expected {{value: {amount}}}"
         fix = None
-        if quantity is not None:
-            text = "write it under value" if quantity[0] == value else f"write value: {quantity[0]}"
-            fix = Fix(text, ((document, SetValue(path, {"value": quantity[0]})),), safe=quantity[1])
+        if intended:
+            text = "write it under value" if amount == value else f"write value: {amount}"
+            fix = Fix(text, ((document, SetValue(path, {"value": amount})),), safe=True)
         return RuleMatch(document, path, message, fix=fix, level=level)
     kind, quantity, safe = _to_typed(value, _kind(bundle, driver, name))
     value_text = str(quantity).lower() if isinstance(quantity, bool) else quantity
@@ -61,14 +58,6 @@ def _report(bundle: Bundle, document: Document, path: Path, is_attribute: bool, 
         fix=Fix(f"write {kind}: {value_text}", ((document, SetValue(path, {kind: quantity})),), safe),
         level=level,
     )
-
-
-def _is_quantity(value: Any) -> bool:
-    try:
-        Quantity.parse(str(value))
-    except QuantityError:
-        return False
-    return not isinstance(value, bool)
 
 
 def _kind(bundle: Bundle, driver: str, name: str) -> str:

@@ -11,7 +11,7 @@ from allotment.model.editing.edits import SetValue
 from allotment.model.fields import TypeShape
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path, split_path
-from allotment.model.quantity import Quantity, QuantityError
+from allotment.model.written_amounts import intended_amount
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.decoding_errors import AttributedError, decoding_errors_for
@@ -25,8 +25,6 @@ _TYPE_NAMES: Final = {
     "int32": "an integer", "int64": "an integer", "float64": "a number", "bytes": "base64 text",
     "Quantity": "a quantity", "Time": "a time", "MicroTime": "a time", "IntOrString": "an integer or a string",
 }  # fmt: skip
-#: Common notations of an amount of memory: ``16 GB``, ``40GiB``, ``80gi``.
-_MEMORY_SIZE: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KkMmGgTtPp])(i?)([Bb]?)\s*")
 
 
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
@@ -68,7 +66,7 @@ def _fix(error: AttributedError) -> Fix | None:
     value = at(error.document.tree, path)
     converted = _convert(expected, value) if expected else None
     if isinstance(value, bool | int | float) and converted is not None and isinstance(converted[0], str):
-        # y, on and no are meant as strings, and 1.10 and 0x10 are not 1.1 and 16.
+        # y, on and no are intended as strings, and 1.10 and 0x10 are not 1.1 and 16.
         source = _as_written(error.document, path)
         converted = converted if source.startswith(("&", "*", "!")) else (source, True)
     if converted is None:
@@ -106,7 +104,7 @@ def _convert(expected: TypeShape, value: Any) -> tuple[Any, bool] | None:
     if form == "string" and isinstance(value, float):
         return repr(value), False  # 1.10 is parsed as 1.1
     if form == "Quantity" and isinstance(value, str):
-        return parse_memory_size(value)
+        return (intended, True) if (intended := intended_amount(value)) else None
     if form == "slice" and expected.element is not None and isinstance(value, str | int | bool):
         inner = expected.element
         if inner.form == "string" and isinstance(value, str):
@@ -118,26 +116,6 @@ def _convert(expected: TypeShape, value: Any) -> tuple[Any, bool] | None:
     if form == "struct" and isinstance(value, str):
         return _wrap_in_struct(expected.bare_name, value)
     return None
-
-
-def parse_memory_size(text: str) -> tuple[str, bool] | None:
-    """The quantity for an amount of memory in a common notation, and whether it is certain.
-
-    >>> parse_memory_size("16 GiB"), parse_memory_size("40GB"), parse_memory_size("much")
-    (('16Gi', True), ('40G', False), None)
-    """
-    match = _MEMORY_SIZE.fullmatch(text)
-    if match is None:
-        return None
-    number, letter, binary, byte = match.groups()
-    unit = "k" if letter in "Kk" and not binary else letter.upper()
-    amount = f"{number}{unit}{binary}"
-    try:
-        Quantity.parse(amount)
-    except QuantityError:
-        return None
-    # GB may mean powers of ten or of two; without the B it is unambiguous.
-    return amount, bool(binary) or not byte
 
 
 def _wrap_in_struct(struct: str, text: str) -> tuple[Any, bool] | None:
@@ -160,7 +138,7 @@ RULE = Rule(
     why=(
         "The API server decodes objects into typed fields and rejects the first value that has the wrong type: a "
         "number in quotes is a string, and an unquoted true is a boolean. A quantity is a number with one of "
-        "Kubernetes' own suffixes: 16Gi or 16G, never 16GB or 16 Gi."
+        "Kubernetes' own suffixes: 16Gi or 16G, never 16GB (which means 16G) or 16 Gi."
     ),
     bad=examples.claim("inference", request_extra='count: "2"'),
     good=examples.claim("inference", request_extra="count: 2"),

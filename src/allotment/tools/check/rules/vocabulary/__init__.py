@@ -14,6 +14,7 @@ from allotment.tools.check.rules.vocabulary import (
     helm_value,
     memory_threshold,
     no_such_mig_profile,
+    node_label_as_resource,
     renamed_name,
     unknown_attribute,
     unknown_capacity,
@@ -36,4 +37,5 @@ VOCABULARY_RULES: Final[tuple[Rule, ...]] = (
     driver_parameters.RULE,
     helm_value.RULE,
     wrong_kind.RULE,
+    node_label_as_resource.RULE,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from allotment.engine.diagnosis.value_distance import sold_as
 from allotment.fleet.advertised_memory import GIB, advertised_gb
 from allotment.model.quantity import Quantity
 from allotment.phrases import listed
@@ -73,7 +74,7 @@ def _check_bound(
     )
     bound_text = f"more than {bound}" if strict else f"{bound} or more"
     fix = None
-    lower = _lower_bound(min(sample.memory.value() for sample in excluded), bound, strict=strict)
+    lower = _lower_bound(min(sample.memory for sample in excluded), bound, strict=strict)
     if lower and level != "note":
         literal = comparison.literals[0]
         quote = view.expression[literal.text_extent[0]]
@@ -114,16 +115,21 @@ def _label_gb(device: SampleDevice, memory: Quantity) -> int:
     return advertised_gb(name, memory.value())
 
 
-def _lower_bound(memory: int, bound: Quantity, *, strict: bool) -> str:
-    """The largest whole number of GiB, below the bound, that a memory satisfies.
+def _lower_bound(memory: Quantity, bound: Quantity, *, strict: bool) -> str:
+    """The amount below the bound that a memory satisfies: the GB that the device is sold by, else whole GiB.
 
-    >>> _lower_bound(81559 << 20, Quantity.parse("80Gi"), strict=False)
-    '79Gi'
-    >>> _lower_bound(40 << 30, Quantity.parse("40Gi"), strict=True)
+    >>> _lower_bound(Quantity.parse("81559Mi"), Quantity.parse("80Gi"), strict=False)
+    '80G'
+    >>> _lower_bound(Quantity.parse("10880Mi"), Quantity.parse("12Gi"), strict=False)
+    '10Gi'
+    >>> _lower_bound(Quantity.parse("40Gi"), Quantity.parse("40Gi"), strict=True)
     '39Gi'
     """
-    gib = memory // GIB
-    if strict and gib * GIB == memory:
+    sold = sold_as(bound, [memory])
+    if sold is not None:
+        return str(sold.amount)
+    gib = memory.value() // GIB
+    if strict and gib * GIB == memory.value():
         gib -= 1
     return f"{gib}Gi" if 0 < gib * GIB < bound.value() else ""
 
@@ -143,10 +149,10 @@ RULE = Rule(
         "Drivers publish the memory that can be allocated, which is often less than the advertised size: an H100 "
         "with 80 GB has 81559Mi, not 80Gi (81920Mi), while an A100 with 80 GB has exactly 80Gi. A bound equal to the "
         "advertised size silently excludes such devices, and a strict bound (isGreaterThan) excludes even devices "
-        "that have exactly that amount."
+        "that have exactly that amount. Vendors count in powers of ten: 80G is the bound that cards of 80 GB satisfy."
     ),
     bad=examples.template("h100", selector=_EXPRESSION.format("80Gi")),
-    good=examples.template("h100", selector=_EXPRESSION.format("79Gi")),
+    good=examples.template("h100", selector=_EXPRESSION.format("80G")),
     find=_find,
     fixable="unsafe",
 )

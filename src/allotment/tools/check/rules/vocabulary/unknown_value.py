@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from allotment.engine.diagnosis.published_names import qualified, similar_names, similarity
-from allotment.phrases import listed, quoted
+from allotment.engine.diagnosis.value_distance import name_distance, named_memory, names_same
+from allotment.phrases import either, listed, quoted
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known_names import TYPO_SIMILARITY, vocabulary_of
@@ -28,6 +29,17 @@ class _ValueSuggestion(NamedTuple):
     part: bool = False
 
 
+class _KnownValues(NamedTuple):
+    """The values of an attribute: those that the devices of the given cluster publish, and those of the vocabulary."""
+
+    published: frozenset[str]
+    listed: frozenset[str]
+
+    @property
+    def all(self) -> frozenset[str]:
+        return self.published | self.listed
+
+
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     for view, expr in parsed_selectors(bundle):
         for comparison in expr.comparisons:
@@ -36,11 +48,12 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             term = vocab.attribute(access.domain, access.name) if vocab is not None else None
             if access.kind != "attributes" or term is None or term.kind != "string" or term.name == _PROFILE:
                 continue
-            known = {*term.values, *bundle.cached(_published_values).get(term.name, ())}
-            if not known or comparison.operator not in ("==", "!=", "in"):
+            published = bundle.cached(_published_values).get(term.name, ())
+            known = _KnownValues(frozenset(published), frozenset(term.values))
+            if not known.all or comparison.operator not in ("==", "!=", "in"):
                 continue
             for literal in comparison.literals:
-                if isinstance(literal.value, str) and literal.value not in known:
+                if isinstance(literal.value, str) and literal.value not in known.all:
                     yield from _check_value(view, expr, comparison, literal, term, known)
 
 
@@ -50,26 +63,28 @@ def _check_value(
     comparison: LiteralComparison,
     literal: LiteralValue,
     term: Attribute,
-    known: set[str],
+    known: _KnownValues,
 ) -> Iterator[RuleMatch]:
     value = str(literal.value)
     is_product = term.name.endswith("/productName")
     suggestions = (
         _similar_products(value, known)
         if is_product
-        else [_ValueSuggestion(candidate) for candidate in _similar_values(value, known, closed=term.closed)]
+        else [_ValueSuggestion(candidate) for candidate in _similar_values(value, known.all, closed=term.closed)]
     )
     if not suggestions and not term.closed:
         return
     message = f'no known device has {comparison.access.name} "{value}"'
     if len(suggestions) == 1 and not suggestions[0].part:
         message += f': did you mean "{suggestions[0].value}"?'
-    elif suggestions:
-        message += ": the published values that contain it are longer" if suggestions[0].part else ""
+    elif suggestions and suggestions[0].part:
+        message += ": the published values that contain it are longer"
+    elif suggestions and is_product:
+        message += f": did you mean {either(quoted(suggestion.value) for suggestion in suggestions)}?"
     values = (
-        sorted(candidate for candidate in known if value.lower() in candidate.lower())
+        sorted(candidate for candidate in known.all if value.lower() in candidate.lower())
         if suggestions and suggestions[0].part
-        else sorted(known)
+        else sorted(known.all)
     )
     value_list = listed(map(quoted, values[:12]))
     yield RuleMatch(
@@ -88,11 +103,16 @@ def _fix(
     comparison: LiteralComparison,
     literal: LiteralValue,
     suggestions: list[_ValueSuggestion],
-    known: set[str],
+    known: _KnownValues,
 ) -> Fix | None:
+    quote = "'" if view.expression[literal.extent[0]] == "'" else '"'
+    if len(suggestions) > 1 and comparison.operator == "==" and named_memory(str(literal.value)):
+        start, stop = comparison.access.extent
+        products = ", ".join(f"{quote}{suggestion.value}{quote}" for suggestion in suggestions)
+        edit = replace_extent(view, comparison.extent, f"{view.expression[start:stop]} in [{products}]")
+        return Fix("compare with the products of this name and memory", ((view.document, edit),), safe=False)
     if len(suggestions) != 1:
         return None
-    quote = "'" if view.expression[literal.extent[0]] == "'" else '"'
     text = f"{quote}{suggestions[0].value}{quote}"
     if not suggestions[0].part:
         edit = replace_extent(view, literal.extent, text)
@@ -114,12 +134,12 @@ def _fix(
     return Fix(f"test whether {comparison.access.name} contains {text}", ((view.document, edit),), safe=False)
 
 
-def _similar_values(value: str, known: set[str], *, closed: bool) -> list[str]:
+def _similar_values(value: str, known: frozenset[str], *, closed: bool) -> list[str]:
     """The values that were probably intended. In open sets, a different number makes a different value, not a typo.
 
     >>> (
-    ...     _similar_values("Amper", {"Ampere", "Hopper"}, closed=False),
-    ...     _similar_values("0x2331", {"0x2330"}, closed=False),
+    ...     _similar_values("Amper", frozenset({"Ampere", "Hopper"}), closed=False),
+    ...     _similar_values("0x2331", frozenset({"0x2330"}), closed=False),
     ... )
     (['Ampere'], [])
     """
@@ -135,34 +155,31 @@ def _similar_values(value: str, known: set[str], *, closed: bool) -> list[str]:
     ]
 
 
-def _similar_products(value: str, known: Iterable[str]) -> list[_ValueSuggestion]:
-    """The product that was probably intended. Strings that may be complete product names have no suggestions.
+def _similar_products(value: str, known: _KnownValues) -> list[_ValueSuggestion]:
+    """The products that were probably intended: those of the given cluster, if one of them has the written name.
 
-    >>> (
-    ...     _similar_products("h100", ["NVIDIA H100 80GB HBM3", "Tesla T4"]),
-    ...     _similar_products("NVIDIA L40", ["NVIDIA L40S"]),
-    ... )
+    Strings that may be complete product names have no suggestions.
+
+    >>> vocabulary = _KnownValues(frozenset(), frozenset({"NVIDIA H100 80GB HBM3", "Tesla T4", "NVIDIA L40S"}))
+    >>> _similar_products("h100", vocabulary), _similar_products("NVIDIA L40", vocabulary)
     ([_ValueSuggestion(value='H100', part=True)], [])
+    >>> fleet = _KnownValues(frozenset({"NVIDIA A100-SXM4-80GB"}), frozenset({"NVIDIA A100 80GB PCIe"}))
+    >>> _similar_products("A100-80GB", fleet)
+    [_ValueSuggestion(value='NVIDIA A100-SXM4-80GB', part=False)]
     """
-    normalized = _normalized(value)
-    if not normalized:
+    for products in (known.published, known.all):
+        same = [product for product in products if names_same(value, product)]
+        if same:
+            break
+    else:
         return []
-    same_spelling = [candidate for candidate in known if _normalized(candidate) == normalized]
-    if same_spelling:
-        return [_ValueSuggestion(candidate) for candidate in sorted(same_spelling)]
-    containing = [
-        candidate for candidate in sorted(known) if _contains_sequence(_name_parts(candidate), _name_parts(value))
-    ]
-    if not containing:
-        return []
-    if value in containing[0] or value.upper() in containing[0]:
-        return [_ValueSuggestion(value if value in containing[0] else value.upper(), part=True)]
-    return [_ValueSuggestion(candidate) for candidate in containing] if len(containing) == 1 else []
-
-
-def _contains_sequence(sequence: list[str], subsequence: list[str]) -> bool:
-    """Whether a list contains another one as a contiguous sequence."""
-    return any(sequence[n : n + len(subsequence)] == subsequence for n in range(len(sequence) - len(subsequence) + 1))
+    same.sort(key=lambda product: (name_distance(value, product), product))
+    if name_distance(value, same[0]) == 0:
+        return [_ValueSuggestion(product) for product in same if name_distance(value, product) == 0]
+    for part in (value, value.upper()):
+        if all(part in product for product in same):
+            return [_ValueSuggestion(part, part=True)]
+    return [_ValueSuggestion(product) for product in same] if len(same) == 1 or named_memory(value) else []
 
 
 def _name_parts(name: str) -> list[str]:

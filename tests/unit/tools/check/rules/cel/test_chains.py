@@ -59,7 +59,7 @@ def test_examples_match_and_are_fixed(rule: Rule) -> None:
         (
             'device.attributes.memory >= "40GB" & device.attributes.gpu.nvidia.com.type == “gpu”',
             "gpu.nvidia.com",
-            f'{C}.memory.compareTo(quantity("40Gi")) >= 0 && {N}.type == "gpu"',
+            f'{C}.memory.compareTo(quantity("40G")) >= 0 && {N}.type == "gpu"',
         ),
         (
             f'{N}.memory.value + 1 > quantity("40 GiB") || {N}.driverVersion == semver("v550.1")',

@@ -89,11 +89,11 @@ STANDARD = "device.attributes['resource.kubernetes.io']"
         (f"{C}.memory > 42949672960", "C210", f"{C}.memory > 42949672960",
          f'{C}.memory.compareTo(quantity("42949672960")) > 0'),
         (f"{C}.memory.isGreaterThan('40GB')", "C210", f"{C}.memory.isGreaterThan('40GB')",
-         f'{C}.memory.isGreaterThan(quantity("40Gi"))'),
+         f'{C}.memory.isGreaterThan(quantity("40G"))'),
         (f"{C}.memory in ['40Gi']", "C210", "'40Gi'", f'{C}.memory in [quantity("40Gi")]'),
         (f"{C}.memory == 'much'", "C210", f"{C}.memory == 'much'", None),
         # C211
-        (f"{C}.memory == quantity('40 GB')", "C211", "'40 GB'", f'{C}.memory == quantity("40Gi")'),
+        (f"{C}.memory == quantity('40 GB')", "C211", "'40 GB'", f'{C}.memory == quantity("40G")'),
         (f"{C}.memory == quantity(40)", "C211", "40", f'{C}.memory == quantity("40")'),
         (f"{C}.memory == quantity('much')", "C211", "'much'", None),
     ],
@@ -255,3 +255,12 @@ def test_equality_with_a_major_version_is_an_unsafe_fix(condition: str, safe: bo
 )
 def test_versions_and_negations(source: str, becomes: str) -> None:
     assert [report.fixed for report in reports_of(source, GPU)] == [becomes]
+
+
+def test_another_name_that_devices_lack_is_no_example_of_a_missing_one() -> None:
+    """Every device has numaNode, and none has the misspelled name."""
+    driver = 'device.driver == "gpu.nvidia.com"'
+    selector = f'{driver} && {N}.productname == "a" && {STANDARD}.numaNode == 0'
+    text = unguarded_name.RULE.bad.replace(f'{N}.architecture == "Ampere"', f"'{selector.replace(chr(39), chr(34))}'")
+    found = unguarded_name.RULE.find(bundle_of(text, fleet="a100-40gb"))
+    assert [match.level for match in found if "numaNode" in match.message] == [None]

@@ -77,3 +77,20 @@ def test_only_constrained_requests_are_checked() -> None:
     assert levels_and_paths(RULE, claim(*requests, constraints=[{**constraint, "requests": ["whole"]}])) == [
         ("warning", WHERE)
     ]
+
+
+def test_an_attribute_that_the_requests_derive_is_not_published_by_devices() -> None:
+    derived = [{"name": "example.com/model", "expression": 'device.attributes["gpu.nvidia.com"].productName'}]
+    request = gpu_request("both", count=2, derivedAttributes=derived)
+    for attribute, expected in (("example.com/model", []), ("example.com/size", [("error", WHERE)])):
+        text = claim(request, constraints=[{"matchAttribute": attribute}])
+        assert levels_and_paths(RULE, text, fleet="dgx-a100-40gb") == expected
+
+
+def test_a_misspelled_attribute_is_replaced_by_a_published_one() -> None:
+    text = claim_for_two("resource.kubernetes.io/pcieRot")
+    (match,) = matches_of(RULE, text, fleet="dgx-a100-40gb")
+    assert match.fix is not None
+    assert not match.fix.safe
+    (tree,) = fixed_documents(RULE, text, fleet="dgx-a100-40gb")
+    assert tree["spec"]["devices"]["constraints"] == [{"matchAttribute": "resource.kubernetes.io/pcieRoot"}]

@@ -68,11 +68,13 @@ def test_location_is_the_smallest_change() -> None:
     (match,) = matches_of(PENDING, template(gpu_request(count=8)), pod(), fleet="t4-4x-pcie")
     assert (match.document.kind, match.path[-1]) == ("ResourceClaimTemplate", "count")
     assert match.message == "Pod default/app stays pending: 8 devices requested; the node has 4"
-    assert match.help == "to make it fit: request 4 devices instead of 8"
+    assert match.fix is not None
+    assert (match.fix.text, match.fix.safe) == ("request 4 devices instead of 8", False)
+    assert match.help == ""
 
 
 def test_smallest_change_accounts_for_other_pods() -> None:
-    """Another pod of the files holds two of four GPUs; waiting for it is not suggested."""
+    """Another pod of the files holds two of four GPUs. Waiting for it is the first remedy, as `explain` says."""
     few = template(gpu_request(count=2), name="few")
     many = template(gpu_request(count=3), name="many")
     first = pod(name="first", resourceClaims=by_template("few"))
@@ -80,7 +82,10 @@ def test_smallest_change_accounts_for_other_pods() -> None:
     (match,) = matches_of(PENDING, few, many, first, second, fleet="t4-4x-pcie")
     assert match.document.name == "many"
     assert match.path[-1] == "count"
-    assert match.help == "to make it fit: request 2 devices instead of 3"
+    assert match.help == (
+        "to make it fit: wait for pod first to finish (claim default/first-gpu-0); or: request 2 devices instead of 3"
+    )
+    assert match.fix is None
 
 
 def test_nodes_without_matching_devices_are_an_error_despite_labels() -> None:

@@ -79,7 +79,7 @@ def test_common_notations_of_memory() -> None:
     text = SLICE_OF_MEMORY.format(memory="40GB")
     (match,) = matches_of(RULE, text)
     assert match.fix is not None
-    assert (match.fix.text, match.fix.safe) == ("write value: 40G", False)
+    assert (match.fix.text, match.fix.safe) == ("write value: 40G", True)
     (match,) = matches_of(RULE, SLICE_OF_MEMORY.format(memory="40GiB"))
     assert match.fix is not None
     assert match.fix.safe

@@ -33,7 +33,7 @@ def claim_with_fields(fields: str) -> str:
         ("allocationMode: 0x10", "allocationMode", "0x10", True),
         ('capacity: {requests: {memory: "16 Gi"}}', "capacity", {"requests": {"memory": "16Gi"}}, True),
         ("capacity: {requests: {memory: 16GiB}}", "capacity", {"requests": {"memory": "16Gi"}}, True),
-        ("capacity: {requests: {memory: 16GB}}", "capacity", {"requests": {"memory": "16G"}}, False),
+        ("capacity: {requests: {memory: 16GB}}", "capacity", {"requests": {"memory": "16G"}}, True),
         ("selectors: ['true']", "selectors", [{"cel": {"expression": "true"}}], True),
         ("selectors: [{cel: 'true'}]", "selectors", [{"cel": {"expression": "true"}}], True),
     ],

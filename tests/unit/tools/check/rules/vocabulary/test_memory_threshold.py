@@ -22,7 +22,7 @@ def test_bound_equal_to_the_label() -> None:
         )
     ]
     assert fixed_expressions(RULE, f'{MEMORY}.compareTo(quantity("80Gi")) >= 0') == [
-        f'{MEMORY}.compareTo(quantity("79Gi")) >= 0'
+        f'{MEMORY}.compareTo(quantity("80G")) >= 0'
     ]
 
 
@@ -67,7 +67,7 @@ def test_partitions_have_less_than_their_name_says() -> None:
     expression = f'{profile} && {MEMORY}.compareTo(quantity("40Gi")) >= 0'
     assert [level for level, _ in selector_messages(RULE, expression, class_name="mig.nvidia.com")] == ["warning"]
     assert fixed_expressions(RULE, expression, class_name="mig.nvidia.com") == [
-        f'{profile} && {MEMORY}.compareTo(quantity("39Gi")) >= 0'
+        f'{profile} && {MEMORY}.compareTo(quantity("40G")) >= 0'
     ]
 
 

@@ -25,6 +25,10 @@ RULE = unknown_value.RULE
         (f'{NVIDIA}.productName == "nvidia l4"', f'{NVIDIA}.productName == "NVIDIA L4"'),
         (f'{NVIDIA}.productName == "A100-SXM4-40GB"', f'{NVIDIA}.productName.contains("A100-SXM4-40GB")'),
         (f'{NVIDIA}.productName == "nvidia-a100"', f'{NVIDIA}.productName == "nvidia-a100"'),
+        (
+            f'{NVIDIA}.productName == "A100-80GB"',
+            f'{NVIDIA}.productName in ["NVIDIA A100 80GB PCIe", "NVIDIA A100-SXM4-80GB"]',
+        ),
     ],
 )
 def test_fixes(written: str, expected: str) -> None:
@@ -85,3 +89,31 @@ def test_models_in_a_list_become_substring_tests() -> None:
     )
     tests = f'{NVIDIA}.productName.contains("A100") || {NVIDIA}.productName.contains("H100")'
     assert (first, second) == ([f"({tests}) && true"], [tests])
+
+
+def test_the_product_of_the_fleet_is_meant() -> None:
+    """Not the PCIe card, which the fleet does not have, and not the card of 40 GB."""
+    cluster = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: one}
+spec:
+  driver: gpu.nvidia.com
+  nodeName: one
+  pool: {name: one, generation: 1, resourceSliceCount: 1}
+  devices:
+  - name: gpu-0
+    attributes: {productName: {string: NVIDIA A100-SXM4-40GB}}
+  - name: gpu-1
+    attributes: {productName: {string: NVIDIA A100-SXM4-80GB}}
+"""
+    written = f'{NVIDIA}.productName == "A100-80GB"'
+    assert selector_messages(RULE, written, cluster=cluster) == [
+        ("warning", 'no known device has productName "A100-80GB": did you mean "NVIDIA A100-SXM4-80GB"?')
+    ]
+    assert fixed_expressions(RULE, written, cluster=cluster) == [f'{NVIDIA}.productName == "NVIDIA A100-SXM4-80GB"']
+
+
+def test_products_of_one_name_and_memory_are_all_meant() -> None:
+    ((_, message),) = selector_messages(RULE, f'{NVIDIA}.productName == "A100-80GB"')
+    assert message.endswith('did you mean "NVIDIA A100 80GB PCIe" or "NVIDIA A100-SXM4-80GB"?')
