@@ -7,7 +7,6 @@ have their devices, so that the result is the same each time.
 from __future__ import annotations
 
 import contextlib
-import logging
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -21,8 +20,9 @@ from allotment.cli.demo.autoscaling import ProvisionedExample, buy
 from allotment.cli.demo.autoscaling import lines as provisioned_lines
 from allotment.cli.demo.example_runs import Outcome, Trial, applied, decide, devices_in, given, table
 from allotment.cli.demo.offline import FLEET, KUBE
+from allotment.cli.demo.progress import Progress, quiet
 from allotment.cli.examples import Example, examples
-from allotment.cli.output.console import Screen, called, folded, open_screen, shorten
+from allotment.cli.output.console import Screen, called, folded, open_screen
 from allotment.fleet import FleetCluster, cluster_of, parse_fleet
 from allotment.lab.lab import Lab
 from allotment.model.features import Features
@@ -30,6 +30,7 @@ from allotment.model.loading import load_text
 from allotment.tools.check.bundle import Bundle, CheckSettings, TargetCluster
 from allotment.tools.check.finding import Finding
 from allotment.tools.check.fixer import fix
+from allotment.tools.explain.input import AdmittedObjects
 
 
 class FixedExample(NamedTuple):
@@ -44,12 +45,17 @@ class FixedExample(NamedTuple):
         return tuple(dict.fromkeys(f"{finding.code} {finding.name}" for finding in self.fixed))
 
 
-def fix_example(example: Example, cluster: FleetCluster, kube: str, folder: Path) -> FixedExample | None:
-    """Fix an example for a cluster and write it to ``folder``; return None if nothing can be fixed."""
+def fix_example(
+    example: Example, cluster: FleetCluster, kube: str, folder: Path, admitted: AdmittedObjects | None = None
+) -> FixedExample | None:
+    """Fix an example for a cluster and write it to ``folder``; return None if nothing can be fixed.
+
+    ``admitted``: the objects of the cluster that were validated for other examples.
+    """
     name = f"{example.name}.yaml"
     loaded = load_text(example.text, name)
     world = TargetCluster((*cluster.nodes, *cluster.slices, *cluster.classes), fleet_only=True)
-    bundle = Bundle(loaded.documents, CheckSettings(Features(kube=kube)), world, loaded.problems)
+    bundle = Bundle(loaded.documents, CheckSettings(Features(kube=kube)), world, loaded.problems, admitted=admitted)
     fixed = fix(bundle, unsafe=True)
     text = fixed.texts.get(name)
     if text is None:
@@ -99,10 +105,10 @@ def run() -> int:
         outcomes = [trial.outcome for trial in trials]
         took = time.perf_counter() - start
         again: list[tuple[FixedExample, Outcome]] = []
-        cluster = cluster_of(parse_fleet(FLEET), KUBE)
+        cluster, admitted = cluster_of(parse_fleet(FLEET), KUBE), AdmittedObjects(Features(kube=KUBE))
         for trial in trials:
             fixed = (
-                fix_example(trial.outcome.example, cluster, KUBE, home)
+                fix_example(trial.outcome.example, cluster, KUBE, home, admitted)
                 if trial.outcome.waits or trial.outcome.refused
                 else None
             )
@@ -127,41 +133,6 @@ def run() -> int:
         screen.line(line)
     works = all(outcome.runs for _, outcome in again) and all(result.as_planned for result in provisioned)
     return 0 if works and all(outcome.as_intended for outcome in outcomes) else 1
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Suppress the log messages of a control plane that starts and stops."""
-    logger = logging.getLogger("allotment")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
-
-
-class Progress:
-    """A progress line that is overwritten on a terminal; no output elsewhere."""
-
-    def __init__(self, screen: Screen) -> None:
-        self._screen = screen
-        self._live = screen.out.isatty()
-        self._shown = False
-
-    def __call__(self, text: str) -> None:
-        """Show the current step."""
-        if self._live:
-            self._shown = True
-            self._screen.out.write("\r\x1b[K" + self._screen.paint(shorten(text, self._screen.width or _WIDTH), "dim"))
-            self._screen.out.flush()
-
-    def clear(self) -> None:
-        """Erase the line."""
-        if self._shown:
-            self._shown = False
-            self._screen.out.write("\r\x1b[K")
-            self._screen.out.flush()
 
 
 # --- on the screen ---------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 from allotment.checkout import application_module, examples_folder
-from allotment.cli.demo.live import Progress, quiet
+from allotment.cli.demo.progress import Progress, quiet
 from allotment.cli.examples import find
 from allotment.cli.output.console import Screen, from_home, open_screen
 from allotment.cli.output.errors import Mistake

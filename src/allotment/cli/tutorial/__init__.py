@@ -1,0 +1,1 @@
+"""``allot tutorial``: first steps with devices in a lab; the program checks each step."""
