@@ -16,9 +16,11 @@ from msgspec.structs import replace
 from allotment.cli.explain_class import only_classes, show_classes
 from allotment.cli.inputs.objects import Inputs, is_live, read_inputs
 from allotment.cli.inputs.unread_resources import NEEDED, OF_DEVICES, OF_PODS, must_know
+from allotment.cli.next_step import add_next_steps, origin_of
 from allotment.cli.output.console import Screen, folded, open_screen
 from allotment.cli.output.errors import Mistake
 from allotment.cli.output.manifest import fields
+from allotment.cluster.gc_pause import gc_paused
 from allotment.fleet import FleetError, parse_fleet
 from allotment.fleet.errors import suggestion
 from allotment.model.core import Pod
@@ -38,10 +40,18 @@ _KINDS = {
     "": ("deployment", "deploy", "job", "statefulset", "sts", "daemonset", "ds", "replicaset", "rs"),
 }
 _DEFAULT_WIDTH = 80
+_NO_SLICES = "the input contains no ResourceSlices: add --cluster FILE or --fleet SPEC (see allot fleet list)"
 
 
 def run(arguments: Namespace) -> int:
-    """Explain the objects; return 0 if all fit, else 1."""
+    """Explain the objects; return 0 if all fit and start, else 1."""
+    if arguments.watch:
+        return _run(arguments)
+    with gc_paused():
+        return _run(arguments)
+
+
+def _run(arguments: Namespace) -> int:
     screen = open_screen()
     _take_subject(arguments)
     if is_live(arguments):
@@ -50,12 +60,12 @@ def run(arguments: Namespace) -> int:
         raise Mistake("--watch: requires a running cluster", "select one with --context")
     inputs = read_inputs(arguments)
     if (classes := only_classes(inputs)) and arguments.object is None:
-        return EXIT_FITS if show_classes(screen, inputs, classes, arguments.output) else EXIT_DOES_NOT_FIT
-    explanation = _explained(inputs, arguments)
-    _write(screen, explanation, arguments.output)
+        select = show_classes(screen, inputs, classes, arguments.output, origin_of(arguments, inputs))
+        return EXIT_FITS if select else EXIT_DOES_NOT_FIT
+    explanation = add_next_steps(_explained(inputs, arguments), arguments, inputs)
     if arguments.output not in ("json", "yaml") and not explanation.fits and not inputs.of(ResourceSlice):
-        screen.line()
-        screen.line("The input contains no ResourceSlices: add --cluster FILE or --fleet SPEC (see allot fleet list).")
+        explanation = replace(explanation, notes=(*explanation.notes, _NO_SLICES))
+    _write(screen, explanation, arguments.output)
     return EXIT_FITS if explanation.fits else EXIT_DOES_NOT_FIT
 
 
@@ -117,7 +127,9 @@ def show(screen: Screen, explanation: Explanation, wide: bool = False) -> None:
         if not line.startswith(" "):
             line = line.replace(" does not fit", screen.paint(" does not fit", "red"), 1)
             line = line.replace(" fits", screen.paint(" fits", "green"), 1)
-            line = line.replace(" is on node", screen.paint(" is on node", "green"), 1)
+            line = line.replace(" does not start", screen.paint(" does not start", "red"), 1)
+            if "does not start" not in line:
+                line = line.replace(" is on node", screen.paint(" is on node", "green"), 1)
         screen.line(line)
 
 

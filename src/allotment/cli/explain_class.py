@@ -18,7 +18,9 @@ from allotment.model.core import Node
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceSlice
 from allotment.phrases import counted
 from allotment.tools.explain import explain
+from allotment.tools.explain.next_step import Origin, list_devices
 from allotment.tools.explain.subjects import user_of_class
+from allotment.tools.explain.text import NEXT
 from allotment.tools.free import kind_of
 from allotment.tools.matches import ClassMatches, NodeMatches, matches
 
@@ -32,7 +34,9 @@ def only_classes(inputs: Inputs) -> tuple[DeviceClass, ...]:
     return tuple(value for value in inputs.queried if isinstance(value, DeviceClass))
 
 
-def show_classes(screen: Screen, inputs: Inputs, classes: Sequence[DeviceClass], output: str | None) -> bool:
+def show_classes(
+    screen: Screen, inputs: Inputs, classes: Sequence[DeviceClass], output: str | None, origin: Origin
+) -> bool:
     """Print what each class selects; return whether all select devices."""
     state = ClusterState.of(inputs)
     if not state.slices:
@@ -47,9 +51,10 @@ def show_classes(screen: Screen, inputs: Inputs, classes: Sequence[DeviceClass],
         for device_class, report in zip(classes, found, strict=True)
         if not report
     }
+    step = list_devices(origin) if reasons and origin.is_repeatable else ""
     if output in ("json", "yaml"):
         data = {"classes": [_data(report, reasons.get(report.name)) for report in found]}
-        screen.data(data, output)
+        screen.data({**data, **({"next": step} if step else {})}, output)
         return not reasons
     kinds = {(s.spec.driver, s.spec.pool.name, d.name): kind_of(d) for s in state.slices for d in s.spec.devices or ()}
     for number, report in enumerate(found):
@@ -60,6 +65,9 @@ def show_classes(screen: Screen, inputs: Inputs, classes: Sequence[DeviceClass],
         for line in _nodes(report, kinds, output == "wide") if report else _reasons(reasons[report.name]):
             for part in folded(line, screen.width or _WIDTH, "  "):
                 screen.line(part)
+    if step:
+        screen.line()
+        screen.line(f"{NEXT}{step}")
     return not reasons
 
 

@@ -34,6 +34,7 @@ from allotment.cli.arguments.rbac import add_rbac
 from allotment.cli.arguments.replay import add_replay
 from allotment.cli.arguments.run import add_run
 from allotment.cli.arguments.shared_options import Run, add_output, lazy
+from allotment.cli.arguments.tutorial import add_tutorial
 from allotment.cli.arguments.vocabulary import add_vocabulary
 from allotment.cli.parser import EXIT_BAD_INPUT, Parser
 from allotment.cli.stdout import reserve_stdout
@@ -68,39 +69,19 @@ _COMMANDS = (
     add_run,
     add_rbac,
     add_examples,
+    add_tutorial,
     add_completion,
 )
 
-_DESCRIPTION = """\
-Dynamic Resource Allocation for GPUs: show which devices a workload gets, or why
-it gets none.
 
-  allot demo                            run the packaged examples
-  allot explain -f app.yaml --fleet 8xa100-40gb
-                                        does it fit on this hardware?
-  allot explain -f app.yaml --cluster snapshot.yaml
-                                        does it fit on this cluster?
-  allot doctor                          find problems in a cluster
-  allot check app.yaml --fix            find and fix mistakes in manifests
-  allot claim --gpus 2 --memory 80GB    write the claim for what you need
-  allot migrate app.yaml                move from device plugins to claims
-  allot free --cluster snapshot.yaml    list free and used devices
-  allot plan app.yaml --catalog aws     plan the cheapest machines
-  allot up --fleet dgx-a100-40gb:2      start a lab: a Kubernetes control plane
-                                        with simulated nodes for kubectl, helm
-  allot apply -f app.yaml               work without kubectl: apply, get,
-                                        describe, logs, wait, delete
-"""
+class _RootParser(Parser):
+    """The parser of ``allot`` itself, with its own help; those of the commands have argparse's."""
 
-_EPILOG = """\
-A cluster snapshot is a file written by allot snapshot -o FILE, or the output of
-kubectl:
-  kubectl get -A -o yaml nodes,pods,resourceslices,deviceclasses,\\
-resourceclaims,resourceclaimtemplates
+    def format_help(self) -> str:
+        """Return what people want to do, and all commands."""
+        from allotment.cli.overview import overview
 
-Exit codes: 0 success, 1 something does not fit, 2 invalid input, 3 internal
-error (--debug shows the traceback).
-"""
+        return overview()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -174,10 +155,12 @@ def _report(error: Exception, parsed: argparse.Namespace) -> int:
     if description is not None:
         like_kubectl = getattr(parsed, "like_kubectl", False)
         output = getattr(parsed, "output", None)
+        step = _next_step(error, parsed) if not like_kubectl else ""
         if not like_kubectl and output in ("json", "yaml"):
-            open_screen().data(description.data, output)
+            open_screen().data({**description.data, **({"next": step} if step else {})}, output)
         else:
-            sys.stderr.write("".join(f"{line}\n" for line in description.lines))
+            lines = (*description.lines, *((f"next: {step}",) if step else ()))
+            sys.stderr.write("".join(f"{line}\n" for line in lines))
         return EXIT_FAILED if like_kubectl and not isinstance(error, MissingExtraError) else EXIT_BAD_INPUT
     if parsed.debug:
         raise error
@@ -188,13 +171,27 @@ def _report(error: Exception, parsed: argparse.Namespace) -> int:
     return EXIT_INTERNAL_ERROR
 
 
+def _next_step(error: Exception, parsed: argparse.Namespace) -> str:
+    """Return the command that helps with invalid files; empty for other errors."""
+    from allotment.cli.output.errors import BadInput, Mistake
+
+    if not isinstance(error, BadInput):
+        return ""
+    from allotment.cli.next_step import command_for_invalid_files
+
+    try:
+        return command_for_invalid_files(parsed, error.problems)
+    except (BadInput, Mistake):  # files that cannot be read, or an invalid configuration of allot check
+        return ""
+
+
 def command_line() -> Parser:
     """Return the parser with all commands and options."""
-    parser = Parser(prog=kubectl_plugin.name(), description=_DESCRIPTION, epilog=_EPILOG)
+    parser = _RootParser(prog=kubectl_plugin.name())
     parser.add_argument("--debug", action="store_true", help="show the traceback of internal errors")
     parser.add_argument("--version", action="version", version=_version())
     parser.set_defaults(help_of=parser, incomplete=False)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
 
     for add in _COMMANDS:
         add(commands)

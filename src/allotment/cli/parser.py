@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any, Final, NoReturn
 
 from allotment.cli import kubectl_plugin
+from allotment.cli.arguments.first_examples import described
 
 EXIT_BAD_INPUT: Final = 2
 
@@ -46,13 +47,14 @@ class Parser(argparse.ArgumentParser):
         return kubectl_plugin.renamed(text) if kubectl_plugin.is_plugin() else text
 
     def add_descriptions(self) -> None:
-        """Use the summary of each command without a description as its description."""
+        """Use the summary of each command without a description as its description, with an example."""
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction):
                 for listed in action._choices_actions:
                     command: Parser = action.choices[listed.dest]
                     summary = listed.help or ""
-                    command.description = command.description or f"{summary[:1].upper()}{summary[1:]}."
+                    description = command.description or f"{summary[:1].upper()}{summary[1:]}."
+                    command.description = described(command.prog.removeprefix(f"{kubectl_plugin.name()} "), description)
                     command.add_descriptions()
 
     def error(self, message: str) -> NoReturn:

@@ -221,7 +221,10 @@ REFUSED = {
     "class-of-plugin": ("regex used for validation", "the class of the DRA driver is gpu.nvidia.com"),
     "name-with-capitals": ("regex used for validation", '"Big_Claim" is not a valid name'),
     "single-equals-sign": ("token recognition error", "= is not valid in CEL: write =="),
-    "number-for-quantity": ("found no matching overload", "CEL has no operator >= for a quantity and a number"),
+    "number-for-quantity": (
+        "found no matching overload",
+        "memory is a quantity, but 20 is a number: CEL cannot compare them",
+    ),
 }
 
 

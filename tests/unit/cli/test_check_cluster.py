@@ -51,7 +51,7 @@ def test_fit_on_hardware_is_reported(allot: Allot) -> None:
 def test_permanently_pending_pod_is_a_finding(allot: Allot) -> None:
     ran = allot("check", "large.yaml", "--fleet", "t4-4x-pcie", "-o", "concise")
     assert ran.code == 1
-    assert ran.out.startswith("large.yaml:13:25 P501 ResourceClaim default/training stays pending: ")
+    assert ran.out.startswith("large.yaml:13:25 P501 [?] ResourceClaim default/training stays pending: ")
     assert "fine" not in ran.out
 
 

@@ -43,7 +43,8 @@ def test_class_without_devices_has_reason(allot: Allot, selecting: Path) -> None
     class_(selecting, "device.driver == 'gpu.nvidia.com'", "all")
     ran = allot("explain", "-f", file, *FLEET)
     assert ran.code == 1
-    first, second = ran.out.split("\n\n")
+    first, second, step = ran.out.split("\n\n")
+    assert step == f"next: allot free {' '.join(FLEET)}\n"
     assert first.startswith("DeviceClass mine selects none of 10 devices\n  no device has architecture")
     assert "(class-matches-nothing)" in first
     assert second.startswith("DeviceClass all selects 10 of 10 devices\n")

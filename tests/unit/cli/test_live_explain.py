@@ -92,7 +92,11 @@ def test_pod_whose_devices_cannot_be_prepared_has_the_error_of_the_driver(
     lab.apply(manifest, namespace=namespace)
     lab.wait("pod/trainer", until=lambda pod: bool(pod["spec"].get("nodeName")), namespace=namespace)
     wait_until(lambda: "cannot start" in live("explain", "pod/trainer").out)
-    printed = flat(live("explain", "pod/trainer").out)
+    ran = live("explain", "pod/trainer")
+    assert ran.code == 1
+    printed = flat(ran.out)
+    assert printed.startswith(f"Pod {namespace}/trainer is on node t4-4x-pcie-1, but does not start ")
+    assert printed.endswith(" next: allot doctor")
     assert "the pod cannot start, because its devices cannot be prepared: " in printed
     assert 'did you mean "TimeSlicing"?' in printed
     assert "Correct the parameters in the claim's config; allot check names the field." in printed

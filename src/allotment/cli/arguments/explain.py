@@ -20,6 +20,9 @@ device, the nearest miss, and a change that makes it fit. Read-only.
                                     a manifest on hardware, without a cluster
   allot explain pod/chat --cluster snapshot.yaml
                                     a pod in a cluster snapshot
+  allot explain pod/chat -o manifests | kubectl replace --force -f -
+                                    replace the pod and its claim template by
+                                    corrected ones, as they cannot be changed
 """
 _FREE: Final = """\
 List the devices of each node: which are free, tainted or in use (and by which
@@ -35,8 +38,8 @@ if their node is cordoned, not ready, or has a taint. Read-only.
 If the list is long, identical nodes share a row.
 """
 _MORE: Final = """\
-Exit codes: 0 everything fits, 1 something does not fit, 2 invalid input, 3
-internal error.
+Exit codes: 0 everything fits, 1 something does not fit or cannot start, 2
+invalid input, 3 internal error.
 """
 #: The hint if no cluster is found.
 _NO_CLUSTER: Final = (
@@ -71,5 +74,5 @@ def add_explain(commands: Commands) -> None:
     )  # fmt: skip
     free.set_defaults(run=lazy("free.command"), missing="no cluster specified", otherwise=_NO_CLUSTER)
 
-    for parser in (explain, free):
-        add_output(parser, ("wide", "json", "yaml"))
+    add_output(explain, ("wide", "json", "yaml", "manifests"))
+    add_output(free, ("wide", "json", "yaml"))

@@ -12,9 +12,19 @@ from msgspec.structs import replace
 
 from allotment.cli.check.file_writer import write_all
 from allotment.cli.check.files import Files
+from allotment.cli.check.next_command import next_command
 from allotment.cli.check.options import Options
 from allotment.cli.check.report import EXIT_FINDINGS, build_report, exit_code, write
-from allotment.cli.check.text_output import TIED, CheckReport, by_level, left_out, print_findings, say, summary
+from allotment.cli.check.text_output import (
+    TIED,
+    CheckReport,
+    by_level,
+    left_out,
+    print_findings,
+    print_next,
+    say,
+    summary,
+)
 from allotment.cli.output.console import Screen, width_of
 from allotment.cli.output.diffs import show_diff
 from allotment.cli.output.errors import Mistake
@@ -31,14 +41,10 @@ def fix_files(screen: Screen, arguments: Namespace, options: Options, files: Fil
     """Fix manifests, write or show the changes, report the rest; return 1 for a diff or by ``--fail-on``."""
     if arguments.diff and arguments.output in _PROGRAMS:
         raise Mistake(f"--diff: not available with -o {arguments.output}", "use only one of them")
-
-    def find(edited: Bundle) -> tuple[Finding, ...]:
-        return options.policy.evaluate(edited, {**files.sources, **_sources(edited)}, for_fixing=True).findings
-
-    fixed = fix(bundle, unsafe=arguments.unsafe_fixes, find=find)
+    fixed = fixed_by(options, files, bundle, arguments.unsafe_fixes)
     changed = {file: text for file, text in fixed.texts.items() if text != files.sources[file]}
     after = files.with_texts(changed)
-    rest = Bundle(after.documents, bundle.settings, bundle.cluster, after.problems, bundle.namespace)
+    rest = Bundle(after.documents, bundle.settings, bundle.cluster, after.problems, bundle.namespace, bundle.admitted)
     report = build_report(rest, options.policy.evaluate(rest, after.sources), options, after)
     report.fixed = fixed.applied
     report.findings = _by_hand(report.findings, fixed)
@@ -46,6 +52,8 @@ def fix_files(screen: Screen, arguments: Namespace, options: Options, files: Fil
         show_diff(screen, files.sources, changed)
         _print_diff_summary(report, changed)
         return EXIT_FINDINGS if changed else exit_code(report, options)
+    if exit_code(report, options):
+        report.next = next_command(arguments, options, after, rest, report.findings)
     write_all({file: text for file, text in changed.items() if file != files.stdin}, files.sources)
     if files.stdin:
         # The fixed standard input goes to standard output, the report to standard error.
@@ -56,6 +64,15 @@ def fix_files(screen: Screen, arguments: Namespace, options: Options, files: Fil
     else:
         _print_report(screen, report)
     return exit_code(report, options)
+
+
+def fixed_by(options: Options, files: Files, bundle: Bundle, unsafe: bool) -> FixResult:
+    """Return the fixed texts of the files; ``unsafe``: also fix what needs a guess."""
+
+    def find(edited: Bundle) -> tuple[Finding, ...]:
+        return options.policy.evaluate(edited, {**files.sources, **_sources(edited)}, for_fixing=True).findings
+
+    return fix(bundle, unsafe=unsafe, find=find)
 
 
 def _sources(bundle: Bundle) -> dict[str, str]:
@@ -96,6 +113,7 @@ def _print_report(screen: Screen, report: CheckReport) -> None:
     print_findings(screen, report)
     for line in _outcome(report):
         say(screen, line)
+    print_next(screen, report)
 
 
 def _outcome(report: CheckReport) -> Iterator[str]:

@@ -27,6 +27,7 @@ def data(report: CheckReport) -> dict[str, Any]:
             **({"place": report.place, "fits": report.fitting} if report.place else {}),
         },
         **({"unread": report.unread} if report.unread else {}),
+        **({"next": report.next} if report.next else {}),
     }
 
 

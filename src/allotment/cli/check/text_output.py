@@ -14,6 +14,7 @@ from allotment.cli.output.errors import FRAME_WIDTH, MOST_SHOWN, WHOLE_FILE, com
 from allotment.phrases import counted, listed
 from allotment.tools.check.finding import Finding
 from allotment.tools.check.rule import Level
+from allotment.tools.explain.text import NEXT
 
 #: Legible on light and dark backgrounds: no yellow, no bright colours.
 _COLOURS: Final[Mapping[Level, str]] = {"error": "red", "warning": "magenta", "note": "cyan"}
@@ -29,7 +30,7 @@ class CheckReport:
     ``templates`` and ``patches``: skipped files. ``place``: the cluster or hardware of the fit tests; ``fitting``:
     everything that requests devices gets them there. ``hardware``: known hardware on which everything fits, if no
     cluster was given. ``fixed``: findings that were fixed before. ``unread``: resources of the cluster that are not
-    known, with the reason.
+    known, with the reason. ``next``: the command that helps most if there are errors.
     """
 
     findings: Sequence[Finding]
@@ -43,6 +44,7 @@ class CheckReport:
     hardware: str = ""
     fixed: Sequence[Finding] = ()
     unread: Mapping[str, str] = field(default_factory=dict)
+    next: str = ""
     _lines: dict[str, list[str]] = field(default_factory=dict)
 
     def lines(self, file: str) -> list[str]:
@@ -75,6 +77,13 @@ def print_report(screen: Screen, report: CheckReport) -> None:
     print_findings(screen, report)
     for line in summary(report):
         say(screen, line)
+    print_next(screen, report)
+
+
+def print_next(screen: Screen, report: CheckReport) -> None:
+    """Print the next command, if there is one; it is not folded, so that it can be copied."""
+    if report.next:
+        screen.line(f"{NEXT}{report.next}")
 
 
 def print_findings(screen: Screen, report: CheckReport) -> None:

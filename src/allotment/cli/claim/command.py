@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Iterable
@@ -14,6 +15,7 @@ from allotment.cli.check.files import Files, read_files
 from allotment.cli.inputs.objects import read_inputs
 from allotment.cli.inputs.release import features
 from allotment.cli.inputs.unread_resources import OF_DEVICES, must_know
+from allotment.cli.next_step import cluster_options, reads_stdin, version_options
 from allotment.cli.output.console import folded, open_screen, print_notes, width_of
 from allotment.cli.output.errors import BadInput, Failure, Mistake
 from allotment.fleet.device_classes import CLASSES
@@ -37,9 +39,11 @@ from allotment.tools.claims.workload import (
     edits_of,
     find_workload,
     patch_of,
+    require_no_claim,
     require_no_other_devices,
     usage_lines,
 )
+from allotment.tools.explain.text import NEXT
 
 EXIT_WRITTEN, EXIT_LACKING = 0, 1
 
@@ -77,7 +81,7 @@ def run(arguments: Namespace) -> int:
     except ClaimError as error:
         if not error.lacking:
             raise Mistake(str(error), error.hint) from None
-        _print_lacking(str(error), error.hint)
+        _print_lacking(arguments, str(error), error.hint)
         return EXIT_LACKING
 
 
@@ -215,7 +219,7 @@ def _write(arguments: Namespace, context: _Context, required: Requirements) -> i
     if context.supply.given:
         lacking = reason_for_refusal(text, plan, workload, context.cluster, context.features, namespace)
         if lacking:
-            _print_lacking(f"the hardware does not serve this claim: {lacking}", "")
+            _print_lacking(arguments, f"the hardware does not serve this claim: {lacking}", "")
             return EXIT_LACKING
     _print(arguments, context, plan, workload, text)
     if not arguments.quiet:
@@ -238,6 +242,8 @@ def _workload(arguments: Namespace, context: _Context, namespace: str) -> Worklo
         raise Mistake(f"--for {arguments.workload}: requires its manifest", "add -f FILE")
     workload = find_workload(context.files.documents, arguments.workload, containers, namespace)
     require_no_other_devices(workload)
+    if not arguments.name:
+        require_no_claim(workload)
     shared = arguments.share == ""
     if shared and workload.view.kind == "DaemonSet":
         raise Mistake(
@@ -331,7 +337,12 @@ def _how_to_patch(arguments: Namespace, kind: str, plan: Plan, workload: Workloa
     return f"create {plan.new[0].kind} {plan.new[0].name} (the same command without --for, with --name), then {patch}"
 
 
-def _print_lacking(problem: str, hint: str) -> None:
+def _print_lacking(arguments: Namespace, problem: str, hint: str) -> None:
+    """Print what the hardware lacks, and the command that lists the devices it has."""
     width = width_of(sys.stderr)
-    for line in (*folded(f"allot: {problem}", width), *(folded(hint, width, "  ") if hint else ())):
+    files = (word for group in arguments.files for file in group for word in ("-f", file))
+    options = (*cluster_options(arguments), *version_options(arguments))
+    step = shlex.join(("allot", "free", *(options or files)))
+    last = () if reads_stdin(arguments) else (f"{NEXT}{step}",)
+    for line in (*folded(f"allot: {problem}", width), *(folded(hint, width, "  ") if hint else ()), *last):
         sys.stderr.write(f"{line}\n")

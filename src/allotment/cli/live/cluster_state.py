@@ -25,6 +25,7 @@ from allotment.model.meta import Object
 from allotment.model.releases import RELEASES
 from allotment.model.trees import Tree
 from allotment.tools.doctor.server_facts import ServerFacts, release_note, serves_devices
+from allotment.tools.explain.node_eligibility import eligibility_nodes, unschedulable_nodes
 from allotment.tools.free import NodeReport, free
 from allotment.tools.unread import unread_notes, unread_resources
 
@@ -138,5 +139,6 @@ async def _report(
     values = values_of(taken.objects, f"node {name}")
     state = ClusterState.of(Inputs(Features(kube=RELEASES[-1]), values, ()))
     # Claims with devices of other nodes do not matter here.
-    report = free(state.inventory(), state.claims)
+    closed = unschedulable_nodes(eligibility_nodes(state.nodes, state.slices))
+    report = free(state.inventory(), state.claims, closed)
     return next((node for node in report.nodes if node.node == name), None)

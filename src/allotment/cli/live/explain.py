@@ -21,6 +21,7 @@ from allotment.cli.inputs.objects import Inputs, queried_objects
 from allotment.cli.inputs.unread_resources import NEEDED, must_know
 from allotment.cli.live.cluster_state import Live, live, seen_by, what_to_read
 from allotment.cli.live.connection import on_cluster
+from allotment.cli.next_step import add_next_steps
 from allotment.cli.output.errors import Mistake
 from allotment.cluster.caches import Caches, all_synced
 from allotment.cluster.clock import Clock
@@ -108,8 +109,9 @@ def _answer(
     notes: tuple[str, ...] = (f"the pod's phase is {pod.status.phase or 'Pending'}",)
     if error is not None:
         notes = (f"the pod cannot start, because its devices cannot be prepared: {error.cause}", error.advice)
+    outcome = "fits" if error is None else "unprepared"
     return Answer(
-        kind="Pod", name=str(pod.key), outcome="fits", node=pod.spec.node_name or "", claims=tuple(given),
+        kind="Pod", name=str(pod.key), outcome=outcome, node=pod.spec.node_name or "", claims=tuple(given),
         owner=owner_of(pod), bound=True, notes=notes,
     )  # fmt: skip
 
@@ -187,8 +189,9 @@ def answer(
     """Explain the subject of the arguments, or everything that is pending."""
     queried = queried_objects(arguments, found.features, found.values) if arguments.files else ()
     subject = None if queried else subject_of(arguments, found.values)
+    inputs = found.inputs(queried)
     if subject is None:
-        return _noted(explain(found.inputs(queried), True), found.notes)
+        return add_next_steps(_noted(explain(inputs, True), found.notes), arguments, inputs)
     placed = answers(subject.placed, found.values, errors)
     if subject.claim is not None:
         placed.append(of_claim(subject.claim, found.values))
@@ -196,7 +199,7 @@ def answer(
     notes: tuple[str, ...] = ()
     if subject.waiting or subject.workload is not None:
         queried = (subject.workload,) if subject.workload is not None else ()
-        explanation = explain(found.inputs(queried), False)
+        explanation = explain(inputs, False)
         names = {f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in subject.waiting}
         tried = [
             candidate
@@ -205,7 +208,8 @@ def answer(
         ]
         notes = explanation.notes
     unread = unread_resources(found.values, NEEDED)
-    return _noted(Explanation(answers=(*tried, *placed), notes=notes, unread=unread), found.notes)
+    explanation = Explanation(answers=(*tried, *placed), notes=notes, unread=unread)
+    return add_next_steps(_noted(explanation, found.notes), arguments, inputs)
 
 
 def _noted(explanation: Explanation, notes: Iterable[str]) -> Explanation:

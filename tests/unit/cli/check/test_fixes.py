@@ -133,7 +133,7 @@ def test_failed_fix_is_reported_with_reason(allot: Allot, write: Write) -> None:
     assert ran.code == 1
     assert ran.out.startswith("a.yaml:3:18 S191 `old` is an old name\n")
     assert "  help: call it new by hand: the file may share values through anchors (" in ran.out
-    assert ran.out.endswith("\nFound 1 error in 1 file.\n")
+    assert ran.out.endswith("\nFound 1 error in 1 file.\nnext: allot rule S191\n")
     assert (folder / "a.yaml").read_text() == shared
     assert json.loads(allot("check", "--fix", "-o", "json").out)["summary"]["fixable"] == 0
 

@@ -58,6 +58,7 @@ b.yaml:8:5 V391 [?] warning: unknown word "gues". Did you mean "guess"?
 
 Found 2 errors, 1 warning and 1 note in 2 files. [*] 2 fixable with --fix, [?] 1
   more with --fix --unsafe-fixes.
+next: allot check --fix
 """
     )
     assert max(map(len, ran.out.splitlines())) <= 80

@@ -87,6 +87,28 @@ def test_in_place_changes_only_the_file(allot: Allot, app: Path) -> None:
     assert app.read_text().startswith("# the model server")
     again = allot("claim", "--gpus", "1", "--for", "llm", "-f", str(app), "--container", "log", "--in-place")
     assert again.code == 2
+    assert "llm-gpu" in again.err
+
+
+def test_second_claim_of_a_container_needs_a_name(allot: Allot, app: Path) -> None:
+    words = ("claim", "--for", "llm", "-f", str(app), "--container", "log", "--in-place")
+    allot(*words, "--gpus", "1", "--model", "T4")
+    once = app.read_text()
+    other = allot(*words, "--share", "--model", "T4")
+    assert (other.code, other.out, app.read_text()) == (2, "", once)
+    assert "container log of Deployment llm has a claim already: gpu, of ResourceClaimTemplate llm-gpu" in other.err
+    assert "--name" in other.err
+    assert allot(*words, "--gpus", "1", "--name", "more").code == 0
+    workload = next(iter(yaml.safe_load_all(app.read_text())))
+    entries = workload["spec"]["template"]["spec"]["resourceClaims"]
+    assert [entry["resourceClaimTemplateName"] for entry in entries] == ["llm-gpu", "more"]
+
+
+def test_new_objects_have_new_names(allot: Allot, app: Path) -> None:
+    words = ("claim", "--gpus", "1", "--for", "llm", "-f", str(app), "--in-place")
+    assert allot(*words, "--container", "log").code == 0
+    again = allot(*words, "--container", "server")
+    assert again.code == 2
     assert "ResourceClaimTemplate llm-gpu exists already at" in again.err
 
 

@@ -53,7 +53,7 @@ def test_invalid_file_is_reported_with_position(allot: Allot, tmp_path: Path, te
     ran = allot("free", "-f", str(file))
     assert ran.code == 2
     assert wanted in ran.err
-    assert ran.err.splitlines()[-1].startswith("Found ")
+    assert any(line.startswith("Found ") for line in ran.err.splitlines()[-2:])
     assert ran.out == ""
 
 
@@ -90,7 +90,7 @@ def test_an_expression_that_the_api_server_rejects(allot: Allot, tmp_path: Path)
     )
     ran = allot("explain", "-f", str(file))
     assert ran.code == 2
-    sentence = "CEL has no operator >= for a quantity and a quantity. Kubernetes says: Invalid value"
+    sentence = "quantities cannot be compared with >=. Kubernetes says: Invalid value"
     assert f"{file}:7:19: selector-invalid: spec.selectors[0].cel.expression: {sentence}" in ran.err
     assert "found no matching overload for '_>=_'" in ran.err
 
