@@ -19,7 +19,9 @@ def apply_change(trees: Iterable[dict[str, Any]], change: SuggestedChange) -> bo
     for tree in trees:
         metadata = tree["metadata"]
         if (tree["kind"], metadata["name"], metadata.get("namespace", "")) == (kind, name, namespace):
-            _change(tree, [int(s) if s.isdigit() else s for s in re.findall(r"[^.\[\]]+", change.path)], change.becomes)
+            steps = re.findall(r'\["([^"]+)"\]|([^.\[\]]+)', change.path)
+            path = [quoted or (int(plain) if plain.isdigit() else plain) for quoted, plain in steps]
+            _change(tree, path, change.becomes)
             return True
     return False
 

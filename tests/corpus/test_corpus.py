@@ -40,6 +40,7 @@ from allotment.model.resource import (
     ResourceSliceSpec,
 )
 from allotment.tools.explain import Explanation, explain, lines
+from allotment.tools.explain.next_step import Origin, with_next_steps
 from tests.manifest_changes import apply_change
 
 HERE = Path(__file__).parent
@@ -90,6 +91,11 @@ class Scenario:
         decoded = decode_all(loaded.documents)
         assert not [*loaded.problems, *decoded.problems]
         self.values = [m.value for m in decoded.manifests if isinstance(m.value, Object)]
+
+    @property
+    def cluster(self) -> Origin:
+        """A running cluster with all objects of the scenario."""
+        return Origin({f"{type(value).__name__} {value.key}": value for value in self.values})
 
     def explain(self, *more: Object) -> Explanation:
         return explain([*more, *self.values], self.features)
@@ -143,7 +149,7 @@ def all_devices(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
 def test_code_and_text(name: str) -> None:
     scenario = Scenario(name)
     explanation = explained(name)
-    text = "\n".join(lines(explanation)) + "\n"
+    text = "\n".join(lines(with_next_steps(explanation, scenario.cluster))) + "\n"
     assert code(explanation) == scenario.code, text
     expected = HERE / f"{name}.txt"
     if UPDATE:
@@ -151,7 +157,7 @@ def test_code_and_text(name: str) -> None:
     assert text == expected.read_text()
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", [n for n in SCENARIOS if n != "search-given-up"])  # which takes seconds
 def test_same_code_while_unrelated_devices_are_in_use(name: str) -> None:
     """A network card on the first node, allocated to another claim."""
     scenario = Scenario(name)
@@ -172,7 +178,7 @@ def test_same_code_while_unrelated_devices_are_in_use(name: str) -> None:
     assert code(explanation) == scenario.code, "\n".join(lines(explanation))
 
 
-@pytest.mark.parametrize("name", [n for n in SCENARIOS if head(n).get("busy") != "-"])
+@pytest.mark.parametrize("name", [n for n in SCENARIOS if head(n).get("busy") != "-" and n != "search-given-up"])
 def test_same_code_while_all_devices_are_in_use(name: str) -> None:
     scenario = Scenario(name)
     explanation = scenario.explain(busy("everything", all_devices(scenario)))

@@ -62,6 +62,8 @@ FITTING = [name for name in SCENARIOS if head(name)["code"] == "fits" and name !
 #: Where a pod excludes nodes, the scheduler's message is about the nodes and not about the devices.
 SCHEDULER_MESSAGES = {
     "node-not-eligible": "nodeSelector zone=b matches none of node-a; node-a has zone=a (node-not-eligible)",
+    "node-selector-of-product": "nodeSelector nvidia.com/gpu.product=NVIDIA-A100-80GB matches none of node-a, node-b; "
+    "node-b has nvidia.com/gpu.product=NVIDIA-A100-SXM4-80GB (node-not-eligible)",
     "node-taint-boolean-word": "taint dedicated=yes:NoSchedule on node-a is not tolerated (node-not-eligible)",
     "node-taint-not-tolerated": "taint nvidia.com/gpu=present:NoSchedule on node-a is not tolerated "
     "(node-not-eligible)",
@@ -100,8 +102,10 @@ def without_generated_names(text: str) -> str:
 
 
 def changes_in(message: str) -> list[SuggestedChange]:
-    """The changes in a message: objects, fields and values under "to make it fit"."""
-    return list(_changes(message.splitlines()))
+    """The changes in a message: objects, fields and values under "to make it fit", and nodes to uncordon."""
+    nodes = re.findall(r"^  (?:  |next: )kubectl uncordon (\S+)$", message, re.MULTILINE)
+    uncordoned = [SuggestedChange(text="", object=f"Node {node}", path="spec.unschedulable") for node in nodes]
+    return [*_changes(message.splitlines()), *uncordoned]
 
 
 def _changes(message: list[str]) -> Iterator[SuggestedChange]:
@@ -115,8 +119,6 @@ def _changes(message: list[str]) -> Iterator[SuggestedChange]:
     rest = iter(block)
     for line in rest:
         if line.startswith("    kubectl uncordon "):
-            node = line.rpartition(" ")[2]
-            yield SuggestedChange(text="", object=f"Node {node}", path="spec.unschedulable")
             continue
         path, removed = next(rest).strip(), None
         if path.endswith(" (remove it)"):

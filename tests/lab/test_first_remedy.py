@@ -20,6 +20,12 @@ FIRST = {
     "node-cordoned-beside-full-node": ("uncordon node-b", "kubectl uncordon node-b"),
     "replicas-beside-cordoned-node": ("uncordon node-b", "kubectl uncordon node-b"),
     "replicas-beside-tainted-node": ("tolerate the node's taint dedicated", ""),
+    "mixed/devices-in-use-beside-tainted-node": ("tolerate the node's taint dedicated", ""),
+    "mixed/node-taint-beside-full-tainted-node": ("tolerate the node's taint dedicated", ""),
+    "mixed/no-alternative-fits-while-devices-in-use": ("wait for", ""),
+    "mixed/selector-matches-nothing-among-similar-models": ('request productname "nvidia a100-sxm4-80gb"', ""),
+    "mixed/selector-matches-nothing-except-on-cordoned-node": ("uncordon node-b", "kubectl uncordon node-b"),
+    "mixed/too-few-devices-beside-cordoned-node": ("uncordon node-b", "kubectl uncordon node-b"),
 }
 NAMESPACE = "ml"
 #: The objects of a snapshot.
@@ -72,7 +78,7 @@ def test_all_tools_name_the_same_first_remedy(name: str, tmp_path: Path, capsys:
     answers = {
         "event": re.search(r"to make it fit on node-b: (.*)", flat(event)),
         "explain": re.search(r"to make it fit on node-b: (.*)", run("explain", f"pod/{pod}", "-n", NAMESPACE)),
-        "check": re.search(r"P501 .* to make it fit: (.*)", run("check", str(app), "--isolated")),
+        "check": re.search(r"P501 .*? (?:to make it fit|fix): (.*)", run("check", str(app), "--isolated")),
         "doctor": re.search(r"D602 .*? -> (.*)", run("doctor")),
     }
     for tool, found in answers.items():
