@@ -39,7 +39,7 @@ from tests.clients.tools import FOLDER, PROGRAMS
 ROOT = Path(__file__).resolve().parents[2]
 _PAGES = (
     "catalog", "check", "claim", "cluster-autoscaler", "cookbook", "doctor", "drivers", "editors", "lab", "metrics",
-    "migrate", "permissions", "plan", "replay",
+    "migrate", "permissions", "plan", "replay", "tutorial",
 )  # fmt: skip
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in _PAGES))
 REASONS = ROOT / "docs" / "reasons.md"
