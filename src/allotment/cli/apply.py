@@ -7,13 +7,14 @@ command waits for it, so that both can be in one file.
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 from argparse import Namespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from allotment.cli.live.connection import announce, on_cluster, refusal
+from allotment.cli.live.connection import announce, kubectl_options, on_cluster, refusal
 from allotment.cli.live.manifests import documents, place_of, served_by
-from allotment.cli.output.errors import Failure
+from allotment.cli.output.errors import BadInput, Failure, Mistake
 from allotment.cluster import error_location
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection.discovery import Discovery, ServedResource, discover
@@ -50,6 +51,8 @@ class _Apply:
 
     async def run(self, wanted: list[Document]) -> int:
         failed = False
+        rejected: list[Document] = []
+        to_replace: set[str] = set()
         for document in wanted:
             try:
                 served = await self._served(document)
@@ -64,11 +67,39 @@ class _Apply:
                 sys.stderr.write("\n".join((refusal(error, f"{place.position}: "), *advice)) + "\n")
                 if error.code == 409 and _conflicts(error):
                     sys.stderr.write("  --force-conflicts takes over these fields\n")
+                if not _needs_replacement(error):
+                    rejected.append(document)
+                elif document.file not in to_replace:
+                    to_replace.add(document.file)
+                    sys.stderr.write(f"  {self._replacement(document)}\n")
             except Failure as error:
                 failed = True
+                rejected.append(document)
                 hint = f"\n  {error.hint}" if error.hint else ""
                 sys.stderr.write(f"{error}{hint}\n")
+        if rejected:
+            self._print_next(rejected)
         return 1 if failed else 0
+
+    def _print_next(self, rejected: list[Document]) -> None:
+        # The rules of `allot check` are loaded only if they are needed.
+        from allotment.cli.next_step import command_for_rejected_objects
+        from allotment.tools.explain.text import NEXT
+
+        try:
+            command = command_for_rejected_objects(self._arguments, rejected)
+        except (BadInput, Mistake):  # an invalid configuration of allot check
+            return
+        if command:
+            sys.stderr.write(f"{NEXT}{command}\n")
+
+    def _replacement(self, document: Document) -> str:
+        """The command that deletes the objects of a file and creates them again, with the claims of their pods."""
+        if document.file == "<stdin>":
+            return "the existing object cannot be changed: delete it, then apply this one"
+        options = kubectl_options(self._arguments, self._way)
+        command = shlex.join(("kubectl", *options, "replace", "--force", "-f", document.file))
+        return f"to delete the objects of this file and create them again: {command}"
 
     async def _served(self, document: Document) -> ServedResource:
         """Return the kind of an object; its definition may have been applied in this run."""
@@ -118,6 +149,15 @@ def _same(before: dict[str, Any], after: dict[str, Any], dry: bool) -> bool:
 def _content(tree: dict[str, Any]) -> dict[str, Any]:
     skipped = ("managedFields", "resourceVersion", "generation")
     return {**tree, "metadata": {key: value for key, value in tree["metadata"].items() if key not in skipped}}
+
+
+#: Texts of the API server about fields that no update may change.
+_UNCHANGEABLE: Final = ("field is immutable", "pod updates may not change fields", "updates to statefulset spec")
+
+
+def _needs_replacement(error: StatusError) -> bool:
+    """Whether the object exists and only another object can have the new fields."""
+    return error.code == 422 and any(text in str(error) for text in _UNCHANGEABLE)
 
 
 def _conflicts(error: StatusError) -> bool:

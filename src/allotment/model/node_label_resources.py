@@ -31,10 +31,10 @@ def is_memory_label(resource: str) -> bool:
     return resource in _MEMORY_LABELS
 
 
-def node_label_sentence(resource: str) -> str:
-    """What the name stands for, and how the property is requested instead."""
+def node_label_meaning(resource: str) -> str:
+    """The meaning of the name, and how the property is requested instead, as a part of a sentence."""
     how = "memory" if is_memory_label(resource) else "a property of a GPU"
-    return f'"{resource}" is a label of nodes, not a resource: {how} is requested by a claim'
+    return f"a label of nodes, not a resource: {how} is requested by a claim"
 
 
 def requested_memory(resource: str, amount: object) -> str:

@@ -240,3 +240,55 @@ def test_refused_mistakes_of_beginners_are_explained(live: Allot, name: str) -> 
 @pytest.mark.parametrize("name", ["claim-without-container", "plugin-limit-beside-claim"])
 def test_accepted_mistakes_of_beginners_are_accepted(live: Allot, name: str) -> None:
     assert live("apply", "--dry-run=server", "-f", str(BEGINNERS / f"{name}.yaml")).code == 0
+
+
+TEMPLATE = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: gpu}
+spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: %s}}]}}}
+"""
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: trainer}
+spec:
+  nodeSelector: {size: %s}
+  containers: [{name: main, image: pause}]
+"""
+
+
+@pytest.mark.parametrize(("text", "first", "second"), [(TEMPLATE, "gpu.nvidia.com", "other"), (POD, "large", "small")])
+def test_change_of_an_immutable_field_names_the_command_that_replaces_the_object(
+    live: Allot, lab: allotment.Lab, tmp_path: Path, text: str, first: str, second: str
+) -> None:
+    file = tmp_path / "app.yaml"
+    file.write_text(text % first)
+    assert live("apply", "-f", str(file)).code == 0
+    file.write_text(text % second)
+    ran = live("apply", "-f", str(file))
+    assert ran.code == 1
+    *_, hint = ran.err.splitlines()
+    assert hint.startswith("  to delete the objects of this file and create them again: kubectl --context ")
+    assert hint.endswith(f" replace --force -f {file}")
+    assert ran.err.count("replace --force") == 1
+    from_input = live("apply", "-f", "-", stdin=text % second)
+    assert from_input.err.splitlines()[-1].startswith("  the existing object cannot be changed: delete it")
+
+
+def test_rejected_object_with_a_finding_has_a_next_step(live: Allot, namespace: str, tmp_path: Path) -> None:
+    file = tmp_path / "app.yaml"
+    file.write_text("---\n".join((TEMPLATE % "nvidia.com/gpu", POD % "large")))
+    ran = live("apply", "-f", str(file))
+    assert (ran.code, ran.out) == (1, "pod/trainer created\n")
+    assert ran.err.splitlines()[-1] == f"next: allot check {file} -n {namespace} --fix --unsafe-fixes"
+    assert live("check", str(file), "--fix", "--unsafe-fixes").code == 0
+    assert live("apply", "-f", str(file)).code == 0
+
+
+def test_rejected_object_without_a_finding_has_no_next_step(live: Allot, tmp_path: Path) -> None:
+    file = tmp_path / "app.yaml"
+    file.write_text("---\n".join((SETTINGS.replace("colour", "a/b") % "blue", TEMPLATE % "gpu.nvidia.com")))
+    ran = live("apply", "-f", str(file))
+    assert ran.code == 1
+    assert "next: " not in ran.err

@@ -32,7 +32,6 @@ def _run(arguments: Namespace) -> int:
         return fix_files(screen, arguments, options, files, bundle)
     report = build_report(bundle, options.policy.evaluate(bundle, files.sources), options, files)
     code = exit_code(report, options)
-    if code:
-        report.next = next_command(arguments, options, files, bundle, report.findings)
+    report.next = next_command(arguments, options, files, bundle, report.findings)
     write(screen, report, arguments.output)
     return code

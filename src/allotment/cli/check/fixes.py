@@ -52,8 +52,7 @@ def fix_files(screen: Screen, arguments: Namespace, options: Options, files: Fil
         show_diff(screen, files.sources, changed)
         _print_diff_summary(report, changed)
         return EXIT_FINDINGS if changed else exit_code(report, options)
-    if exit_code(report, options):
-        report.next = next_command(arguments, options, after, rest, report.findings)
+    report.next = next_command(arguments, options, after, rest, report.findings)
     write_all({file: text for file, text in changed.items() if file != files.stdin}, files.sources)
     if files.stdin:
         # The fixed standard input goes to standard output, the report to standard error.

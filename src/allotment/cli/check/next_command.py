@@ -1,10 +1,13 @@
-"""The next command after `allot check` finds errors: with fixes if there are any, else that of `allot explain`."""
+"""The next command after `allot check` finds errors: with fixes if there are any, else that of `allot explain`.
+
+After warnings without errors it is the command with fixes, if there are any.
+"""
 
 from __future__ import annotations
 
 import shlex
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from allotment.cli.check.files import Files
@@ -21,35 +24,52 @@ from allotment.tools.explain.next_step import Origin, next_step
 #: Maximum number of documents whose fixes are tried; of more, ``--diff`` shows them.
 _MOST_TRIED: Final = 200
 _PENDING: Final = "P501"
+#: The rule for objects that exist with another immutable spec.
+_TO_REPLACE: Final = "M413"
 
 
 def next_command(
     arguments: Namespace, options: Options, files: Files, bundle: Bundle, findings: Sequence[Finding]
 ) -> str:
-    """Return the command for these findings, of which at least one is an error; empty if there is none."""
-    errors = [finding for finding in findings if finding.level == "error"]
-    if not errors or arguments.diff:
+    """Return the command for these findings; empty if there is none."""
+    if arguments.diff:
         return ""
+    errors = [finding for finding in findings if finding.level == "error"]
+    if not errors:
+        fixable = [finding for finding in findings if finding.level == "warning" and finding.fix is not None]
+        return _fixes(arguments, options, files, bundle, fixable) if fixable else ""
     fixes = _fixes(arguments, options, files, bundle, errors)
     others = [finding for finding in errors if finding.code != _PENDING]
+    to_replace = [finding.where.file for finding in errors if finding.code == _TO_REPLACE]
     if not others and (answer := _first_pending(bundle)) is not None:
         return next_step(answer, _origin(arguments, bundle, fixes))
+    if not fixes and len(to_replace) == len(errors) and not reads_stdin(arguments):
+        return _replacement(arguments, dict.fromkeys(to_replace))
     return fixes or shlex.join(("allot", "rule", errors[0].code))
 
 
-def _fixes(arguments: Namespace, options: Options, files: Files, bundle: Bundle, errors: Sequence[Finding]) -> str:
-    """Return the command line with the options that fix an error, or show fixes; empty if no error can be fixed."""
+def _replacement(arguments: Namespace, files: Iterable[str]) -> str:
+    """Return the command that deletes the objects of files and creates them again."""
+    namespace = ("-n", arguments.namespace) if arguments.namespace else ()
+    paths = (word for file in files for word in ("-f", file))
+    return shlex.join(("kubectl", *connection_options(arguments), *namespace, "replace", "--force", *paths))
+
+
+def _fixes(arguments: Namespace, options: Options, files: Files, bundle: Bundle, wrong: Sequence[Finding]) -> str:
+    """Return the command line with the options that fix one of the findings, which have the same level, or that show
+    fixes; empty if none can be fixed.
+    """
     from allotment.cli.check.fixes import fixed_by
 
     if reads_stdin(arguments):
         return ""
     if len(bundle.documents) > _MOST_TRIED:
-        kinds = {finding.fix.safe for finding in errors if finding.fix is not None}
+        kinds = {finding.fix.safe for finding in wrong if finding.fix is not None}
         show = ("--diff", *(() if True in kinds else ("--unsafe-fixes",)))
         return shlex.join(("allot", *arguments.words, *show)) if kinds and not arguments.fix else ""
     for more, unsafe in _attempts(arguments):
         fixed = fixed_by(options, files, bundle, unsafe)
-        if fixed.texts and any(finding.level == "error" for finding in fixed.applied):
+        if fixed.texts and any(finding.level == wrong[0].level for finding in fixed.applied):
             return shlex.join(("allot", *arguments.words, *more))
     return ""
 

@@ -30,7 +30,7 @@ class CheckReport:
     ``templates`` and ``patches``: skipped files. ``place``: the cluster or hardware of the fit tests; ``fitting``:
     everything that requests devices gets them there. ``hardware``: known hardware on which everything fits, if no
     cluster was given. ``fixed``: findings that were fixed before. ``unread``: resources of the cluster that are not
-    known, with the reason. ``next``: the command that helps most if there are errors.
+    known, with the reason. ``next``: the command that helps most if there are errors or fixes.
     """
 
     findings: Sequence[Finding]

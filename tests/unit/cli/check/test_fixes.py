@@ -37,6 +37,7 @@ a.yaml:6:7 V391 [?] warning: unknown word "gues". Did you mean "guess"?
   unsafe fix: write guess, which is nearest
 
 Fixed 3 findings in 2 files; 1 warning and 1 note remain. 1 fixable with --fix --unsafe-fixes.
+next: allot check --fix --unsafe-fixes
 """
     )
     assert (folder / "a.yaml").read_text() == NEW + GUES + NOTE

@@ -6,8 +6,7 @@ import shlex
 from collections.abc import Iterator
 from typing import Final
 
-from allotment.model.node_label_resources import is_memory_label, is_node_label, node_label_sentence, requested_memory
-from allotment.model.resource import DeviceClass
+from allotment.model.node_label_resources import is_memory_label, is_node_label, node_label_meaning, requested_memory
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.container_resources import ContainerResource, container_resources, removal_edits
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
@@ -24,7 +23,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
                 yield RuleMatch(
                     pod.document,
                     found.path,
-                    f"{node_label_sentence(found.name)}, so a pod with this resource stays pending",
+                    f'"{found.name}" is {node_label_meaning(found.name)}; a pod with this resource stays pending',
                     help=_help(pod, found),
                     fix=Fix(_fix_text(found.name), edits, safe=False),
                     at_key=True,
@@ -51,7 +50,17 @@ def _help(pod: PodView, found: ContainerResource) -> str:
     if others and str(found.container.limits[others[0]]).isdecimal():
         gpus = str(found.container.limits[others[0]])
     vendor = ("--vendor", "amd") if found.name.startswith("amd.com/") else ()
-    words = ("allot", "claim", "--gpus", gpus, "--memory", memory, *vendor, "--for", f"{pod.kind.lower()}/{pod.key.name}")
+    words = (
+        "allot",
+        "claim",
+        "--gpus",
+        gpus,
+        "--memory",
+        memory,
+        *vendor,
+        "--for",
+        f"{pod.kind.lower()}/{pod.key.name}",
+    )
     if len([container for container in pod.containers if not container.init]) != 1:
         words = (*words, "--container", found.container.name)
     command = shlex.join((*words, "-f", pod.document.file))
@@ -80,8 +89,8 @@ RULE = Rule(
     summary="a container requests a resource that is only a label of nodes",
     why=(
         "GPU feature discovery describes the cards of a node in labels, such as nvidia.com/gpu.memory and "
-        "nvidia.com/gpu.product. No device plugin has resources of these names, so no node has room for the pod, and it "
-        "stays pending. A container's resources are numbers of devices; memory, model and other properties are "
+        "nvidia.com/gpu.product. No device plugin has resources of these names, so no node has room for the pod, and "
+        "it stays pending. A container's resources are numbers of devices; memory, model and other properties are "
         "conditions of a claim."
     ),
     bad=f"{_GOOD}        nvidia.com/gpu.memory: 80Gi\n",

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+import yaml
+
 from allotment.tools.check.rules.meaning import template_edited
 from tests.unit.tools.check.rules.meaning.manifests import (
     GPU,
+    by_claim,
+    by_template,
     claim,
     gpu_request,
     levels_and_paths,
     matches_of,
+    pod,
     template,
+    workload,
 )
 
 RULE = template_edited.RULE
@@ -59,3 +68,54 @@ def test_claims_created_from_the_template_are_counted() -> None:
 def test_claim_spec_is_immutable() -> None:
     stored = claim({"name": "gpu", "exactly": STORED}, namespace="default")
     assert levels_and_paths(RULE, claim(gpu_request(count=2)), cluster=stored) == [("error", "ResourceClaim spec")]
+
+
+def stored_pod(**spec: Any) -> str:
+    """A pod as the cluster has it, with defaults and fields that admission sets."""
+    tree = yaml.safe_load(pod(resourceClaims=by_template(), namespace="default", **spec))
+    tree["spec"].update(nodeName="a", tolerations=[{"key": "example.com/gpu", "operator": "Exists"}])
+    tree["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "100m"}
+    return yaml.safe_dump(tree)
+
+
+def test_pod_that_is_applied_again_is_unchanged() -> None:
+    assert levels_and_paths(RULE, pod(resourceClaims=by_template()), cluster=stored_pod()) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "path"),
+    [
+        ({"resourceClaims": by_template("other")}, "spec.resourceClaims"),
+        ({"resourceClaims": by_claim()}, "spec.resourceClaims"),
+        ({"nodeSelector": {"size": "large"}}, "spec.nodeSelector"),
+        ({"uses": ()}, "spec.containers[0].resources"),
+    ],
+)
+def test_fields_of_a_pod_are_immutable(changed: dict[str, Any], path: str) -> None:
+    text = pod(**{"resourceClaims": by_template(), **changed})
+    assert levels_and_paths(RULE, text, cluster=stored_pod()) == [("error", f"Pod {path}")]
+
+
+def test_field_that_the_manifest_lacks_is_shown_at_the_spec() -> None:
+    text = pod(resourceClaims=by_template())
+    (match,) = matches_of(RULE, text, cluster=stored_pod(nodeSelector={"size": "large"}))
+    assert match.path == ("spec",)
+    assert "different nodeSelector" in match.message
+
+
+def test_command_replaces_the_pod_and_its_generated_claims() -> None:
+    (match,) = matches_of(RULE, pod(resourceClaims=by_template("other")), cluster=stored_pod())
+    assert "kubectl replace --force -f " in match.help
+    assert "the claims that are generated from its templates" in match.help
+
+
+def test_node_selector_of_a_gated_pod_may_change() -> None:
+    text = pod(resourceClaims=by_template(), nodeSelector={"size": "large"})
+    assert levels_and_paths(RULE, text, cluster=stored_pod(schedulingGates=[{"name": "example.com/wait"}])) == []
+
+
+def test_pods_of_a_job_are_immutable_and_those_of_a_deployment_are_not() -> None:
+    for kind, expected in (("Job", ["error"]), ("Deployment", [])):
+        stored = workload(kind, resourceClaims=by_template(), namespace="default")
+        text = workload(kind, resourceClaims=by_template("other"))
+        assert [level for level, _ in levels_and_paths(RULE, text, cluster=stored)] == expected
