@@ -91,6 +91,20 @@ def require_no_other_devices(workload: Workload) -> None:
                 )
 
 
+def require_no_claim(workload: Workload) -> None:
+    """Raise ClaimError if a chosen container names a claim: another one would give it more devices."""
+    entries = {entry.name: entry for entry in workload.view.entries}
+    for container in workload.containers:
+        entry = next((entries[use.name] for use in container.uses if use.name in entries), None)
+        if entry is not None:
+            raise ClaimError(
+                f"container {container.name} of {workload.name} has a claim already: {entry.name}, of {entry.kind} "
+                f"{entry.refers_to}",
+                f"to change its devices, edit {entry.refers_to}; to add the devices of another claim, choose its name "
+                "with --name",
+            )
+
+
 def entry_name(workload: Workload) -> str:
     """Return a name for the pod's entry of the claim: ``gpu``, with a number if it is taken."""
     taken = {entry.name for entry in workload.view.entries}
