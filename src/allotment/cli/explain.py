@@ -14,6 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from allotment.cli.explain_class import only_classes, show_classes
+from allotment.cli.explain_manifests import check_arguments, print_manifests
 from allotment.cli.inputs.objects import Inputs, is_live, read_inputs
 from allotment.cli.inputs.unread_resources import NEEDED, OF_DEVICES, OF_PODS, must_know
 from allotment.cli.next_step import add_next_steps, origin_of
@@ -40,6 +41,7 @@ _KINDS = {
     "": ("deployment", "deploy", "job", "statefulset", "sts", "daemonset", "ds", "replicaset", "rs"),
 }
 _DEFAULT_WIDTH = 80
+_MANIFESTS = "manifests"
 _NO_SLICES = "the input contains no ResourceSlices: add --cluster FILE or --fleet SPEC (see allot fleet list)"
 
 
@@ -54,6 +56,8 @@ def run(arguments: Namespace) -> int:
 def _run(arguments: Namespace) -> int:
     screen = open_screen()
     _take_subject(arguments)
+    if arguments.output == _MANIFESTS:
+        check_arguments(arguments)
     if is_live(arguments):
         return _live(screen, arguments)
     if arguments.watch:
@@ -63,6 +67,8 @@ def _run(arguments: Namespace) -> int:
         select = show_classes(screen, inputs, classes, arguments.output, origin_of(arguments, inputs))
         return EXIT_FITS if select else EXIT_DOES_NOT_FIT
     explanation = add_next_steps(_explained(inputs, arguments), arguments, inputs)
+    if arguments.output == _MANIFESTS:
+        return print_manifests(arguments, explanation, inputs)
     if arguments.output not in ("json", "yaml") and not explanation.fits and not inputs.of(ResourceSlice):
         explanation = replace(explanation, notes=(*explanation.notes, _NO_SLICES))
     _write(screen, explanation, arguments.output)
@@ -72,7 +78,10 @@ def _run(arguments: Namespace) -> int:
 def _live(screen: Screen, arguments: Namespace) -> int:
     from allotment.cli.live.explain import explain_on, explain_once
 
+    explained: list[Inputs] = []
+
     def answer(inputs: Inputs, by_name: bool) -> Explanation:
+        explained.append(inputs)
         if not inputs.queried:
             must_know(inputs.cluster, *OF_PODS, "resourceclaims")
         if not inputs.queried and not any(_is_pending(value) for value in inputs.cluster) and arguments.object is None:
@@ -83,6 +92,9 @@ def _live(screen: Screen, arguments: Namespace) -> int:
         explain_on(arguments, answer, lambda explanation: _write(screen, explanation, arguments.output))
         return EXIT_FITS
     explanation = explain_once(arguments, answer)
+    if arguments.output == _MANIFESTS:
+        # A pod that is bound is not explained again.
+        return print_manifests(arguments, explanation, explained[0] if explained else None)
     _write(screen, explanation, arguments.output)
     return EXIT_FITS if explanation.fits else EXIT_DOES_NOT_FIT
 

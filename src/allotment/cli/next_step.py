@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import shlex
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import cached_property
 from typing import Final
+
+from msgspec.structs import replace as replace_fields
 
 from allotment.cel.validation_context import validation_context
 from allotment.cli.arguments.check import add_check
@@ -22,6 +26,7 @@ from allotment.model.meta import Object
 from allotment.model.problems import InputProblem
 from allotment.model.resource import ResourceSlice
 from allotment.model.validation.admin_access import LABEL
+from allotment.tools.check.finding import Finding
 from allotment.tools.explain import Explanation, explain
 from allotment.tools.explain.next_step import Origin, Place, no_file_command, with_next_steps
 from allotment.tools.explain.subjects import objects_to_explain, other_pods
@@ -30,9 +35,30 @@ from allotment.tools.explain.subjects import objects_to_explain, other_pods
 _ADMIN_ACCESS: Final = ".adminAccess"
 
 
+#: Whether a command can be run where the answer is read.
+_CAN_RUN: Final[ContextVar[Callable[[str], bool] | None]] = ContextVar("can_run", default=None)
+
+
+@contextmanager
+def only_commands(can_run: Callable[[str], bool]) -> Iterator[None]:
+    """Leave out next steps that cannot be run, as a context manager: a prompt may accept only some commands."""
+    token = _CAN_RUN.set(can_run)
+    try:
+        yield
+    finally:
+        _CAN_RUN.reset(token)
+
+
 def add_next_steps(explanation: Explanation, arguments: Namespace, inputs: Inputs) -> Explanation:
     """The explanation with the next step of each refusal."""
-    return explanation if explanation.fits else with_next_steps(explanation, origin_of(arguments, inputs))
+    if explanation.fits:
+        return explanation
+    found = with_next_steps(explanation, origin_of(arguments, inputs))
+    can_run = _CAN_RUN.get()
+    if can_run is None:
+        return found
+    answers = (answer if can_run(answer.next) else replace_fields(answer, next="") for answer in found.answers)
+    return replace_fields(found, answers=tuple(answers))
 
 
 def origin_of(arguments: Namespace, inputs: Inputs) -> Origin:
@@ -109,6 +135,24 @@ def command_for_invalid_files(arguments: Namespace, problems: Sequence[InputProb
     return attempt.command_for_invalid_files()
 
 
+def command_for_rejected_objects(arguments: Namespace, rejected: Sequence[Document]) -> str:
+    """`allot check` for the files of objects that a cluster rejected, with fixes if they are accepted then.
+
+    It is empty if `allot check` finds no error in one of these objects.
+    """
+    files = tuple(dict.fromkeys(document.file for document in rejected))
+    # Options of `allot check` that the command does not have.
+    absent: dict[str, object] = {"kube_version": None, "feature_gates": [], "cluster": None, "fleet": None}
+    arguments = Namespace(**{**absent, **vars(arguments)})
+    if not files or reads_stdin(arguments):
+        return ""
+    attempt = _Attempt(arguments, None, files)
+    errors = {(finding.where.file, finding.subject) for finding in attempt.errors}
+    if not any((document.file, f"{document.kind} {document.name}") in errors for document in rejected):
+        return ""
+    return attempt.command_for_invalid_files()
+
+
 def _arguments_of_check(words: Sequence[str]) -> Namespace:
     parser = Parser()
     add_check(parser.add_subparsers())
@@ -145,7 +189,7 @@ class _Attempt:
     def command(self, name: str) -> str:
         """The command that makes a pod or claim fit, or reports errors; empty if there is none."""
         if self._inputs is not None and not self._inputs.of(ResourceSlice):
-            return self._on_known_hardware
+            return self._on_known_hardware or self._command(self._fits_known_hardware)
         return self._command(lambda unsafe: name in self._fitting(unsafe))
 
     def command_for_invalid_files(self) -> str:
@@ -169,7 +213,7 @@ class _Attempt:
             return shlex.join((*self._words, "--fix"))
         if helps(True):
             return shlex.join((*self._words, "--fix", "--unsafe-fixes"))
-        return shlex.join(self._words) if self._has_errors else ""
+        return shlex.join(self._words) if self.errors else ""
 
     def _fitting(self, unsafe: bool) -> frozenset[str]:
         """The pods and claims that fit after the fixes."""
@@ -206,19 +250,29 @@ class _Attempt:
         return values if texts and not problems else None
 
     @cached_property
-    def _has_errors(self) -> bool:
+    def errors(self) -> tuple[Finding, ...]:
+        """The errors that `allot check` finds without fixes."""
         found = self._options.policy.evaluate(self._bundle, self._files.sources).findings
-        return any(finding.level == "error" for finding in found)
+        return tuple(finding for finding in found if finding.level == "error")
 
     @cached_property
     def _on_known_hardware(self) -> str:
         """The same question on the smallest known hardware that has the devices."""
+        assert self._inputs is not None
+        fleet = self._smallest_fleet(self._inputs.queried)
+        files = (word for path in self._paths for word in ("-f", path))
+        return shlex.join(("allot", "explain", *files, "--fleet", fleet)) if fleet else ""
+
+    def _fits_known_hardware(self, unsafe: bool) -> bool:
+        """Whether known hardware has the devices after the fixes."""
+        values = self._accepted(unsafe)
+        return values is not None and bool(self._smallest_fleet(values))
+
+    def _smallest_fleet(self, values: Sequence[Object]) -> str:
         from allotment.tools.check.hardware.smallest_fleet import smallest_fleet
 
         assert self._inputs is not None
-        fleet = smallest_fleet(self._inputs.queried, self._inputs.features)
-        files = (word for path in self._paths for word in ("-f", path))
-        return shlex.join(("allot", "explain", *files, "--fleet", fleet)) if fleet else ""
+        return smallest_fleet(values, self._inputs.features) or ""
 
 
 def version_options(arguments: Namespace) -> tuple[str, ...]:

@@ -74,6 +74,9 @@ REMEDIES: Final[Mapping[str, Remedy]] = {
     "uncordon": Remedy(
         "placement", LossClass.CLUSTER, "The node has the requested devices, and only its cordon excludes it."
     ),
+    "recreate": Remedy(
+        "nothing", LossClass.CLUSTER, "The template is corrected already; the pod has a claim of an earlier version."
+    ),
     "allow": Remedy("placement", LossClass.CLUSTER, "An administrator must allow the request in the namespace."),
     "enable": Remedy("placement", LossClass.CLUSTER, "An administrator must turn on a feature for the devices."),
     "select": Remedy(
@@ -81,6 +84,7 @@ REMEDIES: Final[Mapping[str, Remedy]] = {
     ),
     "tolerate-node": Remedy("placement", LossClass.PLACEMENT, "As before, but a taint reserves the node for others."),
     "wait": Remedy("nothing", LossClass.WAIT, "Matching devices are in use; the claim fits when they are released."),
+    "recover": Remedy("nothing", LossClass.WAIT, "The node with the requested devices is not ready or unreachable."),
     "rollout": Remedy(
         "placement", LossClass.WAIT, "The pod to be replaced holds the devices and waits for its successor."
     ),

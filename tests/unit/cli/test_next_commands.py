@@ -12,6 +12,7 @@ import yaml
 from tests.corpus.test_corpus import Scenario
 from tests.unit.cli.conftest import Allot
 
+BEGINNERS = Path(__file__).parents[2] / "corpus" / "beginners"
 CORDONED = "node-cordoned-beside-full-node"
 OWN = ("Pod", "Deployment", "ResourceClaimTemplate")
 TEMPLATE = """\
@@ -19,6 +20,22 @@ apiVersion: resource.k8s.io/v1
 kind: ResourceClaimTemplate
 metadata: {name: gpus}
 spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com, count: COUNT}}]}}}
+"""
+#: A pod that names the template as a claim.
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: trainer}
+spec:
+  resourceClaims:
+  - name: gpu
+    resourceClaimName: gpus
+  containers:
+  - name: main
+    image: pause
+    resources:
+      claims:
+      - name: gpu
 """
 FLAT = """\
 apiVersion: resource.k8s.io/v1
@@ -84,6 +101,36 @@ def test_invalid_files_are_fixed_by_check(allot: Allot, words: Sequence[str]) ->
     ran = allot(*words, "claim.yaml")
     assert (ran.code, last(ran.err)) == (2, "next: allot check claim.yaml --fix")
     assert allot("check", "claim.yaml", "--fix").code == 0
+
+
+def test_mistake_in_files_is_fixed_before_hardware_is_known(allot: Allot) -> None:
+    template = TEMPLATE.replace("COUNT", "1")
+    Path("app.yaml").write_text(f"{template}---\n{POD}")
+    step = "next: allot check app.yaml --fix --unsafe-fixes"
+    assert step in allot("explain", "-f", "app.yaml").out
+    assert allot(*step.split()[2:]).code == 0
+    assert "resourceClaimTemplateName: gpus" in Path("app.yaml").read_text()
+
+
+def test_warnings_with_a_fix_name_the_command_with_fixes(allot: Allot) -> None:
+    Path("pod.yaml").write_text((BEGINNERS / "claim-without-container.yaml").read_text())
+    ran = allot("check", "pod.yaml")
+    assert (ran.code, last(ran.out)) == (0, "next: allot check pod.yaml --fix --unsafe-fixes")
+    fixed = allot(*last(ran.out).split()[2:])
+    assert fixed.code == 0
+    assert "no findings remain" in fixed.out
+    assert "next: " not in fixed.out
+
+
+def test_existing_pod_with_other_fields_is_replaced(allot: Allot) -> None:
+    pod = POD.replace("resourceClaimName", "resourceClaimTemplateName")
+    template = TEMPLATE.replace("COUNT", "1")
+    slices = allot("fleet", "slices", "a=t4", "--all").out
+    Path("cluster.yaml").write_text("---\n".join((slices, template, pod.replace("gpus", "old"))))
+    Path("app.yaml").write_text("---\n".join((template, pod)))
+    ran = allot("check", "app.yaml", "--cluster", "cluster.yaml")
+    assert (ran.code, last(ran.out)) == (1, "next: kubectl replace --force -f app.yaml")
+    assert "Pod default/trainer already exists with a different resourceClaims" in " ".join(ran.out.split())
 
 
 def test_a_mistake_without_a_fix_is_explained_by_its_rule(allot: Allot) -> None:

@@ -72,6 +72,16 @@ def _contexts(paths: list[Path]) -> tuple[list[str], str]:
     return contexts(paths) if any(path.exists() for path in paths or default_paths()) else ([], "")
 
 
+def kubectl_options(arguments: Namespace, way: ClusterTarget) -> tuple[str, ...]:
+    """Return the options with which kubectl uses the same cluster and namespace, whatever its current context is."""
+    kubeconfig = arguments.kubeconfig or ""
+    lab = Register().status(DEFAULT_NAME)
+    if not kubeconfig and lab is not None and lab.context == way.context and way.context not in _contexts([])[0]:
+        kubeconfig = lab.kubeconfig
+    named = (("--kubeconfig", kubeconfig), ("--context", way.context), ("-n", arguments.namespace))
+    return tuple(word for option, value in named if value for word in (option, value))
+
+
 def namespace_of(arguments: Namespace, way: ClusterTarget) -> str:
     """Return the selected namespace. Raises Failure for an invalid name."""
     namespace = arguments.namespace or way.namespace

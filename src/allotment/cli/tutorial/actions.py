@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from allotment.cli.next_step import only_commands
 from allotment.cli.output.console import Screen, folded
 from allotment.cli.output.diffs import show_diff
 from allotment.cli.tutorial.lab_objects import NAMESPACE
@@ -23,6 +24,11 @@ from allotment.tools.explain import Explanation
 
 #: What precedes a command, in place of the shell's prompt.
 PROMPT: Final = "> "
+#: The commands that can be entered at the prompt; the others run a lab, or do not end.
+COMMANDS: Final = frozenset({
+    "apply", "check", "claim", "delete", "describe", "explain", "fleet", "free", "get", "logs", "rule", "vocabulary",
+    "wait",
+})  # fmt: skip
 #: The exit codes of ``allot explain`` with an answer: the pod fits, or not.
 _DECIDED: Final = (0, 1)
 
@@ -70,9 +76,16 @@ def execute(line: str) -> int:
             sys.stdout.write(Path(name).read_text("utf-8"))
         return 0
     try:
-        return main(words)
+        with only_commands(is_accepted):
+            return main(words)
     except SystemExit as end:  # from the parser
         return end.code if isinstance(end.code, int) else 1
+
+
+def is_accepted(line: str) -> bool:
+    """Whether the prompt accepts a command line, which it does not pass to a shell."""
+    words = shlex.split(line)
+    return words[:1] == ["allot"] and words[1] in COMMANDS and not {"|", "&&", ">"} & set(words)
 
 
 def first_remedy(remedy: FirstRemedy) -> EditedFile:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
-from allotment.cli.tutorial.actions import PROMPT, NotDone, execute, show
+from allotment.cli.tutorial.actions import COMMANDS, PROMPT, NotDone, execute, show
 from allotment.cli.tutorial.events import EndOfInput, Entered, Settled
 from allotment.cli.tutorial.session import Session
 from allotment.cli.tutorial.step import Met, Question, Step, Unmet
@@ -15,11 +15,6 @@ from allotment.cli.tutorial.step_text import assignment, done, heading, paragrap
 #: Objects change in groups: a mistake is reported when nothing has changed for this long.
 SETTLE_SECONDS: Final = 1.0
 _KEYS: Final = "Enter: do this step for me   s: show the solution   q: quit"
-#: The commands that can be entered at the prompt; the others run a lab, or do not end.
-_COMMANDS: Final = frozenset({
-    "apply", "check", "claim", "delete", "describe", "explain", "fleet", "free", "get", "logs", "rule", "vocabulary",
-    "wait",
-})  # fmt: skip
 
 
 class Quit(Exception):
@@ -123,7 +118,7 @@ class _Attempt:
         screen = self._session.screen
         try:
             program, *words = shlex.split(line)
-            if program == "cat" or (words and words[0] in _COMMANDS):
+            if program == "cat" or (words and words[0] in COMMANDS):
                 execute(line)
             else:
                 paragraph(screen, f"run this in another terminal: {line}")

@@ -25,7 +25,7 @@ _AS_WRITTEN: Final = frozenset(
 _OF_ANY_POD: Final = "gang-incomplete"
 #: Remedies whose value is an amount, and those whose value or object is that of a node.
 _AMOUNTS: Final = frozenset({"less", "replicas", "smaller-gang", "more-pods"})
-_OF_NODES: Final = frozenset({"select", "select-model", "select-less", "uncordon"})
+_OF_NODES: Final = frozenset({"select", "select-model", "select-less", "uncordon", "recover"})
 
 
 class RemedyKey(NamedTuple):

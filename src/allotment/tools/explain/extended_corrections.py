@@ -39,7 +39,9 @@ def corrected_names(
     if is_node_label(resource):
         becomes = _amounts(container, resource)
         text = f"remove {resource}"
-        return (SuggestedChange(text=text, object=where[0], path=f"{where[1]}{path}", becomes=becomes, remedy="leave-out"),)
+        return (
+            SuggestedChange(text=text, object=where[0], path=f"{where[1]}{path}", becomes=becomes, remedy="leave-out"),
+        )
     return tuple(
         SuggestedChange(
             text=f"use {name}",

@@ -13,7 +13,7 @@ from allotment.engine.refusal import Diagnosis, SuggestedChange
 from allotment.model.core import Node, Pod
 from allotment.model.features import Features
 from allotment.model.meta import ObjectMeta
-from allotment.model.node_label_resources import is_node_label, node_label_sentence
+from allotment.model.node_label_resources import is_node_label, node_label_meaning
 from allotment.model.resource import (
     DeviceClaim,
     DeviceClass,
@@ -120,9 +120,9 @@ def no_provider(resource: str, classes: Mapping[str, DeviceClass], features: Fea
     """The reason if neither a node nor a DeviceClass provides a resource."""
     serving = _class_by_resource(classes) if features.enabled("DRAExtendedResource") else {}
     known = [*serving, *(IMPLICIT_PREFIX + name for name in classes)]
-    summary = f'no node and no DeviceClass provides "{resource}".'
+    summary = f'no node and no DeviceClass provides "{resource}"'
     if is_node_label(resource):
-        summary += f" {node_label_sentence(resource)}"
+        summary += f", which is {node_label_meaning(resource)}"
     else:
-        summary += did_you_mean(resource, known)
+        summary += f".{did_you_mean(resource, known)}"
     return refused_everywhere("extended-resource-missing", summary.rstrip("."), kubernetes=f"Insufficient {resource}")

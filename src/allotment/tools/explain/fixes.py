@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from msgspec import to_builtins
 from msgspec.structs import replace
@@ -31,6 +31,10 @@ from allotment.tools.explain.selector_corrections import selector_corrections
 _V = TypeVar("_V", bound=Value)
 #: Maximum number of changes that are proposed together to make a node eligible.
 _MAX_CHANGES = 3
+#: Remedies that change a node, not the pod.
+_OF_NODE: Final = frozenset({"uncordon", "recover"})
+#: Taints of nodes that do not work at present.
+_OUTAGES: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 
 
 def apply_change(value: _V, path: str, becomes: Any) -> _V:
@@ -135,8 +139,8 @@ def make_eligible(pod: Pod, node: EligibilityNode, where: tuple[str, str], daemo
         change = _next_change(pod, node, daemon)
         if change is None or len(found) == _MAX_CHANGES:
             return EligibilityFix((), pod, node)
-        if change.object:
-            node = node._replace(taints=tuple(taint for taint in node.taints if taint != UNSCHEDULABLE))
+        if change.remedy in _OF_NODE:
+            node = node._replace(taints=tuple(taint for taint in node.taints if _of_node(taint) != change.remedy))
             found.append(replace(change, node=name))
         else:
             pod = apply_change(pod, change.path, change.becomes)
@@ -208,12 +212,19 @@ def _select(text: str, path: str, becomes: Any = None, remedy: str = "select") -
     return SuggestedChange(text=text, path=path, becomes=becomes, remedy=remedy)
 
 
-def _tolerate(pod: Pod, node: EligibilityNode, taint: Taint) -> SuggestedChange | None:
+def _of_node(taint: Taint) -> str:
+    """The remedy for a taint that stands for the state of a node, which may change; empty for other taints."""
     if taint == UNSCHEDULABLE:
-        name = node.facts.name
-        return SuggestedChange(
-            text=f"uncordon {name}", object=f"Node {name}", path="spec.unschedulable", remedy="uncordon"
-        )
+        return "uncordon"
+    return "recover" if taint.key in _OUTAGES else ""
+
+
+def _tolerate(pod: Pod, node: EligibilityNode, taint: Taint) -> SuggestedChange | None:
+    name, remedy = node.facts.name, _of_node(taint)
+    if remedy == "uncordon":
+        return SuggestedChange(text=f"uncordon {name}", object=f"Node {name}", path="spec.unschedulable", remedy=remedy)
+    if remedy == "recover":
+        return SuggestedChange(text=f"repair {name}, or wait until it is ready again", remedy=remedy)
     if taint.key.startswith("node.kubernetes.io/"):  # the node is unhealthy; pods must not tolerate that
         return None
     operator = "Equal" if taint.value else "Exists"

@@ -114,6 +114,8 @@ def _of_changes(answer: Answer, refused: AllocationRefusal, origin: Origin) -> s
         return ""
     if all(change.remedy == "wait" for change in changes):
         return _see_users(answer, changes, origin)
+    if broken := next((change.node for change in changes if change.remedy == "recover"), ""):
+        return _kubectl(origin, "describe", "node", broken)
     commands = [_change(change, answer, origin) for change in changes]
     if all(commands):
         return " && ".join(dict.fromkeys(commands))

@@ -140,7 +140,8 @@ def _with_excluded(
 
     If an excluded node has the requested devices, the exclusion becomes the headline, unless other changes lose less of
     what was intended or an error ``ended`` the attempt: a cordoned or tainted node comes before waiting for a pod.
-    Nodes that the pod's own rules exclude come after it: the rules match nodes, so they are intended.
+    Nodes that the pod's own rules exclude come after it: the rules match nodes, so they are intended; so do nodes that
+    are not ready.
     """
     before, fix = diagnosis.headline, easiest_fix(rows)
     if fix is None:
@@ -148,9 +149,10 @@ def _with_excluded(
     waits = [REMEDIES[change.remedy].scope == "nothing" for change in before.changes]
     waiting_helps = before.code in BUSY or (bool(waits) and all(waits))
     nearness = _distance_in_time(before, is_endless)
-    breaks_rules = nearness.loss <= LossClass.WAIT and any(change.remedy == "select" for change in fix.refused.changes)
+    last = any(change.remedy in ("select", "recover") for change in fix.refused.changes)
+    comes_after = nearness.loss <= LossClass.WAIT and last
     corrects = any(REMEDIES[change.remedy].scope == "spelling" for change in fix.refused.changes)
-    if (corrects or not ended) and not breaks_rules and _distance(fix.refused) <= nearness:
+    if (corrects or not ended) and not comes_after and _distance(fix.refused) <= nearness:
         keeps = waiting_helps or is_alternative([change.remedy for change in before.changes])
         otherwise = before.changes if keeps else ()
         if corrects and (ended or before.code in MISWRITTEN):

@@ -181,7 +181,8 @@ class RefusalReasons:
     ) -> tuple[NodeReason, ...]:
         """The rows; if a rule for nodes is not all that is wrong, with the changes of the rule and of the claims that
         lose less than ``below``."""
-        if tried.pod is None or not tried.pending or any(row.refused.changes for row in rows):
+        certain = (change for row in rows for change in row.refused.changes if change.remedy != "recover")
+        if tried.pod is None or not tried.pending or any(certain):
             return rows
         names = self._reachable(tried, chain.from_iterable(row.nodes for row in rows))
         groups = by_nearness(tried.pod, (self._placer.nodes[name] for name in names))

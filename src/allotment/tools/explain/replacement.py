@@ -1,4 +1,4 @@
-"""The objects to delete and create anew, because Kubernetes does not allow to change them.
+"""The objects to delete and create again, because Kubernetes does not allow to change them.
 
 Claims, templates, PodGroups and the specs of pods are immutable. A generated claim is a copy of its template, so the
 pod, or the workload that creates it, is replaced together with the template. Only objects of the pod's own namespace
@@ -22,7 +22,8 @@ from allotment.model.workloads import PodGroup
 from allotment.tools.explain.fixes import change_tree, path_steps
 from allotment.tools.explain.origin_mapping import owner_of, template_of
 from allotment.tools.explain.report import Answer
-from allotment.tools.explain.subjects import ANY_POD, pod_spec_of
+from allotment.tools.explain.stale_claims import RECREATE, stale_claims
+from allotment.tools.explain.subjects import ANY_POD
 
 #: kind -> API group and resource, in the order of creation.
 REPLACEABLE: Final[Mapping[str, tuple[str, str]]] = {
@@ -38,6 +39,8 @@ REPLACEABLE: Final[Mapping[str, tuple[str, str]]] = {
     "CronJob": ("batch", "cronjobs"),
     "Pod": ("", "pods"),
 }
+#: Kinds of workloads: one exists if it has a pod, even if they were not read.
+_UNREAD: Final = REPLACEABLE.keys() - {"ResourceClaimTemplate", "ResourceClaim", "PodGroup", "Pod"}
 _SET_BY_SERVER: Final = (
     "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
     "managedFields", "ownerReferences", "selfLink", "finalizers", "generateName",
@@ -78,13 +81,20 @@ def replacement_of(
     """
     if answer.reasons is None:
         return None
-    own, remaining = [], []
+    own: list[SuggestedChange] = []
+    remaining: list[SuggestedChange] = []
+    recreates = False
     for change in answer.reasons.headline.changes:
-        (own if named(change.object)[0] in REPLACEABLE and change.remedy != "wait" else remaining).append(change)
-    names = dict.fromkeys([*(change.object for change in own), *_users(answer, own, objects, in_files)])
-    if not own or not all(_is_replaceable(name, answer, objects, in_files) for name in names):
+        if change.remedy == RECREATE:
+            recreates = True
+        elif named(change.object)[0] in REPLACEABLE and change.remedy != "wait":
+            own.append(change)
+        else:
+            remaining.append(change)
+    names = dict.fromkeys([*(change.object for change in own), *_users(answer, own, objects, in_files, recreates)])
+    if not names or not all(_is_replaceable(name, answer, objects, in_files) for name in names):
         return None
-    changes = tuple(change for change in own if not _is_made(change, answer, objects))
+    changes = tuple(change for change in own if recreates or not _is_made(change, answer, objects))
     return Replacement(tuple(sorted(names, key=_rank)), changes, tuple(remaining))
 
 
@@ -97,6 +107,8 @@ def _is_replaceable(name: str, answer: Answer, objects: Mapping[str, Object], in
     if kind not in REPLACEABLE or name in in_files or key.name.startswith(ANY_POD):
         return False
     value = objects.get(name)
+    if value is None and kind not in _UNREAD:
+        return False
     if isinstance(value, ResourceClaim):
         is_generated = any(owner.controller for owner in value.metadata.owner_references)
         if is_generated or value.status.allocation is not None:
@@ -105,12 +117,20 @@ def _is_replaceable(name: str, answer: Answer, objects: Mapping[str, Object], in
 
 
 def _users(
-    answer: Answer, changes: Sequence[SuggestedChange], objects: Mapping[str, Object], in_files: frozenset[str]
+    answer: Answer,
+    changes: Sequence[SuggestedChange],
+    objects: Mapping[str, Object],
+    in_files: frozenset[str],
+    recreates: bool,
 ) -> Iterator[str]:
     """The objects that have to be replaced for the changes to take effect, if they are in the cluster."""
     kinds = {named(change.object)[0] for change in changes}
     pod = objects.get(f"Pod {answer.name}")
-    if "ResourceClaimTemplate" in kinds and isinstance(pod, Pod) and f"Pod {answer.name}" not in in_files:
+    if (
+        (recreates or "ResourceClaimTemplate" in kinds)
+        and isinstance(pod, Pod)
+        and f"Pod {answer.name}" not in in_files
+    ):
         group = objects.get(answer.group)
         changed = {named(change.object)[1].name for change in changes}
         if isinstance(group, PodGroup) and any(
@@ -132,24 +152,12 @@ def _group(pod: Pod) -> ObjectKey:
 
 
 def _is_made(change: SuggestedChange, answer: Answer, objects: Mapping[str, Object]) -> bool:
-    """Whether the template was changed after the claim of the pod was generated, so that the change is not about it."""
-    template = objects.get(change.object)
-    return isinstance(template, ResourceClaimTemplate) and bool(stale_claim(answer, template, objects))
-
-
-def stale_claim(answer: Answer, template: ResourceClaimTemplate, objects: Mapping[str, Object]) -> str:
-    """The claim of the pod that was created from an earlier version of a template; empty if there is none."""
-    pod = objects.get(f"Pod {answer.name}")
-    if not isinstance(pod, Pod):
-        return ""
-    generated = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
-    for entry in pod_spec_of(pod).resource_claims:
-        if entry.resource_claim_template_name == template.metadata.name:
-            key = ObjectKey(pod.metadata.namespace, generated.get(entry.name) or "")
-            claim = objects.get(f"ResourceClaim {key}")
-            if isinstance(claim, ResourceClaim) and claim.metadata.uid and claim.spec != template.spec.spec:
-                return str(key)
-    return ""
+    """Whether the template of the change is not the one that the claim of the pod was created from."""
+    pod, template = objects.get(f"Pod {answer.name}"), objects.get(change.object)
+    if not isinstance(pod, Pod) or not isinstance(template, ResourceClaimTemplate):
+        return False
+    claims = {value.key: value for value in objects.values() if isinstance(value, ResourceClaim)}
+    return any(stale_claims(pod, claims, {template.key: template}))
 
 
 def manifests(found: Replacement, trees: Mapping[str, Tree]) -> list[Tree]:
@@ -162,6 +170,16 @@ def manifests(found: Replacement, trees: Mapping[str, Tree]) -> list[Tree]:
         becomes = to_builtins(change.becomes, enc_hook=str)
         change_tree(result[change.object], path_steps(change.path), json.loads(json.dumps(becomes)))
     return list(result.values())
+
+
+def manager_of(tree: Tree) -> str:
+    """The object that controls another one and would revert its change, as ``Kind name``; empty if there is none.
+
+    A Job or ReplicaSet of a workload is independent once it is created again.
+    """
+    owners = tree["metadata"].get("ownerReferences") or ()
+    managers = (owner for owner in owners if owner.get("controller") and owner["kind"] not in REPLACEABLE)
+    return next((f"{owner['kind']} {owner['name']}" for owner in managers), "")
 
 
 def _as_written(tree: Tree) -> Tree:

@@ -39,6 +39,7 @@ from allotment.tools.explain.origin_mapping import has_endless_owner, owner_of, 
 from allotment.tools.explain.pod_trial import DoesNotFit, PodTrial, TrialScope
 from allotment.tools.explain.refusal_reasons import RefusalReasons
 from allotment.tools.explain.report import Answer, Explanation
+from allotment.tools.explain.stale_claims import stale_claims, with_recreation
 from allotment.tools.explain.trial_state import TrialState
 from allotment.tools.explain.waiting import with_waiting_reason
 from allotment.tools.orphaned_slices import orphaned_note
@@ -186,7 +187,16 @@ class _Run:
         named = [entry.resource_claim_name for entry in pod.spec.resource_claims]
         named += [status.resource_claim_name for status in pod.status.resource_claim_statuses]
         self._used.update(ObjectKey(pod.metadata.namespace, claim) for claim in named if claim)
-        return self._trial.pod(pod, owner, scope)
+        answer = self._trial.pod(pod, owner, scope)
+        if answer.fits or not self._further:
+            return answer
+        stale = next(stale_claims(pod, self.claims, self._input.templates), None)
+        return answer if stale is None else with_recreation(answer, pod, stale, self._pod_without_claims)
+
+    def _pod_without_claims(self, pod: Pod) -> AfterChange:
+        """What happens to a pod that gets new claims."""
+        answer = _Run(self._present(), self._tries, self._further - 1).pod(pod, owner_of(pod), TrialScope())
+        return AfterChange(answer.node, answer.reasons.headline.changes if answer.reasons is not None else ())
 
     def _pod_after(self, pod: Pod, owner: str, change: SuggestedChange) -> AfterChange:
         """What happens to a pod after a change past an obstacle, unless enough of them were tried."""

@@ -217,7 +217,7 @@ def test_unready_nodes_have_other_advice_than_excluded_ones() -> None:
     for node in ("node-1", "node-2"):
         cluster["Node", node]["spec"] = {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]}
     cluster.pending_pod("next")
-    assert "Find out why the nodes are cordoned or not ready" in cluster.finding("D602").remedy
+    assert cluster.finding("D602").remedy.startswith("Repair node-1, or wait until it is ready again.\n")
 
 
 def test_a_pod_that_excludes_the_nodes_with_the_devices_is_reported() -> None:

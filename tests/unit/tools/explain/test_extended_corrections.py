@@ -42,6 +42,7 @@ def first_change(*containers: str) -> SuggestedChange | None:
             {"limits": {"example.com/gpu": 1}, "requests": {"example.com/gpu": 1}},
         ),
         ("limits: {example.com/gpu: 3}", {"limits": {"example.com/gpu": 2}}),
+        ("limits: {example.com/gpu: 1, nvidia.com/gpu.memory: 80Gi}", {"limits": {"example.com/gpu": "1"}}),
     ],
 )
 def test_the_resources_of_the_container_change(resources: str, becomes: dict[str, Any]) -> None:

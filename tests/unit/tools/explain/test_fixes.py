@@ -107,7 +107,7 @@ def explained(*documents: str) -> list[tuple[str, str]]:
             "  nodeSelector: {disk: hdd}\n",
             [("Pod ns/p", "spec.nodeSelector"), ("Pod ns/p", "spec.tolerations"), ("Pod ns/p", "spec.tolerations")],
         ),
-        ("spec: {taints: [{key: node.kubernetes.io/not-ready, effect: NoSchedule}]}\n", "", []),
+        ("spec: {taints: [{key: node.kubernetes.io/disk-pressure, effect: NoSchedule}]}\n", "", []),
         (
             "",
             f"  affinity: {{nodeAffinity: {{{FIELD}: {ZONED}}}}}\n",
@@ -117,6 +117,15 @@ def explained(*documents: str) -> list[tuple[str, str]]:
 )
 def test_changes_that_make_a_node_eligible(on_node: str, in_pod: str, wanted: list[tuple[str, str]]) -> None:
     assert explained(CLASS, TEMPLATE, SLICE, node(on_node), pod(in_pod)) == wanted
+
+
+@pytest.mark.parametrize("state", ["not-ready", "unreachable"])
+def test_a_node_that_does_not_work_must_recover(state: str) -> None:
+    on_node = f"spec: {{taints: [{{key: node.kubernetes.io/{state}, effect: NoSchedule}}]}}\n"
+    reasons = answer("---".join((CLASS, TEMPLATE, SLICE, node(on_node), pod("")))).reasons
+    assert reasons is not None
+    [change] = reasons.headline.changes
+    assert (change.remedy, change.object, change.node) == ("recover", "", "n1")
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])

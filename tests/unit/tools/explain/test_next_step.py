@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from allotment.engine.refusal import AllocationRefusal, Diagnosis, SuggestedChange
 from allotment.model.core import Namespace, Pod, PodSpec, PodStatus, Toleration
@@ -75,8 +76,27 @@ def test_kubectl_uses_the_connection_of_the_question() -> None:
     assert next_step(refused(UNCORDON), origin) == "kubectl --context 'team a' uncordon a"
 
 
-def test_an_immutable_object_of_the_cluster_is_saved_to_be_edited() -> None:
-    assert next_step(refused(FEWER), cluster(claim())) == "kubectl get resourceclaim gpus -n ml -o yaml > gpus.yaml"
+def test_an_immutable_object_of_the_cluster_is_replaced() -> None:
+    free = ResourceClaim(metadata=ObjectMeta(name="gpus", namespace="ml"))
+    origin = cluster(free)._replace(connection=("--context", "a"), options=("--context", "a"))
+    step = "allot explain pod/p -n ml --context a -o manifests | kubectl --context a replace --force -f -"
+    assert next_step(refused(FEWER), origin) == step
+
+
+def test_a_claim_in_use_is_not_replaced() -> None:
+    assert "replace" not in next_step(refused(FEWER), cluster(claim("other")))
+
+
+def test_an_object_of_another_namespace_is_not_replaced() -> None:
+    elsewhere = ResourceClaim(metadata=ObjectMeta(name="gpus", namespace="team-b"))
+    change = replace(FEWER, object="ResourceClaim team-b/gpus")
+    assert "replace" not in next_step(refused(change), cluster(elsewhere))
+
+
+def test_the_commands_for_other_objects_come_first() -> None:
+    free = ResourceClaim(metadata=ObjectMeta(name="gpus", namespace="ml"))
+    step = "kubectl uncordon a && allot explain pod/p -n ml -o manifests | kubectl replace --force -f -"
+    assert next_step(refused(UNCORDON, FEWER), cluster(free)) == step
 
 
 def test_an_object_that_does_not_exist_is_not_named() -> None:

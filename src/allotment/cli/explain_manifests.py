@@ -1,0 +1,114 @@
+"""``allot explain -o manifests``: the objects of the first remedy with its changes, for ``kubectl replace --force``.
+
+The manifests are made from the objects as the cluster or snapshot has them, because the values that are explained do
+not have all fields.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from allotment.cli.inputs.objects import Inputs, is_live
+from allotment.cli.next_step import origin_of, reads_stdin
+from allotment.cli.output.console import folded, print_notes, width_of
+from allotment.cli.output.errors import Mistake
+from allotment.cluster.inspection.discovery import discover
+from allotment.cluster.inspection.snapshot import SnapshotResource
+from allotment.model.loading import load_paths
+from allotment.model.meta import ObjectKey
+from allotment.model.serialization import to_yaml
+from allotment.model.trees import Tree
+from allotment.tools.explain import Answer, Explanation
+from allotment.tools.explain.next_step import Origin
+from allotment.tools.explain.replacement import REPLACEABLE, Replacement, manager_of, manifests, named, replacement_of
+
+if TYPE_CHECKING:
+    from allotment.cluster.remote.http_client import HttpClient
+    from allotment.cluster.remote.kubeconfig import ClusterTarget
+
+_PRINTED, _NOTHING_PRINTED = 0, 1
+
+
+def check_arguments(arguments: Namespace) -> None:
+    """Raise Mistake for options that have no meaning with ``-o manifests``."""
+    if arguments.object is None:
+        raise Mistake("-o manifests: requires a name", "allot explain pod/NAME -o manifests")
+    if arguments.watch:
+        raise Mistake("-o manifests: cannot be combined with --watch")
+    if reads_stdin(arguments):
+        raise Mistake("-o manifests: reads its input twice, so it cannot be standard input", "specify a file")
+
+
+def print_manifests(arguments: Namespace, explanation: Explanation, inputs: Inputs | None) -> int:
+    """Print the manifests for the first pod or claim that does not fit.
+
+    ``inputs``: None if every pod has a node. Returns 1, with the reason on standard error, if the first remedy does
+    not replace an object.
+    """
+    origin = origin_of(arguments, inputs) if inputs is not None else Origin()
+    answer, found = _first(explanation, origin)
+    if answer is None:
+        return _nothing(f"{arguments.object} fits: nothing has to be changed")
+    if found is None:
+        return _nothing(f"no object can be replaced so that {answer.kind} {answer.name} fits", f"next: {answer.next}")
+    trees = _trees(arguments, found.objects)
+    missing = [name for name in found.objects if name not in trees]
+    if missing:
+        return _nothing(f"{missing[0]} not found")
+    for name in found.objects:
+        if manager := manager_of(trees[name]):
+            return _nothing(f"{name} belongs to {manager}, which would change it back: change {manager.split()[0]}")
+    try:
+        printed = manifests(found, trees)
+    except LookupError:
+        return _nothing("the objects have changed since they were explained", "repeat the command")
+    sys.stdout.write(to_yaml(printed))
+    print_notes(f"also necessary: {change.text}" for change in found.remaining)
+    return _PRINTED
+
+
+def _first(explanation: Explanation, origin: Origin) -> tuple[Answer | None, Replacement | None]:
+    """The first answer with a replacement, or else the first that does not fit."""
+    refused = [answer for answer in explanation.answers if not answer.fits]
+    found = ((answer, replacement_of(answer, origin.objects, origin.in_files)) for answer in refused)
+    return next((pair for pair in found if pair[1] is not None), (refused[0] if refused else None, None))
+
+
+def _nothing(problem: str, hint: str = "") -> int:
+    for line in (*folded(f"allot: error: {problem}", width_of(sys.stderr)), *((f"  {hint}",) if hint else ())):
+        sys.stderr.write(f"{line}\n")
+    return _NOTHING_PRINTED
+
+
+def _trees(arguments: Namespace, names: Sequence[str]) -> dict[str, Tree]:
+    """The objects of these names by name, as the cluster or its snapshot has them."""
+    if is_live(arguments):
+        objects = _read(arguments, names)
+    else:
+        paths = [path for group in arguments.cluster for path in group]
+        objects = [document.tree for document in load_paths(paths).documents]
+    return {name: tree for tree in objects if (name := _name(tree)) in names}
+
+
+def _name(tree: Tree) -> str:
+    metadata = tree.get("metadata") or {}
+    return f"{tree.get('kind')} {ObjectKey(metadata.get('namespace') or 'default', metadata.get('name') or '')}"
+
+
+def _read(arguments: Namespace, names: Sequence[str]) -> list[Tree]:
+    from allotment.cli.live.cluster_state import read
+    from allotment.cli.live.connection import on_cluster
+
+    namespace = named(names[0])[1].namespace
+    wanted = []
+    for name in names:
+        kind, key = named(name)
+        wanted.append(SnapshotResource(*REPLACEABLE[kind], f"metadata.name={key.name}"))
+
+    async def objects(client: HttpClient, way: ClusterTarget) -> list[Tree]:
+        return (await read(client, await discover(client), wanted, namespace)).objects
+
+    return on_cluster(arguments, objects)
