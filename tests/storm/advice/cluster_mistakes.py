@@ -150,7 +150,7 @@ _WAIT: Final = frozenset({"wait"})
 CLUSTER_MISTAKES: Final = (
     Mistake("fitting nodes cordoned", _ALL, _state("cordon"), _NODE, frozenset({"uncordon"}), only_noise=True),
     Mistake("fitting nodes tainted", _ALL, _state("taint"), _NODE, frozenset({"tolerate-node"})),
-    Mistake("fitting nodes not ready", _ALL, _state("not-ready"), _NODE, frozenset()),
+    Mistake("fitting nodes not ready", _ALL, _state("not-ready"), _NODE, frozenset({"recover"})),
     Mistake(
         "devices tainted", _ALL - {"extended"}, _on_every_fitting_node(_tainted_devices),
         frozenset({"devices-tainted"}), frozenset({"tolerate-device"}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from allotment.engine.refusal import SuggestedChange
@@ -12,7 +12,7 @@ from allotment.model.decoding import decode_all
 from allotment.model.loading import load_text
 from allotment.model.trees import Tree
 from tests.manifest_changes import apply_change
-from tests.storm.advice.clusters import CORDONED, set_slice_count
+from tests.storm.advice.clusters import CORDONED, NOT_READY, set_slice_count
 from tests.storm.advice.holders import released
 from tests.storm.advice.worlds import World, key_of, manifests
 
@@ -39,6 +39,9 @@ def _with_change(world: World, change: SuggestedChange) -> World | None:
         pool = change.text.partition("pool ")[2].partition(";")[0].split("/")[-1]
         set_slice_count(world, pool, 0)
         return world
+    if change.remedy == "recover":
+        _remove_taint(world.cluster, f"Node {change.node}", NOT_READY)
+        return world
     if not change.object:
         return None
     trees = [json.loads(json.dumps(tree)) if key_of(tree) == change.object else tree for tree in world.own]
@@ -48,15 +51,15 @@ def _with_change(world: World, change: SuggestedChange) -> World | None:
     if not apply_change(cluster, change):
         return None
     if change.remedy == "uncordon":
-        _remove_taint(cluster, change.object)
+        _remove_taint(cluster, change.object, CORDONED)
     return world._replace(cluster=tuple(cluster))
 
 
-def _remove_taint(trees: list[Tree], node: str) -> None:
-    """Remove the taint that belongs to a cordon."""
+def _remove_taint(trees: Iterable[Tree], node: str, removed: Tree) -> None:
+    """Remove a taint of a node."""
     for tree in trees:
         if key_of(tree) == node:
-            tree["spec"]["taints"] = [taint for taint in tree["spec"]["taints"] if taint != CORDONED]
+            tree["spec"]["taints"] = [taint for taint in tree["spec"]["taints"] if taint != removed]
 
 
 def problems(world: World) -> list[str]:

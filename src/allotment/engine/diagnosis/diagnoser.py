@@ -180,12 +180,12 @@ class _NodeGroup(NamedTuple):
         return min((change.distance for change in self.cause.candidates), default=FARTHEST)
 
 
-def _nearness(pair: tuple[_NodeGroup, RemedyChanges]) -> tuple[bool, int, bool, int, Distance, int, int, str, int]:
+def _nearness(pair: tuple[_NodeGroup, RemedyChanges]) -> tuple[bool, int, int, int, Distance, int, int, str, int]:
     """Sort key of the reasons, nearest first.
 
     A remedy that loses nothing precedes one that keeps what was intended, that one precedes one that selects other
-    devices, with less memory last, and that one precedes a dropped condition. A node that needs one change precedes
-    those that need several, such as one that also lacks slices; then the cause decides, the distance of the remedy, the
+    devices, with less memory last, and that one precedes a dropped condition. A node that needs fewer changes precedes
+    those that need more, such as one that also lacks slices; then the cause decides, the distance of the remedy, the
     number of devices that match or that the remedy selects, the name of the selected value, and the number of nodes. If
     the claims fit the idle node, or may fit, what was intended is kept, whatever the remedy.
     """
@@ -195,7 +195,7 @@ def _nearness(pair: tuple[_NodeGroup, RemedyChanges]) -> tuple[bool, int, bool, 
     tiers = (loss <= LossClass.CLUSTER, kept, loss <= LossClass.MODEL, loss <= LossClass.MEMORY, True)
     free = remedy.devices * len(group.nodes)
     value = remedy.changes[0].text if remedy.devices else ""
-    order = (not group.ends, tiers.index(True), remedy.distance.edits > 1, rank)
+    order = (not group.ends, tiers.index(True), max(remedy.distance.edits, 1), rank)
     return (*order, remedy.distance, -_found(group.cause), -free, value, -len(group.nodes))
 
 
