@@ -235,7 +235,7 @@ class _Attempt:
 
     def _accepted(self, unsafe: bool) -> tuple[Object, ...] | None:
         """The objects of the files after the fixes; None if nothing is fixed, or the API server rejects them."""
-        from allotment.cli.check.fixes import fixed_by
+        from allotment.cli.check.fixed_texts import fixed_by
 
         texts = fixed_by(self._options, self._files, self._bundle, unsafe).texts
         documents: list[Document] = []

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from allotment.cli.check.file_writer import write_all
 from allotment.cli.check.files import Files
+from allotment.cli.check.fixed_texts import fixed_by
 from allotment.cli.check.next_command import next_command
 from allotment.cli.check.options import Options
 from allotment.cli.check.report import EXIT_FINDINGS, build_report, exit_code, write
@@ -31,7 +32,7 @@ from allotment.cli.output.errors import Mistake
 from allotment.phrases import counted
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.finding import Finding
-from allotment.tools.check.fixer import FixResult, fix
+from allotment.tools.check.fixer import FixResult
 
 #: Formats that report only the remaining findings.
 _PROGRAMS: Final = ("json", "sarif", "github")
@@ -63,19 +64,6 @@ def fix_files(screen: Screen, arguments: Namespace, options: Options, files: Fil
     else:
         _print_report(screen, report)
     return exit_code(report, options)
-
-
-def fixed_by(options: Options, files: Files, bundle: Bundle, unsafe: bool) -> FixResult:
-    """Return the fixed texts of the files; ``unsafe``: also fix what needs a guess."""
-
-    def find(edited: Bundle) -> tuple[Finding, ...]:
-        return options.policy.evaluate(edited, {**files.sources, **_sources(edited)}, for_fixing=True).findings
-
-    return fix(bundle, unsafe=unsafe, find=find)
-
-
-def _sources(bundle: Bundle) -> dict[str, str]:
-    return {document.file: document.origin.source for document in bundle.documents}
 
 
 def _by_hand(findings: Iterable[Finding], fixed: FixResult) -> list[Finding]:

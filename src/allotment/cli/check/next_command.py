@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from allotment.cli.check.files import Files
+from allotment.cli.check.fixed_texts import fixed_by
 from allotment.cli.check.options import Options
 from allotment.cli.next_step import cluster_options, connection_options, object_name, reads_stdin, version_options
 from allotment.model.meta import Object
@@ -59,8 +60,6 @@ def _fixes(arguments: Namespace, options: Options, files: Files, bundle: Bundle,
     """Return the command line with the options that fix one of the findings, which have the same level, or that show
     fixes; empty if none can be fixed.
     """
-    from allotment.cli.check.fixes import fixed_by
-
     if reads_stdin(arguments):
         return ""
     if len(bundle.documents) > _MOST_TRIED:
