@@ -70,6 +70,7 @@ REMEDIES: Final[Mapping[str, Remedy]] = {
     "likely": Remedy(
         "spelling", LossClass.SPELLING, "The expression is valid, but authors who write it usually intend another one."
     ),
+    "round": Remedy("devices", LossClass.SPELLING, "An amount is rounded up to one that Kubernetes can represent."),
     "driver": Remedy("nothing", LossClass.CLUSTER, "The driver has not published all slices that it announces."),
     "uncordon": Remedy(
         "placement", LossClass.CLUSTER, "The node has the requested devices, and only its cordon excludes it."
@@ -79,6 +80,9 @@ REMEDIES: Final[Mapping[str, Remedy]] = {
     ),
     "allow": Remedy("placement", LossClass.CLUSTER, "An administrator must allow the request in the namespace."),
     "enable": Remedy("placement", LossClass.CLUSTER, "An administrator must turn on a feature for the devices."),
+    "class-name": Remedy(
+        "spelling", LossClass.REFERENCE, "A name in a class is corrected, which affects all other users of the class."
+    ),
     "select": Remedy(
         "placement", LossClass.PLACEMENT, "The node has the requested devices, but the pod's own rules exclude it."
     ),
@@ -97,8 +101,14 @@ REMEDIES: Final[Mapping[str, Remedy]] = {
     "smaller-gang": Remedy("devices", LossClass.FEWER, "A gang of fewer pods: those that fit."),
     "select-model": Remedy("placement", LossClass.MODEL, "Nodes with another model than the pod's rules name."),
     "other-value": Remedy("devices", LossClass.MODEL, "Devices with another value than the requested one."),
+    "smaller": Remedy("devices", LossClass.MODEL, "Devices with a smaller value than the requested one."),
     "select-less": Remedy(
         "placement", LossClass.MEMORY, "Nodes with less memory per device than the pod's rules name."
+    ),
+    "smaller-share": Remedy("devices", LossClass.MEMORY, "The same kind of device: less of its memory than requested."),
+    "less-memory": Remedy("devices", LossClass.MEMORY, "Devices with less memory than requested."),
+    "smaller-model": Remedy(
+        "devices", LossClass.MEMORY, "Devices with another value than the requested one, and with less memory."
     ),
     "other-class": Remedy("devices", LossClass.MEMORY, "Devices of another class."),
     "constraint": Remedy("devices", LossClass.CONSTRAINT, "Devices that do not satisfy the constraint."),
@@ -120,7 +130,7 @@ def is_alternative(remedies: Sequence[str]) -> bool:
     >>> is_alternative(["less"]), is_alternative(["less", "wait"]), is_alternative(["other-class"])
     (True, False, False)
     """
-    return len(remedies) == 1 and REMEDIES[remedies[0]].loss <= LossClass.FEWER
+    return len(remedies) == 1 and (remedies[0] == "smaller-share" or REMEDIES[remedies[0]].loss <= LossClass.FEWER)
 
 
 def distance(remedies: Iterable[str]) -> Distance:

@@ -214,6 +214,8 @@ def _larger_share(random: Random, world: World) -> World:
 
 
 _SPELLING: Final = frozenset({"name", "slip", "likely"})
+_SMALLER: Final = frozenset({"less", "less-memory", "smaller", "smaller-share"})
+_OTHER: Final = frozenset({"other-value", "smaller-model"})
 _CEL: Final = frozenset({"selector-invalid", "selector-fails"})
 _NOTHING: Final = frozenset({"selector-matches-nothing"})
 _AMOUNTS: Final = frozenset({"selector-matches-nothing", "not-enough-capacity"})
@@ -243,22 +245,22 @@ CLAIM_MISTAKES: Final = (
     Mistake("class misspelled", _SELECTING | {"any", "all"}, _class_misspelled, _of("class-missing"), _SPELLING),
     Mistake(
         "product misspelled", _BY_PRODUCT, in_selector(_PRODUCT, _quoted(misspelled)), _NOTHING,
-        _SPELLING | {"other-value"},
+        _SPELLING | _OTHER,
     ),
     Mistake(
         "product by its short name", _BY_PRODUCT, in_selector(_PRODUCT, _quoted(informal_name)), _NOTHING,
-        _SPELLING | {"other-value"},
+        _SPELLING | _OTHER,
     ),
     Mistake(
         "value in lower case", _of("architecture"), in_selector(_ARCHITECTURE, _quoted(_lower)), _NOTHING,
-        _SPELLING | {"other-value"},
+        _SPELLING | _OTHER,
     ),
     Mistake(
         "profile misspelled", _of("profile"), in_selector(_PROFILE, _quoted(_profile)), _NOTHING,
-        _SPELLING | {"other-value"},
+        _SPELLING | _OTHER,
     ),
     Mistake("unit GB", _BY_MEMORY, in_selector(_AMOUNT, _advertised), _CEL, _SPELLING),
-    Mistake("advertised size in Gi", _BY_MEMORY, in_selector(_AMOUNT, _nominal), _AMOUNTS, _SPELLING | {"less"}),
+    Mistake("advertised size in Gi", _BY_MEMORY, in_selector(_AMOUNT, _nominal), _AMOUNTS, _SPELLING | _SMALLER),
     Mistake(
         "attribute read as capacity", _BY_NAME, in_selector(_ATTRIBUTES, _to("device.capacity")),
         _of("attribute-read-as-capacity", "selector-invalid", "selector-fails"), _SPELLING,
@@ -285,7 +287,7 @@ CLAIM_MISTAKES: Final = (
     Mistake("number for a quantity", _BY_MEMORY, in_selector(_COMPARISON_IN_GIB, _to(r" >= \1")), _CEL, _SPELLING),
     Mistake(
         "equality of memory", _BY_MEMORY, in_selector(_COMPARISON, _equals), _AMOUNTS,
-        _SPELLING | {"less", "other-value"},
+        _SPELLING | _SMALLER | _OTHER,
     ),
     Mistake(
         "single equals sign", _of("product", "architecture", "profile"), in_selector(re.compile(" == "), _to(" = ")),
@@ -294,20 +296,20 @@ CLAIM_MISTAKES: Final = (
     Mistake("single ampersand", _of("both", "numa"), in_selector(re.compile(" && "), _to(" & ")), _CEL, _SPELLING),
     Mistake(
         "version as string", _of("capability"), in_selector(_VERSION, _to(r' == "\1"')),
-        _of("type-mismatch", "selector-fails"), _SPELLING | {"other-value"},
+        _of("type-mismatch", "selector-fails"), _SPELLING | _OTHER,
     ),
     Mistake("number as string", _of("numa"), in_selector(_NUMA_NODE, _to(r'"\1"')), _of("type-mismatch"), _SPELLING),
     Mistake(
         "more memory than any device", _BY_MEMORY, in_selector(_AMOUNT, _too_much), _AMOUNTS,
-        _of("less", "likely", "other-value"), changes_devices=True,
+        _of("likely") | _SMALLER | _OTHER, changes_devices=True,
     ),
     Mistake(
         "product that no node has", _of("product"), in_selector(_PRODUCT, _quoted(_other_product)), _NOTHING,
-        _SPELLING | {"other-value"}, changes_devices=True,
+        _SPELLING | _OTHER, changes_devices=True,
     ),
     Mistake(
         "two products at once", _of("product"), in_selector(_PRODUCT, _second_product), _NOTHING,
-        _of("condition", "other-value"), changes_devices=True,
+        _of("condition") | _OTHER, changes_devices=True,
     ),
     Mistake("count too large by one", _of("product", "any"), _one_too_many, _of("too-few-devices"), _of("less")),
     Mistake(
@@ -331,7 +333,7 @@ CLAIM_MISTAKES: Final = (
     ),
     Mistake(
         "share larger than any device", _of("amount"), _larger_share, _AMOUNTS,
-        _of("less", "likely", "other-value"), changes_devices=True,
+        _of("likely") | _SMALLER | _OTHER, changes_devices=True,
     ),
     Mistake(
         "class of other devices", _of("any"), _class_of_partitions,

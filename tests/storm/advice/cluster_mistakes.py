@@ -178,7 +178,7 @@ CLUSTER_MISTAKES: Final = (
     ),
     Mistake(
         "shares used by others", frozenset({"amount"}), _on_every_fitting_node(_shared_out),
-        _IN_USE | {"capacity-in-use"}, _WAIT | {"less"}, only_noise=True,
+        _IN_USE | {"capacity-in-use"}, _WAIT | {"less", "smaller-share"}, only_noise=True,
     ),
     Mistake(
         "claim allocated on another node", _ALL - {"extended", "admin"}, _claim_elsewhere,

@@ -24,7 +24,6 @@ from allotment.engine.diagnosis.scenario import (
 from allotment.engine.diagnosis.stated_memory import is_memory
 from allotment.engine.diagnosis.value_distance import amount_distance
 from allotment.engine.diagnosis.wording import freeing_text
-from allotment.engine.remedies import LossClass
 from allotment.model.quantity import Quantity
 from allotment.model.resource import (
     CapacityRequirements,
@@ -111,14 +110,9 @@ def other_classes(scenario: Scenario, location: RequestLocation, name: str) -> l
 
 
 def capacity_edit(
-    location: RequestLocation,
-    requests: dict[str, Quantity],
-    remedy: str,
-    text: str,
-    size: float = 0.0,
-    loss: LossClass | None = None,
+    location: RequestLocation, requests: dict[str, Quantity], remedy: str, text: str, size: float = 0.0
 ) -> CandidateChange:
-    """A change of the amounts in ``capacity.requests``; ``size`` and ``loss`` as in `CandidateChange`."""
+    """A change of the amounts in ``capacity.requests``; ``size`` as in `CandidateChange`."""
     return CandidateChange(
         remedy,
         text,
@@ -127,7 +121,6 @@ def capacity_edit(
         f"{location.path}.capacity",
         {"requests": {name: str(amount) for name, amount in requests.items()}},
         size,
-        loss,
     )
 
 
@@ -138,10 +131,9 @@ def smaller_amount(
     return capacity_edit(
         location,
         {**requests, name: amount},
-        "less",
+        "smaller-share" if is_memory(name) else "less",
         f"request {amount} of {name}",
         amount_distance(requests[name].nano, amount.nano) if name in requests else 0.0,
-        LossClass.MEMORY if is_memory(name) else None,
     )
 
 

@@ -12,7 +12,6 @@ from allotment.engine.diagnosis.scenario import CandidateChange, claim_name
 from allotment.engine.diagnosis.visible_devices import VisibleDevice
 from allotment.engine.outcome import Aborted
 from allotment.engine.refusal import NearestMiss
-from allotment.engine.remedies import LossClass
 from allotment.model.quantity import Quantity
 from allotment.model.resource import ResourceClaim
 
@@ -85,7 +84,7 @@ def _in_thousandths(claim: ResourceClaim) -> Iterator[CandidateChange]:
         changed = [f"{amount} of {name}" for name, amount in rounded.items() if amount != requests[name]]
         if changed:
             text = f"request {' and '.join(changed)}"
-            yield capacity_edit(location, rounded, "less", text, loss=LossClass.SPELLING)
+            yield capacity_edit(location, rounded, "round", text)
 
 
 def _rounded(amount: Quantity) -> Quantity:

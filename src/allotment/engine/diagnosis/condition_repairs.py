@@ -12,7 +12,7 @@ from allotment.engine.diagnosis.condition_text import comparison_text, one_line,
 from allotment.engine.diagnosis.stated_memory import is_memory, memory_of
 from allotment.engine.diagnosis.value_distance import names_same, sold_as, value_distance
 from allotment.engine.diagnosis.visible_devices import VisibleDevice
-from allotment.engine.remedies import LossClass
+from allotment.engine.remedies import REMEDIES
 from allotment.model.quantity import Quantity
 from allotment.model.semver import Semver
 
@@ -29,8 +29,8 @@ _VALUES = 4
 class ConditionRepair:
     """A replacement of the condition; ``becomes=""`` drops it.
 
-    ``rename`` (pattern and replacement) corrects a name in the whole selector. ``size``, ``loss`` and ``devices``: as
-    in `CandidateChange`.
+    ``rename`` (pattern and replacement) corrects a name in the whole selector. ``size`` and ``devices``: as in
+    `CandidateChange`.
     """
 
     remedy: str
@@ -38,7 +38,6 @@ class ConditionRepair:
     becomes: str = ""
     rename: tuple[str, str] | None = None
     size: float = 0.0
-    loss: LossClass | None = None
     devices: int = 0
 
 
@@ -70,18 +69,17 @@ def other_values(
             for name in (wanted if isinstance(wanted, tuple) else (wanted,))
         )
         less = max(map(memory_of, devices)) < stated
-        loss = LossClass.SPELLING if is_same else LossClass.MEMORY if less else LossClass.MODEL
+        remedy = "name" if is_same else "smaller-model" if less else "other-value"
         found.append(
             ConditionRepair(
-                "name" if is_same else "other-value",
+                remedy,
                 request_text(path[-1], "==", value) + (", which has less memory" if less and not is_same else ""),
                 comparison_text(path, "==", value),
                 size=value_distance(wanted, value),
-                loss=loss,
                 devices=sum(visible.id not in in_use for visible in devices),
             )
         )
-    return sorted(found, key=lambda r: (r.loss or 0, r.size, -r.devices, r.text))[:_VALUES]
+    return sorted(found, key=lambda r: (REMEDIES[r.remedy].loss, r.size, -r.devices, r.text))[:_VALUES]
 
 
 def partial_comparison(text: str) -> ValueComparison | None:
@@ -115,11 +113,10 @@ def other_amounts(
         keeps = is_capacity and relaxed == ">=" and not is_memory(name)
         found.append(
             ConditionRepair(
-                "less",
+                "less-memory" if less else "less" if keeps else "smaller",
                 request_text(name, relaxed, actual),
                 comparison_text(path, relaxed, actual),
                 size=value_distance(wanted, actual),
-                loss=LossClass.MEMORY if less else LossClass.FEWER if keeps else LossClass.MODEL,
             )
         )
     return found

@@ -20,7 +20,7 @@ from allotment.engine.diagnosis.funnel import compile_or_none
 from allotment.engine.diagnosis.holders import held_devices
 from allotment.engine.diagnosis.published_names import PublishedNames, published_names
 from allotment.engine.diagnosis.reader import EVERYTHING, Reader
-from allotment.engine.diagnosis.remedy_search import RemedyChanges, TrialBudget, smallest_change
+from allotment.engine.diagnosis.remedy_search import RemedyChanges, TrialBudget, applied, smallest_change
 from allotment.engine.diagnosis.scenario import Scenario, claim_name
 from allotment.engine.diagnosis.trial_cache import TrialCache
 from allotment.engine.outcome import Aborted, Allocated
@@ -124,6 +124,8 @@ class Diagnoser:
             for number, e in enumerate(found)
         ]
         with_remedies.sort(key=_nearness)
+        if with_remedies and with_remedies[0][0].ends:
+            with_remedies[0] = (with_remedies[0][0], _nearest_without_errors(with_remedies))
         rows = tuple(
             NodeReason(
                 nodes=e.nodes,
@@ -174,6 +176,11 @@ class _NodeGroup(NamedTuple):
     scenario: Scenario
     shared: SharedContext
 
+    def ends_after(self, remedy: RemedyChanges) -> bool:
+        """Whether Kubernetes still gives up on all nodes at one of these after the changes."""
+        outcome = self.shared.trials(applied(remedy.edits, self.scenario))
+        return isinstance(outcome, Aborted) and outcome.fatal
+
     @property
     def least(self) -> Distance:
         """The distance of the nearest candidate change, whether or not it is sufficient."""
@@ -197,6 +204,16 @@ def _nearness(pair: tuple[_NodeGroup, RemedyChanges]) -> tuple[bool, int, int, i
     value = remedy.changes[0].text if remedy.devices else ""
     order = (not group.ends, tiers.index(True), max(remedy.distance.edits, 1), rank)
     return (*order, remedy.distance, -_found(group.cause), -free, value, -len(group.nodes))
+
+
+def _nearest_without_errors(found: Sequence[tuple[_NodeGroup, RemedyChanges]]) -> RemedyChanges:
+    """The nearest remedy, for whichever node, after which no node ends the attempt; none if there is none.
+
+    A node whose devices cause the error is not the one where the claims were meant to fit.
+    """
+    ending = {(group.cause.code, group.cause.summary): group for group, _ in found if group.ends}
+    remedies = sorted((remedy for _, remedy in found if remedy.edits), key=lambda remedy: remedy.distance)
+    return next((r for r in remedies if not any(g.ends_after(r) for g in ending.values())), RemedyChanges())
 
 
 def _found(cause: Cause) -> int:

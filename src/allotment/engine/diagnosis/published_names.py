@@ -16,6 +16,8 @@ from allotment.model.resource import Device, DeviceAttribute, ResourceSlice
 
 #: Names with a lower similarity (0 to 1) are not suggested: a wrong "did you mean" is worse than none.
 MIN_SIMILARITY = 0.6
+#: The minimum similarity of the label that names a domain's owner.
+_MIN_OWNER = 0.75
 #: Generic parts of domain names.
 _TOP = frozenset({"com", "io", "org", "net", "k8s", "kubernetes", "resource"})
 
@@ -138,6 +140,24 @@ def similar_names(name: str, known: Iterable[str], limit: int = 2) -> tuple[str,
         return ()
     best = scored[0][0]
     return tuple(k for score, k in scored if score - best < 0.05)[:limit]
+
+
+def of_similar_owner(name: str, known: Iterable[str]) -> list[str]:
+    """The known domains whose owner's label is similar to a label of ``name``.
+
+    The domains of two vendors are otherwise similar: gpu.amd.com is no misspelling of gpu.nvidia.com.
+
+    >>> of_similar_owner("gpu.md.com", ["gpu.nvidia.com", "gpu.amd.com"])
+    ['gpu.amd.com']
+    >>> of_similar_owner("gpu.intel.com", ["gpu.nvidia.com", "gpu.amd.com"])
+    []
+    """
+    labels = name.split(".")
+    return [k for k in known if any(similarity(label, _owner(k)) >= _MIN_OWNER for label in labels)]
+
+
+def _owner(domain: str) -> str:
+    return (domain.split(".")[-2:] or [""])[0]
 
 
 def similar_qualified_names(name: str, known: Iterable[str]) -> tuple[str, ...]:

@@ -34,12 +34,14 @@ _LOSS_WEIGHT = 1000.0
 
 class RemedyChanges(NamedTuple):
     """Changes that were verified together; empty if none helps. ``otherwise``: an alternative that changes the user's
-    objects, if ``changes`` does not. ``devices``: the free devices that the changes select, if they select others."""
+    objects, if ``changes`` does not. ``devices``: the free devices that the changes select, if they select others.
+    ``edits``: the changes as they can be applied to a scenario."""
 
     changes: tuple[SuggestedChange, ...] = ()
     otherwise: tuple[SuggestedChange, ...] = ()
     distance: Distance = FARTHEST
     devices: int = 0
+    edits: tuple[CandidateChange, ...] = ()
 
 
 class TrialBudget:
@@ -97,7 +99,7 @@ def smallest_change(
 def _smallest(scenario: Scenario, found: Cause, shared: SharedContext, tries: list[int]) -> RemedyChanges:
     first = _nearest(scenario, found, shared, tries)
     remedy = RemedyChanges(
-        _suggested(first, scenario.node), (), distance_of(first), max((c.devices for c in first), default=0)
+        _suggested(first, scenario.node), (), distance_of(first), max((c.devices for c in first), default=0), first
     )
     if not first or REMEDIES[first[0].remedy].scope != "nothing":
         return remedy
@@ -171,12 +173,13 @@ def _minimal(
         if tries[0] <= 0:
             break
         tries[0] -= 1
-        if isinstance(shared.trials(_applied(part, scenario)), Allocated):
+        if isinstance(shared.trials(applied(part, scenario)), Allocated):
             return part
     return changes
 
 
-def _applied(changes: Iterable[CandidateChange], scenario: Scenario) -> Scenario:
+def applied(changes: Iterable[CandidateChange], scenario: Scenario) -> Scenario:
+    """The scenario with all of the changes."""
     for change in changes:
         scenario = change.edit(scenario)
     return scenario

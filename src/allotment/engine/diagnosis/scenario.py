@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace as altered
 
-from allotment.engine.remedies import REMEDIES, Distance, LossClass
+from allotment.engine.remedies import REMEDIES, Distance
 from allotment.model.features import Features
 from allotment.model.resource import (
     Device,
@@ -181,8 +181,8 @@ def edit_constraint(claim: str, index: int, constraint: DeviceConstraint | None)
 class CandidateChange:
     """A change to try, nearest first; ``object``, ``path`` and ``becomes`` are as in `SuggestedChange`.
 
-    ``size``: how far the new value is from the old one, comparable within a class of loss. ``loss``: the class, if it
-    is not that of the remedy. ``devices``: the number of free devices with the new value, if it selects devices.
+    ``size``: how far the new value is from the old one, comparable within a class of loss. ``devices``: the number of
+    free devices with the new value, if it selects devices.
     """
 
     remedy: str
@@ -192,10 +192,9 @@ class CandidateChange:
     path: str = ""
     becomes: Any = None
     size: float = 0.0
-    loss: LossClass | None = None
     devices: int = 0
 
     @property
     def distance(self) -> Distance:
         """The distance from what was intended."""
-        return Distance(REMEDIES[self.remedy].loss if self.loss is None else self.loss, 1, self.size)
+        return Distance(REMEDIES[self.remedy].loss, 1, self.size)

@@ -33,6 +33,7 @@ from allotment.engine.diagnosis.published_names import (
     PublishedNames,
     attribute_kind,
     did_you_mean,
+    of_similar_owner,
     qualified,
     similar_names,
     similarity,
@@ -86,7 +87,7 @@ def explain_condition(
         return _plain(conjunct, of_class, None, [*named, *repairs])
     others = other_values(comparison, arriving, stated, in_use)
     if comparison.path == ("driver",):
-        return _driver(conjunct, comparison, published, of_class, repairs)
+        return _driver(conjunct, comparison, published, of_class)
     mismatch = _type_mismatch(comparison, arriving)
     if mismatch is not None:
         return _with_repairs(mismatch, repairs)
@@ -94,25 +95,26 @@ def explain_condition(
 
 
 def _driver(
-    conjunct: Conjunct,
-    comparison: ValueComparison,
-    published: PublishedNames,
-    of_class: bool,
-    repairs: list[ConditionRepair],
+    conjunct: Conjunct, comparison: ValueComparison, published: PublishedNames, of_class: bool
 ) -> ConditionFinding:
-    """A comparison of ``device.driver`` with a name that is misspelled, not installed, or not on this node."""
+    """A comparison of ``device.driver`` with a name that is misspelled, not installed, or not on this node.
+
+    The condition is never dropped: what a request or class means depends on its driver.
+    """
     wanted = comparison.literal
     if comparison.operator != "==" or not isinstance(wanted, str):
-        return _plain(conjunct, of_class, None, repairs)
+        return _plain(conjunct, of_class, None, [])
     if wanted in published.drivers:
-        return ConditionFinding("driver-missing", f'the node has no device of driver "{wanted}"', None, tuple(repairs))
-    names = similar_names(wanted, published.drivers)
-    summary = f'driver "{wanted}" publishes no ResourceSlices.{did_you_mean(wanted, published.drivers)}'
+        return ConditionFinding("driver-missing", f'the node has no device of driver "{wanted}"')
+    alike = of_similar_owner(wanted, published.drivers)
+    names = similar_names(wanted, alike)
+    summary = f'driver "{wanted}" publishes no ResourceSlices.{did_you_mean(wanted, alike)}'
     if not names:
         drivers = ", ".join(sorted(published.drivers))
-        return ConditionFinding("driver-missing", f"{summary} Existing drivers: {drivers}", None, tuple(repairs))
-    renames = [_rename(wanted, n, f'use driver "{n}"') for n in names]
-    return ConditionFinding("unknown-driver", summary, None, (*renames, *repairs))
+        return ConditionFinding("driver-missing", f"{summary} Existing drivers: {drivers}")
+    return ConditionFinding(
+        "unknown-driver", summary, None, tuple(_rename(wanted, name, f'use driver "{name}"') for name in names)
+    )
 
 
 def _with_repairs(finding: ConditionFinding, repairs: Sequence[ConditionRepair]) -> ConditionFinding:
@@ -197,7 +199,8 @@ def _unknown_domain(
 ) -> ConditionFinding:
     domain, name = path[1], path[2]
     domains = published.domains()
-    names = similar_names(domain, domains)
+    alike = of_similar_owner(domain, domains)
+    names = similar_names(domain, alike)
     summary = f'no device publishes anything in the domain "{domain}".'
     if not names and "." not in domain:
         # attributes["model"]: the author used the attribute as the domain.
@@ -214,7 +217,7 @@ def _unknown_domain(
         rewritten = lookup.replace(wrong, right)
         found = (ConditionRepair("likely", f"read {right}", rewritten),) if similar and rewritten != lookup else ()
         return ConditionFinding("unknown-driver", summary, None, found)
-    summary += did_you_mean(domain, domains) or f" Published domains: {', '.join(domains)}"
+    summary += did_you_mean(domain, alike) or f" Published domains: {', '.join(domains)}"
     repairs = [_rename(domain, n, f'read {name} from "{n}"') for n in names]
     return ConditionFinding("unknown-driver", summary, None, tuple(repairs))
 

@@ -23,7 +23,6 @@ from allotment.engine.diagnosis.selector_conditions import ConditionFinding, exp
 from allotment.engine.diagnosis.stated_memory import stated_memory
 from allotment.engine.diagnosis.visible_devices import VisibleDevice
 from allotment.engine.outcome import Aborted, Outcome
-from allotment.engine.remedies import LossClass
 from allotment.model.written_amounts import intended_amount, is_quantity
 from allotment.phrases import counted
 
@@ -182,7 +181,6 @@ def _repairs(
         return []
     texts = [one_line(c.text) for c in program.conjuncts]
     found = []
-    lost: LossClass | None
     for repair in repairs:
         if repair.rename:
             changed = [re.sub(*repair.rename, text) for text in texts]
@@ -197,18 +195,18 @@ def _repairs(
         edit: Edit
         if loss.of_class:
             # A class serves many claims, so changing it is a larger change, unless a name is misspelled.
-            remedy, lost = ("likely", LossClass.REFERENCE) if repair.rename else ("of-class", None)
+            remedy = "class-name" if repair.rename else "of-class"
             edit = edit_class(class_name, loss.selector, expression)
             object_, path = f"DeviceClass {class_name}", f"spec.selectors[{loss.selector}].cel.expression"
             words = f"in DeviceClass {class_name}, {repair.text}"
         else:
-            remedy, lost, words = repair.remedy, repair.loss, repair.text
+            remedy, words = repair.remedy, repair.text
             edit = edit_selector(location, loss.selector, expression)
             object_, path = location.object, f"{location.path}.selectors[{loss.selector}].cel.expression"
         if not expression:  # the selector is removed with its last condition
             path = path.removesuffix(".cel.expression")
         change = CandidateChange(remedy, words, edit, object_, path, expression or None)
-        found.append(replace(change, size=repair.size, loss=lost, devices=repair.devices))
+        found.append(replace(change, size=repair.size, devices=repair.devices))
     return found
 
 

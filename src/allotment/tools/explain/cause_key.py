@@ -24,7 +24,9 @@ _AS_WRITTEN: Final = frozenset(
 #: The code of a gang names the claim of the pod that happened to be refused.
 _OF_ANY_POD: Final = "gang-incomplete"
 #: Remedies whose value is an amount, and those whose value or object is that of a node.
-_AMOUNTS: Final = frozenset({"less", "replicas", "smaller-gang", "more-pods"})
+_AMOUNTS: Final = frozenset(
+    {"less", "less-memory", "more-pods", "replicas", "smaller", "smaller-gang", "smaller-share"}
+)
 _OF_NODES: Final = frozenset({"select", "select-model", "select-less", "uncordon", "recover"})
 
 

@@ -16,7 +16,7 @@ from allotment.cel.source_spans import SourceSpans, TextSpan, parse_spans
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Const, Ident, Node, walk
 from allotment.engine.diagnosis.expression_correction import correct_expression
-from allotment.engine.diagnosis.published_names import PublishedNames
+from allotment.engine.diagnosis.published_names import PublishedNames, of_similar_owner, similar_names
 from allotment.model.written_amounts import ACCESSORS, quantity_of_number
 
 _KINDS: Final = ("attributes", "capacity")
@@ -137,10 +137,12 @@ def _reading_edits(source: str, published: PublishedNames, domain: str) -> list[
             edits.append(_Edit((ends[0], ends[2]), becomes, f'read {keys[1]} from "{domain}"'))
             first = 2
         elif len(keys) > 2:
-            kind = _kind_of(keys[1], keys[2], keys[0], published)
+            actual = _intended_domain(keys[1], keys[2], published)
+            kind = _kind_of(actual, keys[2], keys[0], published)
             if kind != keys[0]:
-                text = f'read device.{kind}["{keys[1]}"].{keys[2]}'
-                edits.append(_Edit((ends[0], ends[1]), f".{kind}", text))
+                text = f'read device.{kind}["{actual}"].{keys[2]}'
+                becomes, end = (f".{kind}", ends[1]) if actual == keys[1] else (f'.{kind}["{actual}"]', ends[2])
+                edits.append(_Edit((ends[0], end), becomes, text))
             first = 3
         else:
             continue
@@ -152,6 +154,13 @@ def _reading_edits(source: str, published: PublishedNames, domain: str) -> list[
             text = f"remove .{'.'.join(keys[first:last])}: in CEL, the {noun} itself is the value"
             edits.append(_Edit((ends[first], ends[last]), "", text))
     return edits
+
+
+def _intended_domain(domain: str, name: str, published: PublishedNames) -> str:
+    """The domain itself, or if nothing is published in it, the most similar one in which the name is published."""
+    if domain in published.domains():
+        return domain
+    return next(iter(similar_names(domain, of_similar_owner(domain, _domains_of(name, published)))), domain)
 
 
 def _kind_of(domain: str, name: str, kind: str, published: PublishedNames) -> str:
