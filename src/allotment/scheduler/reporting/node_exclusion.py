@@ -5,7 +5,7 @@ Uses the wording of ``allot explain``, with the smallest change that lets the po
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -22,7 +22,7 @@ from allotment.tools.explain.fixes import make_eligible
 from allotment.tools.explain.further_changes import combined_changes
 from allotment.tools.explain.messages import Report, diagnosis_report
 from allotment.tools.explain.node_eligibility import EligibilityNode, daemon_node, exclusion_text, why_excluded
-from allotment.tools.explain.node_nearness import by_nearness
+from allotment.tools.explain.node_nearness import NamedHardware, by_nearness, named_hardware
 from allotment.tools.explain.origin_mapping import easiest_fix, owner_of, template_of
 from allotment.tools.explain.text import ADVICE
 
@@ -45,14 +45,18 @@ _CONTAINERS = ("initContainers", "containers")
 
 
 def exclusion_report(
-    pod: QueuedPod, refused: list[tuple[CachedNode, Refusal]], would_do: WouldDo, of_claims: OfClaims
+    pod: QueuedPod,
+    refused: list[tuple[CachedNode, Refusal]],
+    would_do: WouldDo,
+    of_claims: OfClaims,
+    hardware: NamedHardware,
 ) -> Report | None:
-    """Return the report on the exclusion; None if another cause is more relevant."""
+    """Return the report on the exclusion; None if another cause is more relevant. ``hardware``: see `hardware_of`."""
     if not refused or any(refusal.cause not in _EXCLUSION_CAUSES for _, refusal in refused):
         return None
     summary = resource_shortage.kinds_of_refusals(pod.demand, refused)[0].line
-    way = nearest_node(pod, refused, would_do)
-    changes = way.refused.changes if way is not None else with_claims(pod, refused, of_claims)
+    way = nearest_node(pod, refused, would_do, hardware)
+    changes = way.refused.changes if way is not None else with_claims(pod, refused, of_claims, hardware)
     if not changes and (coming := [machine for machine, _ in refused if machine.is_provisioning]):
         closed = [machine.name for machine in coming if machine.unschedulable]
         state, until = _INITIALIZING if closed else _RESERVED
@@ -65,17 +69,21 @@ def exclusion_report(
 
 
 def with_claims(
-    pod: QueuedPod, refused: list[tuple[CachedNode, Refusal]], of_claims: OfClaims, below: int = FARTHEST.loss
+    pod: QueuedPod,
+    refused: list[tuple[CachedNode, Refusal]],
+    of_claims: OfClaims,
+    hardware: NamedHardware,
+    below: int = FARTHEST.loss,
 ) -> tuple[SuggestedChange, ...]:
     """Return changes of the pod's rules for nodes, or of a node, and of its claims, that help together."""
     value = pod_of(pod.tree)
     where = template_of(value, owner_of(value))
     nodes = {m.name: _eligibility_node(m) for m, r in refused if r.cause in _EXCLUSION_CAUSES and not m.is_provisioning}
-    groups = ([node.facts.name for node in group] for group in by_nearness(value, nodes.values()))
+    groups = ([node.facts.name for node in group] for group in by_nearness(value, nodes.values(), hardware))
     is_daemon = bool(daemon_node(value))
 
     def of_rules(name: str) -> tuple[SuggestedChange, ...]:
-        return make_eligible(value, nodes[name], where, is_daemon).changes
+        return make_eligible(value, nodes[name], where, is_daemon, hardware).changes
 
     return combined_changes(groups, of_claims, of_rules, below)
 
@@ -97,16 +105,26 @@ def eligible_nodes(pod: QueuedPod, machines: Iterable[CachedNode]) -> list[str]:
 
 
 def cordoned_node(
-    pod: QueuedPod, refused: list[tuple[CachedNode, Refusal]], would_do: WouldDo, *, has_devices: bool
+    pod: QueuedPod,
+    refused: list[tuple[CachedNode, Refusal]],
+    would_do: WouldDo,
+    hardware: NamedHardware,
+    *,
+    has_devices: bool,
 ) -> NodeReason | None:
     """Return a node that only its cordon excludes, while other nodes lack something else; None if there is none."""
     cordoned = [(machine, refusal) for machine, refusal in refused if refusal.cause == "unschedulable"]
-    way = nearest_node(pod, cordoned, would_do, has_devices=has_devices)
+    way = nearest_node(pod, cordoned, would_do, hardware, has_devices=has_devices)
     return way if way is not None and all(change.remedy == "uncordon" for change in way.refused.changes) else None
 
 
 def nearest_node(
-    pod: QueuedPod, refused: list[tuple[CachedNode, Refusal]], would_do: WouldDo, *, has_devices: bool = True
+    pod: QueuedPod,
+    refused: list[tuple[CachedNode, Refusal]],
+    would_do: WouldDo,
+    hardware: NamedHardware,
+    *,
+    has_devices: bool = True,
 ) -> NodeReason | None:
     """Return the node that the pod can use with the fewest changes, among those that would do then.
 
@@ -116,14 +134,27 @@ def nearest_node(
     value = pod_of(pod.tree)
     where = template_of(value, owner_of(value))
     rows = []
-    groups = by_nearness(value, map(_eligibility_node, good))
+    groups = by_nearness(value, map(_eligibility_node, good), hardware)
     for node in list(chain.from_iterable(groups))[:_MAX_TRIED]:
         name = node.facts.name
-        changes = make_eligible(value, node, where, bool(daemon_node(value))).changes
+        changes = make_eligible(value, node, where, bool(daemon_node(value)), hardware).changes
         summary = exclusion_text([name], why_excluded(value, node), name if has_devices else "")
         reason = AllocationRefusal("node-not-eligible", summary, name, changes=changes)
         rows.append(NodeReason((name,), reason))
     return easiest_fix(rows)
+
+
+def excluded_nodes(pod: QueuedPod, machines: Iterable[CachedNode]) -> list[tuple[CachedNode, Refusal]]:
+    """Return the nodes that the pod's rules, cordons and taints exclude, if filters have not been run on them."""
+    value, refusal = pod_of(pod.tree), Refusal((), cause="affinity")
+    return [(machine, refusal) for machine in machines if why_excluded(value, _eligibility_node(machine))]
+
+
+def hardware_of(
+    pod: QueuedPod, machines: Iterable[CachedNode], models: Callable[[], Mapping[str, frozenset[str]]]
+) -> NamedHardware:
+    """Return the hardware of the nodes that the pod's rules name. ``models``: see `models_by_node`."""
+    return named_hardware(pod_of(pod.tree), map(_eligibility_node, machines), models)
 
 
 def _eligibility_node(machine: CachedNode) -> EligibilityNode:

@@ -39,6 +39,7 @@ from allotment.tools.explain.fixes import change_tree, path_steps
 from allotment.tools.explain.further_changes import AfterChange, with_further_changes
 from allotment.tools.explain.messages import Report
 from allotment.tools.explain.node_accounts import shared_reason
+from allotment.tools.explain.node_nearness import models_by_node
 from allotment.tools.explain.obstacles import group_missing, refused_everywhere, too_many_consumers, with_first
 from allotment.tools.explain.origin_mapping import ENDLESS, owner_of, pending_diagnosis, template_of
 
@@ -53,12 +54,14 @@ class PodExplainer:
         self._algorithm = algorithm
         self._pods = pods
         self._diagnoser: tuple[tuple[int, int], Diagnoser] | None = None
+        self._models: dict[str, frozenset[str]] | None = None
         self._diagnoses: dict[tuple[object, ...], tuple[Diagnosis, list[str], str]] = {}
         """Diagnoses, the names of the claims and of the special claim in them, by specs of the claims and nodes."""
 
     def cluster_changed(self) -> None:
         """Drop the diagnoser, because nodes, slices, classes or rules have changed."""
         self._diagnoser = None
+        self._models = None
 
     def explain(self, pod: QueuedPod, verdict: Verdict) -> Report:
         """Return the report on a pod, the main cause first."""
@@ -85,8 +88,12 @@ class PodExplainer:
             for place, refusal in (refusals or {}).items()
             if refusal.cause not in (*DEVICE_CAUSES, "claim") and (machine := machines.at(place)) is not None
         ]
-        way = node_exclusion.nearest_node(pod, others, self._would_do(pod, verdict)) if lacking is not None else None
-        main = self._diagnose(pod, verdict, lacking, way, others) if lacking is not None else None
+        hardware = node_exclusion.hardware_of(pod, machines, self._current_models)
+        way = main = None
+        if lacking is not None:
+            way = node_exclusion.nearest_node(pod, others, self._would_do(pod, verdict), hardware)
+            excluded = others if refusals is not None else node_exclusion.excluded_nodes(pod, machines)
+            main = self._diagnose(pod, verdict, lacking, way, excluded)
         failed = [name for name in verdict.unreachable_claims if self._has_failed(name)]
         away = [self._elsewhere(claim) for claim in verdict.unreachable_claims if claim not in failed]
         if failed and main is None:
@@ -98,7 +105,7 @@ class PodExplainer:
                 CauseKey("", "devices-not-ready", failed[0]),
             )
         elif away and main is None:
-            way = node_exclusion.nearest_node(pod, others, self._has_all(pod, verdict))
+            way = node_exclusion.nearest_node(pod, others, self._has_all(pod, verdict), hardware)
             main = messages.diagnosis_report(
                 name, _with_changes(refused_everywhere("claim-on-other-node", away.pop(0)), way)
             )
@@ -109,10 +116,10 @@ class PodExplainer:
         elif main is None:
             would_do, has_devices = self._would_do(pod, verdict), bool(verdict.pending)
             main = self._unserved(pod, others) or node_exclusion.exclusion_report(
-                pod, others, would_do, partial(self._claim_changes, pod, verdict)
+                pod, others, would_do, partial(self._claim_changes, pod, verdict), hardware
             )
             if main is None:
-                way = node_exclusion.cordoned_node(pod, others, would_do, has_devices=has_devices)
+                way = node_exclusion.cordoned_node(pod, others, would_do, hardware, has_devices=has_devices)
                 main = messages.diagnosis_report(name, Diagnosis(headline=way.refused)) if way is not None else None
         if way is not None:  # it is reported together with the devices that other nodes lack
             others = [(machine, refusal) for machine, refusal in others if machine.name != way.nodes[0]]
@@ -136,11 +143,13 @@ class PodExplainer:
         verdict = Verdict("Unschedulable", "", outcome.pending, refusals)
         machines = self._algorithm.machines
         others = [(m, r) for place, r in refusals.items() if (m := machines.at(place)) is not None]
-        way = node_exclusion.nearest_node(pod, others, self._would_do(pod, verdict))
+        hardware = node_exclusion.hardware_of(pod, machines, self._current_models)
+        way = node_exclusion.nearest_node(pod, others, self._would_do(pod, verdict), hardware)
         of_claims = partial(self._claim_changes, pod, verdict, templates=templates)
         eligible, pending = node_exclusion.eligible_nodes(pod, machines), self._pending(pod, verdict)
         if not eligible or not pending:
-            return way.refused.changes if way is not None else node_exclusion.with_claims(pod, others, of_claims)
+            changes = way.refused.changes if way is not None else ()
+            return changes or node_exclusion.with_claims(pod, others, of_claims, hardware)
         found = self._current_diagnoser().diagnose(pending, eligible, Reader.of(pod.key.namespace))
         if way is None:
             way = self._combined(pod, others, of_claims, found)
@@ -279,6 +288,12 @@ class PodExplainer:
         report = messages.diagnosis_report(str(pod.key), diagnosis)
         return with_claim_names(report, {old: new for old, new in zip(cached_names, names, strict=True) if old != new})
 
+    def _current_models(self) -> dict[str, frozenset[str]]:
+        """Return the models of the devices by node."""
+        if self._models is None:
+            self._models = models_by_node(self._algorithm.allocator.inventory.slices.values())
+        return self._models
+
     def _current_diagnoser(self) -> Diagnoser:
         """Return the diagnoser for the present allocations; diagnoses with another one are forgotten."""
         inventory, ledger = self._algorithm.allocator.inventory, self._algorithm.ledger
@@ -296,7 +311,8 @@ class PodExplainer:
         lost = distance(change.remedy for change in found.headline.changes).loss
         if lost < LossClass.FEWER:
             return None
-        changes = node_exclusion.with_claims(pod, others, of_claims, min(lost, LossClass.MODEL))
+        hardware = node_exclusion.hardware_of(pod, self._algorithm.machines, self._current_models)
+        changes = node_exclusion.with_claims(pod, others, of_claims, hardware, min(lost, LossClass.MODEL))
         return node_exclusion.reason_of(pod, others, changes) if changes else None
 
     def _claim_changes(

@@ -25,7 +25,7 @@ from allotment.model.validation import FieldError
 from allotment.model.validation.admin_access import LABEL
 from allotment.model.validation.errors import ErrorType
 from allotment.tools.explain.node_eligibility import UNSCHEDULABLE, EligibilityNode, required_affinity, why_excluded
-from allotment.tools.explain.node_nearness import affinity_rules, label_change
+from allotment.tools.explain.node_nearness import ANY_HARDWARE, NamedHardware, affinity_rules, label_change
 from allotment.tools.explain.selector_corrections import selector_corrections
 
 _V = TypeVar("_V", bound=Value)
@@ -128,15 +128,19 @@ class EligibilityFix(NamedTuple):
     node: EligibilityNode
 
 
-def make_eligible(pod: Pod, node: EligibilityNode, where: tuple[str, str], daemon: bool) -> EligibilityFix:
+def make_eligible(
+    pod: Pod, node: EligibilityNode, where: tuple[str, str], daemon: bool, hardware: NamedHardware = ANY_HARDWARE
+) -> EligibilityFix:
     """The changes that make a node eligible for a pod.
 
     ``daemon``: a DaemonSet created the pod for its node, so the pod's node affinity is not written by a user.
+    ``hardware``: that of the nodes which the pod's rules name.
     """
     name = node.facts.name
+    is_other = hardware.is_other(name)
     found: list[SuggestedChange] = []
     while why_excluded(pod, node):
-        change = _next_change(pod, node, daemon)
+        change = _next_change(pod, node, daemon, is_other)
         if change is None or len(found) == _MAX_CHANGES:
             return EligibilityFix((), pod, node)
         if change.remedy in _OF_NODE:
@@ -148,20 +152,20 @@ def make_eligible(pod: Pod, node: EligibilityNode, where: tuple[str, str], daemo
     return EligibilityFix(tuple(found), pod, node)
 
 
-def _next_change(pod: Pod, node: EligibilityNode, daemon: bool) -> SuggestedChange | None:
-    """The next change; it applies to the pod if it names no object."""
+def _next_change(pod: Pod, node: EligibilityNode, daemon: bool, is_other: bool) -> SuggestedChange | None:
+    """The next change; it applies to the pod if it names no object. ``is_other``: see `label_change`."""
     spec, labels = pod.spec, node.facts.labels
     if spec.node_name and spec.node_name != node.facts.name:
         return None if daemon else _select(text=f"remove nodeName {spec.node_name}", path="spec.nodeName")
     unmet = {key: value for key, value in spec.node_selector.items() if labels.get(key) != value}
     if unmet:
         return _other_key(spec.node_selector, unmet, labels) or _other_labels(
-            unmet, labels, is_whole=len(unmet) == len(spec.node_selector)
+            unmet, labels, is_whole=len(unmet) == len(spec.node_selector), is_other=is_other
         )
     if not why_excluded(pod, node._replace(taints=())):
         taint = next(taint for taint in node.taints if why_excluded(pod, node._replace(taints=(taint,))))
         return _tolerate(pod, node, taint)
-    return None if daemon else _other_affinity(pod, labels)
+    return None if daemon else _other_affinity(pod, labels, is_other)
 
 
 def _other_key(
@@ -178,7 +182,9 @@ def _other_key(
     return None
 
 
-def _other_labels(unmet: Mapping[str, str], labels: Mapping[str, str], *, is_whole: bool) -> SuggestedChange:
+def _other_labels(
+    unmet: Mapping[str, str], labels: Mapping[str, str], *, is_whole: bool, is_other: bool
+) -> SuggestedChange:
     """A nodeSelector with the node's own values; keys that the node does not have are removed last.
 
     ``is_whole``: the nodeSelector has no other keys.
@@ -186,7 +192,7 @@ def _other_labels(unmet: Mapping[str, str], labels: Mapping[str, str], *, is_who
     has = {key: labels[key] for key in unmet if key in labels}
     if has:
         text = "set nodeSelector " + ", ".join(f"{key}={value}" for key, value in has.items())
-        changes = [label_change([unmet[key]], value) for key, value in has.items()]
+        changes = [label_change([unmet[key]], value, is_other=is_other) for key, value in has.items()]
         remedy = max((change.remedy for change in changes), key=lambda name: REMEDIES[name].loss)
         text += ", which has less memory" if remedy == "select-less" else ""
         return _select(text=text, path="spec.nodeSelector", becomes=has, remedy=remedy)
@@ -196,14 +202,14 @@ def _other_labels(unmet: Mapping[str, str], labels: Mapping[str, str], *, is_who
     return _select(text=f"remove {key} from the nodeSelector", path=f'spec.nodeSelector["{key}"]', remedy="unselect")
 
 
-def _other_affinity(pod: Pod, labels: Mapping[str, str]) -> SuggestedChange:
+def _other_affinity(pod: Pod, labels: Mapping[str, str], is_other: bool) -> SuggestedChange:
     """A required node affinity with the node's own value of a label, if that is what excludes the node."""
     path = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
     rules = [rule for rule in affinity_rules(required_affinity(pod.spec)) if labels.get(rule.key) not in rule.values]
     if rules and rules[0].key in labels:
         key, value = rules[0].key, labels[rules[0].key]
         path += f".nodeSelectorTerms[0].matchExpressions[{rules[0].position}].values"
-        remedy = label_change(rules[0].values, value).remedy
+        remedy = label_change(rules[0].values, value, is_other=is_other).remedy
         return _select(text=f"set node affinity {key} in ({value})", path=path, becomes=[value], remedy=remedy)
     return _select(text="remove the required node affinity", path=path, remedy="unselect")
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from allotment.engine.refusal import Diagnosis, SuggestedChange
-from allotment.engine.remedies import FARTHEST, Distance, distance
+from allotment.engine.remedies import FARTHEST, REMEDIES, Distance, distance
 
 #: Number of groups of excluded nodes for which changes of the claims are searched.
 _MAX_COMBINED: Final = 3
@@ -68,10 +68,18 @@ def combined_changes(
     for names in islice(groups, _MAX_COMBINED):
         further = of_claims(names)
         way = of_rules(further[0].node) if further and further[0].node else ()
-        together = (*way, *further) if way else _with_rules(further, after)
+        together = _in_order(way, further) if way else _with_rules(further, after)
         if together and _distance(together).loss < below and not any(c.remedy in _LAST_RESORTS for c in together):
             found.append(together)
     return min(found, key=_distance, default=())
+
+
+def _in_order(
+    of_rules: tuple[SuggestedChange, ...], of_claims: tuple[SuggestedChange, ...]
+) -> tuple[SuggestedChange, ...]:
+    """Changes of both; what is written wrong comes first, because it is wrong on every node."""
+    corrects = any(REMEDIES[change.remedy].scope == "spelling" for change in of_claims)
+    return (*of_claims, *of_rules) if corrects else (*of_rules, *of_claims)
 
 
 def _with_rules(of_claims: tuple[SuggestedChange, ...], after: After) -> tuple[SuggestedChange, ...]:

@@ -1,14 +1,17 @@
 """The distance of nodes from those that a pod's nodeSelector or node affinity names, by the values of their labels.
 
 A label that names a product is compared like a product name: ``NVIDIA-A100-80GB`` means the nodes with
-``NVIDIA-A100-SXM4-80GB``, and nodes with less memory per device than the named product are the last choice.
+``NVIDIA-A100-SXM4-80GB``, and nodes with less memory per device than the named product are the last choice. Of other
+labels, such as the name of a pool, the devices of the nodes that have the wanted value say which hardware is meant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Final, NamedTuple, TypeAlias
 
+from allotment.engine.claims.constraints import find_attribute
 from allotment.engine.diagnosis.published_names import similar_names
 from allotment.engine.diagnosis.value_distance import name_distance, named_memory, names_same
 from allotment.engine.remedies import REMEDIES, Distance
@@ -17,8 +20,17 @@ from allotment.fleet.gpu_product_labels import product_of_label, products_of_clo
 from allotment.fleet.profiles import accelerators
 from allotment.model.core import Pod
 from allotment.model.node_selectors import NodeSelector
-from allotment.tools.explain.node_eligibility import UNSCHEDULABLE, EligibilityNode, required_affinity, tolerated
+from allotment.model.resource import Device, ResourceSlice
+from allotment.tools.explain.node_eligibility import (
+    UNSCHEDULABLE,
+    EligibilityNode,
+    matches,
+    required_affinity,
+    tolerated,
+)
 
+#: The attributes that name a device's model.
+_MODEL: Final = ("productName", "model")
 #: The values of a node for the keys of a pod's rules; None for a key that it lacks.
 _Values: TypeAlias = tuple[str | None, ...]
 
@@ -30,6 +42,22 @@ class LabelChange(NamedTuple):
     size: float
 
 
+class NamedHardware(NamedTuple):
+    """The models of the devices on the nodes that a pod's rules name, and the models by node."""
+
+    models: frozenset[str] = frozenset()
+    by_node: Mapping[str, frozenset[str]] = {}
+
+    def is_other(self, node: str) -> bool:
+        """Whether a node has only devices of models that the named nodes do not have; False if either has none."""
+        found = self.by_node.get(node, frozenset())
+        return bool(self.models and found) and found.isdisjoint(self.models)
+
+
+#: Of a pod without rules for nodes.
+ANY_HARDWARE: Final = NamedHardware()
+
+
 class AffinityRule(NamedTuple):
     """A requirement ``key In values`` of a required node affinity with one term, and its position in the term."""
 
@@ -38,8 +66,10 @@ class AffinityRule(NamedTuple):
     values: tuple[str, ...]
 
 
-def label_change(wanted: Iterable[str], actual: str | None) -> LabelChange:
+def label_change(wanted: Iterable[str], actual: str | None, *, is_other: bool = False) -> LabelChange:
     """The change from the ``wanted`` values of a label to the ``actual`` one; without one the rule must be removed.
+
+    ``is_other``: the nodes with the actual value have other hardware than those with a wanted one.
 
     >>> label_change(["NVIDIA-A100-80GB"], "NVIDIA-A100-SXM4-80GB").remedy
     'select'
@@ -52,7 +82,8 @@ def label_change(wanted: Iterable[str], actual: str | None) -> LabelChange:
     """
     if actual is None:
         return LabelChange("unselect", 1.0)
-    return min((_changed(value, actual) for value in wanted), key=_loss, default=LabelChange("select", 0.0))
+    nearest = min((_changed(value, actual) for value in wanted), key=_loss, default=LabelChange("select", 0.0))
+    return nearest._replace(remedy="select-model") if is_other and nearest.remedy == "select" else nearest
 
 
 def _changed(wanted: str, actual: str) -> LabelChange:
@@ -85,13 +116,49 @@ def affinity_rules(affinity: NodeSelector | None) -> Iterator[AffinityRule]:
             yield AffinityRule(position, requirement.key, tuple(requirement.values))
 
 
-def by_nearness(pod: Pod, nodes: Iterable[EligibilityNode]) -> list[list[EligibilityNode]]:
+def named_hardware(
+    pod: Pod, nodes: Iterable[EligibilityNode], models: Callable[[], Mapping[str, frozenset[str]]]
+) -> NamedHardware:
+    """The hardware of the nodes that match the pod's nodeSelector and node affinity, if it has any. ``models``: see
+    `models_by_node`."""
+    selector, affinity = pod.spec.node_selector, required_affinity(pod.spec)
+    if not selector and affinity is None:
+        return ANY_HARDWARE
+    by_node = models()
+    named = (
+        node.facts.name
+        for node in nodes
+        if selector.items() <= node.facts.labels.items() and (affinity is None or matches(affinity, node.facts))
+    )
+    return NamedHardware(frozenset(chain.from_iterable(by_node.get(name, ()) for name in named)), by_node)
+
+
+def models_by_node(slices: Iterable[ResourceSlice]) -> dict[str, frozenset[str]]:
+    """The models of the devices that slices publish for a node, whether or not their pool is complete."""
+    found: dict[str, set[str]] = {}
+    for slice_ in slices:
+        spec = slice_.spec
+        if spec.node_name:
+            models = found.setdefault(spec.node_name, set())
+            models.update(filter(None, (_model(device, spec.driver) for device in spec.devices or ())))
+    return {node: frozenset(models) for node, models in found.items()}
+
+
+def _model(device: Device, driver: str) -> str:
+    values = (find_attribute(device, driver, f"{driver}/{name}") for name in _MODEL)
+    return next((value.string for value in values if value is not None and value.string), "")
+
+
+def by_nearness(
+    pod: Pod, nodes: Iterable[EligibilityNode], hardware: NamedHardware = ANY_HARDWARE
+) -> list[list[EligibilityNode]]:
     """The nodes in groups that are equally near to the pod's rules, nearest first."""
     wanted: dict[str, tuple[str, ...]] = {key: (value,) for key, value in pod.spec.node_selector.items()}
     wanted |= {rule.key: rule.values for rule in affinity_rules(required_affinity(pod.spec))}
-    groups: dict[tuple[_Values, tuple[str, ...]], list[EligibilityNode]] = {}
+    groups: dict[tuple[_Values, tuple[str, ...], bool], list[EligibilityNode]] = {}
     for node in nodes:
-        groups.setdefault((_values(wanted, node.facts.labels), _taint_remedies(pod, node)), []).append(node)
+        values, is_other = _values(wanted, node.facts.labels), hardware.is_other(node.facts.name)
+        groups.setdefault((values, _taint_remedies(pod, node), is_other), []).append(node)
     return [group for _, group in sorted(groups.items(), key=lambda item: _distance(wanted, *item[0]))]
 
 
@@ -114,9 +181,12 @@ def _of_similar_key(key: str, values: tuple[str, ...], labels: Mapping[str, str]
     return next((labels[label] for label in similar_names(key, alike)), None) if alike else None
 
 
-def _distance(wanted: Mapping[str, tuple[str, ...]], values: _Values, remedies: Sequence[str]) -> Distance:
-    """The distance of the changes that make the rules match the labels of a node, and of ``remedies``."""
+def _distance(
+    wanted: Mapping[str, tuple[str, ...]], values: _Values, remedies: Sequence[str], is_other: bool
+) -> Distance:
+    """The distance of the changes that make the rules match the labels of a node, and of ``remedies``. ``is_other``:
+    the node has other hardware than the rules name."""
     pairs = zip(wanted.values(), values, strict=True)
-    changes = [label_change(allowed, value) for allowed, value in pairs if value not in allowed]
+    changes = [label_change(allowed, value, is_other=is_other) for allowed, value in pairs if value not in allowed]
     losses = [REMEDIES[remedy].loss for remedy in (*(change.remedy for change in changes), *remedies)]
     return Distance(max(losses, default=0), len(losses), sum(change.size for change in changes))

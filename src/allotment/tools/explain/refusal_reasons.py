@@ -6,7 +6,7 @@ The search for changes takes most of the time of an explanation; equal pods, suc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from typing import Final
 
@@ -15,14 +15,14 @@ from msgspec.structs import replace
 from allotment.engine.placement import Placed
 from allotment.engine.refusal import CODES, AllocationRefusal, Diagnosis, NodeReason, SuggestedChange
 from allotment.engine.remedies import FARTHEST, LossClass, distance
-from allotment.model.core import Pod
+from allotment.model.core import Pod, PodSpec
 from allotment.model.meta import ObjectKey
 from allotment.node_fit.node_allocatable import UnknownUse
 from allotment.tools.explain.fixes import make_eligible
 from allotment.tools.explain.further_changes import AfterChange, combined_changes, with_further_changes
 from allotment.tools.explain.node_accounts import Shortage, shortage_rows, with_shortages
 from allotment.tools.explain.node_eligibility import daemon_node, exclusion_text, why_excluded
-from allotment.tools.explain.node_nearness import by_nearness
+from allotment.tools.explain.node_nearness import NamedHardware, by_nearness, models_by_node, named_hardware
 from allotment.tools.explain.obstacles import Obstacle, with_first
 from allotment.tools.explain.origin_mapping import easiest_fix, not_eligible, pending_diagnosis, template_of
 from allotment.tools.explain.placement import claim_obstacle
@@ -48,6 +48,7 @@ class RefusalReasons:
         self._is_endless = is_endless
         self._after = after
         self._tried_obstacles: dict[tuple[object, ...], Diagnosis] = {}
+        self._named_hardware: dict[int, tuple[PodSpec, NamedHardware]] = {}
 
     # --- obstacles on all nodes --------------------------------------------------------------------------------------
 
@@ -172,7 +173,7 @@ class RefusalReasons:
         reachable = self._reachable(tried, nodes)
         if tried.pod is None:
             return [reachable]
-        groups = by_nearness(tried.pod, (self._placer.nodes[name] for name in reachable))
+        groups = by_nearness(tried.pod, (self._placer.nodes[name] for name in reachable), self._hardware(tried.pod))
         equal = [[node.facts.name for node in group] for group in groups]
         return [*equal[:_WITH_CHANGE], list(chain(*equal[_WITH_CHANGE:]))]
 
@@ -185,7 +186,7 @@ class RefusalReasons:
         if tried.pod is None or not tried.pending or any(certain):
             return rows
         names = self._reachable(tried, chain.from_iterable(row.nodes for row in rows))
-        groups = by_nearness(tried.pod, (self._placer.nodes[name] for name in names))
+        groups = by_nearness(tried.pod, (self._placer.nodes[name] for name in names), self._hardware(tried.pod))
         nearest = combined_changes(
             ([node.facts.name for node in group] for group in groups),
             partial(self._claim_changes, tried),
@@ -231,9 +232,24 @@ class RefusalReasons:
     def _eligibility_changes(self, tried: TriedPod, node: str) -> tuple[SuggestedChange, ...]:
         """Changes that make a node eligible; empty if an error on another node would end the attempt."""
         assert tried.pod is not None
-        way = make_eligible(tried.pod, self._placer.nodes[node], tried.where, bool(daemon_node(tried.pod)))
+        way = make_eligible(
+            tried.pod, self._placer.nodes[node], tried.where, bool(daemon_node(tried.pod)), self._hardware(tried.pod)
+        )
         stays = [name for name in tried.eligible if not why_excluded(way.pod, self._placer.nodes[name])]
         return () if self._placer.aborts(tried.requested, stays) else way.changes
+
+    def _hardware(self, pod: Pod) -> NamedHardware:
+        """The hardware of the nodes that the pod's rules name; equal pods, such as replicas, have the same."""
+        found = self._named_hardware.get(id(pod.spec))
+        if found is None:
+            hardware = named_hardware(pod, self._placer.nodes.values(), lambda: self._models)
+            found = self._named_hardware[id(pod.spec)] = (pod.spec, hardware)
+        return found[1]
+
+    @cached_property
+    def _models(self) -> dict[str, frozenset[str]]:
+        """The models of the devices by node."""
+        return models_by_node(self._placer.inventory.slices.values())
 
     def _mask(self, nodes: Iterable[str]) -> int:
         return self._placer.inventory.node_mask(nodes)

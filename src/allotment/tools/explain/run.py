@@ -99,7 +99,7 @@ class _Run:
         self._further = 0 if tries == 0 else further
         """Number of changes after which a pod may still be explained."""
         self._used: set[ObjectKey] = set()
-        """The claims that pods name."""
+        """The claims that pods name, or mean to name."""
 
     # --- input -------------------------------------------------------------------------------------------------------
 
@@ -188,6 +188,7 @@ class _Run:
         named += [status.resource_claim_name for status in pod.status.resource_claim_statuses]
         self._used.update(ObjectKey(pod.metadata.namespace, claim) for claim in named if claim)
         answer = self._trial.pod(pod, owner, scope)
+        self._used.update(_meant_claims(answer, pod.metadata.namespace))
         if answer.fits or not self._further:
             return answer
         stale = next(stale_claims(pod, self.claims, self._input.templates), None)
@@ -259,3 +260,11 @@ class _Run:
         except DoesNotFit:
             return
         yield from (answer.name for answer in answers if answer.fits)
+
+
+def _meant_claims(answer: Answer, namespace: str) -> Iterator[ObjectKey]:
+    """The claims that a pod would name after the remedy: they are for this pod, and not to be tried alone."""
+    changes = answer.reasons.headline.changes if answer.reasons is not None else ()
+    for change in changes:
+        if change.path.endswith(".resourceClaimName") and isinstance(change.becomes, str):
+            yield ObjectKey(namespace, change.becomes)
