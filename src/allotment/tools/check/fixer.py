@@ -62,7 +62,7 @@ def fix(
     findings = tuple(check_bundle(bundle))
     for _ in range(_MAX_PASSES):
         fixable = [f for f in findings if f.fix is not None and (unsafe or f.fix.safe) and _identity(f) not in failed]
-        chosen = _select_compatible([f for f in fixable if f.fix is not None and f.fix.safe] or fixable)
+        chosen = _select_compatible(_first(fixable))
         fixed, new_texts, failures = _apply(chosen)
         failed.update((_identity(finding), (finding, reason)) for finding, reason in failures)
         if not fixed and not failures:
@@ -103,6 +103,13 @@ def _recurs_later(applied: Finding, findings: Iterable[Finding]) -> bool:
 
 
 # --- selection -------------------------------------------------------------------------------------------------------
+
+
+def _first(fixable: list[Finding]) -> list[Finding]:
+    """The findings to fix before the others: fixes that can mean nothing else, then errors. An object with errors is
+    not simulated, so that a warning about it has only a guess as its fix until they are gone."""
+    safe = [finding for finding in fixable if finding.fix is not None and finding.fix.safe]
+    return safe or [finding for finding in fixable if finding.level == "error"] or fixable
 
 
 def _select_compatible(findings: Iterable[Finding]) -> list[Finding]:

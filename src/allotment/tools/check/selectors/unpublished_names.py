@@ -39,7 +39,7 @@ def unpublished_names(bundle: Bundle, kind: AccessKind) -> Iterator[RuleMatch]:
 
 
 def _check_access(bundle: Bundle, view: SelectorView, expr: Expression, access: DeviceAccess) -> RuleMatch | None:
-    published = _published_names(bundle, access)
+    published = _published_names(bundle, view, access)
     if published is not None:
         return None if access.name in published else _report_absent(bundle, view, expr, access, published)
     if access.domain == STANDARD_DOMAIN:
@@ -55,10 +55,14 @@ def _check_access(bundle: Bundle, view: SelectorView, expr: Expression, access: 
 # --- against slices ----------------------------------------------------------------------------------------------
 
 
-def _published_names(bundle: Bundle, access: DeviceAccess) -> frozenset[str] | None:
-    """The names of the domain in the given slices; None if no slice has its driver."""
+def _published_names(bundle: Bundle, view: SelectorView, access: DeviceAccess) -> frozenset[str] | None:
+    """The names of the domain in the given slices; None if no slice has a driver that publishes names in it."""
     if bundle.published is None:
         return None
+    if access.domain == STANDARD_DOMAIN:
+        drivers = {category.driver for category in categories_reaching(bundle, view, access) or ()}
+        if drivers and drivers.isdisjoint(bundle.published.drivers):
+            return None
     domains = bundle.published.attributes if access.kind == "attributes" else bundle.published.capacities
     if access.domain in domains:
         return frozenset(domains[access.domain])

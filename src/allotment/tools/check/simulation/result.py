@@ -13,6 +13,7 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.check.simulation.suggested_fix import suggested_fix
 from allotment.tools.check.simulation.trial import PendingObject, SimulationOutcome, simulate
+from allotment.tools.explain.text import in_words
 
 #: Reasons of the allocator, and the rules that report the same mistake at the object that causes it.
 _EXPLAINED: Final[Mapping[str, frozenset[str]]] = {
@@ -60,17 +61,25 @@ class SimulationReport(NamedTuple):
         """Whether another rule reports an error at the same place, or an error in the object or its class that explains
         it.
         """
-        reasons = pending.answers[0].reasons
-        rules = _EXPLAINED.get(reasons.headline.code, frozenset()) if reasons is not None else frozenset()
-        responsible = {pending.document, *_classes(bundle, pending.document)}
-        return any(
-            (error.code in rules and error.document in responsible)
-            or (
-                error.document is pending.document
-                and all(a == b for a, b in zip(error.path, pending.path, strict=False))
-            )
-            for error in self.errors
-        )
+        return any(_explains(error, bundle, pending) for error in self.errors)
+
+    def help_instead(self, bundle: Bundle, error: RuleError) -> str:
+        """The tested changes that help an object whose error is reported by another rule, if no fix makes them."""
+        for pending, fix in zip(self.outcome.pending, self.tested, strict=True):
+            reasons = pending.answers[0].reasons
+            if fix is None and reasons is not None and _explains(error, bundle, pending) and reasons.headline.changes:
+                return f"to make it fit: {in_words(reasons.headline.changes)}"
+        return ""
+
+
+def _explains(error: RuleError, bundle: Bundle, pending: PendingObject) -> bool:
+    """Whether the error of a rule is the reason why an object stays pending."""
+    reasons = pending.answers[0].reasons
+    rules = _EXPLAINED.get(reasons.headline.code, frozenset()) if reasons is not None else frozenset()
+    if error.code in rules and error.document in (pending.document, *_classes(bundle, pending.document)):
+        return True
+    is_same = all(a == b for a, b in zip(error.path, pending.path, strict=False))
+    return error.document is pending.document and is_same
 
 
 def _is_of_field(tested: Fix, match: RuleMatch) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from allotment.engine.diagnosis.published_names import similarity
 from allotment.engine.diagnosis.value_distance import names_same
 from allotment.engine.refusal import SuggestedChange
-from allotment.engine.remedies import LossClass, distance
+from allotment.engine.remedies import REMEDIES, LossClass, distance
 from allotment.model.editing.edits import Edit, Remove, ReplaceText, SetValue
 from allotment.model.editing.steps import differences
 from allotment.model.loading import Document
@@ -35,11 +35,14 @@ _JOB_TEMPLATE = "spec.jobTemplate."
 def suggested_fix(bundle: Bundle, changes: Sequence[SuggestedChange]) -> Fix | None:
     """The fix that makes all of the changes; None if there are none, or if one changes an object outside the files.
 
-    It is safe if nothing else can be meant: it loses nothing, and each edit corrects the spelling of a name, the unit
-    of an amount or the syntax of an expression.
+    Changes of the cluster's state that are needed, too, such as the end of another pod, are only in its text. It is
+    safe if nothing else can be meant: it loses nothing, and each edit corrects the spelling of a name, the unit of an
+    amount or the syntax of an expression.
     """
     trees: dict[Document, Any] = {}
     for change in changes:
+        if REMEDIES[change.remedy].loss in (LossClass.CLUSTER, LossClass.WAIT):
+            continue
         found = _changed_document(bundle, change)
         if found is None:
             return None
@@ -79,7 +82,7 @@ def _is_typo(old: str, new: str) -> bool:
 
 def _changed_document(bundle: Bundle, change: SuggestedChange) -> tuple[Document, str] | None:
     """The document of the changed object, and the path of the field in its v1 shape."""
-    if not change.object or not change.path or change.remedy == "wait":
+    if not change.object or not change.path:
         return None
     documents = bundle.cached(_documents_by_name)
     document = documents.get(change.object)

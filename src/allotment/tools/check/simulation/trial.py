@@ -16,6 +16,7 @@ from allotment.model.loading import Document
 from allotment.model.loading.marks import Path, split_path
 from allotment.model.meta import Object, ObjectKey
 from allotment.tools.check.bundle import Bundle, TargetCluster
+from allotment.tools.check.claims.references import compute_domain_templates
 from allotment.tools.check.objects.field_shapes import written_path
 from allotment.tools.explain import Answer, explain
 from allotment.tools.explain.subjects import ANY_POD, objects_to_explain, other_pods
@@ -30,7 +31,7 @@ _ITSELF: Final = "it"
 
 
 class SkippedObject(NamedTuple):
-    """An object that was not simulated, where to report it, and the reason; empty if a referenced object is missing."""
+    """An object that was not simulated, where to report it, and the reason."""
 
     document: Document
     path: Path
@@ -137,12 +138,15 @@ class _BundleIndex:
         for entry in pod.entries:
             key = ObjectKey(pod.key.namespace, entry.refers_to)
             view = self.bundle.claims_by_key.get((entry.kind, key))
-            stored = self.bundle.cluster_claims if entry.kind == "ResourceClaim" else self.bundle.cluster_templates
             faulty = self._faulty(view) if view is not None else ""
-            if faulty or (view is None and key not in stored):
+            reason = ""
+            if faulty:
                 claim = f"{entry.kind} {entry.refers_to}"
                 subject = claim if faulty == _ITSELF else f"{faulty}, which {claim} requests,"
-                reason = f"{subject} has errors" if faulty else ""
+                reason = f"{subject} has errors"
+            elif key in compute_domain_templates(self.bundle) and key not in self.bundle.cluster_templates:
+                reason = f"template {key.name} does not exist until the ComputeDomain controller creates it"
+            if reason:
                 yield SkippedObject(pod.document, entry.name_path, reason)
                 return
 

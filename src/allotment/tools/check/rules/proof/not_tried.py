@@ -4,30 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from allotment.model.meta import ObjectKey
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.references import compute_domain_templates
 from allotment.tools.check.rule import Rule, RuleMatch
 from allotment.tools.check.rules.static_rules import STATIC_RULES
 from allotment.tools.check.simulation.result import simulation_report
-from allotment.tools.views import at, key_of, text
 
 
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     report = simulation_report(bundle, STATIC_RULES)
-    controller_templates = compute_domain_templates(bundle)
     for skipped in report.outcome.skipped if report is not None else ():
-        reason = skipped.reason
-        if not reason:  # M405 reports a missing object, unless a controller creates it
-            key = ObjectKey(
-                key_of(skipped.document, bundle.namespace).namespace, text(at(skipped.document.tree, skipped.path))
-            )
-            if key not in controller_templates:
-                continue
-            reason = f"template {key.name} does not exist until the ComputeDomain controller creates it"
         subject = f"{skipped.document.kind} {skipped.document.name}".strip()
-        yield RuleMatch(skipped.document, skipped.path, f"{subject} was not simulated: {reason}")
+        yield RuleMatch(skipped.document, skipped.path, f"{subject} was not simulated: {skipped.reason}")
 
 
 _TEMPLATE = """\
@@ -48,7 +36,7 @@ RULE = Rule(
     name="not-tried",
     family="proof",
     level="note",
-    summary="a pod or claim was not simulated, because of errors or because a referenced object is missing",
+    summary="a pod or claim was not simulated, because of errors or because a template is not created yet",
     why=(
         "Objects that the API server would reject cannot be simulated, nor can pods whose claim, template or class "
         "it would reject. The errors themselves are reported where they occur; this note only means that it is "

@@ -17,6 +17,8 @@ from allotment.tools.explain.text import in_words
 
 #: Reasons that a fleet cannot decide: it defines neither node labels nor device plugins.
 _NOT_IN_FLEET = ("node-not-eligible", "extended-resource-missing")
+#: Reasons that M405 and M406 report, as warnings if the cluster may have objects that are not given.
+_OF_REFERENCES = ("claim-missing", "template-missing", "wrong-namespace")
 
 
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
@@ -30,6 +32,8 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
         reasons = pending_object.answers[0].reasons
         assert reasons is not None
         headline = reasons.headline
+        if headline.code in _OF_REFERENCES:
+            continue
         on_all_nodes = all(row.refused.code in _NOT_IN_FLEET for row in reasons.nodes)
         is_uncertain = bundle.cluster.fleet_only and headline.code in _NOT_IN_FLEET and on_all_nodes
         # Each node has its own reason, but one sentence is enough to report that no node is known to fit.
