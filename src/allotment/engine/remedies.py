@@ -112,6 +112,9 @@ REMEDIES: Final[Mapping[str, Remedy]] = {
     ),
     "other-class": Remedy("devices", LossClass.MEMORY, "Devices of another class."),
     "constraint": Remedy("devices", LossClass.CONSTRAINT, "Devices that do not satisfy the constraint."),
+    "other-driver": Remedy(
+        "devices", LossClass.CONDITION, "Devices of a class of another driver, for which a program must be written."
+    ),
     "unselect": Remedy("placement", LossClass.CONDITION, "Any node: the pod's rules for nodes are dropped."),
     "condition": Remedy("devices", LossClass.CONDITION, "Any devices: the condition is dropped."),
     "of-class": Remedy(

@@ -338,6 +338,6 @@ CLAIM_MISTAKES: Final = (
     Mistake(
         "class of other devices", _of("any"), _class_of_partitions,
         _of("class-matches-nothing", "driver-missing", "unknown-driver"),
-        _of("other-class"),
+        _of("other-class", "other-driver"),
     ),
 )  # fmt: skip

@@ -109,6 +109,8 @@ _ALL: Final = frozenset(STYLES)
 _WITH_CLAIM: Final = _ALL - {"extended"}
 _MISSING: Final = frozenset({"claim-missing", "template-missing"})
 _EXCLUDED: Final = frozenset({"node-not-eligible"})
+#: A wrong value may name nodes with other hardware.
+_SELECT: Final = frozenset({"select", "select-model"})
 
 #: Mistakes in the reference to the claim: of two, none of the names in the pod would be right.
 REFERENCES: Final = frozenset({"claim for template", "reference misspelled", "claim in another namespace"})
@@ -119,9 +121,9 @@ POD_MISTAKES: Final = (
         "claim in another namespace", _WITH_CLAIM - {"admin"}, _elsewhere, frozenset({"wrong-namespace"}),
         frozenset({"name", "slip"}), hidden=_MISSING | {"wrong-namespace"},
     ),
-    Mistake("wrong value in nodeSelector", _ALL, _selector_value, _EXCLUDED, frozenset({"select"})),
+    Mistake("wrong value in nodeSelector", _ALL, _selector_value, _EXCLUDED, _SELECT),
     Mistake("misspelled key in nodeSelector", _ALL, _selector_key, _EXCLUDED, frozenset({"select"})),
-    Mistake("wrong value in node affinity", _ALL, _affinity, _EXCLUDED, frozenset({"select"})),
+    Mistake("wrong value in node affinity", _ALL, _affinity, _EXCLUDED, _SELECT),
     Mistake(
         "extended resource larger than any node", frozenset({"extended"}), _too_many,
         frozenset({"too-few-devices", "extended-resource-missing"}), frozenset({"less"}),

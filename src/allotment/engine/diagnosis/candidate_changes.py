@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -91,13 +92,16 @@ def complete_pool(pool: PoolID, *, surplus: bool) -> CandidateChange:
     return CandidateChange("driver", text, edit)
 
 
-def other_classes(scenario: Scenario, location: RequestLocation, name: str) -> list[CandidateChange]:
-    """Changes to other classes, similar names first; a similar name for an unknown class is a spelling correction."""
-    similar = similar_names(name, scenario.classes)
-    others = sorted((c for c in scenario.classes if c != name), key=lambda c: (-similarity(name, c), c))
+def other_classes(location: RequestLocation, name: str, classes: Mapping[str, str]) -> list[CandidateChange]:
+    """Changes to other ``classes``, similar names first; a similar name for an unknown class is a spelling correction.
+
+    ``classes``: the driver of each class, empty if it selects devices of several drivers.
+    """
+    similar = similar_names(name, classes)
+    others = sorted((c for c in classes if c != name), key=lambda c: (-similarity(name, c), c))
     return [
         CandidateChange(
-            "name" if other in similar and name not in scenario.classes else "other-class",
+            "name" if other in similar and name not in classes else _of_other_class(classes, name, other),
             f"use class {other}",
             edit_request(location, partial(altered, device_class_name=other)),
             location.object,
@@ -107,6 +111,12 @@ def other_classes(scenario: Scenario, location: RequestLocation, name: str) -> l
         )
         for other in others[:4]
     ]
+
+
+def _of_other_class(classes: Mapping[str, str], name: str, other: str) -> str:
+    """The remedy that uses another class."""
+    drivers = {classes.get(name, ""), classes[other]} - {""}
+    return "other-driver" if len(drivers) > 1 else "other-class"
 
 
 def capacity_edit(

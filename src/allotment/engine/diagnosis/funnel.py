@@ -7,7 +7,7 @@ in order, so that the counts add up and each device is excluded by one step. A d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from allotment.cel import (
@@ -136,6 +136,30 @@ def trace_request(
             losses.append(found)
             left = found.left
     return Trace(wanted, view.devices, tuple(losses))
+
+
+def driver_of(class_: DeviceClass, features: Features) -> str:
+    """The driver that the selectors of a class require; empty if they require none."""
+    for selector in class_.spec.selectors:
+        program = compile_or_none(selector.cel.expression if selector.cel else "", features)
+        for conjunct in program.conjuncts if program is not None else ():
+            compared = conjunct.comparison
+            if compared is not None and compared.path == ("driver",) and compared.operator == "==":
+                return str(compared.literal)
+    return ""
+
+
+def has_device(class_: DeviceClass, devices: Iterable[VisibleDevice], features: Features) -> bool:
+    """Whether the selectors of a class match any of the devices."""
+    programs = [compile_or_none(s.cel.expression if s.cel else "", features) for s in class_.spec.selectors]
+    return any(all(program is not None and _true(program, visible) for program in programs) for visible in devices)
+
+
+def _true(program: Selector, visible: VisibleDevice) -> bool:
+    try:
+        return bool(program.matches(DeviceInput(visible.driver, visible.device)))
+    except EvaluationError:
+        return False
 
 
 def compile_or_none(expression: str, features: Features) -> Selector | None:

@@ -17,7 +17,7 @@ from allotment.model.resource import Device, DeviceAttribute, ResourceSlice
 #: Names with a lower similarity (0 to 1) are not suggested: a wrong "did you mean" is worse than none.
 MIN_SIMILARITY = 0.6
 #: The minimum similarity of the label that names a domain's owner.
-_MIN_OWNER = 0.75
+_MIN_OWNER = MIN_SIMILARITY
 #: Generic parts of domain names.
 _TOP = frozenset({"com", "io", "org", "net", "k8s", "kubernetes", "resource"})
 

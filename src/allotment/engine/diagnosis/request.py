@@ -75,7 +75,7 @@ def unknown_class(scenario: Scenario, location: RequestLocation, class_name: str
         did_you_mean(class_name, known)
         or (f" Existing classes: {', '.join(known)}" if known else " No DeviceClass exists.")
     )
-    candidates = tuple(other_classes(scenario, location, class_name))
+    candidates = tuple(other_classes(location, class_name, dict.fromkeys(scenario.classes, "")))
     kubernetes = f"request {location.name}: device class {class_name} does not exist"
     return Cause("class-missing", summary, location.claim, location.name, candidates=candidates, kubernetes=kubernetes)
 

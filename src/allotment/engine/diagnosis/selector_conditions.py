@@ -43,6 +43,7 @@ from allotment.engine.diagnosis.visible_devices import VisibleDevice
 from allotment.engine.refusal import NearestMiss
 from allotment.model.quantity import Quantity
 from allotment.model.semver import Semver
+from allotment.model.written_amounts import quantity_of_number
 from allotment.phrases import first_few
 
 _KIND = {"int": "an int", "bool": "a bool", "string": "a string", "version": "a version"}
@@ -77,7 +78,7 @@ def explain_condition(
     repairs = [ConditionRepair("condition", f"drop the condition {one_line(conjunct.text)}", "")]
     if published.slices:
         for name in names:
-            finding = _unknown_name(conjunct.text, (name.kind, name.domain, name.name), arriving, published)
+            finding = _unknown_name(conjunct, (name.kind, name.domain, name.name), arriving, published)
             if finding is not None:
                 guesses = _by_value(comparison, arriving) if comparison is not None and not finding.repairs else ()
                 return _with_repairs(finding, [*guesses, *repairs])
@@ -136,10 +137,10 @@ def _rename(old: str, new: str, words: str) -> ConditionRepair:
 
 
 def _unknown_name(
-    text: str, path: tuple[str, ...], arriving: Sequence[VisibleDevice], published: PublishedNames
+    conjunct: Conjunct, path: tuple[str, ...], arriving: Sequence[VisibleDevice], published: PublishedNames
 ) -> ConditionFinding | None:
     """The finding if a name is not published, or is a capacity read as an attribute or vice versa."""
-    side, domain, name = path[0], path[1], path[2]
+    text, (side, domain, name) = conjunct.text, path
     attributes, capacities = published.attributes.get(domain, {}), published.capacities.get(domain, frozenset())
     known_names, other_names = (capacities, attributes) if side == "capacity" else (attributes, capacities)
     if name in known_names:
@@ -157,9 +158,13 @@ def _unknown_name(
             lambda _: right,
             text,
         )
-        return ConditionFinding(
-            code, f"{words}: read {right}", None, (ConditionRepair("name", f"read {right}", becomes),)
-        )
+        amount = _amount_of_number(conjunct.comparison, path) if side == "attributes" else None
+        if amount is not None and conjunct.comparison is not None:
+            becomes = comparison_text(("capacity", domain, name), conjunct.comparison.operator, amount)
+            repair = ConditionRepair("likely", f'read {right}, compare with quantity("{amount}")', becomes)
+        else:
+            repair = ConditionRepair("name", f"read {right}", becomes)
+        return ConditionFinding(code, f"{words}: read {right}", None, (repair,))
     if not attributes and not capacities and domain not in published.drivers:
         return _unknown_domain(text, path, arriving, published)
     kind = "capacity" if side == "capacity" else "attribute"
@@ -179,6 +184,14 @@ def _unknown_name(
         if crossed:
             summary += f"; {other_map}: {', '.join(crossed)}"
     return ConditionFinding("unknown-attribute", summary, None, tuple(repairs))
+
+
+def _amount_of_number(comparison: ValueComparison | None, path: tuple[str, ...]) -> Quantity | None:
+    """The amount that a number stands for which is compared with a capacity; None if it is no number."""
+    if comparison is None or comparison.path != path or type(comparison.literal) not in (int, float):
+        return None
+    guess = quantity_of_number(str(comparison.literal), path[2])
+    return Quantity.parse(guess.text) if guess is not None else None
 
 
 def _by_value(comparison: ValueComparison, arriving: Sequence[VisibleDevice]) -> Iterator[ConditionRepair]:

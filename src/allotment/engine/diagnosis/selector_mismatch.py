@@ -10,7 +10,7 @@ from allotment.engine.diagnosis.candidate_changes import other_classes, request_
 from allotment.engine.diagnosis.condition_repairs import ConditionRepair
 from allotment.engine.diagnosis.condition_text import one_line, value_text
 from allotment.engine.diagnosis.context import Cause, NodeContext
-from allotment.engine.diagnosis.funnel import Loss, Trace, compile_or_none
+from allotment.engine.diagnosis.funnel import Loss, Trace, compile_or_none, driver_of, has_device
 from allotment.engine.diagnosis.scenario import (
     CandidateChange,
     Edit,
@@ -68,7 +68,13 @@ def selector_mismatch(
         finding = _excluded_by_earlier(trace, loss, finding)
     candidates = _repairs(context, location, spec, loss, finding.repairs)
     if loss.of_class:
-        candidates.extend(other_classes(context.scenario, location, spec.device_class_name))
+        devices, features, own = context.view.devices, scenario.features, spec.device_class_name
+        usable = {
+            name: driver_of(class_, features)
+            for name, class_ in scenario.classes.items()
+            if name == own or has_device(class_, devices, features)
+        }
+        candidates.extend(other_classes(location, own, usable))
     return Cause(
         finding.code,
         finding.summary,
