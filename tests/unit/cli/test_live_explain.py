@@ -123,6 +123,9 @@ def test_a_workload_is_explained_by_its_pods(live: Allot, lab: allotment.Lab, na
     assert (missing.code, missing.out) == (2, "")
     assert "no deploy 'wbe'" in missing.err
     assert "did you mean web?" in missing.err
+    as_pod = live("explain", "pod/web")
+    assert as_pod.code == 2
+    assert "did you mean deploy/web?" in as_pod.err
 
 
 def test_manifests_are_evaluated_on_the_running_cluster(live: Allot) -> None:

@@ -233,7 +233,9 @@ def subject_of(arguments: Namespace, values: Sequence[Object]) -> Subject | None
     if chosen:
         return _subject(chosen)
     if kind in _POD_WORDS:
-        raise _missing(Pod, "pod", name, arguments.namespace, values)
+        missing = _missing(Pod, "pod", name, arguments.namespace, values)
+        workload = _workload_named(name, pods)
+        raise Mistake(str(missing), f"did you mean {workload}?") if workload else missing
     claims = [value for value in inside if isinstance(value, ResourceClaim) and value.metadata.name == name]
     return _of_claim(claims[0], pods) if claims and (not slash or kind in _CLAIM_WORDS) else None
 
@@ -261,6 +263,16 @@ def _missing(kind: type[Object], word: str, name: str, namespace: str | None, va
     inside = [key.name for key in known if namespace in (None, key.namespace)]
     return Mistake(f"no {word} {name!r} in {f'namespace {namespace}' if namespace else 'any namespace'}",
                    suggestion(name, inside))  # fmt: skip
+
+
+def _workload_named(name: str, pods: Iterable[Pod]) -> str:
+    """Return the workload of this name that controls any of the pods, as the first argument; empty if there is none."""
+    for owner in (owner for pod in pods for owner in pod.metadata.owner_references if owner.controller):
+        if owner.name == name:
+            return f"{owner.kind.lower()}/{name}"
+        if owner.kind == "ReplicaSet" and owner.name.rpartition("-")[0] == name:
+            return f"deploy/{name}"
+    return ""
 
 
 def _of_workload(kind: type[Object], name: str, values: Sequence[Object]) -> Subject:
