@@ -11,7 +11,7 @@ from allotment.tools.check.finding import Finding, SourceRange
 from allotment.tools.check.rule import Rule, RuleMatch
 from allotment.tools.check.rules import RULES
 from allotment.tools.check.rules.static_rules import STATIC_RULES
-from allotment.tools.check.simulation.result import RuleError, SimulationReport, simulation_report
+from allotment.tools.check.simulation.result import SimulationReport, simulation_report
 
 
 def check(bundle: Bundle, rules: Iterable[Rule] = RULES) -> tuple[Finding, ...]:
@@ -38,21 +38,17 @@ def _unreadable(problem: InputProblem) -> Finding:
 
 def _findings(bundle: Bundle, rule: Rule, report: SimulationReport | None) -> Iterator[Finding]:
     for match in bundle.results_of(rule.find):
-        document, level, fix, help_ = match.document, match.level or rule.level, match.fix, match.help
-        if report is not None:
-            fix = report.tested_instead(match)
-            if fix is None and level == "error" and rule.family != "proof":
-                help_ = report.help_instead(bundle, RuleError(rule.code, document, match.path)) or help_
+        document = match.document
         yield Finding(
             code=rule.code,
             name=rule.name,
-            level=level,
+            level=match.level or rule.level,
             message=match.message,
             where=_range(match),
             path=join_path(match.path),
             subject=" ".join(filter(None, (document.kind, document.name))),
-            help=help_,
-            fix=fix,
+            help=match.help,
+            fix=match.fix if report is None else report.tested_instead(match),
         )
 
 

@@ -12,7 +12,7 @@ from allotment.model.editing.rewriting import rewrite
 from allotment.model.loading import Document
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.fixer import FixResult, fix
-from allotment.tools.check.rule import Fix, Rule, RuleMatch
+from allotment.tools.check.rule import Fix, Level, Rule, RuleMatch
 from allotment.tools.check.rules import RULES
 from allotment.tools.check.run import check
 from tests.unit.tools.check.bundles import bundle_of, example_bundle
@@ -28,13 +28,13 @@ def rule(find: Finder, code: str = "S101") -> Rule:
     return Rule(code, "a-test", "shape", "error", "A test", "Because.", "", "", all_found)
 
 
-def replacing(key: str, old: Any, new: Any, *, safe: bool = True) -> Finder:
+def replacing(key: str, old: Any, new: Any, *, safe: bool = True, level: Level | None = None) -> Finder:
     """A rule function that finds ``key: old`` and replaces the value with ``new``."""
 
     def find(document: Document) -> Iterator[RuleMatch]:
         if document.tree.get(key) == old:
             edits: tuple[tuple[Document, Edit], ...] = ((document, SetValue((key,), new)),)
-            yield RuleMatch(document, (key,), f"{key} is {old}", fix=Fix(f"write {new}", edits, safe))
+            yield RuleMatch(document, (key,), f"{key} is {old}", fix=Fix(f"write {new}", edits, safe), level=level)
 
     return find
 
@@ -59,6 +59,12 @@ def test_unsafe_fixes_only_if_requested() -> None:
 def test_safe_fixes_are_applied_first() -> None:
     fixed = run_fixer("a: 1\n", replacing("a", 1, "guessed", safe=False), replacing("a", 1, "sure"), unsafe=True)
     assert fixed.texts == {"file.yaml": "a: sure\n"}
+
+
+def test_errors_are_fixed_before_guesses_about_warnings() -> None:
+    warning = replacing("a", 1, "guessed", safe=False, level="warning")
+    fixed = run_fixer("a: 1\n", warning, replacing("a", 1, "tested", safe=False), unsafe=True)
+    assert fixed.texts == {"file.yaml": "a: tested\n"}
 
 
 def test_hidden_mistakes_are_fixed_in_later_passes() -> None:

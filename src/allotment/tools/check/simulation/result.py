@@ -13,7 +13,6 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.check.simulation.suggested_fix import suggested_fix
 from allotment.tools.check.simulation.trial import PendingObject, SimulationOutcome, simulate
-from allotment.tools.explain.text import in_words
 
 #: Reasons of the allocator, and the rules that report the same mistake at the object that causes it.
 _EXPLAINED: Final[Mapping[str, frozenset[str]]] = {
@@ -62,14 +61,6 @@ class SimulationReport(NamedTuple):
         it.
         """
         return any(_explains(error, bundle, pending) for error in self.errors)
-
-    def help_instead(self, bundle: Bundle, error: RuleError) -> str:
-        """The tested changes that help an object whose error is reported by another rule, if no fix makes them."""
-        for pending, fix in zip(self.outcome.pending, self.tested, strict=True):
-            reasons = pending.answers[0].reasons
-            if fix is None and reasons is not None and _explains(error, bundle, pending) and reasons.headline.changes:
-                return f"to make it fit: {in_words(reasons.headline.changes)}"
-        return ""
 
 
 def _explains(error: RuleError, bundle: Bundle, pending: PendingObject) -> bool:

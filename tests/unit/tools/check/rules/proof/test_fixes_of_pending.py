@@ -184,3 +184,21 @@ def test_a_tested_change_replaces_the_guess_of_another_rule() -> None:
     (guess,) = (finding for finding in check(bundle_of(text)) if finding.code == "M402")
     assert guess.fix is not None
     assert guess.fix.text == "require at least 64Gi"
+
+
+def test_a_reference_is_corrected_with_what_is_wrong_in_the_claim() -> None:
+    """M405 guesses the name; the simulation also finds that the claim requests more than a node has."""
+    text = f"{TEMPLATE}          count: 9\n---\n{POD}".replace("TemplateName: gpu", "TemplateName: gppu")
+    fixed = fixed_text(text, fleet=A100)
+    assert fixed == text.replace("TemplateName: gppu", "TemplateName: gpu").replace("count: 9", "count: 8")
+
+
+def test_the_changes_of_the_files_are_fixed_although_another_pod_must_end_first() -> None:
+    """A pod of the files has all eight GPUs; the next one requests more than a claim can have."""
+    eight = f"{TEMPLATE}          count: 8\n---\n{POD}".replace("name: gpu\nspec:", "name: eight\nspec:")
+    eight = eight.replace("name: app", "name: first").replace("TemplateName: gpu", "TemplateName: eight")
+    text = f"{eight}---\n{TEMPLATE}          count: 33\n---\n{POD}"
+    (fix_,) = (found.fix for found in check(bundle_of(text, fleet=A100)) if found.level == "error")
+    assert fix_ is not None
+    assert fix_.text.endswith("instead of 33, and wait for pod first to finish (claim default/first-gpu-0)")
+    assert "count: 33" not in fixed_text(text, fleet=A100)
