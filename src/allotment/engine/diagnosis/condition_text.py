@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from allotment.cel.ordering_operators import method_ordering
 from allotment.model.quantity import Quantity
 from allotment.model.semver import Semver
@@ -11,6 +13,8 @@ OPERATOR_WORDS = {
     "==": "", "in": "one of ", "!=": "other than ",
     "<": "less than ", "<=": "at most ", ">": "more than ", ">=": "at least ",
 }  # fmt: skip
+#: The unit of an amount of memory.
+_UNIT = re.compile("[KMGTP]i?$")
 
 
 def literal(value: object) -> str:
@@ -36,6 +40,21 @@ def value_text(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(value_text(item) for item in value)
     return f'"{value}"' if isinstance(value, str) else literal(value) if isinstance(value, bool) else str(value)
+
+
+def comparable_text(amount: object, requested: object) -> str:
+    """An amount, and the same in the unit of the requested one if that has another unit, rounded down.
+
+    >>> comparable_text(Quantity.parse("81559Mi"), Quantity.parse("80Gi"))
+    '81559Mi (79.6Gi)'
+    >>> comparable_text(Quantity.parse("40Gi"), Quantity.parse("80Gi"))
+    '40Gi'
+    """
+    unit = _UNIT.search(str(requested))
+    if not isinstance(amount, Quantity) or unit is None or str(amount).endswith(unit[0]):
+        return str(amount)
+    tenths = amount.nano * 10 // Quantity.parse(f"1{unit[0]}").nano
+    return f"{amount} ({tenths // 10}.{tenths % 10}{unit[0]})" if tenths else str(amount)
 
 
 def path_text(path: tuple[str, ...]) -> str:

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace as altered
 
 from allotment.engine.diagnosis.candidate_changes import capacity_edit, complete_pool, request_count, smaller_amount
+from allotment.engine.diagnosis.condition_text import comparable_text
 from allotment.engine.diagnosis.context import Cause, NodeContext
 from allotment.engine.diagnosis.funnel import DeviceQuery, Loss, Trace, trace_request
 from allotment.engine.diagnosis.published_names import did_you_mean, similar_names, similarity
@@ -55,7 +56,7 @@ def not_enough_capacity(
         summary = f"no device can provide {loss.text}: the request policy does not allow this amount"
         return Cause("not-enough-capacity", summary, location.claim, location.name, (trace,))
     nearest = NearestMiss(device=best.name, kind=best.kind, what=name, actual=str(has), wanted=str(requests[name]))
-    summary = f"{requests[name]} of {name} requested; the devices have at most {has}"
+    summary = f"{requests[name]} of {name} requested; the devices have at most {comparable_text(has, requests[name])}"
     candidates = [smaller_amount(location, requests, name, has)]
     published = [s.device.capacity[name].value for s in loss.arriving if name in s.device.capacity]
     sold = sold_as(requests[name], published) if is_memory(name) else None

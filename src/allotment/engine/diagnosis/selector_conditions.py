@@ -22,6 +22,7 @@ from allotment.engine.diagnosis.condition_repairs import (
 )
 from allotment.engine.diagnosis.condition_text import (
     OPERATOR_WORDS,
+    comparable_text,
     comparison_text,
     literal,
     one_line,
@@ -337,9 +338,9 @@ def _value_mismatch(
         repairs = [*other_amounts(comparison, [value for _, value in valued], actual, stated), *repairs]
     if path[0] == "capacity" and operator in (">", ">="):
         summary = (
-            f"{nearest.wanted} of {path[-1]} requested; the devices have at most {actual}"
+            f"{nearest.wanted} of {path[-1]} requested; the devices have at most {comparable_text(actual, wanted)}"
             if operator == ">"
-            else f"{wanted} of {path[-1]} requested; the devices have at most {actual}"
+            else f"{wanted} of {path[-1]} requested; the devices have at most {comparable_text(actual, wanted)}"
         )
         code = "not-enough-capacity"
         return ConditionFinding(code, summary, nearest, tuple(repairs))

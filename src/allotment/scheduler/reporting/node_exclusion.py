@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 from allotment.engine.refusal import AllocationRefusal, Diagnosis, NodeReason, SuggestedChange
-from allotment.engine.remedies import FARTHEST
+from allotment.engine.remedies import FARTHEST, distance
 from allotment.model.core import Pod
 from allotment.model.trees import Tree, to_value
 from allotment.node_fit.filters.refusal import Refusal
@@ -56,7 +56,7 @@ def exclusion_report(
         return None
     summary = resource_shortage.kinds_of_refusals(pod.demand, refused)[0].line
     way = nearest_node(pod, refused, would_do, hardware)
-    changes = way.refused.changes if way is not None else with_claims(pod, refused, of_claims, hardware)
+    changes = nearest_changes(pod, refused, way, of_claims, hardware)
     if not changes and (coming := [machine for machine, _ in refused if machine.is_provisioning]):
         closed = [machine.name for machine in coming if machine.unschedulable]
         state, until = _INITIALIZING if closed else _RESERVED
@@ -66,6 +66,27 @@ def exclusion_report(
     return diagnosis_report(
         str(pod.key), Diagnosis(headline=AllocationRefusal(code="node-not-eligible", summary=summary, changes=changes))
     )
+
+
+def nearest_changes(
+    pod: QueuedPod,
+    refused: list[tuple[CachedNode, Refusal]],
+    way: NodeReason | None,
+    of_claims: OfClaims,
+    hardware: NamedHardware,
+) -> tuple[SuggestedChange, ...]:
+    """Return the changes for the ``way`` that was found, or those of the pod's rules and its claims together if there
+    is none; it is uncertain when a node that is not ready recovers, so that the nearer of both is returned then."""
+    changes = way.refused.changes if way is not None else ()
+    if way is not None and not is_uncertain(way):
+        return changes
+    combined = with_claims(pod, refused, of_claims, hardware)
+    return min(filter(None, (changes, combined)), key=lambda found: distance(c.remedy for c in found), default=())
+
+
+def is_uncertain(way: NodeReason) -> bool:
+    """Return whether it is unknown when the changes take effect, because a node must recover."""
+    return any(change.remedy == "recover" for change in way.refused.changes)
 
 
 def with_claims(

@@ -16,7 +16,7 @@ from allotment.cluster.cache import Cache
 from allotment.engine.diagnosis.diagnoser import Diagnoser
 from allotment.engine.diagnosis.reader import Reader
 from allotment.engine.refusal import Diagnosis, NodeReason, SuggestedChange
-from allotment.engine.remedies import LossClass, distance
+from allotment.engine.remedies import FARTHEST, LossClass, distance
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim
 from allotment.node_fit.device_table import DEVICE_CAUSES
@@ -148,11 +148,9 @@ class PodExplainer:
         of_claims = partial(self._claim_changes, pod, verdict, templates=templates)
         eligible, pending = node_exclusion.eligible_nodes(pod, machines), self._pending(pod, verdict)
         if not eligible or not pending:
-            changes = way.refused.changes if way is not None else ()
-            return changes or node_exclusion.with_claims(pod, others, of_claims, hardware)
+            return node_exclusion.nearest_changes(pod, others, way, of_claims, hardware)
         found = self._current_diagnoser().diagnose(pending, eligible, Reader.of(pod.key.namespace))
-        if way is None:
-            way = self._combined(pod, others, of_claims, found)
+        way = self._nearest(pod, way, others, of_claims, found)
         value, special = node_exclusion.pod_of(pod.tree), f"ResourceClaim {pod.key}-extended-resources"
         excluded = (way,) if way is not None else ()
         return pending_diagnosis(
@@ -268,8 +266,7 @@ class PodExplainer:
             if len(self._diagnoses) < _MAX_DIAGNOSES:
                 self._diagnoses[cache_key] = found
         diagnosis, cached_names, special = found
-        if way is None and others:
-            way = self._combined(pod, others, partial(self._claim_changes, pod, verdict), diagnosis)
+        way = self._nearest(pod, way, others, partial(self._claim_changes, pod, verdict), diagnosis)
         cached_templates = {
             ObjectKey(*name.split("/", 1)): template
             for name, template in zip(cached_names, origin, strict=True)
@@ -303,17 +300,24 @@ class PodExplainer:
             self._diagnoses.clear()
         return self._diagnoser[1]
 
-    def _combined(
-        self, pod: QueuedPod, others: list[tuple[CachedNode, Refusal]], of_claims: OfClaims, found: Diagnosis
+    def _nearest(
+        self,
+        pod: QueuedPod,
+        way: NodeReason | None,
+        others: list[tuple[CachedNode, Refusal]],
+        of_claims: OfClaims,
+        found: Diagnosis,
     ) -> NodeReason | None:
-        """Return an excluded node that the pod can use after changes of its rules for nodes and of its claims, which
-        lose less of what was requested than those that were ``found`` for other nodes; None if there is none."""
+        """Return the ``way`` to an excluded node, or a nearer one: if it is missing or uncertain, changes of the pod's
+        rules for nodes together with changes of its claims, which lose less than those ``found`` for other nodes."""
         lost = distance(change.remedy for change in found.headline.changes).loss
-        if lost < LossClass.FEWER:
-            return None
+        if lost < LossClass.FEWER or not others or (way is not None and not node_exclusion.is_uncertain(way)):
+            return way
         hardware = node_exclusion.hardware_of(pod, self._algorithm.machines, self._current_models)
         changes = node_exclusion.with_claims(pod, others, of_claims, hardware, min(lost, LossClass.MODEL))
-        return node_exclusion.reason_of(pod, others, changes) if changes else None
+        lost_by_way = distance(change.remedy for change in way.refused.changes) if way is not None else FARTHEST
+        is_nearer = distance(change.remedy for change in changes) < lost_by_way
+        return node_exclusion.reason_of(pod, others, changes) if is_nearer else way
 
     def _claim_changes(
         self, pod: QueuedPod, verdict: Verdict, nodes: Sequence[str], templates: Mapping[ObjectKey, str] | None = None

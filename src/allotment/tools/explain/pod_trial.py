@@ -84,8 +84,7 @@ class PodTrial:
         """The answer if no node is examined, as in Kubernetes, or if another pod uses a claim."""
         placer, requested = self._placer, tried.requested
         if placer.nodes and placer.lacks_class(requested):
-            everywhere = tried._replace(eligible=tried.eligible or list(placer.nodes), exclusions={})
-            return _refused(tried, scope, partial(self._reasons.of_pending_claims, everywhere))
+            return _refused(tried, scope, partial(self._reasons.of_missing_class, tried))
         if requested.allocated and placer.aborts(requested, tried.eligible):
             return _refused(tried, scope, partial(self._reasons.of_pending_claims, tried))
         taken = next((claim for claim in requested.allocated if self._state.accounts.is_taken(pod, claim)), None)

@@ -77,6 +77,17 @@ class RefusalReasons:
         """The reasons why the pending claims fit no eligible node."""
         return self._with_excluded(tried, self._diagnosed(tried, tried.eligible))
 
+    def of_missing_class(self, tried: TriedPod) -> Diagnosis:
+        """The reasons if a class does not exist: no node is examined then, and the pod may also fit none."""
+        everywhere = tried._replace(eligible=tried.eligible or list(self._placer.nodes), exclusions={})
+        found = self.of_pending_claims(everywhere)
+        if tried.eligible or tried.pod is None:
+            return found
+        first = (change for row in found.nodes for change in row.refused.changes[:1])
+        ways = {change.becomes: change for change in first if change.path.endswith(".deviceClassName")}
+        without = replace(found, headline=replace(found.headline, changes=(), otherwise=()))
+        return with_further_changes(without, ways.values(), partial(self._after, tried.pod, tried.owner))
+
     def of_shortages(self, tried: TriedPod, shortages: Mapping[str, Shortage]) -> Diagnosis:
         """The reasons if nodes have the devices but lack cpu, memory or huge pages for them."""
         assert tried.pod is not None
