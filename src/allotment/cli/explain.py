@@ -112,7 +112,17 @@ def _explained(inputs: Inputs, arguments: Namespace, by_name: bool = True) -> Ex
     others = other_pods(inputs.cluster, values)
     found = explain(values, inputs.features, others=others, default_namespace=arguments.namespace or "default")
     explanation = narrow(found, inputs, arguments, by_name)
-    pods = [value for value in values if isinstance(value, Pod) or template_of(value) is not None]
+    # Of one object in a cluster, the caller knows all of its pods, also those that run.
+    of_all = by_name or inputs.queried
+    shown = {name.rpartition(" ")[2] for a in explanation.answers for name in (a.name, a.owner)} if of_all else set()
+    default = arguments.namespace or "default"
+    pods = [
+        value
+        for value in values
+        if f"{value.metadata.namespace or default}/{value.metadata.name}" in shown
+        and not value.metadata.name.startswith(ANY_POD)
+        and (isinstance(value, Pod) or template_of(value) is not None)
+    ]
     unread = unread_resources(values, NEEDED)
     notes = dict.fromkeys((*explanation.notes, *containers_without_device(values, pods), *unread_notes(unread)))
     return replace(explanation, notes=tuple(notes), unread=unread)

@@ -263,3 +263,17 @@ def test_truncated_snapshot_is_rejected(live: Allot, tmp_path: Path) -> None:
         ran = live(command, "--cluster", str(file))
         assert (ran.code, ran.out) == (2, "")
         assert ran.err.startswith(f"{file}: cut-off: the snapshot is truncated")
+
+
+def test_a_running_pod_that_got_no_device_has_a_note_and_others_do_not(
+    live: Allot, lab: allotment.Lab, namespace: str
+) -> None:
+    """Kubernetes starts a container without a device if it names a request that the claim does not have."""
+    manifest = TRAINING.replace("claims: [{name: gpu}]", "claims: [{name: gpu, request: gpu0}]")
+    assert manifest != TRAINING
+    lab.apply(manifest, namespace=namespace)
+    lab.wait("pod/train", namespace=namespace)
+    lab.apply(TRAINING.replace("name: train,", "name: other,"), namespace=namespace)
+    lab.wait("pod/other", namespace=namespace)
+    assert "refers to request gpu0" in flat(live("explain", "pod/train").out)
+    assert "refers to request gpu0" not in flat(live("explain", "pod/other").out)

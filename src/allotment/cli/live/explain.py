@@ -45,7 +45,7 @@ from allotment.model.workloads import (
     StatefulSet,
 )
 from allotment.phrases import listed
-from allotment.tools.explain import Answer, Explanation
+from allotment.tools.explain import Answer, Explanation, containers_without_device
 from allotment.tools.explain.origin_mapping import owner_of
 from allotment.tools.explain.prepare_errors import FAILED_PREPARE, PrepareError, prepare_error
 from allotment.tools.explain.report import claim_allocation
@@ -207,6 +207,8 @@ def answer(
             if queried or (candidate.kind == "Pod" and candidate.name in names)
         ]
         notes = explanation.notes
+    own = queried or (*subject.waiting, *subject.placed)
+    notes = tuple(dict.fromkeys((*notes, *containers_without_device(found.values, own))))
     unread = unread_resources(found.values, NEEDED)
     explanation = Explanation(answers=(*tried, *placed), notes=notes, unread=unread)
     return add_next_steps(_noted(explanation, found.notes), arguments, inputs)

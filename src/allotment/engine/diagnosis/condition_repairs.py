@@ -82,6 +82,22 @@ def other_values(
     return sorted(found, key=lambda r: (REMEDIES[r.remedy].loss, r.size, -r.devices, r.text))[:_VALUES]
 
 
+def other_case(text: str, arriving: Sequence[VisibleDevice]) -> list[ConditionRepair]:
+    """The repair of a part of a value that is published in other letters: ``A100``, not ``a100``."""
+    found = _PART.fullmatch(one_line(text))
+    if found is None or ".lowerAscii()" in text:
+        return []
+    part = found[5]
+    for visible in arriving:
+        value = value_of(ValueComparison(("attributes", found[2], found[3]), "==", part), visible)
+        at = value.lower().find(part.lower()) if isinstance(value, str) else -1
+        if isinstance(value, str) and at >= 0:
+            written = value[at : at + len(part)]
+            becomes = text.replace(f"{found[4]}{part}{found[4]}", f"{found[4]}{written}{found[4]}")
+            return [ConditionRepair("name", f'write "{written}"', becomes)]
+    return []
+
+
 def partial_comparison(text: str) -> ValueComparison | None:
     """The comparison of an attribute with a part of its value, as if it were compared with the whole value."""
     found = _PART.fullmatch(one_line(text))

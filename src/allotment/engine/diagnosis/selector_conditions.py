@@ -16,6 +16,7 @@ from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.diagnosis.condition_repairs import (
     ConditionRepair,
     other_amounts,
+    other_case,
     other_values,
     partial_comparison,
     value_of,
@@ -85,7 +86,9 @@ def explain_condition(
                 return _with_repairs(finding, [*guesses, *repairs])
     if comparison is None:
         part = partial_comparison(conjunct.text)
-        named = other_values(part, arriving, stated, in_use) if part is not None else []
+        named = other_case(conjunct.text, arriving)
+        if part is not None and not named:
+            named = other_values(part, arriving, stated, in_use)
         return _plain(conjunct, of_class, None, [*named, *repairs])
     others = other_values(comparison, arriving, stated, in_use)
     if comparison.path == ("driver",):
@@ -141,7 +144,7 @@ def _unknown_name(
     conjunct: Conjunct, path: tuple[str, ...], arriving: Sequence[VisibleDevice], published: PublishedNames
 ) -> ConditionFinding | None:
     """The finding if a name is not published, or is a capacity read as an attribute or vice versa."""
-    text, (side, domain, name) = conjunct.text, path
+    side, domain, name = path
     attributes, capacities = published.attributes.get(domain, {}), published.capacities.get(domain, frozenset())
     known_names, other_names = (capacities, attributes) if side == "capacity" else (attributes, capacities)
     if name in known_names:
@@ -154,11 +157,7 @@ def _unknown_name(
             code, words = "capacity-read-as-attribute", f"{name} is a capacity of {domain}, not an attribute"
             other_map = "capacity"
         right = path_text((other_map, domain, name))
-        becomes = re.sub(
-            rf"device\.{side}\s*\[\s*(['\"]){re.escape(domain)}\1\s*\]\s*\.\s*{re.escape(name)}\b",
-            lambda _: right,
-            text,
-        )
+        becomes = _with_access(conjunct.text, path, right)
         amount = _amount_of_number(conjunct.comparison, path) if side == "attributes" else None
         if amount is not None and conjunct.comparison is not None:
             becomes = comparison_text(("capacity", domain, name), conjunct.comparison.operator, amount)
@@ -167,7 +166,7 @@ def _unknown_name(
             repair = ConditionRepair("name", f"read {right}", becomes)
         return ConditionFinding(code, f"{words}: read {right}", None, (repair,))
     if not attributes and not capacities and domain not in published.drivers:
-        return _unknown_domain(text, path, arriving, published)
+        return _unknown_domain(conjunct.text, path, arriving, published)
     kind = "capacity" if side == "capacity" else "attribute"
     names = similar_names(name, known_names)
     listed = ", ".join(sorted(known_names)) or "none"
@@ -178,13 +177,26 @@ def _unknown_name(
     if not names:
         crossed = similar_names(name, other_names)
         other_map = "attributes" if side == "capacity" else "capacity"
-        repairs = [
-            ConditionRepair("likely", f"read {path_text((other_map, domain, n))}", path_text((other_map, domain, n)))
-            for n in crossed
-        ]
+        repairs = [_crossed(conjunct, path, (other_map, domain, n)) for n in crossed]
         if crossed:
             summary += f"; {other_map}: {', '.join(crossed)}"
     return ConditionFinding("unknown-attribute", summary, None, tuple(repairs))
+
+
+def _crossed(conjunct: Conjunct, path: tuple[str, ...], right: tuple[str, str, str]) -> ConditionRepair:
+    """A repair that reads a similar name from the other map; a number that a capacity is compared with is an amount."""
+    amount = _amount_of_number(conjunct.comparison, path) if right[0] == "capacity" else None
+    if amount is not None and conjunct.comparison is not None:
+        text = f'read {path_text(right)}, compare with quantity("{amount}")'
+        return ConditionRepair("likely", text, comparison_text(right, conjunct.comparison.operator, amount))
+    return ConditionRepair("likely", f"read {path_text(right)}", _with_access(conjunct.text, path, path_text(right)))
+
+
+def _with_access(text: str, path: tuple[str, ...], right: str) -> str:
+    """The text with another access instead of the one at a path."""
+    side, domain, name = (re.escape(part) for part in path)
+    pattern = rf"device\.{side}\s*\[\s*(['\"]){domain}\1\s*\]\s*(?:\.\s*{name}\b|\[\s*(['\"]){name}\2\s*\])"
+    return re.sub(pattern, lambda _: right, text)
 
 
 def _amount_of_number(comparison: ValueComparison | None, path: tuple[str, ...]) -> Quantity | None:

@@ -48,7 +48,7 @@ def _findings(bundle: Bundle, rule: Rule, report: SimulationReport | None) -> It
             path=join_path(match.path),
             subject=" ".join(filter(None, (document.kind, document.name))),
             help=match.help,
-            fix=match.fix if report is None else report.tested_instead(match),
+            fix=match.fix if report is None else report.tested_instead(bundle, rule.code, match),
         )
 
 

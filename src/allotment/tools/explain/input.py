@@ -22,7 +22,7 @@ from allotment.model.validation.admission import AdmissionResult
 from allotment.model.workloads import PodGroup
 from allotment.tools.explain.fixes import apply_change
 from allotment.tools.explain.node_eligibility import UNSCHEDULABLE
-from allotment.tools.explain.subjects import pod_spec_of
+from allotment.tools.explain.subjects import ANY_POD, pod_spec_of
 from allotment.tools.orphaned_slices import split_orphaned
 
 #: The time for defaulting; no reason depends on it.
@@ -97,7 +97,8 @@ class ExplainInput:
     def namespaces_naming(self, kind: str, name: str) -> set[str]:
         """The namespaces of the pods and workloads that refer to a claim or template of this kind and name."""
         if not self.named_in:
-            for value in (*self.workloads, *self.others):
+            written = (v for v in self.workloads if not v.metadata.name.startswith(ANY_POD))
+            for value in (*written, *self.others):
                 for entry in pod_spec_of(value).resource_claims:
                     for reference in (
                         ("ResourceClaim", entry.resource_claim_name or ""),

@@ -77,7 +77,7 @@ def _instead_of_own_pods(refused: AllocationRefusal, pod: Pod, owner: OwnerRefer
     hash_ = pod.metadata.labels.get(HASH_LABEL, "")
     deployment = owner.name.removesuffix(f"-{hash_}")
     if first.object.startswith(f"{before}{owner.name}-"):
-        whose = f"{owner.kind} {namespace}/{owner.name}"
+        whose = template_of(pod, owner_of(pod))[0]  # a Deployment would undo the change of its ReplicaSet
         text = f"run fewer replicas of {whose}, or add a node: the other pods hold the devices and keep running"
         instead = SuggestedChange(text=text, remedy="replicas")
     elif hash_ and re.match(rf"{re.escape(before + deployment)}-[a-z0-9]+-[a-z0-9]{{5}}-", first.object):

@@ -7,6 +7,7 @@ similar name there, then the same name in another namespace, if the reader may s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -26,6 +27,7 @@ from allotment.tools.explain.subjects import identity
 REFERENCE_FIELDS: Final[Mapping[str, str]] = {
     "ResourceClaim": "resourceClaimName", "ResourceClaimTemplate": "resourceClaimTemplateName",
 }  # fmt: skip
+_NUMBER: Final = re.compile("[0-9]+")
 #: Existing names that a message lists.
 _MAX_NAMES: Final = 3
 #: Names that are compared with an unknown name; of more, only those that start or end like it.
@@ -51,11 +53,22 @@ def find_candidates(kind: str, key: ObjectKey, known: Known, reader: Reader = EV
     other = next(name for name in REFERENCE_FIELDS if name != kind)
     if key in known[other]:
         return Candidates(other_kind=other)
-    similar = similar_names(key.name, _comparable(key.name, _names_in(key.namespace, known[kind])))
+    names = [name for name in _names_in(key.namespace, known[kind]) if not _has_other_number(key.name, name)]
+    similar = similar_names(key.name, _comparable(key.name, names))
     if similar:
         return Candidates(similar=similar)
     namesakes = (k.namespace for k in known[kind] if k.name == key.name and k.namespace != key.namespace)
     return Candidates(namespaces=tuple(sorted(filter(reader.may_see, namesakes))))
+
+
+def _has_other_number(name: str, other: str) -> bool:
+    """Whether two names differ in a number, which a misspelling rarely does.
+
+    >>> _has_other_number("job-14-gpu", "job-16-gpu"), _has_other_number("gpu-a10", "gpu-a100")
+    (True, False)
+    """
+    pairs = zip(_NUMBER.findall(name), _NUMBER.findall(other), strict=False)
+    return any(left != right and len(left) == len(right) for left, right in pairs)
 
 
 def _names_in(namespace: str, keys: Iterable[ObjectKey]) -> list[str]:

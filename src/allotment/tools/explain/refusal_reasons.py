@@ -26,6 +26,7 @@ from allotment.tools.explain.node_nearness import NamedHardware, by_nearness, mo
 from allotment.tools.explain.obstacles import Obstacle, with_first
 from allotment.tools.explain.origin_mapping import easiest_fix, not_eligible, pending_diagnosis, template_of
 from allotment.tools.explain.placement import claim_obstacle
+from allotment.tools.explain.references import REFERENCE_FIELDS
 from allotment.tools.explain.trial_state import TrialState
 from allotment.tools.explain.tried_pod import TriedPod
 
@@ -60,9 +61,18 @@ class RefusalReasons:
             tried = ((way, self._placer.node_for_pod(pod, way, where)) for way in obstacle.changes)
             found = with_first(reasons, tried)
             if not found.headline.changes:
-                found = with_further_changes(found, obstacle.changes, partial(self._after, pod, owner))
+                found = with_further_changes(found, obstacle.changes, partial(self._after_obstacle, pod, owner))
             self._tried_obstacles[key] = found
         return self._tried_obstacles[key]
+
+    def _after_obstacle(self, pod: Pod, owner: str, change: SuggestedChange) -> AfterChange:
+        """What happens to a pod after a change; unknown if it then names an object of other pods that must change."""
+        found = self._after(pod, owner, change)
+        kind = next((kind for kind, name in REFERENCE_FIELDS.items() if change.path.endswith(f".{name}")), "")
+        if not kind or pod.metadata.namespace not in self._state.input.namespaces_naming(kind, str(change.becomes)):
+            return found
+        meant = f"{kind} {ObjectKey(pod.metadata.namespace, str(change.becomes))}"
+        return AfterChange() if any(further.object == meant for further in found.further) else found
 
     def of_invalid_claim(self, key: ObjectKey) -> Diagnosis | None:
         """The reasons if the API server rejects a claim or one of its classes."""

@@ -11,7 +11,7 @@ from allotment.model.loading import load_text
 from allotment.model.meta import Object
 from allotment.tools.explain import explain
 from allotment.tools.explain.input import Readers, reads_everything
-from tests.unit.tools.explain.test_explain import CLASS, FEATURES, TEMPLATE, claim, pod, slice_
+from tests.unit.tools.explain.test_explain import CLASS, FEATURES, TEMPLATE, claim, explained, node, pod, slice_
 
 CLAIM_TO = "resourceClaimName: "
 TEMPLATE_TO = "resourceClaimTemplateName: "
@@ -108,3 +108,28 @@ def test_a_reader_of_one_namespace_does_not_learn_of_namesakes_elsewhere(status:
     assert refused.code == "claim-missing"
     assert refused.summary == 'ResourceClaim "one" does not exist in namespace ns'
     assert refused.changes == ()
+
+
+def test_the_template_of_other_pods_is_not_changed_for_a_pod_with_a_misspelled_reference() -> None:
+    """The pod would fit only with fewer devices than the other pod requests, which is not its mistake."""
+    jobs = TEMPLATE.replace("name: one", "name: jobs-gpu").replace(
+        "deviceClassName: gpu", "deviceClassName: gpu, count: 3"
+    )
+    own = pod("trainer", "resourceClaimTemplateName: job-gpu")
+    other = pod("job-15", "resourceClaimTemplateName: jobs-gpu")
+
+    def changed(*pods: str) -> list[str]:
+        found = explained(CLASS, jobs, node("a"), slice_("a", 2), *pods).answers[0].reasons
+        return [change.object for change in found.headline.changes] if found is not None else []
+
+    assert changed(own) == ["Pod ns/trainer", "ResourceClaimTemplate ns/jobs-gpu"]
+    assert changed(own, other) == []
+
+
+def test_a_name_with_another_number_is_the_name_of_another_object() -> None:
+    other = TEMPLATE.replace("name: one", "name: job-14-gpu")
+    found = explained(CLASS, other, node("a"), slice_("a", 2), pod("trainer", "resourceClaimTemplateName: job-16-gpu"))
+    reasons = found.answers[0].reasons
+    assert reasons is not None
+    assert "Did you mean" not in reasons.headline.summary
+    assert reasons.headline.changes == ()

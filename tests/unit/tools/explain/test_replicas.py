@@ -51,11 +51,14 @@ def test_a_pod_that_waits_for_the_replaced_one_needs_another_strategy() -> None:
     assert change.becomes["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
 
 
-@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
-def test_too_many_replicas_are_reported(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "whose"), [("ReplicaSet", "Deployment ns/web"), ("StatefulSet", "StatefulSet ns/web-bcsjtpm8qt")]
+)
+def test_too_many_replicas_are_reported(kind: str, whose: str) -> None:
+    """A Deployment would undo the change of its ReplicaSet."""
     (change,) = refused(held("web-bcsjtpm8qt-p9n2z-gpu-vmdn6"), waiting("web-bcsjtpm8qt", "bcsjtpm8qt", kind)).changes
     assert change.remedy == "replicas"
-    assert change.text.startswith(f"run fewer replicas of {kind} ns/web-bcsjtpm8qt, or add a node")
+    assert change.text.startswith(f"run fewer replicas of {whose}, or add a node")
 
 
 @pytest.mark.parametrize(

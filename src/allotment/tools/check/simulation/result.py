@@ -47,10 +47,16 @@ class SimulationReport(NamedTuple):
     tested: tuple[Fix | None, ...]
     """The tested fix of each pending object; None if no change of the files helps."""
 
-    def tested_instead(self, match: RuleMatch) -> Fix | None:
-        """The fix of a match of another rule; if it is a guess or missing, the tested fix of the same field."""
-        if match.fix is not None and match.fix.safe:
+    def tested_instead(self, bundle: Bundle, code: str, match: RuleMatch) -> Fix | None:
+        """The fix of a match of another rule; if it is a guess or missing, the tested fix of the same field.
+
+        There is none if nothing was found that helps the object: the guess was tried, too.
+        """
+        if match.fix is not None and (match.fix.safe or match.fix in self.tested):
             return match.fix
+        error = RuleError(code, match.document, match.path)
+        if any(_has_no_remedy(pending) and _explains(error, bundle, pending) for pending in self.outcome.pending):
+            return None
         tested = next((fix for fix in self.tested if fix is not None and _is_of_field(fix, match)), None)
         if tested is not None and match.fix is not None and match.fix.edits == tested.edits:
             return match.fix._replace(safe=tested.safe)
@@ -61,6 +67,11 @@ class SimulationReport(NamedTuple):
         it.
         """
         return any(_explains(error, bundle, pending) for error in self.errors)
+
+
+def _has_no_remedy(pending: PendingObject) -> bool:
+    reasons = pending.answers[0].reasons
+    return reasons is not None and not reasons.headline.changes
 
 
 def _explains(error: RuleError, bundle: Bundle, pending: PendingObject) -> bool:
