@@ -1,4 +1,4 @@
-"""The names of the package: what type checkers see is what programs get."""
+"""The names of the public packages: what type checkers see is what programs get."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import allotment
+from allotment import drivers
 
-SOURCE = ast.parse(Path(allotment.__file__).read_text("utf-8"))
+PACKAGES = (allotment, drivers)
 
 
-def typed() -> dict[str, str]:
+def typed(package: ModuleType) -> dict[str, str]:
     """The names that only type checkers import, with their modules."""
     (block,) = (
         node
-        for node in SOURCE.body
+        for node in ast.parse(Path(str(package.__file__)).read_text("utf-8")).body
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
     )
     return {
@@ -30,22 +32,41 @@ def typed() -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize(("name", "module"), typed().items())
-def test_a_name_that_type_checkers_see_exists(name: str, module: str) -> None:
-    assert getattr(allotment, name) is getattr(import_module(module), name)
+def public(package: ModuleType) -> list[str]:
+    """The names that an interpreter offers after the package and a dot."""
+    return [name for name in dir(package) if not (name.startswith("__") and name.endswith("__"))]
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "module"),
+    [(package, name, module) for package in PACKAGES for name, module in typed(package).items()],
+)
+def test_a_name_that_type_checkers_see_exists(package: ModuleType, name: str, module: str) -> None:
+    assert getattr(package, name) is getattr(import_module(module), name)
 
 
 def test_the_names_are_listed() -> None:
-    assert set(allotment.__all__) == {*typed(), "__version__"}
-    assert set(dir(allotment)) >= {*allotment.__all__, "__name__", "__doc__"}
-    unknown = "Labs"
-    with pytest.raises(AttributeError, match="module 'allotment' has no attribute 'Labs'"):
-        getattr(allotment, unknown)
+    assert set(allotment.__all__) == {*typed(allotment), "__version__"} - {"drivers"}
+    assert set(drivers.__all__) == set(typed(drivers))
 
 
-def test_importing_the_package_does_not_import_the_control_plane() -> None:
+def test_dir_has_the_api_and_nothing_else() -> None:
+    import_module("allotment.lab.lab")  # imported submodules are attributes of the package
+    assert public(allotment) == sorted(typed(allotment))
+    assert public(drivers) == sorted(typed(drivers))
+    assert {"__name__", "__doc__", "__version__"} <= set(dir(allotment))
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_an_unknown_name_is_an_error(package: ModuleType) -> None:
+    with pytest.raises(AttributeError, match=rf"module '{package.__name__}' has no attribute 'Labs'"):
+        getattr(package, "Labs")  # noqa: B009 - a type checker rejects the attribute
+
+
+@pytest.mark.parametrize(("package", "imported"), [("allotment", []), ("allotment.drivers", ["allotment.drivers"])])
+def test_importing_a_package_does_not_import_its_modules(package: str, imported: list[str]) -> None:
     script = (
-        "import allotment, sys; dir(allotment); print([name for name in sys.modules if name.startswith('allotment.')])"
+        f"import {package}, sys; dir({package}); print([name for name in sys.modules if name.startswith('allotment.')])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == "[]\n"
+    assert done.stdout == f"{imported}\n"

@@ -11,7 +11,7 @@ properties that survive a crash and a restart (PCI address, profile and placemen
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from allotment.cdi.spec import ContainerEdits
 from allotment.kubelet_plugin.messages import Health
@@ -19,6 +19,9 @@ from allotment.model.node_selectors import NodeSelector
 from allotment.model.quantity import Quantity
 from allotment.model.resource import CounterSet, Device, DeviceAttribute, DeviceTaint
 from allotment.model.trees import Tree as Tree
+
+#: The value of an attribute; plain ones become strings, integers, booleans and lists.
+AttributeValue: TypeAlias = DeviceAttribute | str | int | bool | Sequence[str] | Sequence[int] | Sequence[bool]
 
 
 class DevicePool(NamedTuple):
@@ -78,7 +81,7 @@ class ReadyDevice(NamedTuple):
 
     edits: ContainerEdits
     status_data: Tree | None = None
-    attributes: Mapping[str, DeviceAttribute] = {}
+    attributes: Mapping[str, AttributeValue] = {}
 
 
 class PreparedClaim(NamedTuple):
@@ -130,7 +133,10 @@ class Driver(Protocol):
         ...
 
     async def discover(self) -> Sequence[DevicePool]:
-        """Return all current devices, always in the same order. Without hardware: one pool without devices."""
+        """Return all current devices, always in the same order. Without hardware: one pool without devices.
+
+        Their values can be plain ones, as in :func:`allotment.drivers.device`.
+        """
         ...
 
     def config_applies(self, device: str, config: Any) -> bool:

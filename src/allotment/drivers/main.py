@@ -15,18 +15,19 @@ from typing import Final
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.remote.kubeconfig import ClusterTarget, KubeconfigError
 from allotment.cluster.remote.kubeconfig import target as default_target
+from allotment.drivers.device_values import InvalidDevice
 from allotment.drivers.driver import Driver
 from allotment.drivers.host import CheckpointLocked
 from allotment.drivers.program import DriverOptions, default_options, run_until_signal
 from allotment.kubelet_plugin.sockets import SocketError
 
-_USER_ERRORS: Final = (StatusError, Unreachable, SocketError, CheckpointLocked, OSError)
+_USER_ERRORS: Final = (StatusError, Unreachable, SocketError, CheckpointLocked, InvalidDevice, OSError)
 
 
 def run(driver: Driver, arguments: Sequence[str] | None = None) -> None:
     """Run a node's driver until SIGTERM or SIGINT. ``arguments``: the command line, by default that of the process.
 
-    Errors of the node, the folders or the cluster end the process with one line and exit status 1.
+    Errors of the node, the folders or the cluster, and InvalidDevice, end the process with one line and exit status 1.
     """
     try:
         options, target = parse_arguments(driver.name, sys.argv[1:] if arguments is None else arguments)

@@ -36,6 +36,7 @@ from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.gc_pause import gc_paused
+from allotment.cluster.inspection.permissions import groups_of
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import SLICES
 from allotment.files import private
@@ -121,9 +122,9 @@ class Plane:
         """The kinds that are currently served."""
         return tuple(self.api.catalog)
 
-    def client(self, user: str = ADMINISTRATOR.name, groups: Sequence[str] = ADMINISTRATOR.groups) -> Client:
-        """In-process access as a user."""
-        client = LocalClient(self.api, User(user, (*groups, "system:authenticated")), "allotment")
+    def client(self, user: str = ADMINISTRATOR.name, groups: Sequence[str] = ("system:masters",)) -> Client:
+        """In-process access as a user, who is also in the groups that follow from the name."""
+        client = LocalClient(self.api, User(user, (*groups, *groups_of(user))), "allotment")
         return in_program_versions(client, self.api.catalog)
 
     def client_for(self, name: str, manager: str = "") -> Client:

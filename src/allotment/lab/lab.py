@@ -30,7 +30,7 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.object_watch import states
 from allotment.files import atomic_write
 from allotment.files.atomic_write import Sync
-from allotment.lab import kubeconfig, wait_conditions
+from allotment.lab import kubeconfig, unmet_conditions, wait_conditions
 from allotment.lab.control_plane import Plane, running
 from allotment.lab.pod_http import http_get
 from allotment.lab.programs import excluded_programs
@@ -195,12 +195,15 @@ class Lab:
     @property
     def client(self) -> SyncClient:
         """A client with all API operations, as the administrator."""
-        return self.client_for("allotment-admin")
+        return SyncClient(self._loop, self.plane.client())
 
-    def client_for(self, user: str, groups: Sequence[str] = ("system:masters",)) -> SyncClient:
-        """Return a client with all API operations, as another user."""
-        plane = self.plane
-        return SyncClient(self._loop, plane.client(user, groups))
+    def client_for(self, user: str, groups: Sequence[str] = ()) -> SyncClient:
+        """Return a client with all API operations, as another user, who has only the permissions that RBAC grants.
+
+        ``groups``: in addition to ``system:authenticated`` and the groups of service accounts. Members of
+        ``system:masters`` have all permissions.
+        """
+        return SyncClient(self._loop, self.plane.client(user, groups))
 
     @property
     def kubeconfig(self) -> Path:
@@ -311,7 +314,7 @@ class Lab:
 
         ``until``: a condition type, ``phase=Running``, ``allocated``, or a function of the object. The default depends
         on the kind: a pod is ready or has succeeded, a claim is allocated, a workload has its replicas. Raises
-        TimeoutError with the reason in the object's status.
+        TimeoutError with the reason, for a workload or a claim that of its pods.
         """
         wanted = [self._named(target, namespace) for target in targets] or list(dict.fromkeys(self._applied))
         return self._loop.wait(self._wait(wanted, until, timeout))
@@ -344,10 +347,10 @@ class Lab:
                 for number in range(len(targets)):
                     group.create_task(awaited(number))
         except TimeoutError:
-            missing = [number for number in range(len(targets)) if number not in found]
-            descriptions = {number: wait_conditions.describe_state(seen.get(number)) for number in missing}
             lines = [
-                f"{targets[number][0].kind.lower()}/{targets[number][2]}: {descriptions[number]}" for number in missing
+                f"{kind.kind.lower()}/{name}: {await unmet_conditions.reason(client, kind.kind, seen.get(number))}"
+                for number, (kind, _, name) in enumerate(targets)
+                if number not in found
             ]
             raise TimeoutError(f"conditions not met after {timeout:g} s:\n" + "\n".join(lines)) from None
         return [found[number] for number in range(len(targets))]

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from allotment.drivers import main
+from allotment.drivers.device_values import InvalidDevice
 from allotment.drivers.main import parse_arguments, run
 from tests.unit.drivers.fake_driver import FakeDriver
 
@@ -55,3 +57,13 @@ def test_errors_are_one_line(kubeconfig: str, arguments: list[str], expected: st
     message = str(exit_error.value.code)
     assert expected in message
     assert "\n" not in message
+
+
+def test_a_device_with_a_wrong_type_is_one_line(kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise ExceptionGroup("", [ExceptionGroup("", [InvalidDevice("device 'fpga-0': expected str, found None")])])
+
+    monkeypatch.setattr(main, "run_until_signal", fails)
+    with pytest.raises(SystemExit) as exit_error:
+        run(FakeDriver(), ["--kubeconfig", kubeconfig])
+    assert exit_error.value.code == "gpu.test: device 'fpga-0': expected str, found None"

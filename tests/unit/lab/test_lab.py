@@ -67,7 +67,7 @@ def test_a_blocked_deletion_is_reported_with_its_blockers(lab: allotment.Lab) ->
 def test_an_unmet_condition_is_reported_with_the_reason(lab: allotment.Lab) -> None:
     lab.apply([CLAIM % ("nine", 9), POD % ("greedy", "nine")])
     wait_until(lambda: lab.get("pod", "greedy")["status"].get("conditions"))
-    with pytest.raises(TimeoutError, match=r"pod/greedy: PodScheduled: ") as error:
+    with pytest.raises(TimeoutError, match=r"pod/greedy: not scheduled: ") as error:
         lab.wait("pod/greedy", "pod/nobody", timeout=1)
     assert "pod/nobody: it does not exist" in str(error.value)
     lab.delete([POD % ("greedy", "nine"), CLAIM % ("nine", 9)])
@@ -91,9 +91,27 @@ def test_the_client_supports_all_api_operations(lab: allotment.Lab) -> None:
     lab.apply(POD.replace("claims: [{name: gpu}]", "").replace("  resourceClaims", "  #") % ("seen", ""))
     assert next(events).object["metadata"]["name"] == "seen"
     lab.client.delete(PODS, "seen", "default", grace_seconds=0)
-    unprivileged = lab.client_for("nobody", ())
+
+
+def test_another_user_has_only_the_permissions_that_rbac_grants(lab: allotment.Lab) -> None:
+    jane = lab.client_for("jane")
     with pytest.raises(StatusError, match="forbidden"):
-        unprivileged.list(PODS)
+        jane.list(PODS, "default")
+    rbac = "rbac.authorization.k8s.io"
+    role = {"apiGroup": rbac, "kind": "ClusterRole", "name": "view"}
+    jane_and_accounts = [
+        {"apiGroup": rbac, "kind": "User", "name": "jane"},
+        {"apiGroup": rbac, "kind": "Group", "name": "system:serviceaccounts:operators"},
+    ]
+    binding = {"apiVersion": f"{rbac}/v1", "kind": "RoleBinding", "metadata": {"name": "view"}}
+    lab.apply(binding | {"roleRef": role, "subjects": jane_and_accounts})
+    account = lab.client_for("system:serviceaccount:operators:gpu")
+    for client in (jane, account):
+        client.list(PODS, "default")
+        with pytest.raises(StatusError, match="forbidden"):
+            client.list(NODES)
+    lab.client_for("jane", ["system:masters"]).list(NODES)
+    lab.delete("rolebinding", "view")
 
 
 def test_other_clients_use_the_url_and_kubeconfig(lab: allotment.Lab) -> None:

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from allotment.cdi.naming import qualified_name
 from allotment.cdi.spec import CdiDevice, ContainerEdits, Mount, Spec
 from allotment.cdi.store import SpecStore
+from allotment.drivers.device_values import attributes_of
 from allotment.drivers.driver import AllocatedClaim, PreparedClaim
 from allotment.drivers.preparation.checkpoint import CheckpointDevice
 from allotment.files import atomic_write
@@ -67,7 +68,9 @@ def metadata_documents(
                 "requests": [{"name": allocated.request, "devices": []}],
             }
         device, ready = published.get((allocated.pool, allocated.device)), prepared.devices.get(allocated.key)
-        attributes = {**(device.attributes if device is not None else {}), **(ready.attributes if ready else {})}
+        attributes = dict(device.attributes) if device is not None else {}
+        if ready is not None:
+            attributes |= attributes_of(allocated.device, ready.attributes)
         documents[request]["requests"][0]["devices"].append(
             {
                 "driver": driver,

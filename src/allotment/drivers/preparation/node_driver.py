@@ -29,6 +29,7 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.instrumentation import UNOBSERVED, Instrumentation
 from allotment.cluster.resources import CLAIMS
+from allotment.drivers.device_values import InvalidDevice, pools_of
 from allotment.drivers.driver import AllocatedClaim, ClaimError, DevicePool, Driver, HealthUpdate, PreparedClaim
 from allotment.drivers.health import HealthTable
 from allotment.drivers.host import CheckpointLocked, DriverHost
@@ -39,6 +40,7 @@ from allotment.drivers.preparation.device_status import StatusWriter
 from allotment.drivers.preparation.locks import ClaimLocks
 from allotment.drivers.preparation.metadata import OLDEST_METADATA, metadata_documents
 from allotment.drivers.preparation.recovery import as_claim_error, ensure_running, recover, save, sweep
+from allotment.drivers.publishing.slice_builder import InvalidPool
 from allotment.kubelet_plugin import messages
 from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, PluginCallError, PreparedDevice
 from allotment.model.generated_claims import POD_CLAIM_NAME
@@ -344,8 +346,11 @@ class NodeDriver:
     # --- devices ----------------------------------------------------------------------------------------------------
 
     async def discover_pools(self) -> tuple[DevicePool, ...]:
-        """Return the driver's current pools with the taints of unhealthy devices. Raises what the driver raises."""
-        self._pools = tuple(await self.driver.discover())
+        """Return the driver's current pools with the taints of unhealthy devices.
+
+        Raises what the driver raises, and InvalidDevice.
+        """
+        self._pools = pools_of(await self.driver.discover())
         self._pool_names = frozenset(pool.name or self.host.node for pool in self._pools)
         self._health.set_devices(self._pools)
         return self._health.with_taints(self._pools)
@@ -360,7 +365,11 @@ class NodeDriver:
         return self._health.stream()
 
     async def run(self, publisher: PoolPublisher) -> None:
-        """Publish pools, watch devices and clean up until canceled."""
+        """Publish pools, watch devices and clean up until canceled.
+
+        Raises InvalidDevice, in groups, if the first pools have a wrong type. If later ones have, the published pools
+        stay, and prepared claims can still be unprepared.
+        """
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch_devices(publisher), name=f"{self.name} devices")
             group.create_task(self._clean_up_periodically(), name=f"{self.name} cleanup")
@@ -383,6 +392,11 @@ class NodeDriver:
                 self._health.set_watching(False)
                 log.debug("%s: the driver does not watch its devices", self.name)
                 return
+            except (InvalidDevice, InvalidPool) as error:
+                if isinstance(error, InvalidDevice) and not self._pools:
+                    raise
+                self._health.set_watching(False)
+                log.error("%s: %s; will retry", self.name, error)
             except Exception:
                 self._health.set_watching(False)
                 log.warning("%s: error while watching devices; will retry", self.name, exc_info=True)

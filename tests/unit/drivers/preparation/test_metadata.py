@@ -11,7 +11,7 @@ import pytest
 from allotment.cdi.lookup import CdiDevices
 from allotment.cdi.spec import ContainerEdits
 from allotment.cdi.store import FolderStore
-from allotment.drivers.driver import AllocatedClaim, DeviceEvent, DevicePool, PreparedClaim, ReadyDevice
+from allotment.drivers.driver import AllocatedClaim, AttributeValue, DeviceEvent, DevicePool, PreparedClaim, ReadyDevice
 from allotment.drivers.host import DriverHost, FileStorage
 from allotment.drivers.preparation.metadata import metadata_versions
 from allotment.drivers.preparation.node_driver import NodeDriver
@@ -90,6 +90,26 @@ async def prepared(driver: NodeDriver, ref: ClaimRef) -> list[tuple[str, tuple[s
     answer = (await driver.prepare([ref]))[ref.uid]
     assert answer.error == ""
     return [(device.device, device.cdi_ids) for device in answer.devices]
+
+
+def test_attributes_after_preparation_can_be_plain_values(tmp_path: Path) -> None:
+    class Plain(MetadataDriver):
+        async def prepare(self, claim: AllocatedClaim, plan: Tree) -> PreparedClaim:
+            prepared = await super().prepare(claim, plan)
+            values: dict[str, AttributeValue] = {"uuid": "U-1", "lanes": 16, "ecc": True}
+            return PreparedClaim({key: ready._replace(attributes=values) for key, ready in prepared.devices.items()})
+
+    async def scenario() -> None:
+        node = Node(tmp_path)
+        node.vendor = Plain()
+        driver = await node.driver()
+        answer = await prepared(driver, put_claim(node.client, "mine", "gpu-0"))
+        (mount,) = node.edits(answer[0][1]).mounts
+        attributes = json.loads(Path(mount.host_path).read_text())["requests"][0]["devices"][0]["attributes"]
+        del attributes["model"], attributes["index"]  # those of the published device
+        assert attributes == {"uuid": {"string": "U-1"}, "lanes": {"int": 16}, "ecc": {"bool": True}}
+
+    idle.run(scenario())
 
 
 def test_the_metadata_file_has_the_attributes_of_a_request_s_devices(tmp_path: Path) -> None:

@@ -12,10 +12,14 @@ import pytest
 from allotment.cdi.store import MemoryStore
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS
-from allotment.drivers.driver import DeviceEvent, DevicesChanged, HealthUpdate
+from allotment.drivers.device_values import InvalidDevice
+from allotment.drivers.driver import DeviceEvent, DevicePool, DevicesChanged, HealthUpdate
 from allotment.drivers.host import MemoryStorage
+from allotment.drivers.publishing.slice_builder import InvalidPool, build_slices
 from allotment.kubelet_plugin.messages import ClaimRef, PreparedDevice
-from allotment.model.resource import DeviceTaint
+from allotment.model.features import Features
+from allotment.model.quantity import Quantity
+from allotment.model.resource import Device, DeviceAttribute, DeviceCapacity, DeviceTaint
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.fake_driver import DRIVER, NODE, FakeDriver, memory_host, node_driver, opaque, put_claim
@@ -423,6 +427,82 @@ def test_changed_devices_are_published_and_unchanged_ones_are_not() -> None:
             await work
 
     idle.run(main())
+
+
+class Fpgas(FakeDriver):
+    """A driver whose devices have these plain values."""
+
+    attributes: Any = {"family": "Stratix"}
+
+    async def discover(self) -> list[DevicePool]:
+        plain: Any = {"attributes": self.attributes, "capacity": {"memory": "16Gi"}}
+        return [DevicePool([[Device(name="fpga-0", **plain)]])]
+
+
+def test_plain_values_are_published() -> None:
+    async def main() -> None:
+        (pool,) = await node_driver(Fpgas(), memory_host(), MemoryClient()).discover_pools()
+        (spec,) = build_slices(pool, DRIVER, NODE, Features("1.36")).specs
+        (fpga,) = spec.devices or ()
+        assert fpga.attributes == {"family": DeviceAttribute(string="Stratix")}
+        assert fpga.capacity == {"memory": DeviceCapacity(value=Quantity.parse("16Gi"))}
+
+    idle.run(main())
+
+
+def test_a_device_with_a_wrong_type_ends_the_driver_immediately() -> None:
+    async def main() -> None:
+        driver, publisher = Fpgas(), PoolRecorder()
+        driver.attributes = {"clock": 1.5}
+        with pytest.raises(ExceptionGroup) as errors:
+            await node_driver(driver, memory_host(), MemoryClient()).run(publisher)
+        (error,) = errors.value.exceptions
+        assert isinstance(error, InvalidDevice)
+        assert str(error).startswith("device 'fpga-0': attribute 'clock': expected str, int, bool")
+        assert publisher.pools == []
+
+    idle.run(main())
+
+
+def test_published_devices_stay_if_a_later_one_has_a_wrong_type(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        driver, publisher = Fpgas(), PoolRecorder()
+        plugin = node_driver(driver, memory_host(), MemoryClient())
+        work = asyncio.create_task(plugin.run(publisher))
+        await publisher.came.wait()
+        driver.attributes = {"clock": None}
+        driver.events.put_nowait(DevicesChanged())
+        while "found None; will retry" not in caplog.text:
+            await asyncio.sleep(0.01)
+        assert len(publisher.pools) == 1
+        assert {device.device for device in await anext(plugin.health())} == {"fpga-0"}
+        work.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await work
+
+    idle.run(main())
+    assert "Traceback" not in caplog.text
+
+
+def test_a_pool_that_the_api_rejects_is_retried_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    class Rejecting(PoolRecorder):
+        def set_pools(self, driver: str, node: str, pools: Any) -> None:
+            super().set_pools(driver, node, pools)
+            if len(self.pools) == 1:
+                raise InvalidPool(["two devices are named 'gpu-0'"])
+
+    async def main() -> None:
+        publisher = Rejecting()
+        work = asyncio.create_task(node_driver(FakeDriver(), memory_host(), MemoryClient()).run(publisher))
+        while len(publisher.pools) < 2:
+            await asyncio.sleep(0.1)
+        work.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await work
+
+    idle.run(main())
+    assert "gpu.test: two devices are named 'gpu-0'; will retry" in caplog.text
+    assert "Traceback" not in caplog.text
 
 
 def test_health_is_unknown_if_the_watch_ends_and_a_failed_watch_is_restarted() -> None:
