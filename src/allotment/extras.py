@@ -12,12 +12,11 @@ from typing import Final
 
 #: The required modules of each extra, without optional accelerators such as uvloop.
 MODULES: Final[Mapping[str, Sequence[str]]] = MappingProxyType({
-    "cluster": ("aiohttp",),
-    "lab": ("aiohttp", "cryptography", "httptools"),
+    "lab": ("cryptography", "httptools"),
     "drivers": ("grpc", "google.protobuf"),
-    "nvidia": ("aiohttp", "grpc", "google.protobuf", "pynvml"),
-    "amd": ("aiohttp", "grpc", "google.protobuf"),
-    "run": ("aiohttp", "prometheus_client"),
+    "nvidia": ("grpc", "google.protobuf", "pynvml"),
+    "amd": ("grpc", "google.protobuf"),
+    "run": ("prometheus_client",),
     "traces": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
     "plan": ("highspy", "matplotlib", "numpy"),
 })  # fmt: skip
@@ -46,8 +45,8 @@ def missing_packages(*extras: str, modules: Sequence[str] = ()) -> list[str]:
 def install_command(*extras: str) -> str:
     """The pip command that installs the extras.
 
-    >>> install_command("cluster", "drivers")
-    "pip install 'allotment[cluster,drivers]'"
+    >>> install_command("run", "drivers")
+    "pip install 'allotment[run,drivers]'"
     """
     return f"pip install 'allotment[{','.join(extras)}]'"
 
@@ -55,7 +54,7 @@ def install_command(*extras: str) -> str:
 def require(purpose: str, *extras: str, modules: Sequence[str] = ()) -> None:
     """Raise MissingExtraError unless all packages of the extras are installed.
 
-    ``purpose``: the subject of the message: "connecting to a cluster". ``modules``: the required modules, if not all.
+    ``purpose``: the subject of the message: "running a lab". ``modules``: the required modules, if not all.
     """
     if packages := missing_packages(*extras, modules=modules):
         raise MissingExtraError(f"{purpose} requires {', '.join(packages)}: {install_command(*extras)}")

@@ -16,7 +16,7 @@ def _eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
 
 
-@pytest.mark.parametrize("page", screens.PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", screens.PAGES, ids=lambda page: page.relative_to(screens.ROOT).as_posix())
 def test_pages_show_the_output_of_their_commands(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     if missing := screens.clients_of(text):
@@ -25,11 +25,8 @@ def test_pages_show_the_output_of_their_commands(page: Path) -> None:
     assert screens.updated_page(text) == text, f"{page.name} is {HINT}"
 
 
-def test_links_between_pages_have_a_target() -> None:
-    pages = [*screens.ROOT.glob("*.md"), *screens.ROOT.glob("docs/*.md")]
-    for page in pages:
-        for target in screens.links(page.read_text(encoding="utf-8")):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+def test_pages_that_are_not_run_exist() -> None:
+    assert [name for name in screens.NOT_RUN if not (screens.ROOT / name).is_file()] == []
 
 
 def test_a_changed_output_is_noticed_and_omitted_lines_stay_omitted(tmp_path: Path) -> None:
@@ -74,14 +71,3 @@ def test_a_page_leaves_nothing_running() -> None:
     assert "allotment " in inside
     again = screens.updated_page("```console\n$ allot status\n```\n")
     assert "No lab is running." in again
-
-
-def test_anchors_have_a_heading() -> None:
-    pages = {
-        page.resolve(): page.read_text(encoding="utf-8")
-        for page in [*screens.ROOT.glob("*.md"), *screens.ROOT.glob("docs/**/*.md")]
-    }
-    for page, text in pages.items():
-        for target, anchor in screens.anchors(text):
-            expected = (page.parent / target).resolve() if target else page
-            assert anchor in screens.headings(pages[expected]), f"{page.name} links to {target}#{anchor}"

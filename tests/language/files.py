@@ -16,10 +16,12 @@ from tests.language.word_list import ROOT, SOURCE, Avoid, Category, Searcher
 
 #: Everything that users and contributors read, except tests.
 READ_BY_PEOPLE: Final = (
-    "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "Makefile", "pyproject.toml", ".pre-commit-hooks.yaml", "docs",
-    "deploy", "src",
+    "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "Makefile", "pyproject.toml",
+    ".pre-commit-hooks.yaml", "action.yml", "docs", "deploy", "release", "src",
 )  # fmt: skip
-_LEFT_OUT: Final = ("docs/glossary.md", SOURCE.relative_to(ROOT).as_posix())
+_LEFT_OUT: Final = ("docs/reference/glossary.md", SOURCE.relative_to(ROOT).as_posix())
+#: Names in JSON output, which are public and do not change.
+_SCHEMAS: Final = "docs/reference/schemas/"
 _FROM_PROTOCOLS: Final = ("_pb2.py", "_pb2_grpc.py")
 _SUFFIXES: Final = {".py", ".md", ".yaml", ".yml", ".toml", ".json", ".tpl", ".txt", ".proto", ".sh", ""}
 _CONTEXT: Final = 40
@@ -45,7 +47,7 @@ def files_below(path: Path) -> Iterator[Path]:
     """The files to check at or below a path."""
     for file in [path] if path.is_file() else sorted(path.rglob("*")):
         hidden = any(part.startswith(".") or part == "__pycache__" for part in file.relative_to(path).parts)
-        left_out = hidden or file.name.endswith(_FROM_PROTOCOLS) or shown(file) in _LEFT_OUT
+        left_out = hidden or file.name.endswith(_FROM_PROTOCOLS) or shown(file).startswith((*_LEFT_OUT, _SCHEMAS))
         if file.suffix in _SUFFIXES and not left_out and file.is_file():
             yield file
 

@@ -1,16 +1,19 @@
-"""``docs/glossary.md``, generated from the word list: a heading for each term, to which pages link, and the words to
-avoid.
+"""``docs/reference/glossary.md``, generated from the word list: a heading for each term, to which pages link, and the
+words to avoid.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 from textwrap import fill
 from typing import Final
 
 from tests.language.word_list import ROOT, Avoid, Term, WordList, read
 
-PAGE: Final = ROOT / "docs" / "glossary.md"
+_DOCS: Final = ROOT / "docs"
+PAGE: Final = _DOCS / "reference" / "glossary.md"
 _KUBERNETES: Final = "https://kubernetes.io/docs/"
 _WIDTH: Final = 100
 _GROUPS: Final = {
@@ -27,7 +30,7 @@ def page() -> str:
     parts = [
         "# Glossary",
         _filled(
-            "The terms of this project, and the words that it avoids. Made from [language.toml](language.toml) by "
+            "The terms of this project, and the words that it avoids. Made from [language.toml](../language.toml) by "
             "`python -m tests.packaging.made_files`."
         ),
         *_terms(words),
@@ -57,7 +60,8 @@ def _links(term: Term) -> str:
         absolute = term.link.startswith("https://")
         links.append(f"[{'Reference' if absolute else 'Kubernetes'}]({'' if absolute else _KUBERNETES}{term.link})")
     if term.page:
-        links.append(f"[{term.page.removesuffix('.md')}]({term.page})")
+        target = os.path.relpath(_DOCS / term.page, PAGE.parent)
+        links.append(f"[{PurePosixPath(term.page.removesuffix('/index.md')).stem}]({target})")
     return f" ({', '.join(links)})" if links else ""
 
 

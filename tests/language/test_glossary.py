@@ -21,4 +21,4 @@ def test_each_term_has_a_heading_of_its_own() -> None:
 
 
 def test_the_readme_links_to_the_page() -> None:
-    assert "docs/glossary.md" in screens.links((screens.ROOT / "README.md").read_text(encoding="utf-8"))
+    assert "docs/reference/glossary.md" in screens.links((screens.ROOT / "README.md").read_text(encoding="utf-8"))

@@ -12,7 +12,8 @@ import pytest
 from tests.language.word_list import ROOT
 
 SCRIPT = ROOT / "scripts" / "wrap_docs"
-wrap = runpy.run_path(str(SCRIPT))["wrap"]
+PROGRAM = runpy.run_path(str(SCRIPT))
+wrap, PAGES = PROGRAM["wrap"], PROGRAM["pages"]()
 LONG = "word " * 30
 FIRST, SECOND = ("word " * 20).strip(), ("word " * 10).strip()
 
@@ -74,7 +75,7 @@ def test_no_line_begins_with_what_would_be_a_mark(mark: str) -> None:
     assert wrap(f"{'x' * 100} {mark} y\n") == f"{'x' * 100} {mark}\ny\n"
 
 
-@pytest.mark.parametrize("page", sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_pages_of_the_project_keep_their_words(page: Path) -> None:
     before = page.read_text(encoding="utf-8")
     after = wrap(before)

@@ -30,10 +30,9 @@ contexts: [{name: it, context: {cluster: it}}]
 """
 POD = "{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: x, image: x}]}}"
 
-CLUSTER = "connecting to a cluster requires aiohttp"
-LAB = "running a lab requires aiohttp, cryptography, httptools"
-SERVING = "aiohttp, prometheus-client"
-TALKING = "aiohttp, grpcio, protobuf"
+LAB = "running a lab requires cryptography, httptools"
+SERVING = "prometheus-client"
+TALKING = "grpcio, protobuf"
 TRACES = "opentelemetry-sdk, opentelemetry-exporter-otlp-proto-http"
 #: The command that serves cluster-autoscaler.
 SERVERS = "cluster-autoscaler --nodes 0:1:aws/g5.*"
@@ -58,50 +57,34 @@ def allot(words: Sequence[str], folder: Path, hidden: Sequence[str] = EVERY) -> 
 @pytest.mark.parametrize(
     ("words", "requires", "extras"),
     [
-        ("get pods", CLUSTER, "cluster"),
-        ("apply -f x.yaml", CLUSTER, "cluster"),
-        ("describe pods", CLUSTER, "cluster"),
-        ("delete pod x", CLUSTER, "cluster"),
-        ("logs x", CLUSTER, "cluster"),
-        ("wait --for=delete pod/x", CLUSTER, "cluster"),
-        ("snapshot -o y.yaml", CLUSTER, "cluster"),
-        ("doctor", CLUSTER, "cluster"),
-        ("free", CLUSTER, "cluster"),
-        ("explain pod/x", CLUSTER, "cluster"),
-        ("explain pod/x --watch", CLUSTER, "cluster"),
-        ("check x.yaml --context it", CLUSTER, "cluster"),
-        ("migrate x.yaml --context it", CLUSTER, "cluster"),
-        ("rbac --check", CLUSTER, "cluster"),
-        ("autoscale --provider karpenter", CLUSTER, "cluster"),
         ("up", LAB, "lab"),
         ("up --detach", LAB, "lab"),
         ("demo sharing", LAB, "lab"),
-        ("plan", "allot plan requires aiohttp", "cluster"),
-        ("plan --picture p.svg", "allot plan requires aiohttp, matplotlib", "cluster,plan"),
+        ("plan --picture p.svg", "allot plan requires matplotlib", "plan"),
         ("plan x.yaml --picture p.svg", "allot plan requires matplotlib", "plan"),
         ("replay sample", "allot replay requires numpy", "plan"),
         ("replay sample --picture c.svg", "allot replay requires numpy, matplotlib", "plan"),
         ("metrics", f"allot metrics requires {SERVING}", "run"),
-        ("metrics --fleet t4", "allot metrics requires prometheus-client", "run"),
-        (SERVERS, f"allot cluster-autoscaler requires {TALKING}, cryptography, httptools", "cluster,drivers,lab"),
+        ("metrics --fleet t4", f"allot metrics requires {SERVING}", "run"),
+        (SERVERS, f"allot cluster-autoscaler requires {TALKING}, cryptography, httptools", "drivers,lab"),
         (
             f"{SERVERS} --tls-cert-file c --tls-private-key-file k",
             f"allot cluster-autoscaler requires {TALKING}",
-            "cluster,drivers",
+            "drivers",
         ),
-        (
-            f"{SERVERS} --plaintext --cloud-provider :1",
-            f"allot cluster-autoscaler requires {TALKING}",
-            "cluster,drivers",
-        ),
+        (f"{SERVERS} --plaintext --cloud-provider :1", f"allot cluster-autoscaler requires {TALKING}", "drivers"),
         ("run scheduler", f"allot run scheduler requires {SERVING}", "run"),
-        ("run claims --metrics-bind-address 0", "allot run claims requires aiohttp", "cluster"),
+        (
+            "run claims --metrics-bind-address 0 --otlp-endpoint http://x:1",
+            f"allot run claims requires {TRACES}",
+            "traces",
+        ),
         ("run claims --otlp-endpoint http://x:1", f"allot run claims requires {SERVING}, {TRACES}", "run,traces"),
         ("run driver nvidia", f"allot run driver requires {SERVING}, grpcio, protobuf, nvidia-ml-py", "run,nvidia"),
         ("driver run nvidia", f"allot driver run requires {TALKING}, nvidia-ml-py", "nvidia"),
         ("driver run amd", f"allot driver run requires {TALKING}", "amd"),
-        ("driver run nvidia --simulate t4", f"allot driver run requires {TALKING}", "cluster,drivers"),
-        ("driver verify /run/x.sock", f"allot driver verify requires {TALKING}", "cluster,drivers"),
+        ("driver run nvidia --simulate t4", f"allot driver run requires {TALKING}", "drivers"),
+        ("driver verify /run/x.sock", f"allot driver verify requires {TALKING}", "drivers"),
     ],
 )
 def test_command_reports_all_missing_packages(words: str, requires: str, extras: str, tmp_path: Path) -> None:
@@ -112,16 +95,16 @@ def test_command_reports_all_missing_packages(words: str, requires: str, extras:
 
 
 def test_install_command_has_every_extra_if_one_package_is_missing(tmp_path: Path) -> None:
-    done = allot(["driver", "verify", "/run/x.sock"], tmp_path, ["grpc"])
+    done = allot(["run", "driver", "amd"], tmp_path, ["grpc"])
     assert done.returncode == 2
-    assert done.stderr.endswith("requires grpcio: pip install 'allotment[cluster,drivers]'\n")
+    assert done.stderr.endswith("requires grpcio: pip install 'allotment[run,amd]'\n")
 
 
 def test_missing_package_is_a_problem_in_json_output(tmp_path: Path) -> None:
-    done = allot(["doctor", "-o", "json"], tmp_path)
+    done = allot(["plan", "x.yaml", "--picture", "p.svg", "-o", "json"], tmp_path)
     assert (done.returncode, done.stderr) == (2, "")
     (problem,) = json.loads(done.stdout)["problems"]
-    assert problem["message"] == f"{CLUSTER}: pip install 'allotment[cluster]'"
+    assert problem["message"] == "allot plan requires matplotlib: pip install 'allotment[plan]'"
 
 
 @pytest.mark.parametrize(
@@ -143,6 +126,29 @@ def test_missing_package_is_a_problem_in_json_output(tmp_path: Path) -> None:
 def test_commands_without_extras_run(words: str, tmp_path: Path) -> None:
     done = allot(words.split(), tmp_path)
     assert done.returncode in (0, 1), done.stderr
+    assert "pip install" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "get pods",
+        "apply -f x.yaml",
+        "snapshot -o y.yaml",
+        "doctor",
+        "free",
+        "explain pod/x",
+        "check x.yaml --context it",
+        "rbac --check",
+        "plan",
+        "autoscale --provider karpenter --once",
+    ],
+)
+def test_commands_for_clusters_require_no_extra(words: str, tmp_path: Path) -> None:
+    """They report that nothing answers at the address in the kubeconfig."""
+    done = allot(words.split(), tmp_path)
+    assert done.returncode in (1, 2)
+    assert "127.0.0.1:1" in done.stdout + done.stderr
     assert "pip install" not in done.stderr
 
 

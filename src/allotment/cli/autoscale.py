@@ -18,7 +18,6 @@ from allotment.cli.live.connection import cluster_errors, way_to
 from allotment.cli.output.errors import Failure, Mistake
 from allotment.cli.plan.limits import known_types, limits_of
 from allotment.cli.plan.offerings import Offered, offered
-from allotment.extras import require
 from allotment.fleet.catalog import InstanceType
 from allotment.model import DEFAULT_RELEASE
 from allotment.model.features import Features
@@ -36,7 +35,6 @@ log = logging.getLogger(__name__)
 
 def run(arguments: Namespace) -> int:
     """Run the autoscaler until SIGTERM or SIGINT, or once; return 1 if a pod is not placed."""
-    require("connecting to a cluster", "cluster")
     found = offered(arguments.catalog)
     options_of(
         arguments, found, features(DEFAULT_RELEASE, ())

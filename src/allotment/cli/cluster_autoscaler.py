@@ -72,8 +72,8 @@ def run(arguments: Namespace) -> int:
 
 
 def _extras(arguments: Namespace) -> Iterator[str]:
-    """Return the required extras: cluster, gRPC, and cryptography if certificates are generated."""
-    yield from ("cluster", "drivers")
+    """Return the required extras: gRPC, and cryptography if certificates are generated."""
+    yield "drivers"
     if not arguments.tls_cert_file and not (
         arguments.plaintext and arguments.expander is None and arguments.cloud_provider
     ):

@@ -46,7 +46,7 @@ def run_driver(arguments: Namespace) -> int:
 
 def extras_of(arguments: Namespace) -> tuple[str, ...]:
     """Return the required extras: the vendor's, or for simulated hardware the framework's."""
-    return ("cluster", "drivers") if arguments.simulate else (arguments.vendor,)
+    return ("drivers",) if arguments.simulate else (arguments.vendor,)
 
 
 def driver_of(arguments: Namespace) -> tuple[Driver, DriverOptions]:

@@ -36,7 +36,7 @@ _GAP = "   "
 
 def run_verify(arguments: Namespace) -> int:
     """Run the tests and print the results as they arrive."""
-    require("allot driver verify", "cluster", "drivers")
+    require("allot driver verify", "drivers")
     from allotment.drivers.verify.suite import CHECKS
 
     way = way_to(arguments)

@@ -97,6 +97,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     if words[:1] == [COMPLETE]:
         return complete(words[1:])
+    if not words:
+        from allotment.cli.overview import first_steps
+
+        sys.stdout.write(first_steps())
+        return 0
     parsed = _parsed(words)
     parsed.words = words
     run: Run | None = getattr(parsed, "run", None)

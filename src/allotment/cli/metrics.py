@@ -27,7 +27,7 @@ from allotment.tools.unread import NOT_SERVED, unread_notes, unread_resources
 
 def run(arguments: Namespace) -> int:
     """Print the metrics of a cluster."""
-    require("allot metrics", "run", modules=() if is_live(arguments) else ("prometheus_client",))
+    require("allot metrics", "run")
     most = most_series(arguments)
     types = catalog_of(arguments.catalog)
     inputs, notes = _inputs(arguments)

@@ -1,4 +1,7 @@
-"""The help of ``allot`` itself: what people want to do with the command for it, then all commands by topic."""
+"""The help of ``allot`` itself: what people want to do with the command for it, then all commands by topic.
+
+Without arguments, ``allot`` prints only the first steps.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,19 @@ from typing import Final
 
 from allotment.cli import kubectl_plugin
 
+#: The first steps with and without a cluster: the arguments of ``allot``, and what they do.
+FIRST_STEPS: Final = (
+    ("With a cluster:", (
+        ("doctor", "find its problems"),
+        ("explain POD", "find out why a pod is pending"),
+        ("free", "see which devices are free"),
+    )),
+    ("Without a cluster:", (
+        ("check app.yaml", "find mistakes in a manifest"),
+        ("explain -f app.yaml --fleet t4", "test it on hardware"),
+        ("tutorial", "learn it in a lab, step by step"),
+    )),
+)  # fmt: skip
 #: What to do, and the arguments of ``allot`` for it; the most frequent first.
 GOALS: Final = (
     ("find out why a pod is pending", "explain POD"),
@@ -43,6 +59,21 @@ snapshot -o FILE; for --fleet, allot fleet list lists the hardware.
 Exit codes: 0 success, 1 something does not fit, 2 invalid input, 3 internal
 error (allot --debug COMMAND shows the traceback).
 """
+
+
+def first_steps() -> str:
+    """Return what ``allot`` prints without arguments, in ten lines.
+
+    >>> first_steps().splitlines()[2]
+    '  allot doctor                          find its problems'
+    """
+    program = kubectl_plugin.name()
+    width = max(len(words) for _, steps in FIRST_STEPS for words, _ in steps)
+    lines = ["Allotment shows which devices a workload gets, or why it gets none."]
+    for place, steps in FIRST_STEPS:
+        lines.append(place)
+        lines += [f"  {program} {words:<{width}}  {purpose}" for words, purpose in steps]
+    return "\n".join([*lines, f"{program} --help lists all commands.", ""])
 
 
 def overview() -> str:

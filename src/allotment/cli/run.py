@@ -133,7 +133,8 @@ def _placed(settings: ComponentSettings, arguments: Namespace, way: ClusterTarge
 
 def _extras(arguments: Namespace) -> Iterator[str]:
     """The extras that the component requires, as it is configured."""
-    yield "cluster" if arguments.metrics_bind_address in _OFF else "run"
+    if arguments.metrics_bind_address not in _OFF:
+        yield "run"
     if arguments.otlp_endpoint:
         yield "traces"
     if arguments.component == "driver":

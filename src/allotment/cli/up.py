@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
+from zipfile import is_zipfile
 
 from allotment.cli.inputs.release import features
 from allotment.cli.output.console import Screen, folded, from_home, open_screen, shorten, width_of
@@ -219,7 +220,7 @@ def _detach(
     if settings.data is not None:
         settings.data.make()
     words = [word for word in arguments.words if word != "--detach"]
-    command = [sys.executable, "-m", "allotment.cli.main", *words, "--log", str(log)]
+    command = [sys.executable, *_program(), *words, "--log", str(log)]
     try:
         status = detach(command, settings.name, LabLocation(register, path, log), log)
     except DidNotStart as error:
@@ -228,6 +229,11 @@ def _detach(
     stop = "allot down" if settings.name == DEFAULT_NAME else f"allot down {settings.name}"
     screen.line(f"To stop it: {stop}")
     return 0
+
+
+def _program() -> Sequence[str]:
+    """Return Python's arguments that start this program again: its module, or the zipapp that contains it."""
+    return (sys.argv[0],) if is_zipfile(sys.argv[0]) else ("-m", "allotment.cli.main")
 
 
 def _not_started(error: DidNotStart) -> Mistake:

@@ -428,7 +428,7 @@ class Diagnosis(Value, frozen=True, omit_defaults=False):
 
 
 def page() -> str:
-    """The text of the reference page, ``docs/reasons.md``, wrapped like the other pages."""
+    """The text of the reference page, ``docs/reference/reasons.md``, wrapped like the other pages."""
     introduction = (
         "This page lists the reasons why a pod or claim does not get its devices. `allot explain` prints the code in "
         "the first line of its output, and as `code` in JSON. Codes are sorted by how close the claims are to "

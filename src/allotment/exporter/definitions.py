@@ -1,5 +1,5 @@
-"""The definitions of all metrics: name, help, labels and cardinality. Dashboards, alerts and ``docs/metrics.md`` use
-them.
+"""The definitions of all metrics: name, help, labels and cardinality. Dashboards, alerts and the page
+``docs/reference/metrics.md`` use them.
 
 No label names a pod or a claim, except in ``CLAIM_COST``, which is exported only on request. Amounts are in base units:
 bytes, seconds, devices. Money is in US dollars per hour, from the catalog.

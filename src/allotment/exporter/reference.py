@@ -1,4 +1,4 @@
-"""Generates the reference of metrics, causes and alerts: the second half of ``docs/metrics.md``."""
+"""Generates the reference of metrics, causes and alerts: the second half of ``docs/reference/metrics.md``."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from allotment.cli.main import command_line
-from allotment.cli.overview import GOALS, GROUPS, overview
+from allotment.cli.overview import FIRST_STEPS, GOALS, GROUPS, first_steps, overview
 from tests.unit.cli.conftest import Allot
 
 
@@ -45,11 +45,27 @@ def test_every_command_is_in_one_group() -> None:
 
 
 def test_goals_come_first_and_their_commands_are_accepted(allot: Allot) -> None:
-    out = allot().out
-    assert out == allot("--help").out
+    out = allot("--help").out
     for goal, words in GOALS:
         assert is_accepted(words), words
         assert out.index(goal) < out.index("All commands")
+
+
+def test_without_arguments_the_first_steps_are_printed(allot: Allot) -> None:
+    out = allot().out
+    assert len(out.splitlines()) == 10
+    for _, steps in FIRST_STEPS:
+        for words, purpose in steps:
+            assert is_accepted(words), words
+            assert purpose in out
+    assert out.endswith("allot --help lists all commands.\n")
+
+
+def test_the_first_steps_of_the_plugin_fit_on_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kubectl-allot"])
+    lines = first_steps().splitlines()
+    assert lines[3].startswith("  kubectl allot explain POD  ")
+    assert max(map(len, lines)) <= 80
 
 
 def test_the_overview_is_one_screen() -> None:

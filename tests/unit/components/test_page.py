@@ -16,7 +16,7 @@ from allotment.exporter.definitions import UNREAD
 from allotment.exporter.metric import Family, Sample
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = (ROOT / "docs" / "components.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "components.md").read_text()
 
 
 def rows(heading: str) -> list[list[str]]:

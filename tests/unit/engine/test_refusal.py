@@ -20,7 +20,7 @@ from allotment.engine.refusal import (
     page,
 )
 
-DOCS = Path(__file__).parents[3] / "docs" / "reasons.md"
+DOCS = Path(__file__).parents[3] / "docs" / "reference" / "reasons.md"
 
 
 def test_the_page_is_generated_from_the_table() -> None:

@@ -42,7 +42,7 @@ def add_metrics(commands: Commands) -> None:
     alerts = inner.add_parser("alerts", help="write alerting rules for Prometheus and for the Prometheus operator")
     _add_output_dir(alerts)
     add_renamed(
-        alerts, "--runbook-url", "--runbooks", default="docs/metrics.md", metavar="URL",
+        alerts, "--runbook-url", "--runbooks", default="docs/reference/metrics.md", metavar="URL",
         help="page that the alerts link to (default: %(default)s)",
     )  # fmt: skip
     alerts.set_defaults(run=lazy("metrics", "run_alerts"))

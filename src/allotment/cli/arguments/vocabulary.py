@@ -25,8 +25,8 @@ attributes and parameters.
 
   allot schema > dra.schema.json
 
-docs/editors.md describes the settings for VS Code, Neovim, JetBrains IDEs and
-pre-commit.
+docs/how-to/editors.md describes the settings for VS Code, Neovim, JetBrains
+IDEs and pre-commit.
 """
 
 

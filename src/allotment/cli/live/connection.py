@@ -30,7 +30,6 @@ from allotment.cluster.remote.kubeconfig import (
     default_paths,
     target,
 )
-from allotment.extras import require
 from allotment.lab.state import DEFAULT_NAME, Register, context_of
 
 if TYPE_CHECKING:
@@ -109,7 +108,6 @@ async def connected(way: ClusterTarget) -> AsyncIterator[HttpClient]:
 
 def on_cluster(arguments: Namespace, work: Callable[[HttpClient, ClusterTarget], Awaitable[T]]) -> T:
     """Run a coroutine on the selected cluster. Raises Mistake or Failure for errors."""
-    require("connecting to a cluster", "cluster")
     way = way_to(arguments)
 
     async def run() -> T:

@@ -53,7 +53,8 @@ def run(arguments: Namespace) -> int:
     screen = open_screen()
     if arguments.paths:
         arguments.files = [*arguments.files, arguments.paths]
-    _require(arguments)
+    if arguments.picture:  # the solver is optional: without it the bound is weaker
+        require("allot plan", "plan", modules=("matplotlib",))
     _check(arguments)
     offer = offered(arguments.catalog)
     _known_why(arguments.why, offer.catalog.types)
@@ -74,15 +75,6 @@ def run(arguments: Namespace) -> int:
     _write(screen, arguments, found, offer, compared)
     complained = offer.catalog.complain() if arguments.output not in ("json", "yaml") else bool(offer.catalog.problems)
     return EXIT_NOT_SERVED if found.unserved or complained else EXIT_SERVED
-
-
-def _require(arguments: Namespace) -> None:
-    """Require the extras for a cluster and for a picture. The solver is optional: without it the bound is weaker."""
-    wanted = {"cluster": "aiohttp"} if is_live(arguments) else {}
-    if arguments.picture:
-        wanted["plan"] = "matplotlib"
-    if wanted:
-        require("allot plan", *wanted, modules=tuple(wanted.values()))
 
 
 def _check(arguments: Namespace) -> None:

@@ -11,7 +11,7 @@ from allotment.exporter.alerts.components import COMPONENTS
 from allotment.model.trees import Tree
 
 #: Default location of the page that explains what to do for each alert.
-RUNBOOKS: Final = "docs/metrics.md"
+RUNBOOKS: Final = "docs/reference/metrics.md"
 #: By group name.
 ALERTS: Final[Mapping[str, tuple[Alert, ...]]] = {"allotment-cluster": CLUSTER, "allotment-components": COMPONENTS}
 

@@ -1,4 +1,4 @@
-"""Generates the rule reference: the pages of ``docs/rules/``, one per family, and the text of ``allot rule``."""
+"""Generates the rule reference, ``docs/reference/rules`` with one page per family, and the text of ``allot rule``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from allotment.tools.check.catalog import FAMILIES, all_rules, rules_by_code
 from allotment.tools.check.rule import Rule
 
 #: The folder of the pages, relative to the root of the project.
-FOLDER: Final = "docs/rules"
+FOLDER: Final = "docs/reference/rules"
 _FIXES: Final = {
     "": "none, because the correction depends on the author's intent.",
     "safe": "use `--fix`.",
@@ -65,7 +65,7 @@ def pages() -> Mapping[str, str]:
             for rule in rules
         )
         texts[f"{family}.md"] = "\n".join([f"# {title}", "", question, "", *(_section(rule) for rule in rules)])
-    return {"README.md": "\n".join(index) + "\n", **texts}
+    return {"index.md": "\n".join(index) + "\n", **texts}
 
 
 def _cell(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Generates the reference of the checks: the second half of ``docs/doctor.md``."""
+"""Generates the reference of the checks: the second half of ``docs/reference/doctor.md``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from allotment.tools.doctor.check import ClusterCheck
 from allotment.tools.doctor.checks import CHECKS
 
 #: The path of the page in the repository, and the line after which the checks are inserted.
-PAGE: Final = "docs/doctor.md"
+PAGE: Final = "docs/reference/doctor.md"
 MARK: Final = "<!-- Everything below is generated from allotment.tools.doctor.checks. -->\n"
 
 _FAMILIES: Final = {

@@ -1,4 +1,4 @@
-"""Generates the reference of permissions: the second half of ``docs/permissions.md``."""
+"""Generates the reference of permissions: the second half of ``docs/reference/permissions.md``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from allotment.tools.permissions.components import COMPONENTS
 from allotment.tools.permissions.rule import ComponentPermissions, PermissionRule
 
 #: The path of the page in the repository, and the line after which the components are inserted.
-PAGE: Final = "docs/permissions.md"
+PAGE: Final = "docs/reference/permissions.md"
 MARK: Final = "<!-- Everything below is generated from allotment.tools.permissions.components. -->\n"
 
 

@@ -27,7 +27,8 @@ def test_json_contains_all_properties_of_a_finding(allot: Allot, write: Write) -
     assert found["findings"][0] == {
         "code": "S191", "name": "old-name", "level": "error", "message": "`old` is an old name",
         "file": "a.yaml", "line": 4, "column": 9, "endLine": 4, "endColumn": 12,
-        "path": "metadata.name", "subject": "Thing old", "help": "", "url": "docs/rules/shape.md#s191-old-name",
+        "path": "metadata.name", "subject": "Thing old", "help": "",
+        "url": "docs/reference/rules/shape.md#s191-old-name",
         "fix": {
             "text": "call it new", "safe": True,
             "replacements": [

@@ -1,4 +1,4 @@
-"""The figures in docs/sharing.md equal those of the model."""
+"""The figures in docs/explanation/sharing.md equal those of the model."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from allotment.drivers.nvidia.simulated.multiprocessors import SECOND, SLICES, Multiprocessors
 
-PAGE = (Path(__file__).parents[4] / "docs" / "sharing.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[4] / "docs" / "explanation" / "sharing.md").read_text("utf-8")
 
 #: The work of a picture in the demo, in seconds of one multiprocessor.
 WORK_PER_PICTURE = 32
