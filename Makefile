@@ -6,13 +6,14 @@ READY  := $(VENV)/.ready
 INSTALL := -m pip install --quiet --disable-pip-version-check --no-input
 PIP    := $(BIN)/python $(INSTALL)
 LATEST := .venv-latest
+DOCS   := build/docs
 
 # The tests of one file run in one process: they share fixtures that are slow to start. Use five processes even on
 # two cores, because many tests spend most of their time waiting. The order of files is that of tests/conftest.py.
 PARALLEL := --numprocesses 5 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-latest test-kube lint bytecode clients vectors storm bench zipapp lock clean
+.PHONY: help demo test test-latest test-kube test-release lint bytecode clients vectors storm bench docs release zipapp lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 13
@@ -43,6 +44,10 @@ test-kube: clients  ## test with Kubernetes' own programs of two releases, built
 	@$(BIN)/python -m tests.kube.binaries
 	$(BIN)/python -m pytest -q $(PARALLEL) tests/kube
 
+test-release: $(READY)  ## build a release twice, compare both, and install it in each way (the first time, this requires the network)
+	@$(MAKE) --no-print-directory clients
+	ALLOTMENT_TEST_RELEASE=1 $(BIN)/python -m pytest -q $(PARALLEL) tests/packaging/test_release.py tests/packaging/test_installing.py
+
 lint: $(READY)  ## run ruff, mypy (strict) and import-linter
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check --quiet || { $(BIN)/ruff format --check; exit 1; }
@@ -63,10 +68,24 @@ storm: $(READY)  ## kill processes (kill -9) under load, CYCLES=500 times; check
 bench: $(READY)  ## compare with upstream: allocator (requires Go), CEL, memory, lab ($ALLOTMENT_KUBE_BIN); results are in bench/out/
 	@$(BIN)/python -m bench
 
-zipapp: $(READY)  ## build dist/allot.pyz, a single file that contains Allotment, for Python 3.11 to 3.14 on this platform
-	@PYTHON=$(BIN)/python scripts/zipapp
+release: $(READY)  ## build all files of a release in dist/ with SHA-256 sums; URL=… is where they will be published
+	@rm -rf dist
+	@$(BIN)/python -m release $(if $(URL),--url "$(URL)")
 
-lock:  ## update requirements/dev.lock to the newest releases that pyproject.toml allows, with hashes
+zipapp: $(READY)  ## build dist/allot.pyz, a single file that contains Allotment, for Python 3.11 to 3.14 on this platform
+	@$(BIN)/python -m release.zipapp
+
+docs: $(DOCS)/.ready  ## build the documentation as a site in build/site
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build
+	@echo "built build/site; to read it while editing: $(DOCS)/bin/mkdocs serve"
+
+# MkDocs has an environment of its own: what it needs is neither for users nor for the tests.
+$(DOCS)/.ready: requirements/docs.lock
+	@$(PYTHON) -m venv --clear $(DOCS)
+	@$(DOCS)/bin/python $(INSTALL) --require-hashes --requirement requirements/docs.lock
+	@touch $@
+
+lock:  ## update requirements/dev.lock and docs.lock to the newest releases that are allowed, with hashes
 	@PYTHON=$(PYTHON) scripts/lock
 
 clean:  ## remove everything that was built

@@ -1,4 +1,4 @@
-"""``docs/pending.md``: its commands on a real control plane print the output that the page shows.
+"""``docs/how-to/pending.md``: its commands on a real control plane print the output that the page shows.
 
 ``python -m tests.kube.test_pending`` updates the page.
 """
@@ -18,7 +18,7 @@ from bench.real_kube import ApiServer, plane
 from tests.docs import screens
 from tests.kube.objects import create
 
-PAGE: Final = screens.ROOT / "docs" / "pending.md"
+PAGE: Final = screens.ROOT / "docs" / "how-to" / "pending.md"
 #: The machines that the page describes.
 _FLEET: Final = "a100-1=dgx-a100-40gb,t4-1=t4-4x-pcie"
 _TIMEOUT_SECONDS: Final = 300.0

@@ -1,5 +1,5 @@
-"""The manual steps of ``docs/try-driver.md`` on a real control plane with the kubelet's own code print what the page
-shows.
+"""The manual steps of ``docs/how-to/try-driver.md`` on a real control plane with the kubelet's own code print what the
+page shows.
 
 ``python -m tests.kube.test_try_driver`` updates the page.
 """
@@ -20,7 +20,7 @@ from allotment.model.trees import Tree
 from tests.docs import screens
 from tests.kube.host import NODE, Host, control_plane_with_node, running_host, short_folder
 
-PAGE: Final = screens.ROOT / "docs" / "try-driver.md"
+PAGE: Final = screens.ROOT / "docs" / "how-to" / "try-driver.md"
 _COMMAND: Final = re.compile(r"allot (driver run nvidia --simulate \S+) --node-name (\S+)")
 _SPEC: Final = re.compile(r"(```json\n# \S+\n)(.*?)(```\n)", re.DOTALL)
 #: UIDs, and the version of the format: names that begin with a digit need a newer one.

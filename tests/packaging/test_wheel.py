@@ -81,7 +81,7 @@ def test_every_extra_named_in_pages_exists(wheel: Path) -> None:
         metadata = email.message_from_bytes(archive.read(name))
     extras = set(metadata.get_all("Provides-Extra", ()))
     assert {"cluster", "lab", "drivers", "nvidia", "amd", "plan", "run", "traces", "all"} <= extras
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "src").rglob("*.py")]
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.py")]
     for page in pages:
         for listed in re.findall(r"allotment\[([a-z,]+)\]", page.read_text()):
             assert set(listed.split(",")) <= extras, f"{page}: allotment[{listed}]"
@@ -96,8 +96,9 @@ def test_the_extra_all_contains_the_extras_for_users(wheel: Path) -> None:
         package, _, condition = requirement.partition(";")
         for extra in re.findall(r"extra == '(\w+)'", condition):
             of.setdefault(extra, set()).add(package.strip())
-    for extra in ("cluster", "lab", "drivers", "nvidia", "amd", "plan", "run", "traces"):
+    for extra in ("lab", "drivers", "nvidia", "amd", "plan", "run", "traces"):
         assert of[extra] <= of["all"], extra
+    assert "cluster" not in of, "a plain installation connects to clusters; the extra is an empty alias"
     assert of["all"].isdisjoint(of["dev"] - of["lab"] - of["drivers"])
 
 
@@ -106,6 +107,7 @@ def test_the_commands_are_installed(wheel: Path) -> None:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/entry_points.txt"))
         entry_points = archive.read(name).decode()
     assert "\nallot = allotment.cli.main:main\n" in entry_points
+    assert "\nallotment = allotment.cli.main:main\n" in entry_points, "uvx allotment"
     assert "\nkubectl-allot = allotment.cli.main:main\n" in entry_points, "kubectl allot"
     assert "\nkubectl_complete-allot = allotment.cli.main:complete\n" in entry_points, "its completion"
 

@@ -1,4 +1,4 @@
-"""The table of the chart's values in ``docs/install.md``, generated from the comments in ``values.yaml``.
+"""The table of the chart's values, ``docs/reference/chart-values.md``, generated from the comments in ``values.yaml``.
 
 Values that all components have are listed once, as ``components.*``; their comments are those of the first component.
 """
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from tests.packaging.helm import CHART, ROOT
 
-PAGE: Final = ROOT / "docs" / "install.md"
+PAGE: Final = ROOT / "docs" / "reference" / "chart-values.md"
 _BEGIN, _END = "<!-- values: made from values.yaml -->\n", "<!-- /values -->\n"
 _LINE: Final = re.compile(r"( *)([\w.-]+):(?: (.*))?$")
 #: The component whose comments describe the values that all components have.
@@ -68,4 +68,4 @@ def page() -> str:
     """The page with the current table."""
     text = PAGE.read_text()
     head, rest = text.split(_BEGIN)
-    return f"{head}{_BEGIN}{table()}{_END}{rest.split(_END)[1]}"
+    return f"{head}{_BEGIN}\n{table()}\n{_END}{rest.split(_END)[1]}"

@@ -29,7 +29,7 @@ _PROGRAM: Final = "env | grep -E 'ALLOTMENT|NVIDIA|AMD' | sort; trap 'exit 0' TE
 
 
 def nvidia(node: Node, report: Report) -> None:
-    """NVIDIA's driver from the chart, as in docs/try-driver.md: claims, sharing, crashes, uninstallation."""
+    """NVIDIA's driver from the chart, as in docs/how-to/try-driver.md: claims, sharing, crashes, uninstallation."""
     install_driver(node, report, "nvidia", "8xa100-40gb/dynamic-mig", "mig.nvidia.com")
     _check_driver_verify(node, report, _NVIDIA)
     _check_template_pod(node, report)
