@@ -41,9 +41,9 @@ def suggested_fix(bundle: Bundle, changes: Sequence[SuggestedChange]) -> Fix | N
     """
     trees: dict[Document, Any] = {}
     for change in changes:
-        if REMEDIES[change.remedy].loss in (LossClass.CLUSTER, LossClass.WAIT):
-            continue
         found = _changed_document(bundle, change)
+        if found is None and REMEDIES[change.remedy].loss in (LossClass.CLUSTER, LossClass.WAIT):
+            continue
         if found is None:
             return None
         document, path = found
@@ -82,7 +82,7 @@ def _is_typo(old: str, new: str) -> bool:
 
 def _changed_document(bundle: Bundle, change: SuggestedChange) -> tuple[Document, str] | None:
     """The document of the changed object, and the path of the field in its v1 shape."""
-    if not change.object or not change.path:
+    if not change.object or not change.path or change.remedy == "wait":
         return None
     documents = bundle.cached(_documents_by_name)
     document = documents.get(change.object)

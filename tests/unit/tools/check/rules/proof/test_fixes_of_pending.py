@@ -202,3 +202,9 @@ def test_the_changes_of_the_files_are_fixed_although_another_pod_must_end_first(
     assert fix_ is not None
     assert fix_.text.endswith("instead of 33, and wait for pod first to finish (claim default/first-gpu-0)")
     assert "count: 33" not in fixed_text(text, fleet=A100)
+
+
+def test_a_node_of_the_files_is_uncordoned() -> None:
+    cordoned = NODE + "spec: {unschedulable: true}\n"
+    text = f"{TEMPLATE}---\n{POD}---\n{cordoned}"
+    assert "unschedulable" not in fixed_text(text, cluster=NODE + SLICES)
