@@ -22,9 +22,9 @@ from allotment.model.features import Features
 from allotment.packing.baselines import cluster_autoscaler, karpenter
 from allotment.packing.problem import Packing
 from allotment.packing.solve import solve
-from allotment.tools.plan.formulation.problem import Formulation
-from allotment.tools.plan.limits import PlanLimits
-from allotment.tools.plan.pending_pods.demand import read_demand
+from allotment.planning.formulation.problem import Formulation
+from allotment.planning.limits import PlanLimits
+from allotment.planning.pending_pods.demand import read_demand
 from allotment.tools.replay.manifests import PRODUCTS, objects_of
 from allotment.tools.replay.trace import WHOLE, TracePod, read_pods
 from bench.replay import MIXES, TracesMissing, folder

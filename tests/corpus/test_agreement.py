@@ -19,6 +19,9 @@ import pytest
 import yaml
 
 from allotment.engine.refusal import AllocationRefusal
+from allotment.explanation import Answer, explain
+from allotment.explanation.messages import diagnosis_lines
+from allotment.explanation.subjects import objects_to_explain, other_pods
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.model.decoding import decode_all
 from allotment.model.features import Features
@@ -33,9 +36,6 @@ from allotment.tools.doctor.examination import run_checks
 from allotment.tools.doctor.finding import ClusterFinding
 from allotment.tools.doctor.reading import read_objects
 from allotment.tools.doctor.snapshot import ClusterSnapshot
-from allotment.tools.explain import Answer, explain
-from allotment.tools.explain.messages import diagnosis_lines
-from allotment.tools.explain.subjects import objects_to_explain, other_pods
 from allotment.vocabulary import drivers, vocabulary
 from tests.corpus.test_corpus import HERE, Scenario, head
 from tests.manifest_changes import apply_change

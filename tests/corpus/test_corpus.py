@@ -21,6 +21,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from allotment.explanation import Explanation, explain, lines
+from allotment.explanation.next_step import Origin, with_next_steps
 from allotment.model.core import Node
 from allotment.model.decoding import decode_all
 from allotment.model.features import Features
@@ -39,8 +41,6 @@ from allotment.model.resource import (
     ResourceSlice,
     ResourceSliceSpec,
 )
-from allotment.tools.explain import Explanation, explain, lines
-from allotment.tools.explain.next_step import Origin, with_next_steps
 from tests.manifest_changes import apply_change
 
 HERE = Path(__file__).parent

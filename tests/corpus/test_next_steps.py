@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from allotment.cli.main import main
+from allotment.explanation import Explanation
+from allotment.explanation.next_step import with_next_steps
+from allotment.explanation.replacement import manifests, replacement_of
 from allotment.model.meta import ObjectKey
 from allotment.model.trees import Tree
-from allotment.tools.explain import Explanation
-from allotment.tools.explain.next_step import with_next_steps
-from allotment.tools.explain.replacement import manifests, replacement_of
 from tests.corpus.commands import accepts, commands_of, replace, run_kubectl
 from tests.corpus.test_corpus import HERE, SCENARIOS, Scenario, explained
 

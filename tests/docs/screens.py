@@ -31,9 +31,9 @@ from allotment.cli.main import main
 from allotment.cli.plan import progress
 from allotment.engine import refusal
 from allotment.exporter import reference as metrics
+from allotment.permissions import reference as permissions
 from allotment.tools.check import reference
 from allotment.tools.doctor import reference as doctor
-from allotment.tools.permissions import reference as permissions
 from tests.clients.tools import FOLDER, PROGRAMS
 
 ROOT = Path(__file__).resolve().parents[2]

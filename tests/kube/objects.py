@@ -4,8 +4,8 @@ pods."""
 from __future__ import annotations
 
 from allotment.model.trees import Tree
-from allotment.tools.permissions.components import COMPONENTS
-from allotment.tools.permissions.roles import manifests
+from allotment.permissions.components import COMPONENTS
+from allotment.permissions.roles import manifests
 from bench.real_kube import ApiServer
 
 NAMESPACE = "kube-system"

@@ -10,7 +10,7 @@ import pytest
 
 from allotment.components.registry import SCHEDULER_NAME
 from allotment.model.contested_claims import is_contested_tree
-from allotment.tools.permissions.components import lease_of
+from allotment.permissions.components import lease_of
 from bench.real_kube import ApiServer
 from tests.components.process import LEASE_FLAGS, Component, get, running, value
 from tests.kube.objects import CLAIMS, NAMESPACE, PODS, account, create, device_class, items, node, pod, template

@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import pytest
 
+from allotment.permissions.access_reviews import AccessRequest, access_requests
+from allotment.permissions.components import COMPONENTS
+from allotment.permissions.rule import ComponentPermissions
 from allotment.scheduler.release import scheduler_release
-from allotment.tools.permissions.access_reviews import AccessRequest, access_requests
-from allotment.tools.permissions.components import COMPONENTS
-from allotment.tools.permissions.rule import ComponentPermissions
 from tests.kube.permissions import (
     annotator,
     autoscaler,

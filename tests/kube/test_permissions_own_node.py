@@ -13,9 +13,9 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.resources import SLICES
 from allotment.model.trees import Tree
-from allotment.tools.permissions.admission_policy import own_node_policy
-from allotment.tools.permissions.components import COMPONENTS
-from allotment.tools.permissions.roles import name_of
+from allotment.permissions.admission_policy import own_node_policy
+from allotment.permissions.components import COMPONENTS
+from allotment.permissions.roles import name_of
 from tests.kube.permissions.environment import NODE, ScenarioCluster, running_cluster
 from tests.kube.permissions.runner import wait_until
 

@@ -12,7 +12,7 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import EVENTS, NODES
 from allotment.fleet.catalog import catalog, template_of
 from allotment.model.trees import Tree, to_tree
-from allotment.tools.plan.provisioning.nodeclaims import FORM
+from allotment.planning.provisioning.nodeclaims import FORM
 
 _FINALIZER: Final = "karpenter.sh/termination"
 _NOW: Final = "2026-01-01T00:00:00Z"

@@ -31,8 +31,8 @@ from allotment.lab.autoscaling import Autoscale, types_of
 from allotment.lab.lab import Lab
 from allotment.model.features import Features
 from allotment.model.trees import Tree, to_tree
-from allotment.tools.permissions.components import COMPONENTS
-from allotment.tools.permissions.roles import manifests
+from allotment.permissions.components import COMPONENTS
+from allotment.permissions.roles import manifests
 from tests.lab.autoscaled_pods import wait_for_lab, wait_for_running
 
 EXAMPLES = Path(__file__).parents[2] / "src" / "allotment" / "examples"

@@ -21,11 +21,11 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CLAIMS, NODES, PODS
 from allotment.engine.diagnosis.reader import Reader
 from allotment.engine.refusal import CODES, SuggestedChange
+from allotment.explanation import Explanation, explain, lines
+from allotment.explanation.messages import EVENT_BYTES
 from allotment.lab.programs import programs
 from allotment.model.features import Features
 from allotment.model.trees import Tree
-from allotment.tools.explain import Explanation, explain, lines
-from allotment.tools.explain.messages import EVENT_BYTES
 from tests.cluster_actions import scheduled_condition
 from tests.corpus.test_corpus import SCENARIOS, Scenario, code, head
 from tests.lab.harness import LabHarness, lab_harness

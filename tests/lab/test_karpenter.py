@@ -30,9 +30,9 @@ from allotment.model.core import Node, Pod, Taint
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.trees import to_tree
 from allotment.packing.problem import KeepGoing
-from allotment.tools.plan.limits import PlanLimits
-from allotment.tools.plan.provisioning.nodeclaims import NodeClaimSettings, node_claims
-from allotment.tools.plan.report import PlannedMachine, PodPlacement, ProvisioningPlan
+from allotment.planning.limits import PlanLimits
+from allotment.planning.provisioning.nodeclaims import NodeClaimSettings, node_claims
+from allotment.planning.report import PlannedMachine, PodPlacement, ProvisioningPlan
 from tests.definitions import KARPENTER, definitions
 from tests.lab import karpenter
 from tests.lab.harness import LabHarness, lab_harness

@@ -17,8 +17,8 @@ from allotment.cluster.remote.version_negotiation import NegotiatingClient
 from allotment.cluster.resources import SERVICE_ACCOUNTS
 from allotment.lab.lab import Lab
 from allotment.model import DEFAULT_RELEASE
-from allotment.tools.permissions.components import COMPONENTS
-from allotment.tools.permissions.roles import manifests, name_of
+from allotment.permissions.components import COMPONENTS
+from allotment.permissions.roles import manifests, name_of
 from tests.kube.permissions import annotator, claim_controller, exporter, scheduler, taint_controller
 from tests.kube.permissions.environment import HARDWARE, Account
 from tests.kube.releases import KUBE_RELEASES

@@ -19,10 +19,10 @@ from allotment.fleet.device_classes import CLASSES
 from allotment.fleet.nvidia import DRIVER as NVIDIA_DRIVER
 from allotment.model.serialization import to_yaml
 from allotment.model.trees import Tree, to_tree
-from allotment.tools.permissions.admission_policy import own_node_policy
-from allotment.tools.permissions.components import COMPONENTS
-from allotment.tools.permissions.roles import rule_tree
-from allotment.tools.permissions.rule import ComponentPermissions, PermissionRule
+from allotment.permissions.admission_policy import own_node_policy
+from allotment.permissions.components import COMPONENTS
+from allotment.permissions.roles import rule_tree
+from allotment.permissions.rule import ComponentPermissions, PermissionRule
 from tests.language import glossary
 from tests.packaging import helm, values_page
 
@@ -48,7 +48,7 @@ def chart_files() -> Iterator[tuple[Path, str]]:
     for vendor, driver in DRIVERS.items():
         yield files / "rules" / f"driver-{vendor}.yaml", _rules(_of_driver(COMPONENTS["driver"], driver))
     policy = own_node_policy(COMPONENTS["driver"], namespace="NAMESPACE", account="ACCOUNT")[0]["spec"]
-    yield files / "rules" / "own-node.yaml", f"{_MADE} from allotment.tools.permissions\n{to_yaml([policy])}"
+    yield files / "rules" / "own-node.yaml", f"{_MADE} from allotment.permissions\n{to_yaml([policy])}"
     yield files / "alerts.yaml", alert_files()["allotment.rules.yaml"]
     for name, text in dashboard_files().items():
         yield files / "dashboards" / name, text
@@ -76,11 +76,7 @@ def kustomize_files(program: str) -> Iterator[tuple[Path, str]]:
 
 
 def _rules(part: ComponentPermissions) -> str:
-    lines = [
-        f"{_MADE} from allotment.tools.permissions",
-        f"# {part.summary}",
-        *_section("everywhere", part.cluster_wide),
-    ]
+    lines = [f"{_MADE} from allotment.permissions", f"# {part.summary}", *_section("everywhere", part.cluster_wide)]
     return "\n".join([*lines, *_section("atHome", part.in_namespace)]) + "\n"
 
 

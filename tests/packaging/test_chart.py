@@ -20,8 +20,8 @@ from allotment.cli import main as screens
 from allotment.cli.main import main
 from allotment.cli.metrics import alert_files, dashboard_files
 from allotment.cli.run import settings_of
-from allotment.tools.permissions.components import COMPONENTS, lease_of
-from allotment.tools.permissions.roles import manifests
+from allotment.permissions.components import COMPONENTS, lease_of
+from allotment.permissions.roles import manifests
 from tests.lab.harness import lab_harness
 from tests.packaging import made_files, restricted, values_page
 from tests.packaging.helm import CHART, ROOT, HelmError, everything, named, only, run, settings, template

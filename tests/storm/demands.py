@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from allotment.fleet import accelerators
 from allotment.fleet.catalog import InstanceType
 from allotment.model.trees import Tree
-from allotment.tools.plan.limits import PlanLimits
+from allotment.planning.limits import PlanLimits
 
 NAMESPACE = "default"
 GPU, AMD = "gpu.nvidia.com", "gpu.amd.com"

@@ -23,6 +23,7 @@ from allotment.engine.allocator import Allocator
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.outcome import Allocated
 from allotment.engine.refusal import Diagnosis
+from allotment.explanation.extended_resources import extended_claim
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.fleet.catalog import InstanceType, catalog
 from allotment.fleet.catalog.templates import modes_of, template_of
@@ -34,8 +35,7 @@ from allotment.node_fit.assigned_pod import AssignedPod
 from allotment.node_fit.filters import run_filters
 from allotment.node_fit.nodes import NodeCache
 from allotment.node_fit.pod_requirements import PodRequirementsCache
-from allotment.tools.explain.extended_resources import extended_claim
-from allotment.tools.plan.offerings.templates import UNDECIDED, template
+from allotment.planning.offerings.templates import UNDECIDED, template
 from tests.storm.demands import AMD, GROUPS, Scenario
 from tests.storm.plan_execution import FEATURES, KUBE, classes, existing_machines, values_of
 from tests.storm.plans import make_plan

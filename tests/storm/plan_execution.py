@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from allotment.api.validation import validate
 from allotment.cel.validation_context import validation_context
-from allotment.cli.inputs.objects import validate
 from allotment.cluster.client import Resource
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NAMESPACES, NODES, PODS, SLICES
 from allotment.fleet import CLASSES, FleetCluster, cluster_of, parse_fleet
@@ -26,7 +26,7 @@ from allotment.model.meta import Object
 from allotment.model.resource import DeviceTaint, ResourceSlice
 from allotment.model.trees import Tree, to_tree
 from allotment.node_fit.nodes import RESERVED
-from allotment.tools.plan.report import ProvisioningPlan
+from allotment.planning.report import ProvisioningPlan
 from tests.storm.demands import NAMESPACE, Scenario
 from tests.unit.scheduler.world import World, world
 

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from allotment.engine.cluster.inventory import Inventory
+from allotment.explanation import explain
 from allotment.fleet import FleetCluster, cluster_of, parse_fleet
 from allotment.fleet.catalog import catalog
 from allotment.fleet.catalog.templates import modes_of, template_of
@@ -26,10 +27,9 @@ from allotment.model.trees import Tree, to_tree
 from allotment.node_fit.filters import run_filters as judge_node
 from allotment.node_fit.nodes import NodeCache
 from allotment.node_fit.pod_requirements import PodRequirementsCache
-from allotment.tools.explain import explain
-from allotment.tools.plan.limits import PlanLimits
-from allotment.tools.plan.planning import plan
-from allotment.tools.plan.report import ProvisioningPlan
+from allotment.planning.limits import PlanLimits
+from allotment.planning.planner import plan
+from allotment.planning.report import ProvisioningPlan
 from tests.storm.demands import NAMESPACE, Scenario, scenario_of
 from tests.storm.plan_execution import (
     FEATURES,

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from allotment.fleet.catalog import InstanceType
 from allotment.model.trees import Tree
-from allotment.tools.plan.limits import PlanLimits
+from allotment.planning.limits import PlanLimits
 from tests.storm.demands import (
     AMD,
     GPU,

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from allotment.cli.live.cluster_state import values_of
+from allotment.explanation import Answer, explain
+from allotment.explanation.subjects import objects_to_explain, other_pods
 from allotment.model.features import Features
 from allotment.model.trees import Tree
-from allotment.tools.explain import Answer, explain
-from allotment.tools.explain.subjects import objects_to_explain, other_pods
 from tests.vectors.apiserver.recording import FIXTURES, Row, rows
 
 #: Kinds of which the last snapshot contains all objects of the flow.

@@ -27,14 +27,14 @@ from allotment.cluster.recorder import COMBINED
 from allotment.cluster.resources import EVENTS, NODES, PODS
 from allotment.cluster.typed_objects import Objects, kinds_to_explain, queue_order
 from allotment.engine.diagnosis.reader import Reader
+from allotment.explanation import Answer, explain, messages
+from allotment.explanation.cause_key import CauseKey
+from allotment.explanation.subjects import other_pods
 from allotment.model.core import Pod
 from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.model.trees import Tree
 from allotment.node_fit.nodes import is_provisioning
-from allotment.tools.explain import Answer, explain, messages
-from allotment.tools.explain.cause_key import CauseKey
-from allotment.tools.explain.subjects import other_pods
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """Removes nodes that are not needed: idle nodes, and nodes whose pods fit elsewhere.
 
-`allotment.tools.plan.consolidation` finds the candidates by simulating the scheduler. They are removed step by step,
+`allotment.planning.consolidation` finds the candidates by simulating the scheduler. They are removed step by step,
 and each step may abort: replacement machines are provisioned; nodes are cordoned; the simulation is repeated on the
 current cluster; pods are evicted, which PodDisruptionBudgets may reject; and empty nodes are released. After a crash
 the next process undoes what was started.
@@ -38,11 +38,11 @@ from allotment.model.meta import Object
 from allotment.model.trees import Tree
 from allotment.packing.problem import KeepGoing
 from allotment.phrases import counted
-from allotment.tools.plan.consolidation.disruption import ConsolidationPolicy, DisruptionBudget
-from allotment.tools.plan.consolidation.search import Consolidation, OwnedNode, ReplacementOptions, consolidate
-from allotment.tools.plan.limits import PlanLimits
-from allotment.tools.plan.reasons.wording import dollars
-from allotment.tools.plan.report import ProvisioningPlan
+from allotment.planning.consolidation.disruption import ConsolidationPolicy, DisruptionBudget
+from allotment.planning.consolidation.search import Consolidation, OwnedNode, ReplacementOptions, consolidate
+from allotment.planning.limits import PlanLimits
+from allotment.planning.reasons.wording import dollars
+from allotment.planning.report import ProvisioningPlan
 
 log = logging.getLogger(__name__)
 

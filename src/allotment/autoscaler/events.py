@@ -12,8 +12,8 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.lasting_events import LastingEvents, StateEvent
 from allotment.cluster.recorder import EventType, Recorder
 from allotment.model.trees import Tree
-from allotment.tools.plan.reasons.wording import dollars
-from allotment.tools.plan.report import PlannedMachine
+from allotment.planning.reasons.wording import dollars
+from allotment.planning.report import PlannedMachine
 
 _ORDERED: Final = "TriggeredScaleUp"
 _PROPOSED: Final = "ProposedScaleUp"

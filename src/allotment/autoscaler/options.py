@@ -11,8 +11,8 @@ from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.packing.problem import KeepGoing
-from allotment.tools.plan.limits import PlanLimits
-from allotment.tools.plan.report import ProvisioningPlan
+from allotment.planning.limits import PlanLimits
+from allotment.planning.report import ProvisioningPlan
 
 #: The name of its client and of the events' source.
 NAME: Final = "allotment-autoscaler"
@@ -46,7 +46,7 @@ class AutoscalerOptions(NamedTuple):
     features: Features
     limits: PlanLimits = PlanLimits()
     planner: Planner | None = None
-    """Default: `allotment.tools.plan.planning`."""
+    """Default: `allotment.planning.planner`."""
     namespace: str = "kube-system"
     batch_idle: float = 1.0
     batch_max: float = 10.0

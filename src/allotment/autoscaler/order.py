@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from allotment.model.meta import Value
 from allotment.model.trees import Tree
-from allotment.tools.plan.report import PlannedMachine
+from allotment.planning.report import PlannedMachine
 
 #: The label of each order's ConfigMap.
 LABEL: Final = "allotment.dev/order"

@@ -16,7 +16,7 @@ from allotment.autoscaler.provider import NoCapacity, OrderRejected, Provider
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CONFIG_MAPS
-from allotment.tools.plan.report import PlannedMachine
+from allotment.planning.report import PlannedMachine
 
 log = logging.getLogger(__name__)
 

@@ -32,7 +32,7 @@ from allotment.cluster.caches import all_synced
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.program import Program, ProgramContext
 from allotment.phrases import counted
-from allotment.tools.plan.report import ProvisioningPlan, UnservedPod
+from allotment.planning.report import ProvisioningPlan, UnservedPod
 
 
 class Batch:

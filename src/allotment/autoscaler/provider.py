@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
-from allotment.tools.plan.report import PlannedMachine
+from allotment.planning.report import PlannedMachine
 
 #: ordered: requested. starting: it exists without its node or slices. running. failed: it will not start.
 MachineState: TypeAlias = Literal["ordered", "starting", "running", "failed"]

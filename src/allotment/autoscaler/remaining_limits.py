@@ -7,8 +7,8 @@ from dataclasses import replace
 from decimal import Decimal
 from fnmatch import fnmatchcase
 
-from allotment.tools.plan.limits import PlanLimits
-from allotment.tools.plan.report import PlannedMachine
+from allotment.planning.limits import PlanLimits
+from allotment.planning.report import PlannedMachine
 
 
 def remaining_limits(limits: PlanLimits, machines_owned: Iterable[PlannedMachine]) -> PlanLimits:

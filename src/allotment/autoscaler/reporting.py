@@ -18,8 +18,8 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CONFIG_MAPS
 from allotment.model.quantity import Quantity
 from allotment.phrases import counted
-from allotment.tools.plan.reasons.wording import dollars, plan_summary
-from allotment.tools.plan.report import ProvisioningPlan
+from allotment.planning.reasons.wording import dollars, plan_summary
+from allotment.planning.report import ProvisioningPlan
 
 log = logging.getLogger(__name__)
 

@@ -31,10 +31,10 @@ from allotment.cluster.typed_objects import Values
 from allotment.model.meta import Object
 from allotment.packing.problem import KeepGoing
 from allotment.phrases import counted
-from allotment.tools.plan.limits import PlanLimits
-from allotment.tools.plan.placement.nominations import place_nominated_pods
-from allotment.tools.plan.reasons.type_verdicts import with_nearest_types
-from allotment.tools.plan.report import PlannedMachine, ProvisioningPlan
+from allotment.planning.limits import PlanLimits
+from allotment.planning.placement.nominations import place_nominated_pods
+from allotment.planning.reasons.type_verdicts import with_nearest_types
+from allotment.planning.report import PlannedMachine, ProvisioningPlan
 
 T = TypeVar("T")
 
@@ -237,7 +237,7 @@ def planner_of(options: AutoscalerOptions) -> Planner:
     """Return the planner of the options, or the default one."""
     if options.planner is not None:
         return options.planner
-    from allotment.tools.plan.planning import plan
+    from allotment.planning.planner import plan
 
     def planner(values: Sequence[Object], limits: PlanLimits, keep_going: KeepGoing, /) -> ProvisioningPlan:
         kept = place_nominated_pods(values, options.features)

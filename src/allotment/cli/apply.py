@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from allotment.cli.live.connection import announce, kubectl_options, on_cluster, refusal
 from allotment.cli.live.manifests import documents, place_of, served_by
-from allotment.cli.output.errors import BadInput, Failure, Mistake
+from allotment.cli.output.errors import Failure
 from allotment.cluster import error_location
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection.discovery import Discovery, ServedResource, discover
 from allotment.cluster.remote.kubeconfig import ClusterTarget
+from allotment.errors import InputError, InvalidManifests
 from allotment.model.loading import Document
 
 if TYPE_CHECKING:
@@ -84,11 +85,11 @@ class _Apply:
     def _print_next(self, rejected: list[Document]) -> None:
         # The rules of `allot check` are loaded only if they are needed.
         from allotment.cli.next_step import command_for_rejected_objects
-        from allotment.tools.explain.text import NEXT
+        from allotment.explanation.text import NEXT
 
         try:
             command = command_for_rejected_objects(self._arguments, rejected)
-        except (BadInput, Mistake):  # an invalid configuration of allot check
+        except (InvalidManifests, InputError):  # an invalid configuration of allot check
             return
         if command:
             sys.stderr.write(f"{NEXT}{command}\n")

@@ -9,26 +9,27 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from allotment.api.releases import features
 from allotment.autoscaler.options import NAME, AutoscalerOptions
 from allotment.autoscaler.provider import Provider, ProviderUnavailable
 from allotment.autoscaler.providers.faults import InvalidFault, SimulatedFault, parse_faults
 from allotment.cli.inputs.durations import duration
-from allotment.cli.inputs.release import features
 from allotment.cli.live.connection import cluster_errors, way_to
-from allotment.cli.output.errors import Failure, Mistake
+from allotment.cli.output.errors import Failure
 from allotment.cli.plan.limits import known_types, limits_of
 from allotment.cli.plan.offerings import Offered, offered
+from allotment.errors import InputError
 from allotment.fleet.catalog import InstanceType
 from allotment.model import DEFAULT_RELEASE
 from allotment.model.features import Features
-from allotment.tools.plan.consolidation.disruption import DisruptionBudget
+from allotment.planning.consolidation.disruption import DisruptionBudget
 
 if TYPE_CHECKING:
     from allotment.cluster.program import ProgramContext
     from allotment.cluster.remote.http_client import HttpClient
     from allotment.cluster.remote.kubeconfig import ClusterTarget
     from allotment.components.settings import ComponentSettings
-    from allotment.tools.plan.report import ProvisioningPlan
+    from allotment.planning.report import ProvisioningPlan
 
 log = logging.getLogger(__name__)
 
@@ -102,16 +103,16 @@ def settings_of(arguments: Namespace) -> ComponentSettings:
 
 
 def options_of(arguments: Namespace, found: Offered, known: Features) -> AutoscalerOptions:
-    """Return the autoscaler's options from the command line. Raises Mistake."""
+    """Return the autoscaler's options from the command line. Raises InputError."""
     try:
         DisruptionBudget(nodes=arguments.disruption_budget).max_nodes(10)
     except ValueError:
-        raise Mistake(
+        raise InputError(
             f"--disruption-budget: expected a number or a percentage, found {arguments.disruption_budget!r}",
             "for example 2 or 10%",
         ) from None
     if not arguments.time_limit > 0:
-        raise Mistake(f"--time-limit: expected a positive number, found {arguments.time_limit:g}")
+        raise InputError(f"--time-limit: expected a positive number, found {arguments.time_limit:g}")
     return AutoscalerOptions(
         provider=provider_of(arguments, found, known, closed=True),
         catalog=found.catalog.types,
@@ -130,12 +131,12 @@ def options_of(arguments: Namespace, found: Offered, known: Features) -> Autosca
 
 
 def faults_of(groups: Iterable[Iterable[str]], catalog: Sequence[InstanceType]) -> tuple[SimulatedFault, ...]:
-    """Return the faults of ``--cloud-fault`` for the types of a catalog. Raises Mistake."""
+    """Return the faults of ``--cloud-fault`` for the types of a catalog. Raises InputError."""
     words = [word for group in groups for text in group for word in text.split(",") if word]
     try:
         found = parse_faults(words)
     except InvalidFault as error:
-        raise Mistake(f"--cloud-fault: {error}", error.hint) from None
+        raise InputError(f"--cloud-fault: {error}", error.hint) from None
     known_types("--cloud-fault", [fault.pattern for fault in found], catalog)
     return found
 
@@ -154,10 +155,10 @@ def provider_of(
             namespace=arguments.namespace, closed=closed,
         )  # fmt: skip
     if arguments.cloud_fault:
-        raise Mistake("--cloud-fault: requires --provider simulated", "it injects faults into the simulated cloud")
+        raise InputError("--cloud-fault: requires --provider simulated", "it injects faults into the simulated cloud")
     from allotment.autoscaler.providers.karpenter import Karpenter
     from allotment.cli.inputs.node_classes import mig_manager, node_classes
-    from allotment.tools.plan.provisioning.nodeclaims import NodeClaimSettings
+    from allotment.planning.provisioning.nodeclaims import NodeClaimSettings
 
     sold = list(dict.fromkeys(instance_type.provider for instance_type in found.catalog.types))
     settings = NodeClaimSettings(node_classes=node_classes(arguments.node_class, found.providers or sold))
@@ -180,7 +181,7 @@ def _print_start(arguments: Namespace, options: AutoscalerOptions, way: ClusterT
 
 def _print_plan(plan: ProvisioningPlan, *, dry_run: bool) -> None:
     from allotment.autoscaler.events import describe_machine
-    from allotment.tools.plan.reasons.wording import plan_summary
+    from allotment.planning.reasons.wording import plan_summary
 
     action = "would order" if dry_run else "ordered"
     lines = [

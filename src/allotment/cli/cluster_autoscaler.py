@@ -13,19 +13,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from allotment.api.releases import features
 from allotment.cli.arguments.cluster_autoscaler import CLOUD_PROVIDER, EXPANDER
 from allotment.cli.autoscale import provider_of
 from allotment.cli.cluster_autoscaler_config import Files, ListenAddress, config, parse_listen_address
 from allotment.cli.inputs.durations import duration
-from allotment.cli.inputs.release import features
 from allotment.cli.live.connection import cluster_errors, way_to
-from allotment.cli.output.errors import Mistake
 from allotment.cli.plan.offerings import Offered, offered
+from allotment.errors import InputError
 from allotment.extras import require
 from allotment.model import DEFAULT_RELEASE
 from allotment.model.features import Features
 from allotment.phrases import counted
-from allotment.tools.plan.limits import PlanLimits
+from allotment.planning.limits import PlanLimits
 
 if TYPE_CHECKING:
     from allotment.autoscaler.cluster_autoscaler.node_groups import NodeGroup
@@ -100,7 +100,7 @@ async def _serve(
             with suppress(asyncio.CancelledError):
                 await serving
         except (ListenError, TlsFileError) as error:
-            raise Mistake(str(error)) from None
+            raise InputError(str(error)) from None
         finally:
             caches.cancel()
             await asyncio.wait((caches,))
@@ -132,7 +132,7 @@ def _options(
     try:
         slices_field = validate_slices_field(arguments.slices_field)
     except ValueError as error:
-        raise Mistake(f"--slices-field: {error}", "see cluster-autoscaler's externalgrpc.proto") from None
+        raise InputError(f"--slices-field: {error}", "see cluster-autoscaler's externalgrpc.proto") from None
     files = served.files
     tls = TlsFiles(files.certificate, files.key) if files is not None else None
     mutual = tls._replace(client_authority=files.client_authority) if tls is not None and files is not None else None
@@ -159,7 +159,7 @@ def _groups(arguments: Namespace, types: Offered) -> tuple[NodeGroup, ...]:
     try:
         return groups_of(types.catalog.types, [parse_nodes(text) for text in arguments.nodes], limits)
     except InvalidNodeGroups as error:
-        raise Mistake(str(error), error.hint) from None
+        raise InputError(str(error), error.hint) from None
 
 
 def _served(arguments: Namespace) -> _Served:
@@ -170,16 +170,16 @@ def _served(arguments: Namespace) -> _Served:
     wants_cloud = both or arguments.cloud_provider is not None
     wants_expander = both or arguments.expander is not None
     if wants_cloud and not arguments.nodes:
-        raise Mistake(
+        raise InputError(
             "the cloud provider requires --nodes MIN:MAX:TYPE[/MODE]",
             "for example --nodes 0:10:aws/g5.*; to run only an expander, specify its address with --expander",
         )
     if arguments.plaintext and not cloud.loopback:
-        raise Mistake(
+        raise InputError(
             f"--plaintext: expected a loopback address, found {cloud}: clients of the cloud provider can order machines"
         )
     if bool(arguments.tls_cert_file) != bool(arguments.tls_private_key_file):
-        raise Mistake("--tls-cert-file and --tls-private-key-file: specify both or neither")
+        raise InputError("--tls-cert-file and --tls-private-key-file: specify both or neither")
     names = tuple(arguments.tls_san)
     places = [
         place
@@ -199,7 +199,7 @@ def _files(arguments: Namespace, places: list[ListenAddress], remote: bool) -> F
     client_ca = Path(arguments.client_ca_file) if arguments.client_ca_file else None
     if arguments.tls_cert_file:
         if remote and client_ca is None:
-            raise Mistake(
+            raise InputError(
                 "--client-ca-file is required, because clients of the cloud provider can order machines",
                 "specify --client-ca-file FILE, or listen only on 127.0.0.1",
             )
@@ -220,5 +220,5 @@ def _files(arguments: Namespace, places: list[ListenAddress], remote: bool) -> F
         authority, server = certificates.serving(folder, now, dict.fromkeys((*arguments.tls_san, *seen)))
         client = certificates.issue(folder, "cluster-autoscaler", (), now)
     except DamagedFile as error:
-        raise Mistake(error.problem, error.advice) from None
+        raise InputError(error.problem, error.advice) from None
     return Files(server.certificate, server.key, authority, client_ca or authority, client.certificate, client.key)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from allotment.cli.output.errors import Mistake
+from allotment.errors import InputError
 
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _EVERYWHERE: Final = ("", "0.0.0.0", "::")
@@ -35,7 +35,7 @@ class ListenAddress(NamedTuple):
 
 
 def parse_listen_address(option: str, text: str) -> ListenAddress:
-    """Parse ``HOST:PORT``; without a host the server listens on all addresses. Raises Mistake.
+    """Parse ``HOST:PORT``; without a host the server listens on all addresses. Raises InputError.
 
     >>> parse_listen_address("--expander", "[::1]:80")
     ListenAddress(host='::1', port=80)
@@ -43,7 +43,7 @@ def parse_listen_address(option: str, text: str) -> ListenAddress:
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not port.isdecimal() or not 0 <= int(port) <= 65535:
-        raise Mistake(f"{option}: expected HOST:PORT, found {text!r}", "for example 127.0.0.1:8086")
+        raise InputError(f"{option}: expected HOST:PORT, found {text!r}", "for example 127.0.0.1:8086")
     return ListenAddress(host, int(port))
 
 

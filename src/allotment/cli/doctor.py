@@ -11,10 +11,11 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from allotment.cli.inputs.objects import defined_twice
-from allotment.cli.inputs.release import features_among
+from allotment.api.releases import features_among
+from allotment.api.validation import defined_twice
 from allotment.cli.output.console import Screen, folded, open_screen
-from allotment.cli.output.errors import BadInput, Mistake
+from allotment.errors import InputError, InvalidManifests
+from allotment.explanation.text import NEXT
 from allotment.fleet.errors import suggestion
 from allotment.model.loading import load_paths
 from allotment.phrases import counted, listed
@@ -32,7 +33,6 @@ from allotment.tools.doctor.examination import (
 from allotment.tools.doctor.finding import ClusterFinding
 from allotment.tools.doctor.reading import is_cluster_object, namespaced_name, read_objects
 from allotment.tools.doctor.snapshot import ClusterSnapshot, snapshot_of
-from allotment.tools.explain.text import NEXT
 from allotment.tools.unread import NOT_SERVED, unread_notes, unread_resources
 
 EXIT_HEALTHY, EXIT_ERRORS = 0, 1
@@ -71,19 +71,19 @@ def run(arguments: Namespace) -> int:
 
 
 def _chosen(only: Sequence[str]) -> tuple[ClusterCheck, ...]:
-    """Return the checks with one of the code prefixes. Raises Mistake for an unknown prefix."""
+    """Return the checks with one of the code prefixes. Raises InputError for an unknown prefix."""
     words = [word.strip().upper() for text in only for word in text.split(",") if word.strip()]
     for word in words:
         if not any(check.code.startswith(word) for check in CHECKS):
             hint = suggestion(word, {check.code: check for check in CHECKS}) or "allot doctor --list lists all checks"
-            raise Mistake(f"--select: unknown check {word!r}", hint)
+            raise InputError(f"--select: unknown check {word!r}", hint)
     return tuple(check for check in CHECKS if not words or check.code.startswith(tuple(words)))
 
 
 def _found(arguments: Namespace) -> tuple[ClusterSnapshot, tuple[str, ...]]:
     """Return the state of a snapshot or live cluster, and notes about reading it."""
     if arguments.cluster and (arguments.context or arguments.kubeconfig):
-        raise Mistake("--cluster: not allowed with --context or --kubeconfig", "use only one of them")
+        raise InputError("--cluster: not allowed with --context or --kubeconfig", "use only one of them")
     if not arguments.cluster:
         from allotment.cli.live.doctor_input import examined_live
 
@@ -91,12 +91,12 @@ def _found(arguments: Namespace) -> tuple[ClusterSnapshot, tuple[str, ...]]:
     paths = [path for group in arguments.cluster for path in group]
     loaded = load_paths(paths, sys.stdin.buffer if "-" in paths else None)
     if loaded.problems:
-        raise BadInput(loaded.problems, lambda file: None)
+        raise InvalidManifests(loaded.problems, lambda file: None)
     if not loaded.documents:
-        raise Mistake(f"no Kubernetes objects in {', '.join(paths)}", "allot snapshot -o FILE saves a cluster")
+        raise InputError(f"no Kubernetes objects in {', '.join(paths)}", "allot snapshot -o FILE saves a cluster")
     objects = (document for document in loaded.documents if is_cluster_object(document.tree))
     if twice := tuple(defined_twice((document, namespaced_name(document.tree)) for document in objects)):
-        raise BadInput(twice, lambda file: None)
+        raise InvalidManifests(twice, lambda file: None)
     seen = read_objects(document.tree for document in loaded.documents)
     known = features_among(arguments.kube_version, arguments.feature_gates, seen.values)
     return snapshot_of(known, seen.values, denied_unknown="not included in a snapshot"), tuple(

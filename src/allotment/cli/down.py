@@ -5,8 +5,8 @@ from __future__ import annotations
 from argparse import Namespace
 
 from allotment.cli.output.console import from_home, open_screen
-from allotment.cli.output.errors import Mistake
 from allotment.cli.up import mistakes
+from allotment.errors import InputError
 from allotment.lab.state import DEFAULT_NAME, Register
 
 
@@ -22,7 +22,7 @@ def run(arguments: Namespace) -> int:
             try:
                 stopped = down(register, name)
             except DidNotStop as error:
-                raise Mistake(str(error)) from None
+                raise InputError(str(error)) from None
             if stopped is None:
                 screen.line("No lab is running." if name == DEFAULT_NAME else f"Lab {name!r} is not running.")
             else:

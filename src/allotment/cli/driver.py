@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from allotment.cli.live.connection import cluster_errors, way_to
-from allotment.cli.output.errors import Mistake
+from allotment.errors import InputError
 from allotment.extras import require
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ def run_driver(arguments: Namespace) -> int:
             # Of several errors, report the first that the user can fix.
             for error in _each(errors):
                 if isinstance(error, SocketError | CheckpointLocked):
-                    raise Mistake(str(error)) from None
+                    raise InputError(str(error)) from None
                 if isinstance(error, OSError) and error.filename is not None:
-                    raise Mistake(f"{error.filename}: {error.strerror}") from None
+                    raise InputError(f"{error.filename}: {error.strerror}") from None
             raise
     return 0
 
@@ -50,7 +50,7 @@ def extras_of(arguments: Namespace) -> tuple[str, ...]:
 
 
 def driver_of(arguments: Namespace) -> tuple[Driver, DriverOptions]:
-    """Return the driver and its environment. Raises Mistake."""
+    """Return the driver and its environment. Raises InputError."""
     from allotment.drivers.program import DriverOptions, default_options
     from allotment.drivers.vendors import HOST_DRIVERS
 
@@ -73,23 +73,23 @@ def _pretended(arguments: Namespace, place: DriverOptions) -> Driver:
     from allotment.drivers.vendors import DRIVERS_OF, host_simulation
 
     if arguments.driver_root != "/" or arguments.driver_root_on_host:
-        raise Mistake("--driver-root: not allowed with --simulate, which uses no hardware", "omit it")
+        raise InputError("--driver-root: not allowed with --simulate, which uses no hardware", "omit it")
     machine = _machine(arguments, place.node)
     folder = place.plugins / DRIVERS_OF[arguments.vendor][0] / "simulated"
     try:
         return host_simulation(machine, state_folder(folder, read_boot_id(), machine.form))
     except OSError as error:
-        raise Mistake(f"{error.filename}: {error.strerror}") from None
+        raise InputError(f"{error.filename}: {error.strerror}") from None
 
 
 def _machine(arguments: Namespace, node: str) -> FleetMachine:
-    """Return the hardware to simulate. Raises Mistake."""
+    """Return the hardware to simulate. Raises InputError."""
     from allotment.fleet import FleetError, parse_fleet
 
     requested = form = arguments.simulate.strip()
     if arguments.mode:
         if "/" in requested:
-            raise Mistake(
+            raise InputError(
                 f"--simulate {requested} and --mode {arguments.mode}: specify the mode only once",
                 f"--simulate {requested.partition('/')[0]}/{arguments.mode}",
             )
@@ -97,15 +97,15 @@ def _machine(arguments: Namespace, node: str) -> FleetMachine:
     try:
         machine = parse_fleet([form])[0]
     except FleetError as error:
-        raise Mistake(
+        raise InputError(
             f"--simulate: {str(error).removeprefix(f'fleet entry {form!r}: ')}", error.hint or _FLEET
         ) from None
     # --fleet also accepts several machines, and names.
     if machine.form != form:
-        raise Mistake(f"--simulate: expected {_FORM}, for this node, found {requested!r}", "8xa100-40gb/dynamic-mig")
+        raise InputError(f"--simulate: expected {_FORM}, for this node, found {requested!r}", "8xa100-40gb/dynamic-mig")
     vendor = machine.hardware.accelerator.vendor
     if vendor != arguments.vendor:
-        raise Mistake(
+        raise InputError(
             f"--simulate: expected hardware from {arguments.vendor}, found {requested!r} from {vendor}",
             f"allot {_command(arguments)} {vendor} --simulate {requested}" if vendor in ("amd", "nvidia") else _FLEET,
         )

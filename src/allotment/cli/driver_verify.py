@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from allotment.cli.live.connection import announce, cluster_errors, connected, way_to
 from allotment.cli.output.console import Screen, folded, open_screen
-from allotment.cli.output.errors import Mistake
+from allotment.errors import InputError
 from allotment.extras import require
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ async def _process(arguments: Namespace) -> AsyncIterator[CommandProcess | None]
         return
     socket = Path(arguments.socket)
     if is_socket(socket) and accepts_connections(socket):
-        raise Mistake(
+        raise InputError(
             f"a driver is already listening on {socket}", "stop it first, or omit --command to test the running driver"
         )
     with tempfile.NamedTemporaryFile(prefix="allot-driver-", suffix=".log") as log:
@@ -83,7 +83,7 @@ async def _process(arguments: Namespace) -> AsyncIterator[CommandProcess | None]
             process = CommandProcess(arguments.command, Path(log.name))
             await process.start()
         except (ValueError, OSError) as error:
-            raise Mistake(f"--command {arguments.command!r}: {error}") from None
+            raise InputError(f"--command {arguments.command!r}: {error}") from None
         try:
             yield process
         finally:
@@ -111,7 +111,7 @@ async def _verified(
         if process is not None:
             raise _last_words(f"{error}; waited {DEFAULT_TIMEOUTS.start:g} s", process.tail()) from None
         hint = "specify the socket of a running driver, or start one with --command"
-        raise Mistake(str(error), hint) from None
+        raise InputError(str(error), hint) from None
     features = Features(kube=release_of(await client.read("/version")))
     node = arguments.node_name or await _node(client, found, DEFAULT_TIMEOUTS.publish if process is not None else 0)
     trial = DriverSession(
@@ -131,15 +131,15 @@ async def _verified(
     return report
 
 
-def _last_words(message: str, wrote: str) -> Mistake:
+def _last_words(message: str, wrote: str) -> InputError:
     """Return the error of a driver that did not start, preceded by its output."""
     if wrote:
         sys.stderr.write(f"output of the driver:\n{wrote.strip(chr(10))}\n")
-    return Mistake(message, "--command: the command must keep running and create the socket")
+    return InputError(message, "--command: the command must keep running and create the socket")
 
 
 async def _node(client: HttpClient, found: DriverSockets, seconds: float) -> str:
-    """Return the node of the driver's slices, else this machine if it is a node. Raises Mistake."""
+    """Return the node of the driver's slices, else this machine if it is a node. Raises InputError."""
     from allotment.cluster.resources import NODES, SLICES
 
     loop = asyncio.get_running_loop()
@@ -157,7 +157,7 @@ async def _node(client: HttpClient, found: DriverSockets, seconds: float) -> str
     if itself in known:
         return itself
     where = f"has slices on {len(nodes)} nodes" if nodes else "has published no node-local ResourceSlices"
-    raise Mistake(
+    raise InputError(
         f"{found.info.name} {where}", f"specify the driver's node with --node-name: {', '.join(known[:5]) or '…'}"
     )
 

@@ -12,7 +12,7 @@ from functools import cache
 from importlib import resources
 
 from allotment.cli.output.console import open_screen
-from allotment.cli.output.errors import Mistake
+from allotment.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def _parse(name: str, text: str, path: str) -> Example:
 
 
 def find(word: str) -> Example:
-    """Return the example of a number (``4``) or name (``04-seven-mig-slices`` or without number). Raises Mistake."""
+    """Return the example of a number (``4``) or name (``04-seven-mig-slices`` or without number). Raises InputError."""
     for example in examples():
         number, _, rest = example.name.partition("-")
         if word in (example.name, f"{example.name}.yaml", rest) or (word.isdigit() and word.zfill(2) == number):
@@ -55,7 +55,7 @@ def find(word: str) -> Example:
     from allotment.fleet.errors import suggestion
 
     names = [example.name.partition("-")[2] for example in examples()]
-    raise Mistake(f"unknown example {word!r}", suggestion(word, names) or "`allot examples list` lists them")
+    raise InputError(f"unknown example {word!r}", suggestion(word, names) or "`allot examples list` lists them")
 
 
 def run_list(arguments: Namespace) -> int:

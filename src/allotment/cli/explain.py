@@ -13,23 +13,23 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from allotment.api.inputs import Inputs
+from allotment.api.unread_resources import NEEDED, OF_DEVICES, OF_PODS, must_know
 from allotment.cli.explain_class import only_classes, show_classes
 from allotment.cli.explain_manifests import check_arguments, print_manifests
-from allotment.cli.inputs.objects import Inputs, is_live, read_inputs
-from allotment.cli.inputs.unread_resources import NEEDED, OF_DEVICES, OF_PODS, must_know
+from allotment.cli.inputs.objects import is_live, read_inputs
 from allotment.cli.next_step import add_next_steps, origin_of
 from allotment.cli.output.console import Screen, folded, open_screen
-from allotment.cli.output.errors import Mistake
-from allotment.cli.output.manifest import fields
 from allotment.cluster.gc_pause import gc_paused
+from allotment.errors import InputError
+from allotment.explanation import Answer, Explanation, containers_without_device, explain, lines
+from allotment.explanation.subjects import ANY_POD, identity, is_relevant, objects_to_explain, other_pods
 from allotment.fleet import FleetError, parse_fleet
 from allotment.fleet.errors import suggestion
 from allotment.model.core import Pod
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceSlice
 from allotment.model.workloads import template_of
-from allotment.tools.explain import Answer, Explanation, containers_without_device, explain, lines
-from allotment.tools.explain.subjects import ANY_POD, identity, is_relevant, objects_to_explain, other_pods
 from allotment.tools.unread import unread_notes, unread_resources
 
 EXIT_FITS, EXIT_DOES_NOT_FIT = 0, 1
@@ -61,7 +61,7 @@ def _run(arguments: Namespace) -> int:
     if is_live(arguments):
         return _live(screen, arguments)
     if arguments.watch:
-        raise Mistake("--watch: requires a running cluster", "select one with --context")
+        raise InputError("--watch: requires a running cluster", "select one with --context")
     inputs = read_inputs(arguments)
     if (classes := only_classes(inputs)) and arguments.object is None:
         select = show_classes(screen, inputs, classes, arguments.output, origin_of(arguments, inputs))
@@ -130,7 +130,7 @@ def _explained(inputs: Inputs, arguments: Namespace, by_name: bool = True) -> Ex
 
 def _write(screen: Screen, explanation: Explanation, output: str | None) -> None:
     if output in ("json", "yaml"):
-        data = {"fits": explanation.fits, **fields(explanation)}
+        data = {"fits": explanation.fits, **explanation.to_dict()}
         if not explanation.unread:
             del data["unread"]
         screen.data(data, output)
@@ -169,11 +169,11 @@ def _take_subject(arguments: Namespace) -> None:
 
 
 def _named(words: Sequence[str]) -> str | None:
-    """Return the only name of several words. Raises Mistake."""
+    """Return the only name of several words. Raises InputError."""
     if len(words) == 2 and any(words[0].lower() in known for known in _KINDS.values()):
         return "/".join(words)
     if len(words) > 1:
-        raise Mistake(f"expected one name, found {' '.join(words)}", f"allot explain {words[0]}")
+        raise InputError(f"expected one name, found {' '.join(words)}", f"allot explain {words[0]}")
     return words[0] if words else None
 
 
@@ -187,7 +187,7 @@ def _is_hardware(word: str) -> bool:
 
 
 def narrow(explanation: Explanation, inputs: Inputs, arguments: Namespace, by_name: bool = True) -> Explanation:
-    """Return the answers for the objects of ``-f`` or (``by_name``) the named object. Raises Mistake."""
+    """Return the answers for the objects of ``-f`` or (``by_name``) the named object. Raises InputError."""
     queried = {identity(value) for value in inputs.queried}
     answers = [a for a in explanation.answers if not queried or a.kind == "Pod" or _is_queried(a, queried)]
     if arguments.object is not None and by_name:
@@ -201,7 +201,7 @@ def narrow(explanation: Explanation, inputs: Inputs, arguments: Namespace, by_na
         hint = "specify manifests with -f FILE"
         if any(isinstance(value, ResourceSlice) for value in inputs.queried):
             hint = "allot free -f FILE lists the devices of slices"
-        raise Mistake(f"nothing to explain: no pod, workload or claim {where}", hint)
+        raise InputError(f"nothing to explain: no pod, workload or claim {where}", hint)
     return Explanation(answers=tuple(answers), notes=explanation.notes)
 
 
@@ -236,11 +236,11 @@ def _is_selected(answer: Answer, subject: str, namespace: str | None) -> bool:
     return False
 
 
-def _nothing_called(subject: str, answers: Iterable[Answer]) -> Mistake:
+def _nothing_called(subject: str, answers: Iterable[Answer]) -> InputError:
     known: dict[str, Any] = {full.rpartition("/")[2]: None for answer in answers for _, full in _names(answer)}
     listed = ", ".join(list(known)[:5])
     hint = suggestion(subject.rpartition("/")[2], known) or (f"known: {listed}" if known else "")
     prefix, slash, _ = subject.partition("/")
     if slash and not any(prefix.lower() in words for words in _KINDS.values()):
         hint = f"{prefix} is not a kind with pods; use pod/NAME, claim/NAME, deploy/NAME, job/NAME, sts/NAME …"
-    return Mistake(f"pod or claim not found: {subject!r}", hint)
+    return InputError(f"pod or claim not found: {subject!r}", hint)

@@ -8,21 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from allotment.cli.inputs.objects import ClusterState, Inputs
+from allotment.api.inputs import ClusterState, Inputs
 from allotment.cli.output.compact_names import kinds_of, ranges
 from allotment.cli.output.console import Screen, folded
-from allotment.cli.output.errors import Mistake
-from allotment.cli.output.manifest import fields
 from allotment.engine.refusal import Diagnosis
+from allotment.errors import InputError
+from allotment.explanation import explain
+from allotment.explanation.matches import ClassMatches, NodeMatches, matches
+from allotment.explanation.next_step import Origin, list_devices
+from allotment.explanation.subjects import user_of_class
+from allotment.explanation.text import NEXT
 from allotment.model.core import Node
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceSlice
 from allotment.phrases import counted
-from allotment.tools.explain import explain
-from allotment.tools.explain.next_step import Origin, list_devices
-from allotment.tools.explain.subjects import user_of_class
-from allotment.tools.explain.text import NEXT
 from allotment.tools.free import kind_of
-from allotment.tools.matches import ClassMatches, NodeMatches, matches
 
 _WIDTH = 80
 
@@ -40,7 +39,7 @@ def show_classes(
     """Print what each class selects; return whether all select devices."""
     state = ClusterState.of(inputs)
     if not state.slices:
-        raise Mistake(
+        raise InputError(
             f"the input contains no ResourceSlices: cannot evaluate DeviceClass {classes[0].metadata.name}",
             "add a snapshot with --cluster FILE or hardware with --fleet SPEC",
         )
@@ -122,8 +121,8 @@ def _why(device_class: DeviceClass, inputs: Inputs) -> Diagnosis:
 
 
 def _data(report: ClassMatches, diagnosis: Diagnosis | None) -> dict[str, Any]:
-    data: dict[str, Any] = {"matched": report.matched, "devices": report.devices, **fields(report)}
+    data: dict[str, Any] = {"matched": report.matched, "devices": report.devices, **report.to_dict()}
     if diagnosis is not None:
-        row = fields(diagnosis.headline)
+        row = diagnosis.headline.to_dict()
         data["reason"] = {name: row[name] for name in ("code", "summary", "nearest") if name in row}
     return data

@@ -11,19 +11,20 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from allotment.cli.inputs.objects import Inputs, is_live
+from allotment.api.inputs import Inputs
+from allotment.cli.inputs.objects import is_live
 from allotment.cli.next_step import origin_of, reads_stdin
 from allotment.cli.output.console import folded, print_notes, width_of
-from allotment.cli.output.errors import Mistake
 from allotment.cluster.inspection.discovery import discover
 from allotment.cluster.inspection.snapshot import SnapshotResource
+from allotment.errors import InputError
+from allotment.explanation import Answer, Explanation
+from allotment.explanation.next_step import Origin
+from allotment.explanation.replacement import REPLACEABLE, Replacement, manager_of, manifests, named, replacement_of
 from allotment.model.loading import load_paths
 from allotment.model.meta import ObjectKey
 from allotment.model.serialization import to_yaml
 from allotment.model.trees import Tree
-from allotment.tools.explain import Answer, Explanation
-from allotment.tools.explain.next_step import Origin
-from allotment.tools.explain.replacement import REPLACEABLE, Replacement, manager_of, manifests, named, replacement_of
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http_client import HttpClient
@@ -33,13 +34,13 @@ _PRINTED, _NOTHING_PRINTED = 0, 1
 
 
 def check_arguments(arguments: Namespace) -> None:
-    """Raise Mistake for options that have no meaning with ``-o manifests``."""
+    """Raise InputError for options that have no meaning with ``-o manifests``."""
     if arguments.object is None:
-        raise Mistake("-o manifests: requires a name", "allot explain pod/NAME -o manifests")
+        raise InputError("-o manifests: requires a name", "allot explain pod/NAME -o manifests")
     if arguments.watch:
-        raise Mistake("-o manifests: cannot be combined with --watch")
+        raise InputError("-o manifests: cannot be combined with --watch")
     if reads_stdin(arguments):
-        raise Mistake("-o manifests: reads its input twice, so it cannot be standard input", "specify a file")
+        raise InputError("-o manifests: reads its input twice, so it cannot be standard input", "specify a file")
 
 
 def print_manifests(arguments: Namespace, explanation: Explanation, inputs: Inputs | None) -> int:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Any
 
-from allotment.cli.inputs.release import release
+from allotment.api.releases import release
 from allotment.cli.output.console import Screen, open_screen
-from allotment.cli.output.errors import Mistake
-from allotment.cli.output.manifest import plain
+from allotment.errors import InputError
 from allotment.fleet import (
     FLEET_SYNTAX,
     Accelerator,
@@ -25,6 +24,7 @@ from allotment.fleet import (
     slices_of,
 )
 from allotment.model.serialization import to_json, to_yaml
+from allotment.model.trees import manifest_of
 
 
 def run_list(arguments: Namespace) -> int:
@@ -94,7 +94,7 @@ def run_slices(arguments: Namespace) -> int:
         objects = [*cluster.nodes, *cluster.classes, *cluster.slices]
     else:
         objects = [value for m in machines for value in slices_of(m.hardware, m.mode, m.node, kube)]
-    documents = [plain(value) for value in objects]
+    documents = [manifest_of(value) for value in objects]
     if arguments.output == "json":
         screen.out.write(to_json({"apiVersion": "v1", "kind": "List", "items": documents}) + "\n")
     else:
@@ -103,19 +103,19 @@ def run_slices(arguments: Namespace) -> int:
 
 
 def _machines(arguments: Namespace) -> tuple[FleetMachine, ...]:
-    """Return one machine given by options, or those of a ``--fleet`` specification. Raises Mistake."""
+    """Return one machine given by options, or those of a ``--fleet`` specification. Raises InputError."""
     name = arguments.hardware
     if arguments.mode is None and arguments.node_name is None and arguments.gpus is None:
         machines = parse_fleet([name])
         # A single machine given by its hardware alone keeps the plain name.
         return (FleetMachine(name, machines[0].hardware, machines[0].mode),) if name in servers() else machines
     if any(sign in name for sign in ":/=,"):
-        raise Mistake(f"{name!r} already specifies a mode or nodes", "omit --mode, --node-name and --gpus")
+        raise InputError(f"{name!r} already specifies a mode or nodes", "omit --mode, --node-name and --gpus")
     try:
         machine = hardware(name, arguments.gpus)
         mode = parse_mode(arguments.mode or "", machine)
     except FleetError as error:
-        raise Mistake(str(error), error.hint) from None
+        raise InputError(str(error), error.hint) from None
     return (FleetMachine(arguments.node_name or machine.id, machine, mode),)
 
 

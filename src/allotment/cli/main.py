@@ -178,15 +178,15 @@ def _report(error: Exception, parsed: argparse.Namespace) -> int:
 
 def _next_step(error: Exception, parsed: argparse.Namespace) -> str:
     """Return the command that helps with invalid files; empty for other errors."""
-    from allotment.cli.output.errors import BadInput, Mistake
+    from allotment.errors import InputError, InvalidManifests
 
-    if not isinstance(error, BadInput):
+    if not isinstance(error, InvalidManifests):
         return ""
     from allotment.cli.next_step import command_for_invalid_files
 
     try:
         return command_for_invalid_files(parsed, error.problems)
-    except (BadInput, Mistake):  # files that cannot be read, or an invalid configuration of allot check
+    except (InvalidManifests, InputError):  # files that cannot be read, or an invalid configuration of allot check
         return ""
 
 

@@ -7,12 +7,13 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from allotment.cli.inputs.objects import Inputs, is_live, read_inputs
-from allotment.cli.inputs.unread_resources import NEEDED, OF_DEVICES, OF_PODS, must_know
+from allotment.api.inputs import Inputs
+from allotment.api.unread_resources import NEEDED, OF_DEVICES, OF_PODS, must_know
+from allotment.cli.inputs.objects import is_live, read_inputs
 from allotment.cli.output.console import folded, open_screen, print_notes
-from allotment.cli.output.errors import Mistake
 from allotment.cli.plan.offerings import offered
 from allotment.cluster.inspection.snapshot import DEVICES, PODS
+from allotment.errors import InputError
 from allotment.exporter import alerts
 from allotment.exporter.dashboards import DASHBOARDS
 from allotment.exporter.definitions import COMPONENTS, GROUPS, UNREAD
@@ -50,15 +51,15 @@ def _unread(unread: Mapping[str, str]) -> tuple[Family, ...]:
 
 
 def catalog_of(words: Sequence[str]) -> Sequence[InstanceType]:
-    """Return the catalog of ``--catalog``; prices are unknown without one. Raises Mistake."""
+    """Return the catalog of ``--catalog``; prices are unknown without one. Raises InputError."""
     return offered(words).sold() if words else ()
 
 
 def most_series(arguments: Namespace) -> int:
-    """Return the value of ``--max-series``. Raises Mistake."""
+    """Return the value of ``--max-series``. Raises InputError."""
     most: int = arguments.max_series
     if most < 1:
-        raise Mistake(f"--max-series: expected a number >= 1, found {most}")
+        raise InputError(f"--max-series: expected a number >= 1, found {most}")
     return most
 
 

@@ -17,19 +17,21 @@ from typing import Final
 
 from msgspec.structs import replace as replace_fields
 
+from allotment.api.inputs import Inputs
+from allotment.api.validation import validate
 from allotment.cel.validation_context import validation_context
 from allotment.cli.arguments.check import add_check
-from allotment.cli.inputs.objects import Inputs, is_live, validate
+from allotment.cli.inputs.objects import is_live
 from allotment.cli.parser import Parser
+from allotment.explanation import Explanation, explain
+from allotment.explanation.next_step import Origin, Place, no_file_command, with_next_steps
+from allotment.explanation.subjects import objects_to_explain, other_pods
 from allotment.model.loading import Document, LoadResult, load_text
 from allotment.model.meta import Object
 from allotment.model.problems import InputProblem
 from allotment.model.resource import ResourceSlice
 from allotment.model.validation.admin_access import LABEL
 from allotment.tools.check.finding import Finding
-from allotment.tools.explain import Explanation, explain
-from allotment.tools.explain.next_step import Origin, Place, no_file_command, with_next_steps
-from allotment.tools.explain.subjects import objects_to_explain, other_pods
 
 #: The field that is rejected unless the namespace has a label.
 _ADMIN_ACCESS: Final = ".adminAccess"

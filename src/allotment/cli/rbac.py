@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from allotment.cli.live.connection import on_cluster
 from allotment.cli.output.console import Screen, folded, open_screen
-from allotment.cli.output.errors import Mistake
 from allotment.cluster.remote.kubeconfig import ClusterTarget
+from allotment.errors import InputError
 from allotment.fleet.errors import suggestion
 from allotment.model.serialization import to_yaml
 from allotment.model.trees import Tree
-from allotment.tools.permissions.access_reviews import AccessRequest, access_requests
-from allotment.tools.permissions.admission_policy import own_node_policy
-from allotment.tools.permissions.components import COMPONENTS, driver_permissions
-from allotment.tools.permissions.roles import NAMESPACE, manifests
-from allotment.tools.permissions.rule import ComponentPermissions, PermissionRule
+from allotment.permissions.access_reviews import AccessRequest, access_requests
+from allotment.permissions.admission_policy import own_node_policy
+from allotment.permissions.components import COMPONENTS, driver_permissions
+from allotment.permissions.roles import NAMESPACE, manifests
+from allotment.permissions.rule import ComponentPermissions, PermissionRule
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http_client import HttpClient
@@ -35,7 +35,7 @@ def run(arguments: Namespace) -> int:
     """Print manifests or names, and return 0; with ``--check`` return 1 if a permission is missing."""
     screen = open_screen()
     if arguments.user and not arguments.check:
-        raise Mistake("--as: requires --check", "manifests are for a service account: use --service-account NAME")
+        raise InputError("--as: requires --check", "manifests are for a service account: use --service-account NAME")
     parts = [
         _part(name, arguments.driver)
         for name in dict.fromkeys(arguments.parts or (tuple(COMPONENTS) if arguments.list else _DEFAULT_COMPONENTS))
@@ -56,7 +56,9 @@ def run(arguments: Namespace) -> int:
 
 def _part(name: str, drivers: Sequence[str]) -> ComponentPermissions:
     if name not in COMPONENTS:
-        raise Mistake(f"unknown component {name!r}", suggestion(name, COMPONENTS) or f"known: {', '.join(COMPONENTS)}")
+        raise InputError(
+            f"unknown component {name!r}", suggestion(name, COMPONENTS) or f"known: {', '.join(COMPONENTS)}"
+        )
     return driver_permissions(*drivers) if name == "driver" and drivers else COMPONENTS[name]
 
 
@@ -132,7 +134,7 @@ def _check(screen: Screen, arguments: Namespace, parts: Sequence[ComponentPermis
                 lacking = await permissions.missing(client, needed, user)
             except StatusError as error:
                 if user and error.code == HTTPStatus.FORBIDDEN:
-                    raise Mistake(
+                    raise InputError(
                         f"you are not allowed to check the permissions of {user!r}",
                         "only an administrator can check them; omit --as to check your own permissions",
                     ) from None

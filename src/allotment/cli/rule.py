@@ -9,7 +9,8 @@ from difflib import SequenceMatcher
 from typing import Any, Final
 
 from allotment.cli.output.console import Screen, folded, open_screen
-from allotment.cli.output.errors import FRAME_WIDTH, Mistake
+from allotment.cli.output.errors import FRAME_WIDTH
+from allotment.errors import InputError
 from allotment.fleet.errors import suggestion
 from allotment.tools.check.catalog import FAMILIES, all_rules
 from allotment.tools.check.reference import fix_availability, headline, page_link
@@ -26,7 +27,7 @@ def run(arguments: Namespace) -> int:
     screen = open_screen()
     word = arguments.rule or "all"
     if not is_known_pattern(word):
-        raise Mistake(f"unknown rule {word!r}", suggestion(word, known_patterns()) or "allot rule lists all rules")
+        raise InputError(f"unknown rule {word!r}", suggestion(word, known_patterns()) or "allot rule lists all rules")
     rules = [rule for rule in all_rules() if pattern_matches(word, rule.code)]
     single = len(rules) == 1
     if arguments.output == "json":

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from allotment.api.releases import features, release
 from allotment.cli.inputs.durations import duration
-from allotment.cli.inputs.release import features, release
 from allotment.cli.live.connection import way_to
-from allotment.cli.output.errors import Mistake
 from allotment.cli.parser import EXIT_BAD_INPUT
 from allotment.cluster.inspection.release import FeatureOverrides
 from allotment.cluster.leader_election import LeaseLost, LeaseTimings, identity
@@ -21,6 +20,7 @@ from allotment.components.certificate import CertificateError
 from allotment.components.component import Component
 from allotment.components.http_server import AddressUnavailable
 from allotment.components.settings import Address, ComponentSettings, EndpointSettings, LeaderElectionSettings, address
+from allotment.errors import InputError
 from allotment.extras import require
 from allotment.model.releases import RELEASES
 
@@ -50,7 +50,7 @@ def run(arguments: Namespace) -> int:
         asyncio.run(run_component(component, settings, way))
     except (AddressUnavailable, CertificateError) as error:
         if settings.logs == "text":
-            raise Mistake(str(error)) from None
+            raise InputError(str(error)) from None
         log.error("%s: %s", component.name, error)
         return EXIT_BAD_INPUT
     except (ClusterUnavailable, LeaseLost) as error:
@@ -66,12 +66,12 @@ def run(arguments: Namespace) -> int:
 
 
 def settings_of(arguments: Namespace) -> ComponentSettings:
-    """Return the settings of a component from the command line. Raises Mistake."""
+    """Return the settings of a component from the command line. Raises InputError."""
     version = release(arguments.kube_version) if arguments.kube_version else ""
     gates = features(version or RELEASES[-1], arguments.feature_gates).gates
     if arguments.otlp_endpoint:
         if "://" not in arguments.otlp_endpoint:
-            raise Mistake(f"--otlp-endpoint: expected a URL (http://host:4318), found {arguments.otlp_endpoint!r}")
+            raise InputError(f"--otlp-endpoint: expected a URL (http://host:4318), found {arguments.otlp_endpoint!r}")
     return ComponentSettings(
         serving=_serving(arguments),
         leading=_leading(arguments) if getattr(arguments, "leader_elect", False) else None,
@@ -88,10 +88,10 @@ def _serving(arguments: Namespace) -> EndpointSettings:
     metrics = _address("--metrics-bind-address", arguments.metrics_bind_address)
     files = arguments.tls_cert_file, arguments.tls_private_key_file
     if any(files) and not all(files):
-        raise Mistake("--tls-cert-file and --tls-private-key-file: specify both", "a certificate requires its key")
+        raise InputError("--tls-cert-file and --tls-private-key-file: specify both", "a certificate requires its key")
     if metrics is not None:
         if not metrics.local and not all(files):
-            raise Mistake(
+            raise InputError(
                 f"--metrics-bind-address {metrics}: requires --tls-cert-file and --tls-private-key-file, because"
                 " other hosts can reach it", "specify both files, or serve on loopback: 127.0.0.1:8080",
             )  # fmt: skip
@@ -105,7 +105,7 @@ def _address(option: str, text: str | None) -> Address | None:
     try:
         return address(text)
     except ValueError as error:
-        raise Mistake(f"{option}: {error}") from None
+        raise InputError(f"{option}: {error}") from None
 
 
 def _leading(arguments: Namespace) -> LeaderElectionSettings:
@@ -113,9 +113,9 @@ def _leading(arguments: Namespace) -> LeaderElectionSettings:
     renew = duration("--renew-deadline", arguments.renew_deadline)
     retry = duration("--retry-period", arguments.retry_period)
     if not (lease >= 1 and lease == int(lease)):
-        raise Mistake(f"--lease-duration: expected whole seconds, found {arguments.lease_duration}")
+        raise InputError(f"--lease-duration: expected whole seconds, found {arguments.lease_duration}")
     if not lease > renew > 1.2 * retry > 0:
-        raise Mistake(
+        raise InputError(
             "--lease-duration, --renew-deadline, --retry-period: each must be shorter than the one before",
             "the defaults are 15s, 10s and 2s",
         )

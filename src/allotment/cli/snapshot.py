@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from allotment.cli.inputs.objects import SNAPSHOT_HEADING
+from allotment.api.validation import SNAPSHOT_HEADING
 from allotment.cli.live.cluster_state import read
 from allotment.cli.live.connection import on_cluster
 from allotment.cli.output.console import folded
-from allotment.cli.output.errors import Mistake
 from allotment.cluster.inspection.discovery import discover
 from allotment.cluster.inspection.server_facts import facts_of, with_unread
-from allotment.cluster.inspection.snapshot import DEVICES, EVENTS, LIMITS, PODS, VOLUMES, WORKLOADS
+from allotment.cluster.inspection.snapshot import EVERYTHING
 from allotment.cluster.remote.kubeconfig import ClusterTarget
+from allotment.errors import InputError
 from allotment.files import atomic_write
 from allotment.model.meta import ObjectMeta
 from allotment.model.serialization import to_json, to_yaml
+from allotment.model.server_facts import API_VERSION, KIND, ServerFacts
 from allotment.model.trees import Tree, to_tree
 from allotment.phrases import counted, listed
-from allotment.tools.doctor.server_facts import API_VERSION, KIND, ServerFacts
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http_client import HttpClient
@@ -42,9 +42,9 @@ def run(arguments: Namespace) -> int:
     """Save a cluster."""
     file = Path(arguments.file) if arguments.file not in (None, "-") else None
     if file is not None and file.is_dir():
-        raise Mistake(f"{file} is a directory", "specify a file")
+        raise InputError(f"{file} is a directory", "specify a file")
     if file is not None and not file.parent.is_dir():
-        raise Mistake(f"directory not found: {file.parent}")
+        raise InputError(f"directory not found: {file.parent}")
     objects, facts, refused = on_cluster(arguments, lambda client, way: _taken(arguments, client, way))
     objects = [_without_applied(tree) for tree in objects]
     if arguments.redact:
@@ -78,9 +78,8 @@ def _write(file: Path, text: str) -> None:
 async def _taken(
     arguments: Namespace, client: HttpClient, way: ClusterTarget
 ) -> tuple[list[Tree], ServerFacts, Mapping[str, str]]:
-    wanted = (*DEVICES, *PODS, *VOLUMES, *WORKLOADS, *EVENTS, *LIMITS)
     discovery = await discover(client)
-    found = await read(client, discovery, wanted, arguments.namespace or "")
+    found = await read(client, discovery, EVERYTHING, arguments.namespace or "")
     facts = await facts_of(client, discovery, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
     return found.objects, replace(with_unread(facts, found.refused), metadata=ObjectMeta(name="server")), found.refused
 

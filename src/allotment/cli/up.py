@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 from zipfile import is_zipfile
 
-from allotment.cli.inputs.release import features
+from allotment.api.releases import features
 from allotment.cli.output.console import Screen, folded, from_home, open_screen, shorten, width_of
-from allotment.cli.output.errors import Mistake
+from allotment.errors import InputError
 from allotment.extras import require
 from allotment.lab import kubeconfig
 from allotment.lab.runtimes import NoRuntime
@@ -105,7 +105,7 @@ def _settings(arguments: Namespace) -> Settings:
     if not arguments.ephemeral:
         data = DataFolder(Path(arguments.data_dir).absolute()) if arguments.data_dir else default_data(name)
         if data.path.exists() and not data.path.is_dir():
-            raise Mistake(f"--data-dir: {data.path} is not a directory")
+            raise InputError(f"--data-dir: {data.path} is not a directory")
     fleet = fleet_of([word for group in arguments.fleet for word in group] if arguments.fleet else None)
     if fleet is None and (data is None or not data.database.exists()):
         from allotment.lab.fleet import DEFAULT_FLEET
@@ -116,9 +116,9 @@ def _settings(arguments: Namespace) -> Settings:
 
         parse_fleet(fleet)  # report invalid options before anything is started
     if not arguments.speed > 0:
-        raise Mistake(f"--speed: expected a positive number, found {arguments.speed:g}")
+        raise InputError(f"--speed: expected a positive number, found {arguments.speed:g}")
     if not 0 <= arguments.port <= 65535:
-        raise Mistake(f"--port: expected 0 to 65535, found {arguments.port}")
+        raise InputError(f"--port: expected 0 to 65535, found {arguments.port}")
     known = features(arguments.kube_version, arguments.feature_gates)
     return Settings(
         name=name, fleet=fleet, data=data, host=arguments.bind_address, tls=not arguments.http, speed=arguments.speed,
@@ -148,7 +148,7 @@ def _autoscale(arguments: Namespace) -> Autoscale | None:
     if not arguments.autoscale:
         for option, given in (("--catalog", arguments.catalog), ("--cloud-fault", arguments.cloud_fault)):
             if given:
-                raise Mistake(f"{option}: requires --autoscale")
+                raise InputError(f"{option}: requires --autoscale")
         return None
     from allotment.cli.autoscale import faults_of
     from allotment.cli.inputs.durations import duration
@@ -168,16 +168,18 @@ def _roots(given: str) -> Path:
     """Create and return the root directory of the nodes' kubelets."""
     path = Path(given).absolute()
     if (length := len(os.fsencode(path))) > _LONGEST_ROOTS:
-        raise Mistake(
+        raise InputError(
             f"--kubelet-roots: {path} is {length} bytes long; socket paths below it are limited to 107 bytes",
             f"choose a path of at most {_LONGEST_ROOTS} bytes",
         )
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise Mistake(f"--kubelet-roots: {error.filename or path}: {(error.strerror or str(error)).lower()}") from None
+        raise InputError(
+            f"--kubelet-roots: {error.filename or path}: {(error.strerror or str(error)).lower()}"
+        ) from None
     if not os.access(path, os.W_OK | os.X_OK):
-        raise Mistake(f"--kubelet-roots: {path}: permission denied")
+        raise InputError(f"--kubelet-roots: {path}: permission denied")
     return path
 
 
@@ -186,14 +188,14 @@ def _images(arguments: Namespace) -> Path | None:
     if arguments.images is None:
         return None
     if arguments.runtime == "simulated":
-        raise Mistake("--images: not allowed with simulated containers", "add --runtime process or --runtime oci")
+        raise InputError("--images: not allowed with simulated containers", "add --runtime process or --runtime oci")
     from allotment.node.runtimes.images import InvalidImages, read_images
 
     path = Path(arguments.images).absolute()
     try:
         read_images(path)
     except InvalidImages as error:
-        raise Mistake(f"--images: {error}") from None
+        raise InputError(f"--images: {error}") from None
     return path
 
 
@@ -206,7 +208,7 @@ def _without(given: Sequence[str]) -> frozenset[str]:
     try:
         return excluded_programs(words)
     except UnknownProgram as error:
-        raise Mistake(f"--disable: {error}") from None
+        raise InputError(f"--disable: {error}") from None
 
 
 def _detach(
@@ -236,32 +238,32 @@ def _program() -> Sequence[str]:
     return (sys.argv[0],) if is_zipfile(sys.argv[0]) else ("-m", "allotment.cli.main")
 
 
-def _not_started(error: DidNotStart) -> Mistake:
+def _not_started(error: DidNotStart) -> InputError:
     """Return the error of the background process: its last message and hint."""
     lines = error.why.splitlines()
     begins = [number for number, line in enumerate(lines) if line.startswith("allot: ")]
     first, *more = lines[begins[-1] :] if begins else [error.why]
     advice = [line.strip() for line in more] + [f"log: {from_home(error.log)}"]
-    return Mistake(f"the lab did not start: {first.removeprefix('allot: error: ')}", "; ".join(advice))
+    return InputError(f"the lab did not start: {first.removeprefix('allot: error: ')}", "; ".join(advice))
 
 
 @contextmanager
 def mistakes(name: str) -> Iterator[None]:
-    """Convert errors of starting and stopping to Mistake."""
+    """Convert errors of starting and stopping to InputError."""
     try:
         yield
     except InvalidName as error:
-        raise Mistake(str(error)) from None
+        raise InputError(str(error)) from None
     except LabRunningError as error:
-        raise Mistake(str(error), "use a different --name, or stop the lab with allot down") from None
+        raise InputError(str(error), "use a different --name, or stop the lab with allot down") from None
     except kubeconfig.UnusableKubeconfig as error:
-        raise Mistake(str(error), "fix the file, or use a different one with --kubeconfig") from None
+        raise InputError(str(error), "fix the file, or use a different one with --kubeconfig") from None
     except DamagedFile as error:
-        raise Mistake(error.problem, error.advice) from None
+        raise InputError(error.problem, error.advice) from None
     except NoRuntime as error:
-        raise Mistake(str(error), "install it (apt-get install crun), or use --runtime process") from None
+        raise InputError(str(error), "install it (apt-get install crun), or use --runtime process") from None
     except OSError as error:
         if error.filename is not None or isinstance(error, BrokenPipeError):
             raise  # reported with the file name; or the reader of standard output has closed it
         busy = "use a different --port, or omit it to use a free port"
-        raise Mistake(error.strerror or str(error), busy if error.errno == errno.EADDRINUSE else "") from None
+        raise InputError(error.strerror or str(error), busy if error.errno == errno.EADDRINUSE else "") from None

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from allotment.cli.output.console import Screen, folded, open_screen
-from allotment.cli.output.errors import Mistake
 from allotment.engine.diagnosis.published_names import similar_names
+from allotment.errors import InputError
 from allotment.model.trees import to_tree
 from allotment.vocabulary import Vocabulary, drivers, mistaken_drivers, vendors, vocabulary
 from allotment.vocabulary.changes import VocabularyChange, changes
@@ -43,7 +43,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _matching_drivers(text: str) -> tuple[str, ...]:
-    """Return the drivers of a vendor, or the driver of that name. Raises Mistake."""
+    """Return the drivers of a vendor, or the driver of that name. Raises InputError."""
     by_vendor = vendors()
     if text in drivers():
         return (text,)
@@ -54,7 +54,7 @@ def _matching_drivers(text: str) -> tuple[str, ...]:
         return (names,)
     known = (*by_vendor, *drivers())
     likely = similar_names(text, known, 2)
-    raise Mistake(
+    raise InputError(
         f"unknown driver {text!r}: expected a vendor ({', '.join(by_vendor)}) or a driver's full name",
         f"did you mean {' or '.join(likely)}?" if likely else "`allot vocabulary` lists all drivers",
     )
@@ -64,7 +64,7 @@ def _words(driver: str, release: str) -> Vocabulary:
     try:
         words = vocabulary(driver, release)
     except ValueError as error:
-        raise Mistake(str(error), f"`allot vocabulary {driver}` shows what changed between releases") from None
+        raise InputError(str(error), f"`allot vocabulary {driver}` shows what changed between releases") from None
     assert words is not None
     return words
 
@@ -170,7 +170,7 @@ def _search(screen: Screen, chosen: Sequence[Vocabulary], text: str, output: str
     if not found:
         names = [name.rpartition("/")[2] for words in chosen for _, name in names_of(words)]
         likely = similar_names(text, names, 3)
-        raise Mistake(
+        raise InputError(
             f"no name in the vocabulary of {' and '.join(words.driver for words in chosen)} contains {text!r}",
             f"did you mean {' or '.join(likely)}?"
             if likely

@@ -12,7 +12,7 @@ from allotment.cluster import resources
 from allotment.cluster.client import Resource
 from allotment.components.component import Component
 from allotment.exporter.cardinality_limits import MAX_SERIES
-from allotment.tools.permissions.components import COMPONENTS, lease_of
+from allotment.permissions.components import COMPONENTS, lease_of
 
 if TYPE_CHECKING:
     from allotment.autoscaler.options import AutoscalerOptions as Scaling

@@ -11,13 +11,13 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from allotment.engine.refusal import CODES
+from allotment.explanation import explain
+from allotment.explanation.gangs import group_key
+from allotment.explanation.subjects import other_pods
 from allotment.model.core import Pod
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import ResourceClaim
-from allotment.tools.explain import explain
-from allotment.tools.explain.gangs import group_key
-from allotment.tools.explain.subjects import other_pods
 
 #: A node with matching devices is available: the pod waits for the scheduler, CPU, memory or a volume.
 NONE: Final = "none"

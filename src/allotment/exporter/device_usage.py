@@ -15,6 +15,7 @@ from allotment.engine.cluster.identity import PoolID
 from allotment.engine.cluster.layout import NodeState, NodeView, available, excluded_by_groups
 from allotment.engine.cluster.taints import BLOCKING
 from allotment.engine.cluster.usage import Usage
+from allotment.explanation.node_eligibility import eligibility_nodes, unschedulable_nodes
 from allotment.exporter.cardinality_limits import label
 from allotment.exporter.classes import Classes
 from allotment.exporter.definitions import UNUSABLE
@@ -22,7 +23,6 @@ from allotment.exporter.device_shares import NodeHoldings, node_holdings, unnumb
 from allotment.exporter.state import ExporterState
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim
-from allotment.tools.explain.node_eligibility import eligibility_nodes, unschedulable_nodes
 from allotment.tools.free import kind_of
 
 

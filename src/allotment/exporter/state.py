@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 
 from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.engine.cluster.inventory import Inventory
+from allotment.explanation.extended_resources import is_extended
+from allotment.explanation.node_eligibility import nodes_of
 from allotment.model.contested_claims import is_contested
 from allotment.model.core import HOSTNAME_LABEL, Namespace, Node, Pod
 from allotment.model.features import Features
@@ -18,8 +20,6 @@ from allotment.model.meta import Object, ObjectKey
 from allotment.model.pod_groups import are_pods_scheduled_together
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from allotment.model.workloads import PodGroup
-from allotment.tools.explain.extended_resources import is_extended
-from allotment.tools.explain.node_eligibility import nodes_of
 
 
 class ExporterState:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from allotment.errors import InputError
 
-class FleetError(ValueError):
+
+class FleetError(InputError, ValueError):
     """Raised when a fleet description names something unknown or impossible.
 
     ``str(error)`` says what was expected and what was found; ``hint`` states how to fix it and may be empty.
     """
-
-    def __init__(self, problem: str, hint: str = "") -> None:
-        super().__init__(problem)
-        self.hint = hint
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from allotment.autoscaler.providers.faults import SimulatedFault, parse_faults
 from allotment.autoscaler.providers.simulated import simulated_cloud
 from allotment.fleet.catalog import CatalogProblem, InstanceType, catalog, merged, read_catalog
 from allotment.model.features import Features
-from allotment.tools.plan.limits import PlanLimits
+from allotment.planning.limits import PlanLimits
 
 
 class CatalogError(ValueError):

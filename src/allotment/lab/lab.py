@@ -41,7 +41,7 @@ from allotment.lab.sync import LoopThread, SyncClient
 from allotment.lab.wait_conditions import Test
 from allotment.model import DEFAULT_RELEASE
 from allotment.model.features import Features
-from allotment.model.loading import Document, LoadResult, load_paths, load_text
+from allotment.model.loading import Document, LoadResult, is_manifest_text, load_paths, load_text
 from allotment.model.trees import Tree
 
 if TYPE_CHECKING:
@@ -385,16 +385,11 @@ def _documents(source: Source) -> Iterable[tuple[Tree, Document | None]]:
     if isinstance(source, dict):
         yield source, None
     elif isinstance(source, str | Path):
-        loaded = load_text(source) if isinstance(source, str) and _is_text(source) else load_paths([source])
+        loaded = load_text(source) if isinstance(source, str) and is_manifest_text(source) else load_paths([source])
         yield from _loaded(loaded)
     else:
         for item in source:
             yield from _documents(item)
-
-
-def _is_text(source: str) -> bool:
-    """Whether it is manifest text, with lines or braces, rather than a path."""
-    return "\n" in source or source.lstrip().startswith("{")
 
 
 def _loaded(loaded: LoadResult) -> Iterable[tuple[Tree, Document]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 
@@ -11,6 +13,12 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     Fields are in Go's order, so that an encoded value looks as Kubernetes prints it. A Go pointer is ``X | None``; any
     other unset field has Go's zero value. Unset fields are omitted, as with ``omitempty``.
     """
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the value as JSON data: quantities become strings, tuples become lists."""
+        # Via JSON, because msgspec then converts tuples to lists.
+        data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self, enc_hook=str))
+        return data
 
 
 class OwnerReference(Value, frozen=True):

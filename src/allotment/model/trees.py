@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from allotment.model.meta import Value
+from allotment.model.meta import Object, Value
 from allotment.model.quantity import Quantity
 
 #: An object as plain values, as in JSON and YAML.
@@ -47,6 +47,12 @@ def to_tree(value: Value, api_version: str = "", kind: str = "") -> Tree:
     # Through JSON, because ``to_builtins`` would keep tuples, which code that handles trees does not accept as lists.
     tree: Tree = msgspec.json.decode(msgspec.json.encode(value, enc_hook=_encode))
     return {"apiVersion": api_version, "kind": kind, **tree} if kind else tree
+
+
+def manifest_of(value: Object) -> Tree:
+    """Convert a node, or an object of ``resource.k8s.io``, to a manifest of the newest API version."""
+    kind = type(value).__name__
+    return to_tree(value, "v1" if kind == "Node" else "resource.k8s.io/v1", kind)
 
 
 def _decode(expected_type: type, value: Any) -> Any:

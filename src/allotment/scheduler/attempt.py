@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from allotment.engine.allocator import Allocator
 from allotment.engine.outcome import Aborted, Allocated
+from allotment.explanation.extended_resources import served_by_classes
 from allotment.model.features import Features
 from allotment.model.pod_groups import not_found_message
 from allotment.model.resource import AllocationResult, ResourceClaim
@@ -33,7 +34,6 @@ from allotment.scheduler.claim_ledger import CachedClaim, ClaimLedger
 from allotment.scheduler.device_accounts import DeviceAccounts, shared_claim_refusal
 from allotment.scheduler.pod_groups import PodGroups
 from allotment.scheduler.pods import MAX_CONSUMERS, QueuedPod
-from allotment.tools.explain.extended_resources import served_by_classes
 
 #: Prefix of Kubernetes' error when device allocation aborts an attempt.
 _FILTER_ERROR: Final = 'running "DynamicResources" filter plugin:'

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from allotment.engine.refusal import Diagnosis
+from allotment.explanation.extended_requests import is_extended, uses_of
+from allotment.explanation.extended_resources import extended_claim, no_provider, served_by_classes
 from allotment.model.core import Pod
 from allotment.model.features import Features
 from allotment.model.generated_claims import EXTENDED_RESOURCE_ANNOTATION, name_prefix
@@ -18,8 +20,6 @@ from allotment.model.trees import Tree, to_tree, to_value
 from allotment.node_fit.node_table import node_indexes
 from allotment.node_fit.nodes import NodeCache
 from allotment.node_fit.pod_requirements import PodRequirements
-from allotment.tools.explain.extended_requests import is_extended, uses_of
-from allotment.tools.explain.extended_resources import extended_claim, no_provider, served_by_classes
 
 _SUFFIX: Final = "extended-resources"
 

@@ -15,6 +15,12 @@ from allotment.cluster.clock import Clock, Timer
 from allotment.cluster.lasting_events import LastingEvents, StateEvent
 from allotment.cluster.recorder import Recorder
 from allotment.engine.refusal import Diagnosis, SuggestedChange
+from allotment.explanation import messages
+from allotment.explanation.fixes import apply_change
+from allotment.explanation.further_changes import AfterChange, with_further_changes
+from allotment.explanation.obstacles import group_missing, refused_everywhere, with_first
+from allotment.explanation.origin_mapping import owner_of, template_of
+from allotment.explanation.references import missing_reference
 from allotment.model.core import Pod, PodResourceClaim
 from allotment.model.generated_claims import generated_claim
 from allotment.model.meta import ObjectKey
@@ -24,12 +30,6 @@ from allotment.scheduler.attempt import AttemptFailed, NodeAssignment, NoNode, S
 from allotment.scheduler.claim_ledger import CachedClaim
 from allotment.scheduler.pod_groups import PodGroups
 from allotment.scheduler.pods import HoldReason, QueuedPod
-from allotment.tools.explain import messages
-from allotment.tools.explain.fixes import apply_change
-from allotment.tools.explain.further_changes import AfterChange, with_further_changes
-from allotment.tools.explain.obstacles import group_missing, refused_everywhere, with_first
-from allotment.tools.explain.origin_mapping import owner_of, template_of
-from allotment.tools.explain.references import missing_reference
 
 ObjectKeys = Callable[[], Collection[ObjectKey]]
 AfterEntries = Callable[[QueuedPod, Sequence[PodResourceClaim]], AfterChange]

@@ -12,6 +12,7 @@ from typing import Any, Final
 from allotment.cluster.cache import Cache
 from allotment.cluster.instrumentation import WorkInProgress
 from allotment.engine.refusal import NO_NODES
+from allotment.explanation.extended_resources import served_by_classes
 from allotment.model.meta import ObjectKey
 from allotment.model.pod_groups import is_group
 from allotment.node_fit.nodes import NodeCache
@@ -32,7 +33,6 @@ from allotment.scheduler.preemption.victim_units import Membership, without_grou
 from allotment.scheduler.release import scheduler_release
 from allotment.scheduler.reporting import fit_error
 from allotment.scheduler.reporting.verdict import Verdict
-from allotment.tools.explain.extended_resources import served_by_classes
 
 _NO_KEY: Final = ObjectKey("", "")
 

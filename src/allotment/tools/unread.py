@@ -12,9 +12,9 @@ from typing import Final
 from allotment.model.core import Pod
 from allotment.model.meta import Object
 from allotment.model.resource import ResourceSlice
+from allotment.model.server_facts import ServerFacts, facts_among, serves_devices
 from allotment.model.workloads import template_of
 from allotment.phrases import listed
-from allotment.tools.doctor.server_facts import ServerFacts, facts_among, serves_devices
 
 NOT_SERVED: Final = "not served"
 #: Names of ``ServerFacts.unread`` that are not resources.

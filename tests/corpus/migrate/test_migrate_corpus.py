@@ -17,6 +17,7 @@ import pytest
 from msgspec.structs import replace
 
 from allotment.cel.validation_context import validation_context
+from allotment.explanation import explain
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.model.core import Namespace
 from allotment.model.decoding import decode_all
@@ -27,7 +28,6 @@ from allotment.model.resource import DeviceClass
 from allotment.model.validation.creation_errors import creation_errors
 from allotment.tools.check.bundle import Bundle, CheckSettings
 from allotment.tools.check.run import check
-from allotment.tools.explain import explain
 from allotment.tools.migrate.report import Migration
 from allotment.tools.migrate.run import migrate
 from allotment.tools.migrate.target import MigrationStrategy, Target

@@ -26,9 +26,9 @@ import yaml
 from allotment.engine.allocator import Allocator
 from allotment.engine.diagnosis.reader import Reader
 from allotment.engine.refusal import CODES, SuggestedChange
+from allotment.explanation import Answer, Explanation, explain, lines
+from allotment.explanation.next_step import with_next_steps
 from allotment.model.trees import Tree
-from allotment.tools.explain import Answer, Explanation, explain, lines
-from allotment.tools.explain.next_step import with_next_steps
 from tests.corpus import test_corpus as corpus
 from tests.manifest_changes import apply_change
 

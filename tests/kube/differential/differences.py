@@ -8,12 +8,12 @@ from typing import Final, NamedTuple
 
 from allotment.engine import Inventory
 from allotment.engine.cluster.layout import available
+from allotment.explanation import Answer, explain
 from allotment.model.core import Node
 from allotment.model.meta import Object
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from allotment.model.trees import Tree
 from allotment.tools.doctor.reading import read_objects
-from allotment.tools.explain import Answer, explain
 from tests.kube.differential.outcome import Outcome, share
 from tests.kube.flows import FEATURES
 

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from allotment.engine import Allocated, Inventory
+from allotment.explanation.input import sort_objects
+from allotment.explanation.pod_claims import PodClaims, pod_claims
 from allotment.model.core import Node, Pod
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from allotment.model.trees import Tree
 from allotment.tools.doctor.reading import read_objects
-from allotment.tools.explain.input import sort_objects
-from allotment.tools.explain.pod_claims import PodClaims, pod_claims
 from tests.kube.differential.outcome import Outcome, share
 from tests.kube.flows import FEATURES
 from tests.vectors.reference import COUNTER_POOL_KEY, DISTINCT, LISTS_NOT_ENABLED, TooLong, allocate

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from allotment.model.trees import Tree
-from allotment.tools.permissions.access_reviews import AccessRequest
+from allotment.permissions.access_reviews import AccessRequest
 
 #: Records the user, resource and verb of every request of the accounts under test; written before the response is sent.
 POLICY: Final = """\

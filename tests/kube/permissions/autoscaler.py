@@ -19,10 +19,10 @@ from allotment.cluster.resources import CLAIMS, CONFIG_MAPS, CUSTOM_KINDS, NAMES
 from allotment.fleet.catalog import catalog, template_of
 from allotment.lab.fleet import registered
 from allotment.model.trees import Tree, to_tree
+from allotment.planning.limits import PlanLimits
+from allotment.planning.provisioning.nodeclaims import FORM
 from allotment.scheduler.program import SchedulerOptions as Scheduling
 from allotment.scheduler.program import scheduler
-from allotment.tools.plan.limits import PlanLimits
-from allotment.tools.plan.provisioning.nodeclaims import FORM
 from tests.definitions import KARPENTER, definitions
 from tests.kube.permissions.environment import NODE, Account, ScenarioCluster, force_delete, temporary_objects
 from tests.kube.permissions.runner import (

@@ -23,7 +23,7 @@ from allotment.externalgrpc.wire import cloud_provider_pb2 as wire
 from allotment.externalgrpc.wire import expander_pb2 as expander_wire
 from allotment.fleet.catalog import catalog
 from allotment.model.trees import Tree
-from allotment.tools.plan.limits import PlanLimits
+from allotment.planning.limits import PlanLimits
 from tests.kube.permissions.autoscaler import wait_until_empty
 from tests.kube.permissions.environment import Account, ScenarioCluster, force_delete, temporary_objects
 from tests.kube.permissions.runner import InterferingClient, running_component

@@ -24,7 +24,7 @@ from allotment.fleet.description import parse_fleet
 from allotment.kubelet_plugin.messages import ClaimRef
 from allotment.kubelet_plugin.plugin_watcher import PluginRegistry
 from allotment.model.trees import Tree
-from allotment.tools.permissions.rule import ComponentPermissions
+from allotment.permissions.rule import ComponentPermissions
 from tests.kube.permissions.environment import Account, ScenarioCluster, temporary_objects
 from tests.kube.permissions.runner import scrape, wait_until
 from tests.kube.permissions.scheduler import claim

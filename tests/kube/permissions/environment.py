@@ -21,10 +21,10 @@ from allotment.fleet.description import parse_fleet
 from allotment.lab import fleet
 from allotment.model.features import Features
 from allotment.model.trees import Tree, to_tree
-from allotment.tools.permissions.access_reviews import access_requests
-from allotment.tools.permissions.components import lease_of
-from allotment.tools.permissions.roles import GROUP, manifests, name_of
-from allotment.tools.permissions.rule import ComponentPermissions
+from allotment.permissions.access_reviews import access_requests
+from allotment.permissions.components import lease_of
+from allotment.permissions.roles import GROUP, manifests, name_of
+from allotment.permissions.rule import ComponentPermissions
 from bench import real_kube
 from tests.kube.permissions.audit import Audit, Request
 from tests.kube.releases import KUBE_RELEASES

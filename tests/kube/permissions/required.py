@@ -13,9 +13,9 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
-from allotment.tools.permissions.access_reviews import AccessRequest, access_requests
-from allotment.tools.permissions.roles import NAMESPACE
-from allotment.tools.permissions.rule import ComponentPermissions, PermissionRule
+from allotment.permissions.access_reviews import AccessRequest, access_requests
+from allotment.permissions.roles import NAMESPACE
+from allotment.permissions.rule import ComponentPermissions, PermissionRule
 from tests.kube.permissions.environment import Account, ScenarioCluster
 
 #: Seconds after a rejection in which a program retries.

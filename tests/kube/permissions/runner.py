@@ -27,7 +27,7 @@ from allotment.cluster.remote.version_negotiation import ApiClient, NegotiatingC
 from allotment.cluster.resources import LEASES, PODS
 from allotment.components.diagnostic_endpoints import MetricsAuthorizer
 from allotment.model.trees import Tree
-from allotment.tools.permissions.components import lease_of
+from allotment.permissions.components import lease_of
 
 #: Called with verb, resource, object and subresource.
 RequestHook = Callable[[str, Resource, Tree, str], Awaitable[None]]

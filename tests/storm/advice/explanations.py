@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from allotment.explanation import Answer, explain, run
+from allotment.explanation.input import Readers, reads_everything
+from allotment.explanation.subjects import objects_to_explain, other_pods
 from allotment.model.trees import Tree
-from allotment.tools.explain import Answer, explain, run
-from allotment.tools.explain.input import Readers, reads_everything
-from allotment.tools.explain.subjects import objects_to_explain, other_pods
 from tests.storm.advice.worlds import FEATURES, NAMESPACE, POD, World, values_of
 
 

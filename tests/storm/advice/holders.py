@@ -7,8 +7,8 @@ from itertools import count
 from typing import NamedTuple
 
 from allotment.engine.cluster.identity import DeviceID
+from allotment.explanation import Answer, explain
 from allotment.model.trees import Tree
-from allotment.tools.explain import Answer, explain
 from tests.storm.advice.requests import claim
 from tests.storm.advice.worlds import FEATURES, NAMESPACE, SECRET, World, values_of
 

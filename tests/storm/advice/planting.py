@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final, NamedTuple
 
-from allotment.tools.explain import Answer
+from allotment.explanation import Answer
 from tests.storm.advice.claim_mistakes import CLAIM_MISTAKES
 from tests.storm.advice.cluster_mistakes import CLUSTER_MISTAKES
 from tests.storm.advice.clusters import MAX_NODES, idle, random_world, without_noise

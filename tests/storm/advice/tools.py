@@ -10,6 +10,7 @@ from allotment.cluster.client import Resource
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DEVICE_CLASSES, NAMESPACES, NODES, PODS, SLICES
 from allotment.engine.diagnosis.reader import Reader
 from allotment.engine.refusal import SuggestedChange
+from allotment.explanation import Answer, Explanation, lines, messages
 from allotment.model.decoding import decode_all
 from allotment.model.loading import load_text
 from allotment.model.meta import Object
@@ -21,7 +22,6 @@ from allotment.tools.check.run import check
 from allotment.tools.doctor.examination import run_checks
 from allotment.tools.doctor.objects import TYPES
 from allotment.tools.doctor.snapshot import snapshot_of
-from allotment.tools.explain import Answer, Explanation, lines, messages
 from tests.storm.advice.explanations import explained
 from tests.storm.advice.worlds import FEATURES, NAMESPACE, POD, World, manifests, stored, values_of
 from tests.unit.cluster import idle

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from allotment.engine.refusal import AllocationRefusal, SuggestedChange
+from allotment.explanation import Answer
 from allotment.model.meta import Object
 from allotment.model.trees import to_tree
-from allotment.tools.explain import Answer
 from tests.storm.advice import machines
 from tests.storm.advice.explanations import code_of, fits, place_of
 from tests.storm.advice.planting import PlantedWorld

@@ -13,8 +13,8 @@ from allotment.model.core import Pod
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.trees import Tree
 from allotment.packing.problem import KeepGoing
-from allotment.tools.plan.limits import PlanLimits
-from allotment.tools.plan.report import PlannedMachine, PodPlacement, ProvisioningPlan
+from allotment.planning.limits import PlanLimits
+from allotment.planning.report import PlannedMachine, PodPlacement, ProvisioningPlan
 from tests.unit.autoscaler.world import BIG, SMALL, TYPES, World, options, world
 from tests.unit.cluster import idle
 

@@ -25,8 +25,8 @@ from allotment.model.core import Node, Pod, PodSpec
 from allotment.model.meta import ObjectKey, ObjectMeta
 from allotment.model.resource import ResourceSlice, ResourceSliceSpec
 from allotment.model.trees import Tree
-from allotment.tools.plan.limits import PlanLimits
-from allotment.tools.plan.report import PlannedMachine, PodPlacement
+from allotment.planning.limits import PlanLimits
+from allotment.planning.report import PlannedMachine, PodPlacement
 
 OFFER = ("aws/g5.xlarge", "us-east-1a", "on-demand")
 

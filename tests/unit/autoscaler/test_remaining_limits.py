@@ -21,8 +21,8 @@ from allotment.model.core import Pod
 from allotment.model.meta import Object
 from allotment.model.trees import Tree
 from allotment.packing.problem import KeepGoing
-from allotment.tools.plan.limits import PlanLimits
-from allotment.tools.plan.report import PlannedMachine, ProvisioningPlan
+from allotment.planning.limits import PlanLimits
+from allotment.planning.report import PlannedMachine, ProvisioningPlan
 from tests.unit.autoscaler.world import TYPES, ClusterClient, World, one_pod_a_machine, options, waiting_pod, world
 from tests.unit.cluster import idle
 

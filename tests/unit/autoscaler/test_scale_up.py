@@ -11,8 +11,8 @@ from allotment.cluster.lasting_events import REPEAT_SECONDS
 from allotment.cluster.resources import NEW_EVENTS, NODES, PODS, SLICES
 from allotment.model.meta import Object
 from allotment.packing.problem import KeepGoing
-from allotment.tools.plan.limits import PlanLimits
-from allotment.tools.plan.report import ProvisioningPlan
+from allotment.planning.limits import PlanLimits
+from allotment.planning.report import ProvisioningPlan
 from tests.unit.autoscaler.world import (
     ClusterClient,
     CrashingClient,

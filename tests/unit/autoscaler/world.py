@@ -29,8 +29,8 @@ from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.trees import Tree, to_tree
 from allotment.packing.problem import KeepGoing
-from allotment.tools.plan.limits import PlanLimits
-from allotment.tools.plan.report import PlannedMachine, PodPlacement, ProvisioningPlan, UnservedPod
+from allotment.planning.limits import PlanLimits
+from allotment.planning.report import PlannedMachine, PodPlacement, ProvisioningPlan, UnservedPod
 from tests.polling import until
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient, refusal

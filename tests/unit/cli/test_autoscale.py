@@ -9,10 +9,10 @@ import pytest
 from allotment.cli.autoscale import faults_of, options_of, settings_of
 from allotment.cli.inputs.durations import duration
 from allotment.cli.main import _parsed, main
-from allotment.cli.output.errors import Mistake
 from allotment.cli.plan.offerings import offered
 from allotment.cli.up import _settings
 from allotment.cluster.leader_election import DEFAULT_TIMINGS
+from allotment.errors import InputError
 from allotment.fleet.catalog import catalog
 from allotment.model.features import Features
 
@@ -54,13 +54,13 @@ def test_only_the_leader_runs() -> None:
 )
 def test_invalid_options_are_rejected(words: list[str], text: str) -> None:
     arguments = _parsed(["autoscale", "--provider", "simulated", "=".join(words)])
-    with pytest.raises(Mistake, match=text):
+    with pytest.raises(InputError, match=text):
         options_of(arguments, offered([]), FEATURES)
 
 
 def test_simulation_options_are_rejected_with_karpenter() -> None:
     arguments = _parsed(["autoscale", "--provider", "karpenter", "--cloud-fault", "*=refused"])
-    with pytest.raises(Mistake, match="--cloud-fault: requires --provider simulated"):
+    with pytest.raises(InputError, match="--cloud-fault: requires --provider simulated"):
         options_of(arguments, offered([]), FEATURES)
 
 
@@ -77,15 +77,15 @@ def test_simulation_options_are_rejected_with_karpenter() -> None:
 )
 def test_karpenter_options_are_validated_before_connecting(words: list[str], text: str) -> None:
     arguments = _parsed(["autoscale", "--provider", "karpenter", *words])
-    with pytest.raises(Mistake, match=text):
+    with pytest.raises(InputError, match=text):
         options_of(arguments, offered(arguments.catalog), FEATURES)
 
 
 def test_faults_can_be_in_one_option_or_several() -> None:
     assert len(faults_of([["*=slow:5,aws/*=fail"], ["gcp/*=lost", "azure/*=bare"]], catalog())) == 4
-    with pytest.raises(Mistake, match="unknown fault"):
+    with pytest.raises(InputError, match="unknown fault"):
         faults_of([["*=rain"]], catalog())
-    with pytest.raises(Mistake, match=r"--cloud-fault: no type in the catalog matches 'aws/g5\.xlrage'"):
+    with pytest.raises(InputError, match=r"--cloud-fault: no type in the catalog matches 'aws/g5\.xlrage'"):
         faults_of([["aws/g5.xlrage=refused"]], catalog())
 
 
@@ -104,7 +104,7 @@ def test_a_lab_with_an_autoscaler_starts_without_machines() -> None:
 
 
 def test_catalog_option_requires_the_autoscaler() -> None:
-    with pytest.raises(Mistake, match="--catalog: requires --autoscale"):
+    with pytest.raises(InputError, match="--catalog: requires --autoscale"):
         _settings(_parsed(["up", "--ephemeral", "--catalog", "aws"]))
 
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from allotment.cli.cluster_autoscaler_config import ListenAddress, parse_listen_address
-from allotment.cli.output.errors import Mistake
+from allotment.errors import InputError
 from tests.unit.cli.conftest import Ran
 
 Allot = Callable[..., Ran]
@@ -129,5 +129,5 @@ def test_addresses(text: str, place: ListenAddress, loopback: bool) -> None:
 
 @pytest.mark.parametrize("text", ["8086", "host", "host:port", "host:70000", "host:-1"])
 def test_invalid_addresses(text: str) -> None:
-    with pytest.raises(Mistake):
+    with pytest.raises(InputError):
         parse_listen_address("--expander", text)

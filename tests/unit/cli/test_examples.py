@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from allotment.cli.examples import examples, find
-from allotment.cli.output.errors import Mistake
 from allotment.engine.refusal import CODES
+from allotment.errors import InputError
 
 
 def test_every_example_states_its_purpose_and_expected_result() -> None:
@@ -24,6 +24,6 @@ def test_examples_are_found_by_number_and_by_name() -> None:
 
 
 def test_an_unknown_example_gets_a_suggestion() -> None:
-    with pytest.raises(Mistake, match="unknown example 'mpss'") as caught:
+    with pytest.raises(InputError, match="unknown example 'mpss'") as caught:
         find("mpss")
     assert caught.value.hint == "did you mean mps?"

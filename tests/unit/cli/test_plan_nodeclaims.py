@@ -6,10 +6,10 @@ from decimal import Decimal
 
 import pytest
 
-from allotment.cli.output.errors import Mistake
 from allotment.cli.plan.manifest_output import nodeclaims
+from allotment.errors import InputError
 from allotment.model.loading import load_text
-from allotment.tools.plan.report import PlannedMachine
+from allotment.planning.report import PlannedMachine
 
 
 def planned(instance: str) -> PlannedMachine:
@@ -26,7 +26,7 @@ def test_every_object_is_a_document() -> None:
 
 
 def test_a_cloud_without_karpenter_is_an_error() -> None:
-    with pytest.raises(Mistake, match="no NodeClass for machines of lambda"):
+    with pytest.raises(InputError, match="no NodeClass for machines of lambda"):
         nodeclaims([planned("lambda/gpu_8x_a100")])
 
 

@@ -9,8 +9,8 @@ import pytest
 
 import allotment
 from allotment.model.loading import load_text
-from allotment.tools.permissions.components import COMPONENTS
-from allotment.tools.permissions.roles import manifests
+from allotment.permissions.components import COMPONENTS
+from allotment.permissions.roles import manifests
 from tests.unit.cli.conftest import Allot
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from allotment.cli.main import _parsed, main
-from allotment.cli.output.errors import Mistake
 from allotment.cli.run import _placed, settings_of
 from allotment.cluster.leader_election import LeaseTimings
 from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.components.settings import Address, ComponentSettings, EndpointSettings
+from allotment.errors import InputError
 
 COMPONENTS = ("scheduler", "claims", "taints", "annotator", "autoscaler", "driver", "exporter")
 
@@ -65,7 +65,7 @@ def test_address_zero_disables_the_server() -> None:
     ],
 )
 def test_invalid_options_are_rejected(words: list[str], text: str) -> None:
-    with pytest.raises(Mistake, match=text):
+    with pytest.raises(InputError, match=text):
         settings(*words)
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.model.serialization import to_yaml
+from allotment.model.server_facts import API_VERSION, KIND
 from allotment.model.trees import Tree, to_tree
-from allotment.tools.doctor.server_facts import API_VERSION, KIND
 from tests.unit.cli.conftest import Allot
 
 POD = """\

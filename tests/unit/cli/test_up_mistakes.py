@@ -7,8 +7,8 @@ import errno
 import pytest
 
 from allotment.cli.main import main
-from allotment.cli.output.errors import Mistake
 from allotment.cli.up import mistakes
+from allotment.errors import InputError
 
 
 def test_closed_output_is_not_a_mistake() -> None:
@@ -17,7 +17,7 @@ def test_closed_output_is_not_a_mistake() -> None:
 
 
 def test_port_in_use_has_hint() -> None:
-    with pytest.raises(Mistake, match="Address already in use") as caught, mistakes("default"):
+    with pytest.raises(InputError, match="Address already in use") as caught, mistakes("default"):
         raise OSError(errno.EADDRINUSE, "Address already in use")
     assert "--port" in caught.value.hint
 

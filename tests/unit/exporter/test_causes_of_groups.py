@@ -6,8 +6,8 @@ from allotment.exporter.causes import examine
 from allotment.exporter.state import ExporterState
 from allotment.model.core import Pod
 from allotment.model.features import Features
-from tests.unit.tools.explain.test_explain import slice_
-from tests.unit.tools.explain.test_gangs import GANGS, gang, holding, member, members, objects
+from tests.unit.explanation.test_explain import slice_
+from tests.unit.explanation.test_gangs import GANGS, gang, holding, member, members, objects
 
 
 def cause(*documents: str, features: Features = GANGS) -> str:

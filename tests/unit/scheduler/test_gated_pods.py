@@ -8,13 +8,13 @@ from random import Random
 from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock, Timer
 from allotment.cluster.recorder import Events
+from allotment.explanation.further_changes import AfterChange
 from allotment.model.core import PodResourceClaim
 from allotment.model.meta import ObjectKey
 from allotment.node_fit.pod_requirements import PodRequirementsCache
 from allotment.scheduler.gated_pods import GatedPods
 from allotment.scheduler.pod_groups import PodGroups
 from allotment.scheduler.pods import HoldReason, QueuedPod
-from allotment.tools.explain.further_changes import AfterChange
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.scheduler.world import FEATURES, NAMESPACE, pod

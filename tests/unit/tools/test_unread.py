@@ -7,7 +7,7 @@ import pytest
 from allotment.model.core import Pod, PodSchedulingGroup, PodSpec
 from allotment.model.meta import Object
 from allotment.model.resource import ResourceSlice
-from allotment.tools.doctor.server_facts import ServerFacts
+from allotment.model.server_facts import ServerFacts
 from allotment.tools.unread import unread_notes, unread_resources
 
 SERVED: dict[str, tuple[str, ...]] = {"resourceclaims": ("v1",), "resourceslices": ("v1",)}

@@ -1,6 +1,6 @@
 {{/*
 The permissions of a component: a separate account, and the rules of files/rules (generated from
-src/allotment/tools/permissions by `python -m tests.packaging.made_files`; `allot rbac` prints the same).
+src/allotment/permissions by `python -m tests.packaging.made_files`; `allot rbac` prints the same).
 
 A dict: root, name (of the component), part (whose rules it has), settings (its values).
 */}}

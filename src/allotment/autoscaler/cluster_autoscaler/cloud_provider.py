@@ -27,7 +27,7 @@ from allotment.externalgrpc.cloud_provider import (
 from allotment.model import DEFAULT_RELEASE
 from allotment.model.trees import Tree, to_tree
 from allotment.phrases import counted
-from allotment.tools.plan.report import PlannedMachine
+from allotment.planning.report import PlannedMachine
 
 log = logging.getLogger(__name__)
 

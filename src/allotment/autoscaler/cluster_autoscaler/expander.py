@@ -36,7 +36,7 @@ from allotment.externalgrpc.expander import ExpansionOption
 from allotment.fleet.catalog import InstanceType
 from allotment.model.features import Features
 from allotment.model.trees import Tree
-from allotment.tools.plan.consolidation.rescheduling import SimulatedCluster
+from allotment.planning.consolidation.rescheduling import SimulatedCluster
 
 log = logging.getLogger(__name__)
 

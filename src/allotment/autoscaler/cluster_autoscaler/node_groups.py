@@ -19,8 +19,8 @@ from allotment.fleet.catalog import InstanceType, Template, template_of
 from allotment.fleet.catalog.instance_type import CapacityType
 from allotment.fleet.errors import FleetError, suggestion
 from allotment.model import DEFAULT_RELEASE
-from allotment.tools.plan.limits import PlanLimits
-from allotment.tools.plan.offerings.offers import offers_of
+from allotment.planning.limits import PlanLimits
+from allotment.planning.offerings.offers import offers_of
 
 #: Label with the group of a node.
 LABEL: Final = "allotment.dev/node-group"

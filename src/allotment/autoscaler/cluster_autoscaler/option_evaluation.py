@@ -19,7 +19,7 @@ from allotment.model.resource import ResourceSlice
 from allotment.model.trees import Tree
 from allotment.packing.problem import KeepGoing
 from allotment.phrases import counted
-from allotment.tools.plan.consolidation.rescheduling import SimulatedCluster, Unschedulable
+from allotment.planning.consolidation.rescheduling import SimulatedCluster, Unschedulable
 
 
 class GroupTemplate(NamedTuple):

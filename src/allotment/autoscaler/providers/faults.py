@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
-from allotment.tools.plan.report import PlannedMachine
+from allotment.planning.report import PlannedMachine
 
 #: Kinds of faults, and the amount that each takes.
 KINDS: Final = {

@@ -14,15 +14,15 @@ from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CONFIG_MAPS, EVENTS
 from allotment.model.trees import Tree
-from allotment.tools.plan.provisioning.mig_parted import MIG_FILE, mig_config_map, mig_layout, with_layout
-from allotment.tools.plan.provisioning.nodeclaims import (
+from allotment.planning.provisioning.mig_parted import MIG_FILE, mig_config_map, mig_layout, with_layout
+from allotment.planning.provisioning.nodeclaims import (
     INSTANCE,
     OWNER,
     NodeClaimSettings,
     NodeClassNotFoundError,
     node_claim,
 )
-from allotment.tools.plan.report import PlannedMachine
+from allotment.planning.report import PlannedMachine
 
 NODE_CLAIMS: Final = Resource("karpenter.sh", "v1", "nodeclaims", "NodeClaim", False)
 

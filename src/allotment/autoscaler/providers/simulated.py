@@ -28,7 +28,7 @@ from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.model import DEFAULT_RELEASE
 from allotment.model.meta import Value
 from allotment.model.trees import Tree, to_tree
-from allotment.tools.plan.report import PlannedMachine
+from allotment.planning.report import PlannedMachine
 
 log = logging.getLogger(__name__)
 

@@ -7,18 +7,18 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from allotment.api.releases import release
 from allotment.cli.catalog.selection import by_reason, chosen, one_of, opened
 from allotment.cli.inputs.node_classes import node_class as named_class
-from allotment.cli.inputs.release import release
 from allotment.cli.output.console import folded, open_screen, width_of
-from allotment.cli.output.errors import Mistake
-from allotment.cli.output.manifest import plain
+from allotment.errors import InputError
 from allotment.fleet import FleetError
 from allotment.fleet.catalog import CapacityType, InstanceType, modes_of, template_of
 from allotment.fleet.catalog.export import karpenter_exclusion, karpenter_objects, kwok_objects, template_objects
 from allotment.fleet.catalog.export.naming import object_name
 from allotment.fleet.errors import suggestion
 from allotment.model.serialization import to_json, to_yaml
+from allotment.model.trees import manifest_of
 
 #: A higher number of nodes is a typing error, and would exhaust the memory.
 _MOST_NODES = 10_000
@@ -30,10 +30,10 @@ def run_slices(arguments: Namespace) -> int:
     instance = one_of(catalog.types, arguments.type)
     if not instance.hardware and not arguments.all:
         why = instance.unusable if instance.gpu_fraction or instance.gpus else "it has no GPUs"
-        raise Mistake(f"{instance.key} publishes no devices: {why}")
+        raise InputError(f"{instance.key} publishes no devices: {why}")
     if arguments.zone and instance.zones and arguments.zone not in instance.zones:
         hint = suggestion(arguments.zone, instance.zones) or f"known: {', '.join(instance.zones)}"
-        raise Mistake(
+        raise InputError(
             f"--zone: the catalog does not list {instance.key} in {arguments.zone}, only in zones of {instance.region}",
             hint,
         )
@@ -46,7 +46,7 @@ def run_slices(arguments: Namespace) -> int:
         kube=release(arguments.kube_version),
     )
     objects = [*((template.node,) if arguments.all else ()), *template.slices]
-    _print([plain(value) for value in objects], arguments.output)
+    _print([manifest_of(value) for value in objects], arguments.output)
     if template.runtime_only:
         names = ", ".join(sorted(template.runtime_only))
         _print_note(f"These values are placeholders, because they are known only when the node runs: {names}.")
@@ -59,14 +59,14 @@ def run_export(arguments: Namespace) -> int:
     types = chosen(catalog.types, arguments)
     documents = _EXPORTS[arguments.target](types, arguments)
     if not documents:
-        raise Mistake("no instance type to export", "`allot catalog list --all` with the same filters shows why")
+        raise InputError("no instance type to export", "`allot catalog list --all` with the same filters shows why")
     _print(documents, arguments.output)
     return catalog.complain()
 
 
 def _karpenter(types: Sequence[InstanceType], arguments: Namespace) -> list[Any]:
     if arguments.mode:
-        raise Mistake("--mode: Karpenter's objects contain no slices", "omit it")
+        raise InputError("--mode: Karpenter's objects contain no slices", "omit it")
     node_class = named_class(arguments.node_class) if arguments.node_class else None
     kept = _kept(types, lambda instance_type: karpenter_exclusion(instance_type, node_class))
     sold: tuple[CapacityType, ...] = ("spot",) if arguments.spot else ("on-demand", "spot")
@@ -76,17 +76,17 @@ def _karpenter(types: Sequence[InstanceType], arguments: Namespace) -> list[Any]
 def _cluster_autoscaler(types: Sequence[InstanceType], arguments: Namespace) -> list[Any]:
     kept = _kept(types, lambda value: value.unusable or _why_not_in(value, arguments.mode))
     made = template_objects(kept, arguments.mode, _capacity(arguments), release(arguments.kube_version))
-    return [plain(value) for value in made]
+    return [manifest_of(value) for value in made]
 
 
 def _kwok(types: Sequence[InstanceType], arguments: Namespace) -> list[Any]:
     if not 1 <= arguments.nodes <= _MOST_NODES:
-        raise Mistake(f"--nodes: expected 1 to {_MOST_NODES}, found {arguments.nodes}")
+        raise InputError(f"--nodes: expected 1 to {_MOST_NODES}, found {arguments.nodes}")
     kept = _kept(types, lambda value: value.unusable or _why_not_in(value, arguments.mode))
     made = kwok_objects(
         kept, arguments.mode, _capacity(arguments), arguments.nodes, release(arguments.kube_version)
     )  # fmt: skip
-    return [plain(value) for value in made]
+    return [manifest_of(value) for value in made]
 
 
 _EXPORTS: dict[str, Callable[[Sequence[InstanceType], Namespace], list[Any]]] = {
@@ -99,7 +99,7 @@ def _capacity(arguments: Namespace) -> CapacityType:
 
 
 def _why_not_in(instance: InstanceType, mode: str) -> str:
-    """Return why a type does not support a mode. Raises Mistake for a mode that no type supports."""
+    """Return why a type does not support a mode. Raises InputError for a mode that no type supports."""
     if not mode:
         return ""
     if mode.partition("=")[0].partition("@")[0] not in modes_of(instance):

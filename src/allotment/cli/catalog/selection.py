@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from allotment.cli.output.console import width_of
-from allotment.cli.output.errors import BadInput, Mistake, describe
+from allotment.cli.output.errors import describe
+from allotment.errors import InputError, InvalidManifests
 from allotment.fleet import Accelerator, accelerators
 from allotment.fleet.catalog import CatalogProblem, InstanceType, catalog, merged, read_catalog
 from allotment.fleet.errors import suggestion
@@ -36,7 +37,7 @@ class Opened(NamedTuple):
         """Report the errors on standard error and return the exit code; valid rows are used nevertheless."""
         if not self.problems:
             return 0
-        described = describe(BadInput(self.problems, dict(self.texts).get), width_of(sys.stderr))
+        described = describe(InvalidManifests(self.problems, dict(self.texts).get), width_of(sys.stderr))
         assert described is not None
         sys.stderr.write("".join(f"{line}\n" for line in described.lines))
         return 1
@@ -49,14 +50,14 @@ def opened(files: Sequence[str]) -> Opened:
     texts: list[tuple[str, str]] = []
     for file in files:
         if "." not in file and "/" not in file and not Path(file).exists():
-            raise Mistake(
+            raise InputError(
                 f"--catalog: file not found: {file!r}",
                 f"to select a provider, omit --catalog: allot catalog list {file}",
             )
         try:
             text = Path(file).read_text(encoding="utf-8")
         except UnicodeDecodeError:
-            raise Mistake(
+            raise InputError(
                 f"{file}: expected a CSV file in UTF-8", "`allot catalog list -o csv` shows the format"
             ) from None
         rows, wrong = read_catalog(text, file)
@@ -67,7 +68,7 @@ def opened(files: Sequence[str]) -> Opened:
 
 
 def one_of(types: Iterable[InstanceType], name: str) -> InstanceType:
-    """Return the type ``aws/p5.48xlarge``, or ``p5.48xlarge`` if the name is unique among providers. Raises Mistake."""
+    """Return the type ``aws/p5.48xlarge``, or ``p5.48xlarge`` if only one provider has it. Raises InputError."""
     listed = list(types)
     found = [instance_type for instance_type in listed if name == instance_type.key] or [
         instance_type for instance_type in listed if name == instance_type.name
@@ -75,7 +76,7 @@ def one_of(types: Iterable[InstanceType], name: str) -> InstanceType:
     if len(found) == 1:
         return found[0]
     if found:
-        raise Mistake(
+        raise InputError(
             f"{name} is offered by several providers",
             f"use {' or '.join(instance_type.key for instance_type in found)}",
         )
@@ -83,7 +84,7 @@ def one_of(types: Iterable[InstanceType], name: str) -> InstanceType:
         suggestion(name, [instance_type.key for instance_type in listed])
         or "`allot catalog list --all` lists all known types"
     )
-    raise Mistake(f"unknown instance type {name!r}", hint)
+    raise InputError(f"unknown instance type {name!r}", hint)
 
 
 def chosen(types: Iterable[InstanceType], arguments: Namespace) -> list[InstanceType]:
@@ -118,7 +119,7 @@ def _tests(types: list[InstanceType], arguments: Namespace) -> Iterator[Test]:
     known = list(dict.fromkeys(instance_type.provider for instance_type in types))
     for name in providers:
         if name not in known:
-            raise Mistake(f"unknown provider {name!r}", suggestion(name, known) or f"known: {', '.join(known)}")
+            raise InputError(f"unknown provider {name!r}", suggestion(name, known) or f"known: {', '.join(known)}")
     if providers:
         yield lambda instance_type: instance_type.provider in providers
     if arguments.patterns:
@@ -128,13 +129,13 @@ def _tests(types: list[InstanceType], arguments: Namespace) -> Iterator[Test]:
                     suggestion(pattern, [instance_type.key for instance_type in types])
                     or "`allot catalog list --all` lists all types"
                 )
-                raise Mistake(f"no instance type name contains {pattern!r}", hint)
+                raise InputError(f"no instance type name contains {pattern!r}", hint)
         yield lambda instance_type: any(_named(instance_type, pattern) for pattern in arguments.patterns)
     if arguments.gpu:
         yield _gpu(arguments.gpu)
     if arguments.gpus is not None:
         if arguments.gpus < 0:
-            raise Mistake(f"--gpus: expected a number >= 0, found {arguments.gpus}")
+            raise InputError(f"--gpus: expected a number >= 0, found {arguments.gpus}")
         yield lambda instance_type: instance_type.gpus >= arguments.gpus
     if arguments.memory:
         least = _amount(arguments.memory)
@@ -162,13 +163,13 @@ def _named(instance: InstanceType, pattern: str) -> bool:
 
 
 def _gpu(text: str) -> Test:
-    """Return the products whose names contain every word of the text. Raises Mistake."""
+    """Return the products whose names contain every word of the text. Raises InputError."""
     if text == "none":
         return lambda instance_type: not instance_type.gpus and not instance_type.gpu_fraction
     words = set(_WORD.findall(text.lower()))
     if not any(words <= _words(model) for model in accelerators().values()):
         names = [name for model in accelerators().values() for name in model.aliases]
-        raise Mistake(f"unknown GPU {text!r}", suggestion(text, names) or "`allot fleet list` lists all known GPUs")
+        raise InputError(f"unknown GPU {text!r}", suggestion(text, names) or "`allot fleet list` lists all known GPUs")
     return lambda instance_type: instance_type.accelerator is not None and words <= _words(instance_type.accelerator)
 
 
@@ -181,7 +182,7 @@ def _amount(text: str) -> Quantity:
     try:
         return Quantity.parse(found[1] if found else text)
     except QuantityError:
-        raise Mistake(f"--memory: expected an amount such as '>=24Gi', found {text!r}") from None
+        raise InputError(f"--memory: expected an amount such as '>=24Gi', found {text!r}") from None
 
 
 def _usd(text: str) -> Decimal:
@@ -191,4 +192,4 @@ def _usd(text: str) -> Decimal:
             return value
     except InvalidOperation:
         pass
-    raise Mistake(f"--max-price: expected USD per hour > 0, found {text!r}")
+    raise InputError(f"--max-price: expected USD per hour > 0, found {text!r}")

@@ -13,11 +13,11 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from allotment.cli.charts.palette import EDGE, FAINT, FREE, INK, OTHER, PAPER, TRACK, ink_on
 from allotment.cli.charts.text_metrics import FAMILY, fitted, width_of
-from allotment.tools.plan.reasons.machine_groups import MachineGroup
-from allotment.tools.plan.reasons.machine_layout import GpuLayout, GpuPart
-from allotment.tools.plan.reasons.refusal_text import short_name
-from allotment.tools.plan.reasons.wording import dollars, workload_of
-from allotment.tools.plan.report import PodPlacement
+from allotment.planning.reasons.machine_groups import MachineGroup
+from allotment.planning.reasons.machine_layout import GpuLayout, GpuPart
+from allotment.planning.reasons.refusal_text import short_name
+from allotment.planning.reasons.wording import dollars, workload_of
+from allotment.planning.report import PodPlacement
 
 #: Maximum width of a GPU.
 _WIDEST_GPU: Final = 2.5

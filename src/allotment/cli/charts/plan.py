@@ -22,9 +22,9 @@ from allotment.cli.charts.cards import HATCH, Frame, draw_card, label
 from allotment.cli.charts.palette import ALARM, EDGE, FAINT, FREE, INK, PAPER, TRACK, colours_of
 from allotment.cli.charts.text_metrics import fitted, width_of
 from allotment.phrases import counted
-from allotment.tools.plan.reasons.machine_groups import MachineGroup, group_machines
-from allotment.tools.plan.reasons.wording import dollars, proof_text, total, workload_of
-from allotment.tools.plan.report import ProvisioningPlan
+from allotment.planning.reasons.machine_groups import MachineGroup, group_machines
+from allotment.planning.reasons.wording import dollars, proof_text, total, workload_of
+from allotment.planning.report import ProvisioningPlan
 
 SUFFIXES: Final = (".svg", ".png")
 _MARGIN: Final = 0.45

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from allotment.cli.arguments.check import FAIL_ON
-from allotment.cli.output.errors import BadInput, Mistake
+from allotment.errors import InputError, InvalidManifests
 from allotment.fleet.errors import suggestion
 from allotment.model import DEFAULT_RELEASE
 from allotment.model.problems import InputProblem, Position
@@ -49,13 +49,13 @@ class _Unfit(Exception):
 def configuration(named: str | None, start: Path) -> Configuration:
     """Return the configuration for a directory, or that of the file ``named``.
 
-    Raises Mistake if the named file does not exist, BadInput with all errors in a file.
+    Raises InputError if the named file does not exist, InvalidManifests with all errors in a file.
     """
     if named is not None:
         path = Path(named)
         found = _section(path, named)
         if found is None:
-            raise Mistake(f"--config: {named} has no table [{_header(path)}]")
+            raise InputError(f"--config: {named} has no table [{_header(path)}]")
         return found
     for folder in (start, *start.parents):
         for name in (OWN, SHARED):
@@ -126,9 +126,9 @@ def _text(path: Path, shown: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise Mistake(f"{shown}: {(error.strerror or str(error)).lower()}") from None
+        raise InputError(f"{shown}: {(error.strerror or str(error)).lower()}") from None
     except UnicodeDecodeError:
-        raise Mistake(f"{shown}: not UTF-8") from None
+        raise InputError(f"{shown}: not UTF-8") from None
 
 
 # --- values ----------------------------------------------------------------------------------------------------------
@@ -233,5 +233,5 @@ def _not_toml(file: str, text: str, error: tomllib.TOMLDecodeError) -> InputProb
     return _problem("bad-toml", f"not TOML: {message[:1].lower()}{message[1:]}", (line, column), file, "")
 
 
-def _bad(text: str, file: str, problems: list[InputProblem]) -> BadInput:
-    return BadInput(problems, lambda name: text if name == file else None)
+def _bad(text: str, file: str, problems: list[InputProblem]) -> InvalidManifests:
+    return InvalidManifests(problems, lambda name: text if name == file else None)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from allotment.cli.output.errors import Mistake
+from allotment.errors import InputError
 from allotment.files.atomic_write import Owner, sync_folder, write_temporary
 
 
@@ -30,7 +30,7 @@ class _Prepared(NamedTuple):
 def write_all(texts: Mapping[str, str], before: Mapping[str, str]) -> None:
     """Replace the texts of files; ``before``: the texts that the changes are based on.
 
-    Raises Mistake, with all files unchanged, if one cannot be written or differs from ``before``.
+    Raises InputError, with all files unchanged, if one cannot be written or differs from ``before``.
     """
     prepared: list[_Prepared] = []
     try:
@@ -47,7 +47,7 @@ def write_all(texts: Mapping[str, str], before: Mapping[str, str]) -> None:
 def _prepare(file: Path, text: str, before: str) -> _Prepared:
     target = file.resolve(strict=True)
     if target.read_bytes().decode("utf-8", "replace") != before:
-        raise Mistake(f"{file}: the file changed during the check", "nothing was written: run the command again")
+        raise InputError(f"{file}: the file changed during the check", "nothing was written: run the command again")
     known = target.stat()
     if not os.access(target, os.W_OK):  # rename does not check the file's mode
         raise PermissionError(0, "permission denied", str(file))
@@ -86,4 +86,4 @@ def _write_errors(file: str) -> Iterator[None]:
         yield
     except OSError as error:
         words = (error.strerror or str(error)).lower()
-        raise Mistake(f"{file}: cannot be written: {words}", "no file was changed") from None
+        raise InputError(f"{file}: cannot be written: {words}", "no file was changed") from None

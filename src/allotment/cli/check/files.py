@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace as replace_of
 
-from allotment.cli.output.errors import BadInput
+from allotment.errors import InvalidManifests
 from allotment.model.loading import Document, InputProblem, LoadResult, load_paths, load_text, manifest_files
 from allotment.phrases import counted
 
@@ -139,7 +139,7 @@ def _only_checked(loaded: LoadResult, found: bool) -> LoadResult:
 def read_files(
     paths: Sequence[str], is_excluded: Callable[[str], bool], force_exclude: bool = False, stdin_name: str = ""
 ) -> Files:
-    """Read files, directories and, for ``-``, standard input. Raises BadInput for missing or unreadable files.
+    """Read files, directories and, for ``-``, standard input. Raises InvalidManifests for missing or unreadable files.
 
     ``is_excluded`` applies to files found in directories, and with ``force_exclude`` also to named files.
     """
@@ -163,7 +163,7 @@ def read_files(
             if is_kustomization(file):
                 kustomizations += loaded.documents
     if unusable:
-        raise BadInput(unusable, lambda file: None)
+        raise InvalidManifests(unusable, lambda file: None)
     files.leave_out(frozenset(patches_of(kustomizations)))
     return files
 

@@ -28,7 +28,7 @@ from allotment.cli.check.text_output import (
 )
 from allotment.cli.output.console import Screen, width_of
 from allotment.cli.output.diffs import show_diff
-from allotment.cli.output.errors import Mistake
+from allotment.errors import InputError
 from allotment.phrases import counted
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.finding import Finding
@@ -41,7 +41,7 @@ _PROGRAMS: Final = ("json", "sarif", "github")
 def fix_files(screen: Screen, arguments: Namespace, options: Options, files: Files, bundle: Bundle) -> int:
     """Fix manifests, write or show the changes, report the rest; return 1 for a diff or by ``--fail-on``."""
     if arguments.diff and arguments.output in _PROGRAMS:
-        raise Mistake(f"--diff: not available with -o {arguments.output}", "use only one of them")
+        raise InputError(f"--diff: not available with -o {arguments.output}", "use only one of them")
     fixed = fixed_by(options, files, bundle, arguments.unsafe_fixes)
     changed = {file: text for file, text in fixed.texts.items() if text != files.sources[file]}
     after = files.with_texts(changed)

@@ -14,13 +14,13 @@ from allotment.cli.check.files import Files
 from allotment.cli.check.fixed_texts import fixed_by
 from allotment.cli.check.options import Options
 from allotment.cli.next_step import cluster_options, connection_options, object_name, reads_stdin, version_options
+from allotment.explanation import Answer
+from allotment.explanation.next_step import Origin, next_step
 from allotment.model.meta import Object
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.finding import Finding
 from allotment.tools.check.rules.static_rules import STATIC_RULES
 from allotment.tools.check.simulation.result import simulation_report
-from allotment.tools.explain import Answer
-from allotment.tools.explain.next_step import Origin, next_step
 
 #: Maximum number of documents whose fixes are tried; of more, ``--diff`` shows them.
 _MOST_TRIED: Final = 200

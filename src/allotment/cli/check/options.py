@@ -12,11 +12,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from allotment.api.releases import features
+from allotment.api.unread_resources import NEEDED, OF_DEVICES, must_know
 from allotment.cli.check.configuration import Configuration, configuration
 from allotment.cli.inputs.objects import read_inputs
-from allotment.cli.inputs.release import features
-from allotment.cli.inputs.unread_resources import NEEDED, OF_DEVICES, must_know
-from allotment.cli.output.errors import Mistake
+from allotment.errors import InputError
 from allotment.fleet.errors import FleetError, suggestion
 from allotment.model import DEFAULT_RELEASE
 from allotment.model.features import Features
@@ -77,9 +77,11 @@ class Options:
 
 
 def options_of(arguments: Namespace) -> Options:
-    """Return the options of a run. Raises Mistake and BadInput for invalid ones."""
+    """Return the options of a run. Raises InputError and InvalidManifests for invalid ones."""
     if arguments.unsafe_fixes and not (arguments.fix or arguments.diff):
-        raise Mistake("--unsafe-fixes: requires --fix or --diff", "use --fix --unsafe-fixes, or --diff --unsafe-fixes")
+        raise InputError(
+            "--unsafe-fixes: requires --fix or --diff", "use --fix --unsafe-fixes, or --diff --unsafe-fixes"
+        )
     config = Configuration() if arguments.isolated else configuration(arguments.config, Path.cwd())
     with _configuration_errors(config):
         features(config.kube_version or DEFAULT_RELEASE, config.feature_gates)
@@ -107,10 +109,10 @@ def _configuration_errors(config: Configuration) -> Iterator[None]:
     """Report an invalid value of the configuration with its file, and the key without dashes."""
     try:
         yield
-    except (Mistake, FleetError) as error:
+    except (InputError, FleetError) as error:
         if not config.file:
             raise
-        raise Mistake(f"{config.file}: {str(error).removeprefix('--')}", error.hint) from None
+        raise InputError(f"{config.file}: {str(error).removeprefix('--')}", error.hint) from None
 
 
 def _from(folder: Path, file: str) -> str:
@@ -132,7 +134,7 @@ def _target_cluster(
     overridden = Namespace(**{**vars(arguments), "kube_version": version, "feature_gates": gates, "files": []})
     if arguments.context or arguments.kubeconfig:
         if fleet or snapshot:
-            raise Mistake("--context: not allowed with --cluster or --fleet", "use only one of them")
+            raise InputError("--context: not allowed with --cluster or --fleet", "use only one of them")
         from allotment.cli.live.cluster_state import read_live
         from allotment.cluster.inspection.snapshot import DEVICES, PODS
 
@@ -160,19 +162,19 @@ def _target_cluster(
 
 
 def _drivers(words: Iterable[str]) -> dict[str, str]:
-    """Return releases by driver. Raises Mistake for unknown ones, which the rules would ignore."""
+    """Return releases by driver. Raises InputError for unknown ones, which the rules would ignore."""
     found: dict[str, str] = {}
     for word in words:
         name, equals, release = (part.strip() for part in word.partition("="))
         if not equals or not release:
-            raise Mistake(f"--driver: expected NAME=RELEASE, found {word!r}", "for example gpu.nvidia.com=25.8")
+            raise InputError(f"--driver: expected NAME=RELEASE, found {word!r}", "for example gpu.nvidia.com=25.8")
         if name not in drivers():
             hint = suggestion(name, drivers()) or f"known: {', '.join(drivers())}"
-            raise Mistake(f"--driver: unknown driver {name!r}", hint)
+            raise InputError(f"--driver: unknown driver {name!r}", hint)
         try:
             vocabulary(name, release)
         except ValueError as error:
-            raise Mistake(f"--driver: {error}") from None
+            raise InputError(f"--driver: {error}") from None
         found[name] = release
     return found
 
@@ -190,10 +192,10 @@ def _driver_gates(words: Iterable[str]) -> dict[str, dict[str, bool]]:
         driver, _, name = written.rpartition("/")
         enabled = _BOOLEANS.get(value.lower())
         if not equals or enabled is None:
-            raise Mistake(f"--driver-gates: expected NAME=true or NAME=false, found {word!r}")
+            raise InputError(f"--driver-gates: expected NAME=true or NAME=false, found {word!r}")
         if name not in known or (driver and driver not in known[name]):
             hint = suggestion(name, known) or (f"known: {', '.join(known)}" if known else "")
-            raise Mistake(f"--driver-gates: unknown gate {written!r}", hint)
+            raise InputError(f"--driver-gates: unknown gate {written!r}", hint)
         for owner in [driver] if driver else known[name]:
             found.setdefault(owner, {})[name] = enabled
     return found
@@ -219,7 +221,7 @@ def _split(texts: Sequence[str]) -> list[str]:
 def _words(option: str, words: Iterable[str]) -> tuple[str, ...]:
     for word in words:
         if not is_known_pattern(word):
-            raise Mistake(
+            raise InputError(
                 f"{option}: unknown rule {word!r}", suggestion(word, known_patterns()) or "allot rule lists all rules"
             )
     return tuple(words)

@@ -11,10 +11,10 @@ from allotment.cli.check.files import passed_over
 from allotment.cli.output.code_frame import frame
 from allotment.cli.output.console import Screen, folded
 from allotment.cli.output.errors import FRAME_WIDTH, MOST_SHOWN, WHOLE_FILE, compiler_frame
+from allotment.explanation.text import NEXT
 from allotment.phrases import counted, listed
 from allotment.tools.check.finding import Finding
 from allotment.tools.check.rule import Level
-from allotment.tools.explain.text import NEXT
 
 #: Legible on light and dark backgrounds: no yellow, no bright colours.
 _COLOURS: Final[Mapping[Level, str]] = {"error": "red", "warning": "magenta", "note": "cyan"}

@@ -10,14 +10,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from allotment.api.releases import features
+from allotment.api.unread_resources import OF_DEVICES, must_know
 from allotment.cli.check.file_writer import write_all
 from allotment.cli.check.files import Files, read_files
 from allotment.cli.inputs.objects import read_inputs
-from allotment.cli.inputs.release import features
-from allotment.cli.inputs.unread_resources import OF_DEVICES, must_know
 from allotment.cli.next_step import cluster_options, reads_stdin, version_options
 from allotment.cli.output.console import folded, open_screen, print_notes, width_of
-from allotment.cli.output.errors import BadInput, Failure, Mistake
+from allotment.cli.output.errors import Failure
+from allotment.errors import InputError, InvalidManifests
+from allotment.explanation.text import NEXT
 from allotment.fleet.device_classes import CLASSES
 from allotment.model import DEFAULT_RELEASE
 from allotment.model.decoding import decode_all
@@ -43,7 +45,6 @@ from allotment.tools.claims.workload import (
     require_no_other_devices,
     usage_lines,
 )
-from allotment.tools.explain.text import NEXT
 
 EXIT_WRITTEN, EXIT_LACKING = 0, 1
 
@@ -71,7 +72,9 @@ def run(arguments: Namespace) -> int:
     context = _context(arguments)
     if not _is_requested(arguments):
         if not _is_terminal():
-            raise Mistake("nothing requested: expected --gpus N, --memory, --model, --mig, --share or --all", _NOTHING)
+            raise InputError(
+                "nothing requested: expected --gpus N, --memory, --model, --mig, --share or --all", _NOTHING
+            )
         from allotment.cli.claim.questions import prompt_for_options
 
         context = _with_current_cluster(arguments, context)
@@ -80,7 +83,7 @@ def run(arguments: Namespace) -> int:
         return _write(arguments, context, _requirements(arguments, context.supply))
     except ClaimError as error:
         if not error.lacking:
-            raise Mistake(str(error), error.hint) from None
+            raise InputError(str(error), error.hint) from None
         _print_lacking(arguments, str(error), error.hint)
         return EXIT_LACKING
 
@@ -144,7 +147,7 @@ def _context(arguments: Namespace) -> _Context:
     if names := [name for group in arguments.files for name in group]:
         files = read_files(names, lambda file: False)
         if files.problems:
-            raise BadInput(files.problems, files.sources.get)
+            raise InvalidManifests(files.problems, files.sources.get)
     known, cluster = _cluster(arguments)
     cluster = (*cluster, *_given(files.documents, known))
     has_slices = any(isinstance(value, ResourceSlice) for value in cluster)
@@ -169,7 +172,7 @@ def _with_current_cluster(arguments: Namespace, context: _Context) -> _Context:
         return context
     try:
         known, cluster = _live(arguments)
-    except (Mistake, Failure):
+    except (InputError, Failure):
         return context
     return _given_context(context.files, known, cluster)
 
@@ -177,7 +180,7 @@ def _with_current_cluster(arguments: Namespace, context: _Context) -> _Context:
 def _cluster(arguments: Namespace) -> tuple[Features, tuple[Object, ...]]:
     if arguments.context or arguments.kubeconfig:
         if arguments.fleet or arguments.cluster:
-            raise Mistake("--context: not allowed with --cluster or --fleet", "use only one of them")
+            raise InputError("--context: not allowed with --cluster or --fleet", "use only one of them")
         return _live(arguments)
     if not (arguments.fleet or arguments.cluster):
         return features(arguments.kube_version or DEFAULT_RELEASE, arguments.feature_gates), ()
@@ -201,7 +204,7 @@ def _given(documents: Iterable[Document], known: Features) -> tuple[Object, ...]
     of_hardware = [document for document in documents if document.kind in ("ResourceSlice", "DeviceClass", "Node")]
     decoded = decode_all(of_hardware, strict=False, release=known.kube)
     if decoded.problems:
-        raise BadInput(decoded.problems, lambda file: None)
+        raise InvalidManifests(decoded.problems, lambda file: None)
     return tuple(manifest.value for manifest in decoded.manifests if isinstance(manifest.value, Object))
 
 
@@ -236,17 +239,17 @@ def _workload(arguments: Namespace, context: _Context, namespace: str) -> Worklo
             ("--in-place", arguments.in_place),
         ):
             if is_set:
-                raise Mistake(f"{option}: requires --for KIND/NAME", "and its manifest with -f FILE")
+                raise InputError(f"{option}: requires --for KIND/NAME", "and its manifest with -f FILE")
         return None
     if not context.files.documents:
-        raise Mistake(f"--for {arguments.workload}: requires its manifest", "add -f FILE")
+        raise InputError(f"--for {arguments.workload}: requires its manifest", "add -f FILE")
     workload = find_workload(context.files.documents, arguments.workload, containers, namespace)
     require_no_other_devices(workload)
     if not arguments.name:
         require_no_claim(workload)
     shared = arguments.share == ""
     if shared and workload.view.kind == "DaemonSet":
-        raise Mistake(
+        raise InputError(
             "--share: the pods of a DaemonSet run on different nodes, so they cannot share a claim", "omit it"
         )
     return workload
@@ -257,7 +260,7 @@ def _name(arguments: Namespace, required: Requirements, workload: Workload | Non
         required, workload.view.key.name if workload and not required.extended else ""
     )
     if not _NAME.fullmatch(name):
-        raise Mistake(f"--name: expected lower-case letters, digits, - and ., found {name!r}")
+        raise InputError(f"--name: expected lower-case letters, digits, - and ., found {name!r}")
     return name
 
 
@@ -277,12 +280,12 @@ def _manifest(arguments: Namespace, context: _Context, plan: Plan, workload: Wor
         same = [d for d in context.files.documents if (d.kind, d.name) == (created.kind, created.name)]
         if same:
             place = same[0].position(("metadata", "name"))
-            raise Mistake(f"{created.kind} {created.name} exists already at {place}", "choose another --name")
+            raise InputError(f"{created.kind} {created.name} exists already at {place}", "choose another --name")
     try:
         edits = [(document, edit) for edit in edits_of(plan, workload)]
         changed = rewrite(document.origin.source, document.file, edits)
     except EditError as error:
-        raise Mistake(f"{document.file}: cannot be edited: {error}", "print a patch instead with --patch") from None
+        raise InputError(f"{document.file}: cannot be edited: {error}", "print a patch instead with --patch") from None
     if document.origin.json:
         changed = "".join(yaml_text(loaded.tree, False) for loaded in load_text(changed).documents)
     return "---\n".join(filter(None, (changed if changed.endswith("\n") else f"{changed}\n", new)))
@@ -297,7 +300,7 @@ def _print(arguments: Namespace, context: _Context, plan: Plan, workload: Worklo
         document = workload.view.document
         if context.files.stdin or document.origin.json:
             what = "standard input is not a file" if context.files.stdin else f"{document.file} is JSON, not YAML"
-            raise Mistake(f"--in-place: {what}", "omit it, and redirect the output")
+            raise InputError(f"--in-place: {what}", "omit it, and redirect the output")
         write_all({document.file: text}, {document.file: document.origin.source})
     elif arguments.output == "json":
         trees = [document.tree for document in load_text(text).documents]

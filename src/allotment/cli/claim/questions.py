@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from allotment.cli.output.errors import Mistake
+from allotment.errors import InputError
 from allotment.model.validation.claim_status import RESULTS_MAX
 from allotment.tools.claims.supply import DIALECTS, REAL_VENDORS, DeviceKind, Supply
 
@@ -19,7 +19,7 @@ class _Choice(NamedTuple):
 
 
 def prompt_for_options(arguments: Namespace, supply: Supply) -> None:
-    """Prompt for the required devices, and set the options of the answers. Raises Mistake at the end of input."""
+    """Prompt for the required devices, and set the options of the answers. Raises InputError at the end of input."""
     _apply(arguments, _choose("Which GPU?", _gpus(supply)))
     kinds = [kind for kind in supply.kinds if _fits(arguments, kind)]
     parts = _parts(kinds, supply)
@@ -103,4 +103,4 @@ def _answer(prompt: str) -> str:
     try:
         return input(prompt).strip()
     except EOFError:
-        raise Mistake("the input ended before all questions were answered", "see allot claim --help") from None
+        raise InputError("the input ended before all questions were answered", "see allot claim --help") from None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from argparse import Namespace
 
+from allotment.api.releases import features
 from allotment.cli.check.files import read_files
-from allotment.cli.inputs.release import features
 from allotment.cli.output.console import folded, open_screen
-from allotment.cli.output.errors import BadInput, Mistake
+from allotment.errors import InputError, InvalidManifests
 from allotment.tools.claims.sentences import claim_sentences
 
 
@@ -17,10 +17,10 @@ def run(arguments: Namespace) -> int:
     known = features(arguments.kube_version, arguments.feature_gates)
     files = read_files(arguments.paths, lambda file: False)
     if files.problems:
-        raise BadInput(files.problems, files.sources.get)
+        raise InvalidManifests(files.problems, files.sources.get)
     found = tuple(claim_sentences(files.documents, known, arguments.namespace or "default"))
     if not found:
-        raise Mistake("the files contain no ResourceClaim or ResourceClaimTemplate", "allot claim writes one")
+        raise InputError("the files contain no ResourceClaim or ResourceClaimTemplate", "allot claim writes one")
     if arguments.output == "json":
         screen.data([{"kind": item.kind, "name": item.name, "sentence": item.sentence} for item in found], "json")
         return 0

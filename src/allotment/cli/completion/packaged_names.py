@@ -72,7 +72,7 @@ def providers(line: Line) -> Iterator[Candidate]:
 
 def parts(line: Line) -> Iterator[Candidate]:
     """Yield the components that have permissions."""
-    from allotment.tools.permissions.components import COMPONENTS
+    from allotment.permissions.components import COMPONENTS
 
     return (Candidate(name, part.summary) for name, part in COMPONENTS.items())
 

@@ -12,22 +12,22 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from allotment.api.validation import validate
 from allotment.cel.validation_context import validation_context
 from allotment.cli.demo.allocations import Allocations
 from allotment.cli.demo.apply import tool
 from allotment.cli.demo.example_runs import Outcome, applied, decide, devices_in, given, table
 from allotment.cli.demo.offline import KUBE
 from allotment.cli.examples import Example
-from allotment.cli.inputs.objects import validate
 from allotment.cli.output.console import Screen, folded
 from allotment.fleet import CLASSES
 from allotment.fleet.catalog import catalog
 from allotment.lab.lab import Lab
 from allotment.model.features import Features
 from allotment.model.loading import load_text
-from allotment.tools.plan.limits import PlanLimits
-from allotment.tools.plan.planning import plan
-from allotment.tools.plan.report import PlannedMachine
+from allotment.planning.limits import PlanLimits
+from allotment.planning.planner import plan
+from allotment.planning.report import PlannedMachine
 
 #: The providers of the lab's simulated cloud.
 SOLD: Final = ("aws", "gcp")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from allotment.cli.output.errors import Mistake
+from allotment.errors import InputError
 from allotment.extras import MissingExtraError, require
 
 
@@ -16,7 +16,7 @@ def run(arguments: Namespace) -> int:
 
         return share(arguments)
     if arguments.pictures:
-        raise Mistake("--pictures: requires allot demo sharing", "only this demo creates images")
+        raise InputError("--pictures: requires allot demo sharing", "only this demo creates images")
     from allotment.cli.demo.offline import run as explain
 
     if arguments.example or arguments.offline:

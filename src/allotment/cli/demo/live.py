@@ -23,6 +23,7 @@ from allotment.cli.demo.offline import FLEET, KUBE
 from allotment.cli.demo.progress import Progress, quiet
 from allotment.cli.examples import Example, examples
 from allotment.cli.output.console import Screen, called, folded, open_screen
+from allotment.explanation.input import AdmittedObjects
 from allotment.fleet import FleetCluster, cluster_of, parse_fleet
 from allotment.lab.lab import Lab
 from allotment.model.features import Features
@@ -30,7 +31,6 @@ from allotment.model.loading import load_text
 from allotment.tools.check.bundle import Bundle, CheckSettings, TargetCluster
 from allotment.tools.check.finding import Finding
 from allotment.tools.check.fixer import fix
-from allotment.tools.explain.input import AdmittedObjects
 
 
 class FixedExample(NamedTuple):

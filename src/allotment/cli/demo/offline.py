@@ -11,21 +11,21 @@ from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from allotment.api.validation import validate
 from allotment.cel.validation_context import validation_context
 from allotment.cli.examples import Example, examples, find
 from allotment.cli.explain import show
-from allotment.cli.inputs.objects import validate
 from allotment.cli.output.compact_names import kinds_of, ranges
 from allotment.cli.output.console import Screen, called, folded, open_screen
 from allotment.cli.output.errors import finding
 from allotment.engine.refusal import AllocationRefusal
+from allotment.explanation import Answer, Explanation, explain
 from allotment.fleet import FleetCluster, FleetMachine, cluster_of, parse_fleet
 from allotment.model import DEFAULT_RELEASE
 from allotment.model.features import Features
 from allotment.model.loading import load_text
 from allotment.model.problems import InputProblem
 from allotment.phrases import counted
-from allotment.tools.explain import Answer, Explanation, explain
 
 #: T4 first, so that an unsuitable node is always tried.
 FLEET = (

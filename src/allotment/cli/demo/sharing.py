@@ -21,7 +21,7 @@ from allotment.checkout import application_module, examples_folder
 from allotment.cli.demo.progress import Progress, quiet
 from allotment.cli.examples import find
 from allotment.cli.output.console import Screen, from_home, open_screen
-from allotment.cli.output.errors import Mistake
+from allotment.errors import InputError
 from allotment.lab.lab import Lab
 from allotment.lab.pod_http import NoAnswer
 from allotment.model.loading import load_text
@@ -123,7 +123,7 @@ def run(arguments: Namespace) -> int:
     """Measure and show the cases; return 0 if every replica drew pictures."""
     folder = examples_folder()
     if folder is None:
-        raise Mistake(
+        raise InputError(
             "allot demo sharing requires Allotment's source tree: the package does not contain its application",
             "in a checkout, run make demo and then .venv/bin/allot demo sharing",
         )
@@ -165,7 +165,7 @@ def _ready(lab: Lab) -> dict[Case, list[Tree]]:
             return pods
         if time.monotonic() > deadline:
             not_running = ", ".join(f"{pod['metadata']['name']} ({pod['status'].get('phase')})" for pod in waiting)
-            raise Mistake(
+            raise InputError(
                 f"not ready after {_START_SECONDS:.0f} s: {not_running}",
                 "to investigate, start a lab with `allot up`, apply the examples and use kubectl describe",
             )
@@ -183,7 +183,7 @@ def _replicas(lab: Lab, pods: Sequence[Tree]) -> list[Replica]:
         try:
             stats, picture = json.loads(lab.http_get(pod, PORT, "/stats")), lab.http_get(pod, PORT, "/image.png")
         except NoAnswer as error:
-            raise Mistake(f"a replica failed: {error}", "see its log") from None
+            raise InputError(f"a replica failed: {error}", "see its log") from None
         found.append(Replica(pod["metadata"]["name"], pod["spec"]["nodeName"], stats, picture))
     return sorted(found, key=lambda replica: -replica.per_minute)
 

@@ -11,19 +11,20 @@ import shlex
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 
+from allotment.api.inputs import ClusterState, Inputs
+from allotment.api.unread_resources import OF_DEVICES, must_know
 from allotment.cli.free.summary import SCREEN, by_namespace, kind, name, summed
-from allotment.cli.inputs.objects import ClusterState, Inputs, is_live, read_inputs
-from allotment.cli.inputs.unread_resources import OF_DEVICES, must_know
+from allotment.cli.inputs.objects import is_live, read_inputs
 from allotment.cli.next_step import cluster_options, connection_options, reads_stdin, version_options
 from allotment.cli.output.compact_names import ranges
 from allotment.cli.output.console import Screen, open_screen, print_notes
-from allotment.cli.output.errors import Mistake
-from allotment.cli.output.manifest import fields
+from allotment.errors import InputError
+from allotment.explanation.node_eligibility import eligibility_nodes, unschedulable_nodes
+from allotment.explanation.orphaned_slices import orphaned_note
+from allotment.explanation.text import NEXT
 from allotment.model.contested_claims import DESCRIPTION
 from allotment.model.core import Toleration
 from allotment.phrases import counted
-from allotment.tools.explain.node_eligibility import eligibility_nodes, unschedulable_nodes
-from allotment.tools.explain.text import NEXT
 from allotment.tools.free import (
     CounterSetReport,
     DeviceHolder,
@@ -33,7 +34,6 @@ from allotment.tools.free import (
     RemainingAmount,
     free,
 )
-from allotment.tools.orphaned_slices import orphaned_note
 from allotment.tools.unread import unread_notes, unread_resources
 
 _NUMBERED = re.compile(r"(.+)-[0-9]+")
@@ -45,7 +45,7 @@ def run(arguments: Namespace) -> int:
     """Print the devices of a cluster."""
     screen = open_screen()
     if arguments.by and arguments.output:
-        raise Mistake(
+        raise InputError(
             f"--by counts devices in groups, but -o {arguments.output} lists each one", "use only one of them"
         )
     cluster, unread = _state(arguments)
@@ -55,7 +55,7 @@ def run(arguments: Namespace) -> int:
     report = free(cluster.inventory(), cluster.claims, closed)
     step = next_command(arguments, report)
     if arguments.output in ("json", "yaml"):
-        data = {**fields(report), **({"unread": unread} if unread else {}), **({"next": step} if step else {})}
+        data = {**report.to_dict(), **({"unread": unread} if unread else {}), **({"next": step} if step else {})}
         screen.data(data, arguments.output)
         return 0
     _print(screen, arguments, report)
@@ -122,7 +122,7 @@ def _toleration(text: str) -> Toleration:
     rest, colon, effect = text.partition(":")
     key, equal, value = rest.partition("=")
     if not key or (colon and effect not in _EFFECTS):
-        raise Mistake(
+        raise InputError(
             f"--toleration {text}: expected KEY[=VALUE][:EFFECT] with effect {', '.join(_EFFECTS)}",
             "for example, --toleration nvidia.com/gpu",
         )

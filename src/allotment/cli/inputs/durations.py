@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import time
 
-from allotment.cli.output.errors import Failure, Mistake
+from allotment.cli.output.errors import Failure
+from allotment.errors import InputError
 
 _PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -27,13 +28,13 @@ def seconds(text: str) -> float:
 
 
 def duration(option: str, text: str) -> float:
-    """Parse an option that is a duration, in seconds. Raises Mistake."""
+    """Parse an option that is a duration, in seconds. Raises InputError."""
     try:
         found = seconds(text)
     except Failure as error:
-        raise Mistake(f"{option}: {str(error).removeprefix('error: ')}") from None
+        raise InputError(f"{option}: {str(error).removeprefix('error: ')}") from None
     if found < 0:
-        raise Mistake(f"{option}: expected a duration >= 0, found {text}")
+        raise InputError(f"{option}: expected a duration >= 0, found {text}")
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from allotment.cli.output.errors import Mistake
+from allotment.errors import InputError
 from allotment.fleet.catalog.export.karpenter import NodeClass
 from allotment.fleet.errors import suggestion
 
@@ -16,32 +16,32 @@ _EXAMPLE = "karpenter.k8s.aws/EC2NodeClass/gpu"
 
 
 def node_class(text: str) -> NodeClass:
-    """Parse a node class. Raises Mistake."""
+    """Parse a node class. Raises InputError."""
     parts = text.split("/")
     if len(parts) != 3 or not all(parts):
-        raise Mistake(f"--node-class: expected GROUP/KIND/NAME, found {text!r}", f"for example {_EXAMPLE}")
+        raise InputError(f"--node-class: expected GROUP/KIND/NAME, found {text!r}", f"for example {_EXAMPLE}")
     return NodeClass(*parts)
 
 
 def node_classes(words: Iterable[str], providers: Sequence[str]) -> dict[str, NodeClass]:
-    """Return node classes by provider; one without a provider applies to all. Raises Mistake."""
+    """Return node classes by provider; one without a provider applies to all. Raises InputError."""
     found: dict[str, NodeClass] = {}
     for text in words:
         name, equals, rest = text.partition("=")
         if equals and name not in providers:
             hint = suggestion(name, providers) or f"known: {', '.join(providers)}"
-            raise Mistake(f"--node-class: no machines are ordered from provider {name!r}", hint)
+            raise InputError(f"--node-class: no machines are ordered from provider {name!r}", hint)
         found |= dict.fromkeys([name] if equals else providers, node_class(rest if equals else text))
     return found
 
 
 def mig_manager(text: str) -> MigManager | None:
-    """Return the ConfigMap of the MIG manager, or None for ``none``. Raises Mistake."""
+    """Return the ConfigMap of the MIG manager, or None for ``none``. Raises InputError."""
     from allotment.autoscaler.providers.karpenter import MigManager
 
     if text == "none":
         return None
     namespace, slash, name = text.partition("/")
     if not (namespace and slash and name) or "/" in name:
-        raise Mistake(f"--mig-config: expected NAMESPACE/CONFIGMAP or none, found {text!r}", "/".join(MigManager()))
+        raise InputError(f"--mig-config: expected NAMESPACE/CONFIGMAP or none, found {text!r}", "/".join(MigManager()))
     return MigManager(namespace, name)

@@ -8,24 +8,27 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from allotment.cli.inputs.objects import ClusterState, Inputs, queried_objects, queued, validate
-from allotment.cli.inputs.release import features_among
+from allotment.api.inputs import ClusterState, Inputs, queued
+from allotment.api.releases import features_among
+from allotment.api.validation import validate
+from allotment.cli.inputs.objects import queried_objects
 from allotment.cli.live.connection import on_cluster, refusal
-from allotment.cli.output.errors import BadInput, Failure
+from allotment.cli.output.errors import Failure
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection.discovery import Discovery, discover
 from allotment.cluster.inspection.server_facts import facts_of, with_unread
 from allotment.cluster.inspection.snapshot import DEVICES, PODS, WORKLOADS, Snapshot, SnapshotResource, take_snapshot
 from allotment.cluster.remote.kubeconfig import ClusterTarget
+from allotment.errors import InvalidManifests
+from allotment.explanation.node_eligibility import eligibility_nodes, unschedulable_nodes
 from allotment.model.features import Features
 from allotment.model.loading import Document, LoadResult
 from allotment.model.loading.documents import Origin
 from allotment.model.loading.marks import ValueMark
 from allotment.model.meta import Object
 from allotment.model.releases import RELEASES
+from allotment.model.server_facts import ServerFacts, release_note, serves_devices
 from allotment.model.trees import Tree
-from allotment.tools.doctor.server_facts import ServerFacts, release_note, serves_devices
-from allotment.tools.explain.node_eligibility import eligibility_nodes, unschedulable_nodes
 from allotment.tools.free import NodeReport, free
 from allotment.tools.unread import unread_notes, unread_resources
 
@@ -58,12 +61,12 @@ def values_of(trees: Iterable[Tree], source: str) -> tuple[Object, ...]:
     documents = [Document(tree, origin, number) for number, tree in enumerate(trees)]
     values, problems = validate(LoadResult(documents, []), None)
     if problems:
-        raise BadInput(problems, lambda file: None)
+        raise InvalidManifests(problems, lambda file: None)
     return queued(values)
 
 
 def read_live(arguments: Namespace, wanted: Sequence[SnapshotResource]) -> Live:
-    """Read a cluster. Raises Mistake or Failure."""
+    """Read a cluster. Raises InputError or Failure."""
     return on_cluster(arguments, lambda client, way: live(arguments, client, way, wanted))
 
 
@@ -128,7 +131,7 @@ async def devices_of(client: HttpClient, node: Tree) -> NodeReport | None:
     ]
     try:
         return await _report(client, discovery, chosen, name)
-    except (StatusError, BadInput):
+    except (StatusError, InvalidManifests):
         return None
 
 

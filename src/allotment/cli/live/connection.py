@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from allotment.cli import kubectl_plugin
-from allotment.cli.output.errors import Failure, Mistake
+from allotment.cli.output.errors import Failure
 from allotment.cluster.errors import NoCredentials, StatusError, Unreachable
 from allotment.cluster.remote.kubeconfig import (
     ClusterTarget,
@@ -30,6 +30,7 @@ from allotment.cluster.remote.kubeconfig import (
     default_paths,
     target,
 )
+from allotment.errors import InputError
 from allotment.lab.state import DEFAULT_NAME, Register, context_of
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ _STRANGER = "check the cluster's certificate-authority-data in the kubeconfig, a
 
 
 def way_to(arguments: Namespace) -> ClusterTarget:
-    """Return the selected cluster. Raises Mistake."""
+    """Return the selected cluster. Raises InputError."""
     paths = [Path(arguments.kubeconfig)] if arguments.kubeconfig else []
     try:
         if arguments.context:
@@ -61,10 +62,10 @@ def way_to(arguments: Namespace) -> ClusterTarget:
         return target(paths)
     except KubeconfigError as error:
         if arguments.context or not isinstance(error, KubeconfigNotFound):
-            raise Mistake(str(error)) from None
+            raise InputError(str(error)) from None
         missing = getattr(arguments, "missing", "")
         hint = getattr(arguments, "otherwise", "start a lab with allot up")
-        raise Mistake(f"{missing}, and {error}" if missing else str(error), hint) from None
+        raise InputError(f"{missing}, and {error}" if missing else str(error), hint) from None
 
 
 def _contexts(paths: list[Path]) -> tuple[list[str], str]:
@@ -107,7 +108,7 @@ async def connected(way: ClusterTarget) -> AsyncIterator[HttpClient]:
 
 
 def on_cluster(arguments: Namespace, work: Callable[[HttpClient, ClusterTarget], Awaitable[T]]) -> T:
-    """Run a coroutine on the selected cluster. Raises Mistake or Failure for errors."""
+    """Run a coroutine on the selected cluster. Raises InputError or Failure for errors."""
     way = way_to(arguments)
 
     async def run() -> T:
@@ -120,19 +121,19 @@ def on_cluster(arguments: Namespace, work: Callable[[HttpClient, ClusterTarget],
 
 @contextmanager
 def cluster_errors(way: ClusterTarget) -> Iterator[None]:
-    """Convert errors of a cluster to Mistake and Failure."""
+    """Convert errors of a cluster to InputError and Failure."""
     try:
         yield
     except StatusError as error:
         raise _refused(way, error) from None
     except NoCredentials as error:
-        raise Mistake(f"{f'context {way.context}: ' if way.context else ''}{error}") from None
+        raise InputError(f"{f'context {way.context}: ' if way.context else ''}{error}") from None
     except Unreachable as error:
         where = f" (context {way.context})" if way.context else ""
         hint = _START if way.context.startswith(_LAB) else _ELSEWHERE
         if _distrust(error) is not None:
             hint = _STRANGER
-        raise Mistake(f"no answer from {way.server}{where}: {cause(error)}", hint) from None
+        raise InputError(f"no answer from {way.server}{where}: {cause(error)}", hint) from None
 
 
 def _refused(way: ClusterTarget, error: StatusError) -> Failure:

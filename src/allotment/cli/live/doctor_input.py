@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from allotment.cli.inputs.release import features_among
+from allotment.api.releases import features_among
 from allotment.cli.live.connection import on_cluster
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection import permissions
@@ -26,18 +26,18 @@ from allotment.cluster.inspection.snapshot import (
     unreadable_resources,
 )
 from allotment.cluster.remote.kubeconfig import ClusterTarget
+from allotment.model.server_facts import release_note
+from allotment.permissions.access_reviews import AccessRequest, access_requests
+from allotment.permissions.components import COMPONENTS
 from allotment.tools.doctor.reading import read_objects
-from allotment.tools.doctor.server_facts import release_note
 from allotment.tools.doctor.snapshot import ClusterSnapshot, snapshot_of
-from allotment.tools.permissions.access_reviews import AccessRequest, access_requests
-from allotment.tools.permissions.components import COMPONENTS
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http_client import HttpClient
 
 
 def examined_live(arguments: Namespace) -> tuple[ClusterSnapshot, tuple[str, ...]]:
-    """Read a live cluster; return its state and notes. Raises Mistake or Failure."""
+    """Read a live cluster; return its state and notes. Raises InputError or Failure."""
     return on_cluster(arguments, lambda client, way: _examined(arguments, client, way))
 
 

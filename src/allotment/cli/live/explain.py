@@ -16,19 +16,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
+from allotment.api.inputs import Inputs
+from allotment.api.unread_resources import NEEDED, must_know
 from allotment.cli.describe.events import events_of
-from allotment.cli.inputs.objects import Inputs, queried_objects
-from allotment.cli.inputs.unread_resources import NEEDED, must_know
+from allotment.cli.inputs.objects import queried_objects
 from allotment.cli.live.cluster_state import Live, live, seen_by, what_to_read
 from allotment.cli.live.connection import on_cluster
 from allotment.cli.next_step import add_next_steps
-from allotment.cli.output.errors import Mistake
 from allotment.cluster.caches import Caches, all_synced
 from allotment.cluster.clock import Clock
 from allotment.cluster.inspection.discovery import discover
 from allotment.cluster.inspection.snapshot import served_resources
 from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.engine.cluster.identity import DeviceID
+from allotment.errors import InputError
+from allotment.explanation import Answer, Explanation, containers_without_device
+from allotment.explanation.origin_mapping import owner_of
+from allotment.explanation.prepare_errors import FAILED_PREPARE, PrepareError, prepare_error
+from allotment.explanation.report import claim_allocation
 from allotment.fleet.errors import suggestion
 from allotment.model.contested_claims import is_contested
 from allotment.model.core import Pod
@@ -45,10 +50,6 @@ from allotment.model.workloads import (
     StatefulSet,
 )
 from allotment.phrases import listed
-from allotment.tools.explain import Answer, Explanation, containers_without_device
-from allotment.tools.explain.origin_mapping import owner_of
-from allotment.tools.explain.prepare_errors import FAILED_PREPARE, PrepareError, prepare_error
-from allotment.tools.explain.report import claim_allocation
 from allotment.tools.unread import unread_resources
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ class Subject(NamedTuple):
 
 
 def explain_once(arguments: Namespace, explain: Explain) -> Explanation:
-    """Explain the present state. Raises Mistake or Failure."""
+    """Explain the present state. Raises InputError or Failure."""
 
     async def read(client: HttpClient, way: ClusterTarget) -> tuple[Live, dict[ObjectKey, PrepareError]]:
         found = await live(arguments, client, way, what_to_read(arguments.object))
@@ -169,7 +170,7 @@ async def _prepare_errors(arguments: Namespace, client: HttpClient, found: Live)
     """Return the last error of each named pod whose devices cannot be prepared on its node."""
     try:
         subject = None if arguments.files else subject_of(arguments, found.values)
-    except Mistake:
+    except InputError:
         return {}
     pods = [pod for pod in (subject.placed if subject is not None else ()) if pod.status.phase in ("", "Pending")]
     errors: dict[ObjectKey, PrepareError] = {}
@@ -220,7 +221,7 @@ def _noted(explanation: Explanation, notes: Iterable[str]) -> Explanation:
 
 def subject_of(arguments: Namespace, values: Sequence[Object]) -> Subject | None:
     """Return the object that the first argument names; None without a name, or for a claim without pending pods.
-    Raises Mistake."""
+    Raises InputError."""
     if arguments.object is None:
         return None
     kind, slash, name = arguments.object.rpartition("/")
@@ -237,7 +238,7 @@ def subject_of(arguments: Namespace, values: Sequence[Object]) -> Subject | None
     if kind in _POD_WORDS:
         missing = _missing(Pod, "pod", name, arguments.namespace, values)
         workload = _workload_named(name, pods)
-        raise Mistake(str(missing), f"did you mean {workload}?") if workload else missing
+        raise InputError(str(missing), f"did you mean {workload}?") if workload else missing
     claims = [value for value in inside if isinstance(value, ResourceClaim) and value.metadata.name == name]
     return _of_claim(claims[0], pods) if claims and (not slash or kind in _CLAIM_WORDS) else None
 
@@ -256,14 +257,14 @@ def _claims_of(pod: Pod) -> set[str | None]:
     return {*named, *(entry.resource_claim_name for entry in pod.status.resource_claim_statuses)}
 
 
-def _missing(kind: type[Object], word: str, name: str, namespace: str | None, values: Sequence[Object]) -> Mistake:
-    """Return the error for an unknown name, with a suggestion. Raises Mistake if the kind is not readable."""
+def _missing(kind: type[Object], word: str, name: str, namespace: str | None, values: Sequence[Object]) -> InputError:
+    """Return the error for an unknown name, with a suggestion. Raises InputError if the kind is not readable."""
     must_know(values, f"{kind.__name__.lower()}s")
     known = [value.metadata for value in values if isinstance(value, kind)]
     if elsewhere := sorted(key.namespace for key in known if key.name == name):
-        return Mistake(f"no {word} {name!r} in namespace {namespace}", f"it exists in namespace {listed(elsewhere)}")
+        return InputError(f"no {word} {name!r} in namespace {namespace}", f"it exists in namespace {listed(elsewhere)}")
     inside = [key.name for key in known if namespace in (None, key.namespace)]
-    return Mistake(f"no {word} {name!r} in {f'namespace {namespace}' if namespace else 'any namespace'}",
+    return InputError(f"no {word} {name!r} in {f'namespace {namespace}' if namespace else 'any namespace'}",
                    suggestion(name, inside))  # fmt: skip
 
 
@@ -356,7 +357,7 @@ def _is_served(arguments: Namespace, found: Live) -> bool:
         return False
     try:
         subject = subject_of(arguments, found.values)
-    except Mistake:
+    except InputError:
         return False
     return subject is not None and subject.served
 
@@ -367,5 +368,5 @@ def _answer_or_nothing(
     """Return the answer, or none for a missing pod: a watch continues until it exists."""
     try:
         return answer(arguments, found, explain, errors)
-    except Mistake as mistake:
+    except InputError as mistake:
         return Explanation(notes=(str(mistake),))

@@ -11,16 +11,17 @@ from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 
-from allotment.cli.output.errors import BadInput, Failure, Mistake
+from allotment.cli.output.errors import Failure
 from allotment.cluster.inspection.discovery import Discovery, ServedResource
 from allotment.cluster.remote.kubeconfig import ClusterTarget
+from allotment.errors import InputError, InvalidManifests
 from allotment.model.features import GATED_RESOURCES
 from allotment.model.loading import Document, load_paths
 from allotment.tools.check.objects.api_versions import VERSIONS, VersionLifetime
 
 
 def documents(arguments: Namespace) -> list[Document]:
-    """Return all objects of the files. Raises BadInput for unreadable ones."""
+    """Return all objects of the files. Raises InvalidManifests for unreadable ones."""
     paths = [path for group in arguments.files for path in group]
     data = sys.stdin.buffer.read() if "-" in paths else b""
     loaded = load_paths(paths, io.BytesIO(data))
@@ -31,9 +32,9 @@ def documents(arguments: Namespace) -> list[Document]:
         return Path(file).read_text("utf-8", "replace") if Path(file).is_file() else None
 
     if loaded.problems:
-        raise BadInput(loaded.problems, source)
+        raise InvalidManifests(loaded.problems, source)
     if not loaded.documents:
-        raise Mistake(f"no Kubernetes objects in {', '.join(paths)}")
+        raise InputError(f"no Kubernetes objects in {', '.join(paths)}")
     return loaded.documents
 
 

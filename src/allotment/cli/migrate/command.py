@@ -9,15 +9,15 @@ from typing import Any, Final
 
 import msgspec
 
+from allotment.api.releases import features
+from allotment.api.unread_resources import OF_DEVICES, must_know
 from allotment.cli.check.files import Files, passed_over, read_files
 from allotment.cli.inputs.objects import read_inputs
-from allotment.cli.inputs.release import features
-from allotment.cli.inputs.unread_resources import OF_DEVICES, must_know
 from allotment.cli.migrate.manifest_writer import write_folder, write_in_place
 from allotment.cli.migrate.text_output import print_lines, print_migration
 from allotment.cli.output.console import open_screen
 from allotment.cli.output.diffs import show_diff
-from allotment.cli.output.errors import BadInput, Mistake
+from allotment.errors import InputError, InvalidManifests
 from allotment.model import DEFAULT_RELEASE
 from allotment.model.core import Node
 from allotment.model.features import Features
@@ -34,12 +34,12 @@ _VERSION: Final = re.compile(r"v?1\.([0-9]+)(?:\..*)?")
 
 
 def target_of(arguments: Namespace) -> Target:
-    """Return the migration target. Raises Mistake and BadInput for invalid options."""
+    """Return the migration target. Raises InputError and InvalidManifests for invalid options."""
     version = arguments.kube_version or DEFAULT_RELEASE
     found = _VERSION.fullmatch(version)
     old = found is not None and int(found[1]) < int(OLDEST.partition(".")[2])
     if old and (arguments.fleet or arguments.cluster or arguments.context or arguments.kubeconfig):
-        raise Mistake(
+        raise InputError(
             f"--kube-version {version}: the fit can be tested only for Kubernetes {OLDEST} or later",
             "omit --fleet and --cluster, or specify the target release",
         )
@@ -65,7 +65,7 @@ def _cluster(arguments: Namespace, version: str) -> tuple[Features, Iterable[Obj
     """Return release and gates, and the objects of the cluster, if one is given."""
     if arguments.context or arguments.kubeconfig:
         if arguments.fleet or arguments.cluster:
-            raise Mistake("--context: not allowed with --cluster or --fleet", "use only one of them")
+            raise InputError("--context: not allowed with --cluster or --fleet", "use only one of them")
         from allotment.cli.live.cluster_state import read_live
         from allotment.cluster.inspection.snapshot import DEVICES, PODS
 
@@ -115,7 +115,7 @@ def run(arguments: Namespace) -> int:
     """Migrate; return 0 if every workload can be migrated without problems, else 1."""
     screen = open_screen()
     if arguments.shares < 0 or arguments.shares == 1:
-        raise Mistake(f"--shares: expected a number of pods >= 2, found {arguments.shares}")
+        raise InputError(f"--shares: expected a number of pods >= 2, found {arguments.shares}")
     files = _read(arguments)
     target = with_expected(target_of(arguments))
     migration = migrate(files.documents, target, arguments.namespace or "default")
@@ -147,7 +147,7 @@ def is_fine(migration: Migration, sections: tuple[Section, ...]) -> bool:
 def _read(arguments: Namespace) -> Files:
     files = read_files(arguments.paths, lambda file: False)
     if files.problems:
-        raise BadInput(files.problems, files.sources.get)
+        raise InvalidManifests(files.problems, files.sources.get)
     if files.stdin and arguments.in_place:
-        raise Mistake("--in-place: standard input is not a file", "write to a directory with -d DIR")
+        raise InputError("--in-place: standard input is not a file", "write to a directory with -d DIR")
     return files

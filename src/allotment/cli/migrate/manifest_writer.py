@@ -12,7 +12,7 @@ from pathlib import Path
 
 from allotment.cli.check.file_writer import write_all
 from allotment.cli.check.files import Files
-from allotment.cli.output.errors import Mistake
+from allotment.errors import InputError
 from allotment.files import atomic_write
 from allotment.tools.migrate.report import CLASSES_FILE, Migration
 from allotment.tools.migrate.rollout.file_layout import RUNBOOK, file_paths
@@ -83,7 +83,7 @@ def _create(texts: Mapping[str, str]) -> None:
     """Create files atomically; if one cannot be created, the others are removed."""
     there = [file for file in texts if os.path.lexists(file)]
     if there:
-        raise Mistake(
+        raise InputError(
             f"{there[0]}: already exists", "nothing was written: choose another directory, or remove the file"
         )
     made: list[Path] = []
@@ -97,7 +97,7 @@ def _create(texts: Mapping[str, str]) -> None:
         for path in made:
             path.unlink(missing_ok=True)
         words = (error.strerror or str(error)).lower()
-        raise Mistake(f"{error.filename or ''}: cannot be written: {words}", "nothing was written") from None
+        raise InputError(f"{error.filename or ''}: cannot be written: {words}", "nothing was written") from None
 
 
 def _umask() -> int:

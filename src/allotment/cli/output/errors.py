@@ -6,12 +6,13 @@ An error with a position in a file is an ``InputProblem``, shown with its source
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from allotment.cli.output.code_frame import frame
 from allotment.cli.output.console import folded
+from allotment.errors import InputError, InvalidManifests
 from allotment.model.problems import InputProblem
 from allotment.phrases import counted
 
@@ -21,14 +22,8 @@ MOST_SHOWN = 50
 FRAME_WIDTH = 100
 #: Problems of a whole file, without line and column.
 WHOLE_FILE = frozenset({"cut-off", "unreadable", "no-files", "no-object", "too-big"})
-
-
-class Mistake(Exception):
-    """Raised for invalid input of the user. ``hint``: what to do next."""
-
-    def __init__(self, problem: str, hint: str = "") -> None:
-        super().__init__(problem)
-        self.hint = hint
+#: Options that are not named as the argument of the Python API is.
+_OPTIONS: Mapping[str, str] = {"kube": "kube-version", "gates": "feature-gates", "objects": "filename"}
 
 
 class Failure(Exception):
@@ -37,15 +32,6 @@ class Failure(Exception):
     def __init__(self, words: str, hint: str = "") -> None:
         super().__init__(words)
         self.hint = hint
-
-
-class BadInput(Exception):
-    """Raised for invalid files, with all of their problems."""
-
-    def __init__(self, problems: Iterable[InputProblem], source: Callable[[str], str | None]) -> None:
-        self.problems = sorted(problems, key=lambda problem: (problem.position, problem.message))
-        self.source = source
-        super().__init__(f"{len(self.problems)} problems")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +44,16 @@ class Description:
 
 def describe(error: Exception, width: int | None = None) -> Description | None:
     """Describe a user error, folded to ``width`` columns; return ``None`` for an internal error."""
-    if isinstance(error, BadInput):
+    if isinstance(error, InvalidManifests):
         lines = tuple(_findings(error, width))
-        return Description(lines, {"problems": [_data(problem) for problem in error.problems]})
-    if isinstance(error, Mistake):
-        return _single(str(error), error.hint, width)
+        return Description(lines, error.to_dict())
+    if isinstance(error, InputError):
+        option = f"--{_OPTIONS.get(error.argument, error.argument.replace('_', '-'))}: " if error.argument else ""
+        return _single(f"{option}{error.problem}", error.hint, width)
     if isinstance(error, Failure):
         hint = (f"  {error.hint}",) if error.hint else ()
         problem = {"code": "refused", "message": str(error), "hint": error.hint}
         return Description((*str(error).splitlines(), *hint), {"problems": [problem]})
-    from allotment.fleet.errors import FleetError
-
-    if isinstance(error, FleetError):
-        return _single(str(error), error.hint, width)
     from allotment.extras import MissingExtraError
 
     if isinstance(error, MissingExtraError):
@@ -85,22 +68,7 @@ def _single(problem: str, hint: str, width: int | None) -> Description:
     return Description(tuple(lines), {"problems": [{"code": "bad-input", "message": problem, "hint": hint}]})
 
 
-def _data(problem: InputProblem) -> dict[str, Any]:
-    position = problem.position
-    data = {
-        "code": problem.code,
-        "file": position.file,
-        "line": position.line,
-        "column": position.column,
-        "path": problem.path,
-        "message": problem.message,
-        "hint": problem.hint,
-        "suggestion": problem.suggestion,
-    }
-    return {key: value for key, value in data.items() if value != ""}
-
-
-def _findings(error: BadInput, width: int | None) -> Iterator[str]:
+def _findings(error: InvalidManifests, width: int | None) -> Iterator[str]:
     shown = error.problems[:MOST_SHOWN]
     for problem in shown:
         yield from finding(problem, error.source(problem.position.file), width)

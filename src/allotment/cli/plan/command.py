@@ -14,10 +14,11 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from allotment.cli.inputs.objects import Inputs, is_live, read_inputs
-from allotment.cli.inputs.unread_resources import NEEDED, OF_DEVICES, OF_PODS, must_know
+from allotment.api.inputs import Inputs
+from allotment.api.unread_resources import NEEDED, OF_DEVICES, OF_PODS, must_know
+from allotment.cli.inputs.objects import is_live, read_inputs
 from allotment.cli.output.console import Screen, open_screen
-from allotment.cli.output.errors import BadInput, Mistake, describe
+from allotment.cli.output.errors import describe
 from allotment.cli.plan.comparison import BaselineComparison, compare, comparison_lines
 from allotment.cli.plan.json_output import data_of
 from allotment.cli.plan.limits import limits_of
@@ -25,21 +26,22 @@ from allotment.cli.plan.objects import to_plan
 from allotment.cli.plan.offerings import Offered, offered
 from allotment.cli.plan.progress import steps_for, watching
 from allotment.cli.plan.text_output import Manner, print_plan
+from allotment.errors import InputError, InvalidManifests
+from allotment.explanation.text import NEXT
 from allotment.extras import require
 from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.fleet.errors import suggestion
 from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.packing.step_limit import StepLimit
-from allotment.tools.explain.text import NEXT
-from allotment.tools.plan.limits import PlanLimits
-from allotment.tools.plan.pending_pods.demand import read_demand
-from allotment.tools.plan.placement.nominations import place_nominated_pods
-from allotment.tools.plan.planning import plan_demand
-from allotment.tools.plan.reasons.type_verdicts import MAX_GROUPS, group_verdicts
-from allotment.tools.plan.relaxations.savings import relaxations
-from allotment.tools.plan.relaxations.uncordoning import cordoned_nodes_that_fit
-from allotment.tools.plan.report import ProvisioningPlan, UntriedRelaxations
+from allotment.planning.limits import PlanLimits
+from allotment.planning.pending_pods.demand import read_demand
+from allotment.planning.placement.nominations import place_nominated_pods
+from allotment.planning.planner import plan_demand
+from allotment.planning.reasons.type_verdicts import MAX_GROUPS, group_verdicts
+from allotment.planning.relaxations.savings import relaxations
+from allotment.planning.relaxations.uncordoning import cordoned_nodes_that_fit
+from allotment.planning.report import ProvisioningPlan, UntriedRelaxations
 from allotment.tools.unread import unread_notes, unread_resources
 
 EXIT_SERVED, EXIT_NOT_SERVED = 0, 1
@@ -81,29 +83,29 @@ def _check(arguments: Namespace) -> None:
     """Validate the options before any input is read."""
     if arguments.picture and Path(arguments.picture).suffix.lower() not in _PICTURES:
         hint = f"for example plan{_PICTURES[0]}"
-        raise Mistake(
+        raise InputError(
             f"--picture: expected a name that ends in {' or '.join(_PICTURES)}, found {arguments.picture!r}", hint
         )
     if arguments.time_limit is not None and not 0 <= arguments.time_limit < float("inf"):
-        raise Mistake(f"--time-limit: expected a number >= 0, found {arguments.time_limit:g}")
+        raise InputError(f"--time-limit: expected a number >= 0, found {arguments.time_limit:g}")
     if arguments.picture:
         _can_draw(Path(arguments.picture))
 
 
 def _can_draw(path: Path) -> None:
-    """Check before the search that the picture can be written. Raises Mistake."""
+    """Check before the search that the picture can be written. Raises InputError."""
     folder = path.parent
     if not folder.is_dir():
-        raise Mistake(f"--picture {path}: directory not found: {folder}")
+        raise InputError(f"--picture {path}: directory not found: {folder}")
     if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
-        raise Mistake(f"--picture {path}: not writable")
+        raise InputError(f"--picture {path}: not writable")
 
 
 def _known_why(pattern: str | None, catalog: Sequence[InstanceType]) -> None:
-    """Check that ``--why`` matches a type of the catalog. Raises Mistake."""
+    """Check that ``--why`` matches a type of the catalog. Raises InputError."""
     keys = [instance_type.key for instance_type in catalog]
     if pattern is not None and not any(fnmatchcase(key, pattern) or pattern in key for key in keys):
-        raise Mistake(
+        raise InputError(
             f"--why: no type in the catalog matches {pattern!r}",
             suggestion(pattern, keys) or "allot catalog lists all types",
         )
@@ -195,5 +197,5 @@ def _problems(offer: Offered) -> tuple[dict[str, Any], ...]:
     """Return the rejected rows of the catalog as data."""
     if not offer.catalog.problems:
         return ()
-    described = describe(BadInput(offer.catalog.problems, dict(offer.catalog.texts).get))
+    described = describe(InvalidManifests(offer.catalog.problems, dict(offer.catalog.texts).get))
     return tuple(described.data["problems"]) if described is not None else ()

@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.packing.problem import FeasibilityCheck, Packing, Problem
 from allotment.phrases import counted
-from allotment.tools.plan.formulation.problem import Formulation
-from allotment.tools.plan.limits import PlanLimits
-from allotment.tools.plan.pending_pods.demand import ClusterDemand
-from allotment.tools.plan.reasons.wording import dollars
-from allotment.tools.plan.report import ProvisioningPlan
+from allotment.planning.formulation.problem import Formulation
+from allotment.planning.limits import PlanLimits
+from allotment.planning.pending_pods.demand import ClusterDemand
+from allotment.planning.reasons.wording import dollars
+from allotment.planning.report import ProvisioningPlan
 
 _MICRO: Final = 10**6
 

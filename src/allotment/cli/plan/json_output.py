@@ -10,8 +10,8 @@ import msgspec
 
 from allotment.engine.refusal import Diagnosis
 from allotment.model.meta import ObjectKey
-from allotment.tools.plan.reasons.wording import plan_summary
-from allotment.tools.plan.report import GroupVerdicts, ProvisioningPlan
+from allotment.planning.reasons.wording import plan_summary
+from allotment.planning.report import GroupVerdicts, ProvisioningPlan
 
 
 def data_of(

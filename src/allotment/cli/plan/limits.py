@@ -7,16 +7,16 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal, InvalidOperation
 from fnmatch import fnmatchcase
 
-from allotment.cli.output.errors import Mistake
+from allotment.errors import InputError
 from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.fleet.errors import suggestion
 from allotment.fleet.modes import mode_names
 from allotment.fleet.profiles import accelerators
-from allotment.tools.plan.limits import PlanLimits
+from allotment.planning.limits import PlanLimits
 
 
 def limits_of(arguments: Namespace, providers: Sequence[str], catalog: Sequence[InstanceType]) -> PlanLimits:
-    """Return the limits of the options. Raises Mistake for an invalid one."""
+    """Return the limits of the options. Raises InputError for an invalid one."""
     types, without = _words(arguments.types), _words(arguments.exclude_types)
     most = tuple(_most(text) for text in _words(arguments.max_per_type))
     for option, patterns in (
@@ -29,12 +29,14 @@ def limits_of(arguments: Namespace, providers: Sequence[str], catalog: Sequence[
     there = {zone for instance_type in catalog for zone in instance_type.zones}
     for zone in zones:
         if there and zone not in there:
-            raise Mistake(f"--zones: no type in the catalog is available in {zone!r}", suggestion(zone, sorted(there)))
+            raise InputError(
+                f"--zones: no type in the catalog is available in {zone!r}", suggestion(zone, sorted(there))
+            )
     share = arguments.max_spot
     if share is not None and arguments.capacity_type != "cheapest":
-        raise Mistake("--max-spot: requires --capacity-type cheapest", "which allows on-demand and spot machines")
+        raise InputError("--max-spot: requires --capacity-type cheapest", "which allows on-demand and spot machines")
     if arguments.max_machines is not None and arguments.max_machines < 0:
-        raise Mistake(f"--max-machines: expected a number >= 0, found {arguments.max_machines}")
+        raise InputError(f"--max-machines: expected a number >= 0, found {arguments.max_machines}")
     return PlanLimits(
         providers=tuple(providers),
         types=types,
@@ -54,13 +56,13 @@ def _words(options: Iterable[str]) -> tuple[str, ...]:
 
 
 def known_types(option: str, patterns: Iterable[str], catalog: Sequence[InstanceType]) -> None:
-    """Check that every pattern matches a type. Raises Mistake."""
+    """Check that every pattern matches a type. Raises InputError."""
     keys = [instance_type.key for instance_type in catalog]
     for pattern in patterns:
         if not any(fnmatchcase(key, pattern) for key in keys):
             bare = [key for key in keys if fnmatchcase(key.partition("/")[2], pattern)]
             hint = f"include the provider: {bare[0]}" if bare else suggestion(pattern, keys)
-            raise Mistake(
+            raise InputError(
                 f"{option}: no type in the catalog matches {pattern!r}", hint or "allot catalog lists all types"
             )
 
@@ -68,7 +70,7 @@ def known_types(option: str, patterns: Iterable[str], catalog: Sequence[Instance
 def _most(text: str) -> tuple[str, int]:
     pattern, equals, number = text.rpartition("=")
     if not equals or not pattern or not number.isdigit():
-        raise Mistake(f"--max-per-type: expected TYPE=N, found {text!r}", "for example aws/p5*=2")
+        raise InputError(f"--max-per-type: expected TYPE=N, found {text!r}", "for example aws/p5*=2")
     return pattern, int(number)
 
 
@@ -78,7 +80,7 @@ def _amount(option: str, text: str, example: str) -> Decimal:
     except InvalidOperation:
         amount = Decimal(-1)
     if not amount.is_finite() or amount < 0:
-        raise Mistake(f"{option}: expected a number >= 0, found {text!r}", f"for example {example}")
+        raise InputError(f"{option}: expected a number >= 0, found {text!r}", f"for example {example}")
     return amount
 
 
@@ -87,7 +89,7 @@ def _share(text: str) -> Decimal:
     amount = _amount("--max-spot", text.removesuffix("%"), "50% or 0.5")
     share = amount / 100 if percent else amount
     if share > 1:
-        raise Mistake(f"--max-spot: expected at most 100%, found {text!r}", "for example 50% or 0.5")
+        raise InputError(f"--max-spot: expected at most 100%, found {text!r}", "for example 50% or 0.5")
     return share
 
 
@@ -97,5 +99,5 @@ def _modes(options: Iterable[str]) -> tuple[str, ...]:
     for word in words:
         if word.partition("=")[0] not in known:
             hint = suggestion(word, known) or f"known: {', '.join(known)}"
-            raise Mistake(f"--modes: unknown mode {word!r}", hint)
+            raise InputError(f"--modes: unknown mode {word!r}", hint)
     return words

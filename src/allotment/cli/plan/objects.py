@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from allotment.cli.output.errors import Mistake
+from allotment.errors import InputError
+from allotment.explanation.subjects import ANY_POD, identity, users_of_templates
 from allotment.fleet.errors import suggestion
 from allotment.model.core import Container, Node, Pod, PodResourceClaim, PodSpec
 from allotment.model.meta import Object, ObjectMeta
@@ -27,7 +28,6 @@ from allotment.model.workloads import (
     template_of,
 )
 from allotment.phrases import counted, listed
-from allotment.tools.explain.subjects import ANY_POD, identity, users_of_templates
 
 _WORKLOADS = Deployment | ReplicaSet | ReplicationController | StatefulSet | DaemonSet | Job
 
@@ -126,7 +126,7 @@ def _narrowed(values: Sequence[Object], only: str) -> list[Object]:
     selected = {id(value) for value, spec in waiting if _is_selected(value, spec, kind.lower(), name)}
     if not selected:
         names = sorted({value.metadata.name for value, _ in waiting} | {n for v, _ in waiting for _, n in _owners(v)})
-        raise Mistake(f"--only: no pending pod, claim or workload is named {only!r}", suggestion(name, names))
+        raise InputError(f"--only: no pending pod, claim or workload is named {only!r}", suggestion(name, names))
     others = {id(value) for value, _ in waiting} - selected
     return [value for value in values if id(value) not in others]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from allotment.cli.catalog.selection import Opened, opened
-from allotment.cli.output.errors import Mistake
+from allotment.errors import InputError
 from allotment.fleet.catalog import InstanceType, catalog
 from allotment.fleet.errors import suggestion
 
@@ -41,7 +41,7 @@ def offered(words: Iterable[str]) -> Offered:
     for name in names:
         if name not in known:
             hint = suggestion(name, known) or f"known: {', '.join(known)}; files must end in .csv"
-            raise Mistake(f"--catalog: unknown provider {name!r}", hint)
+            raise InputError(f"--catalog: unknown provider {name!r}", hint)
     packaged = {instance_type.provider for instance_type in catalog()}
     own = [name for name in known if name not in packaged]
     return Offered(opened_files, tuple(dict.fromkeys([*names, *own])) if names else ())

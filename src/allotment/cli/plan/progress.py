@@ -15,7 +15,7 @@ from typing import Final
 
 from allotment.model.meta import Object
 from allotment.model.workload_pods import pods_of
-from allotment.tools.plan.reasons.wording import dollars
+from allotment.planning.reasons.wording import dollars
 
 #: Maximum number of pods, and the steps for improving a plan of that size: about 1, 3 and 10 seconds. Most plans are
 #: proven optimal earlier.

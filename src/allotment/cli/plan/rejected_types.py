@@ -9,8 +9,8 @@ from typing import Final
 
 from allotment.cli.output.console import Screen, folded
 from allotment.phrases import counted
-from allotment.tools.plan.reasons.wording import abbreviated_names, dollars
-from allotment.tools.plan.report import GroupVerdicts, ProvisioningPlan, TypeVerdict
+from allotment.planning.reasons.wording import abbreviated_names, dollars
+from allotment.planning.report import GroupVerdicts, ProvisioningPlan, TypeVerdict
 
 _WIDTH: Final = 80
 #: Default number of rejected types per group, and of groups.

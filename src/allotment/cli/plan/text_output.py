@@ -10,9 +10,9 @@ from allotment.cli.output.console import Screen, folded, table
 from allotment.cli.plan.rejected_types import print_verdicts
 from allotment.model.meta import ObjectKey
 from allotment.phrases import counted
-from allotment.tools.plan.reasons.machine_groups import MachineGroup, group_machines
-from allotment.tools.plan.reasons.machine_layout import MachineLayout
-from allotment.tools.plan.reasons.wording import (
+from allotment.planning.reasons.machine_groups import MachineGroup, group_machines
+from allotment.planning.reasons.machine_layout import MachineLayout
+from allotment.planning.reasons.wording import (
     abbreviated_names,
     dollars,
     plan_summary,
@@ -20,7 +20,7 @@ from allotment.tools.plan.reasons.wording import (
     total,
     untried_text,
 )
-from allotment.tools.plan.report import GroupVerdicts, PlannedMachine, PodPlacement, ProvisioningPlan, UnservedPod
+from allotment.planning.report import GroupVerdicts, PlannedMachine, PodPlacement, ProvisioningPlan, UnservedPod
 
 #: Maximum number of pods of one workload on a machine that are listed individually.
 _EACH: Final = 3

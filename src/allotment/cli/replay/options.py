@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from allotment.cli.catalog.selection import opened, products_named
-from allotment.cli.output.errors import BadInput, Mistake
+from allotment.errors import InputError, InvalidManifests
 from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.fleet.errors import suggestion
 from allotment.tools.replay.experiment import Experiment, find_policy
@@ -51,15 +51,15 @@ _Read = TypeVar("_Read")
 
 
 def question_of(arguments: Namespace) -> Experiment:
-    """Return the experiment of the arguments. Raises Mistake."""
+    """Return the experiment of the arguments. Raises InputError."""
     pods, nodes = _trace(arguments.trace, arguments.nodes)
     if not capacity_of(nodes):
-        raise Mistake(f"{arguments.nodes}: none of the nodes has a GPU", "a replay requires nodes with GPUs")
+        raise InputError(f"{arguments.nodes}: none of the nodes has a GPU", "a replay requires nodes with GPUs")
     if arguments.use_times and not any(pod.created is not None for pod in pods):
-        raise Mistake(f"{arguments.trace}: no pod has an arrival time, which --use-times requires")
+        raise InputError(f"{arguments.trace}: no pod has an arrival time, which --use-times requires")
     found = opened(arguments.catalog)
     if found.problems:
-        raise BadInput(found.problems, dict(found.texts).get)
+        raise InvalidManifests(found.problems, dict(found.texts).get)
     others = {node.model: products_named(node.model) for node in nodes if node.model not in PRODUCTS}
     prices = prices_of(found.types, {**others, **PRODUCTS})
     return Experiment(pods, nodes, share_of(arguments.load), arguments.use_times, prices)
@@ -71,9 +71,9 @@ def _trace(trace: str, nodes: str | None) -> tuple[tuple[TracePod, ...], tuple[T
         return own[0], own[1] if nodes is None else _file(nodes, read_nodes)
     if not Path(trace).exists():
         hint = suggestion(trace, [SAMPLE]) or f"the name of the packaged trace is {SAMPLE}"
-        raise Mistake(f"{trace}: no such file or directory", hint)
+        raise InputError(f"{trace}: no such file or directory", hint)
     if nodes is None:
-        raise Mistake("no nodes specified", "specify the list of nodes with --nodes FILE")
+        raise InputError("no nodes specified", "specify the list of nodes with --nodes FILE")
     return _file(trace, read_pods), _file(nodes, read_nodes)
 
 
@@ -81,11 +81,11 @@ def _file(file: str, read: Callable[[str, str], _Read]) -> _Read:
     try:
         text = Path(file).read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise Mistake(f"{file}: expected a CSV file in UTF-8") from None
+        raise InputError(f"{file}: expected a CSV file in UTF-8") from None
     try:
         return read(text, file)
     except TraceError as error:
-        raise BadInput(error.problems, {file: text}.get) from None
+        raise InvalidManifests(error.problems, {file: text}.get) from None
 
 
 def policies_of(names: list[str]) -> tuple[PlacementPolicy, ...]:
@@ -95,7 +95,7 @@ def policies_of(names: list[str]) -> tuple[PlacementPolicy, ...]:
         if find_policy(name) is None:
             known = [policy.name for policy in POLICIES]
             hint = suggestion(name, known) or f"expected one of {', '.join(known)}"
-            raise Mistake(f"unknown policy {name!r}", hint)
+            raise InputError(f"unknown policy {name!r}", hint)
     return tuple(policy for policy in POLICIES if not wanted or policy.name in wanted)
 
 
@@ -109,12 +109,12 @@ def seeds_of(text: str) -> tuple[int, ...]:
     for part in text.split(","):
         match = _SEEDS.fullmatch(part.strip())
         if match is None:
-            raise Mistake(f"--seeds {text!r}: expected numbers and ranges", "for example 42-51 or 1,2,7")
+            raise InputError(f"--seeds {text!r}: expected numbers and ranges", "for example 42-51 or 1,2,7")
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
-            raise Mistake(f"--seeds {text!r}: {part.strip()} ends before it begins", f"did you mean {last}-{first}?")
+            raise InputError(f"--seeds {text!r}: {part.strip()} ends before it begins", f"did you mean {last}-{first}?")
         if last - first + len(found) >= _MOST_SEEDS:
-            raise Mistake(f"--seeds {text!r}: expected at most {_MOST_SEEDS:,} seeds")
+            raise InputError(f"--seeds {text!r}: expected at most {_MOST_SEEDS:,} seeds")
         found.update(dict.fromkeys(range(first, last + 1)))
     return tuple(found)
 
@@ -127,7 +127,7 @@ def share_of(text: str) -> float:
     """
     match = _SHARE.fullmatch(text.strip())
     if match is None or not 0 < float(match[1]) <= 100 * _MOST_SHARE:
-        raise Mistake(
+        raise InputError(
             f"--load {text!r}: expected a percentage of the GPUs, at most {100 * _MOST_SHARE} %", "for example 130%"
         )
     return float(match[1]) / 100

@@ -13,10 +13,10 @@ from typing import Final
 import msgspec
 
 from allotment.cli.output.console import open_screen
-from allotment.cli.output.errors import Mistake
 from allotment.cli.replay.options import policies_of, question_of, seeds_of
 from allotment.cli.replay.text_output import ReplayProgress, print_replay
 from allotment.cli.replay.workers import Job, WorkerLost, made
+from allotment.errors import InputError
 from allotment.files import atomic_write
 from allotment.files.atomic_write import PUBLIC, TEMPORARY_SUFFIX
 from allotment.tools.replay.experiment import Experiment
@@ -66,7 +66,7 @@ def run(arguments: Namespace) -> int:
     policies = policies_of(arguments.policy)
     seeds = seeds_of(arguments.seeds or ("42" if arguments.use_times else "42-46"))
     if arguments.jobs is not None and arguments.jobs < 1:
-        raise Mistake(f"--jobs {arguments.jobs}: expected a number >= 1")
+        raise InputError(f"--jobs {arguments.jobs}: expected a number >= 1")
     question = question_of(arguments)
     folder = Folder(Path(arguments.output_dir)) if arguments.output_dir else None
     if folder is not None:
@@ -88,12 +88,12 @@ def run(arguments: Namespace) -> int:
 
 
 def _drawing(file: str) -> Callable[[Sequence[Curve], Experiment], None]:
-    """Return the function that draws the chart. Raises Mistake before the runs start if it cannot be written."""
+    """Return the function that draws the chart. Raises InputError before the runs start if it cannot be written."""
     path = Path(file)
     if path.suffix.lower() not in _SUFFIXES:
-        raise Mistake(f"--picture {file}: expected a name that ends in {' or '.join(_SUFFIXES)}")
+        raise InputError(f"--picture {file}: expected a name that ends in {' or '.join(_SUFFIXES)}")
     if not path.absolute().parent.is_dir():
-        raise Mistake(f"--picture {file}: directory not found: {path.parent}")
+        raise InputError(f"--picture {file}: directory not found: {path.parent}")
     from allotment.cli.charts.replay import draw
 
     return partial(draw, path=path)
@@ -117,7 +117,7 @@ def _outcomes(question: Experiment, jobs: Sequence[Job], folder: Folder | None, 
             found[done.job] = outcome
             reporter.done(done)
     except WorkerLost as error:
-        raise Mistake(str(error), "run the command again, with fewer --jobs if memory is short") from None
+        raise InputError(str(error), "run the command again, with fewer --jobs if memory is short") from None
     finally:
         reporter.close()
     return [found[job] for job in jobs]

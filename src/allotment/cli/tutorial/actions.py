@@ -15,12 +15,12 @@ from allotment.cli.output.console import Screen, folded
 from allotment.cli.output.diffs import show_diff
 from allotment.cli.tutorial.lab_objects import NAMESPACE
 from allotment.cli.tutorial.step import Action, FirstRemedy
+from allotment.explanation import Explanation
 from allotment.model.editing.edits import EditError, SetValue
 from allotment.model.editing.rewriting import rewrite
 from allotment.model.loading import load_text
 from allotment.model.loading.marks import split_path
 from allotment.model.trees import to_value
-from allotment.tools.explain import Explanation
 
 #: What precedes a command, in place of the shell's prompt.
 PROMPT: Final = "> "

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from allotment.cli.output.console import from_home
-from allotment.cli.output.errors import Mistake
+from allotment.errors import InputError
 from allotment.files import atomic_write, private
 from allotment.files.atomic_write import PUBLIC, Sync
 from allotment.lab.state import DataFolder
@@ -39,7 +39,7 @@ def packaged(name: str) -> str:
 
 
 class Folder:
-    """An existing or new folder of the tutorial. Raises Mistake if the path is used for something else."""
+    """An existing or new folder of the tutorial. Raises InputError if the path is used for something else."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -79,12 +79,12 @@ class Folder:
         self._save()
 
     def add(self, name: str) -> None:
-        """Write a manifest, unless it was written before. Raises Mistake for a file that the tutorial did not write."""
+        """Write a manifest, unless it was written before. Raises InputError for a file that is not the tutorial's."""
         path = self.path / name
         if name in self.progress.files and path.exists():
             return
         if path.exists() and not self.is_at_start(name):  # an interrupted run may have written it without a record
-            raise Mistake(
+            raise InputError(
                 f"{self.shown}/{name} exists, and the tutorial did not write it",
                 "move it, or use another folder with --dir",
             )
@@ -139,18 +139,18 @@ class Folder:
 
     def _read(self) -> Progress:
         if self.path.exists() and not self.path.is_dir():
-            raise Mistake(f"{self.shown} is not a folder", "use another one with --dir")
+            raise InputError(f"{self.shown} is not a folder", "use another one with --dir")
         try:
             return msgspec.json.decode(self._record.read_bytes(), type=Progress)
         except FileNotFoundError:
             if self.path.exists() and any(path.name != _OWN for path in self.path.iterdir()):
-                raise Mistake(
+                raise InputError(
                     f"the folder {self.shown} is not empty, and the tutorial did not make it",
                     "use another one with --dir",
                 ) from None
             return Progress()
         except msgspec.DecodeError:
-            raise Mistake(
+            raise InputError(
                 f"{self._record} is damaged", f"delete the folder {self.shown}, or use another one with --dir"
             ) from None
 

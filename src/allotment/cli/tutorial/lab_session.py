@@ -14,13 +14,13 @@ from allotment import __version__
 from allotment.apiserver.storage.database_file import DatabaseInUse
 from allotment.cli.demo.progress import Progress, quiet
 from allotment.cli.output.console import Screen, from_home
-from allotment.cli.output.errors import Mistake
 from allotment.cli.tutorial.events import Changed, EventQueue
 from allotment.cli.tutorial.folder import Folder
 from allotment.cli.tutorial.lab_watch import LabWatch
 from allotment.cli.tutorial.session import Session
 from allotment.cli.tutorial.steps import FLEET
 from allotment.cluster.clock import Clock
+from allotment.errors import InputError
 from allotment.files import atomic_write
 from allotment.lab import kubeconfig
 from allotment.lab.lab import Lab
@@ -36,7 +36,7 @@ _SPEED: Final = 20.0
 
 @contextlib.contextmanager
 def start(screen: Screen, folder: Folder) -> Iterator[Session]:
-    """Start the lab with the data of the folder, as a context manager. Raises Mistake if it is running already.
+    """Start the lab with the data of the folder, as a context manager. Raises InputError if it is running already.
 
     The lab is registered, so that ``allot`` finds it by the kubeconfig file, in this process and in other terminals.
     The folder is the current one until the end.
@@ -58,7 +58,7 @@ def start(screen: Screen, folder: Folder) -> Iterator[Session]:
         try:
             stack.enter_context(lab)
         except DatabaseInUse as error:  # by a user with another register
-            raise Mistake(f"the tutorial is already running: {error}", "use another folder with --dir") from None
+            raise InputError(f"the tutorial is already running: {error}", "use another folder with --dir") from None
         text = kubeconfig.text(context_of(_LAB), lab.plane.access)
         atomic_write.replace(folder.kubeconfig, text.encode())
         stack.callback(folder.kubeconfig.unlink, missing_ok=True)
@@ -105,12 +105,12 @@ def _environment(name: str, value: str) -> Iterator[None]:
             os.environ[name] = before
 
 
-def _running(status: Status | None) -> Mistake:
+def _running(status: Status | None) -> InputError:
     process = f" (process {status.pid}, in {from_home(Path(status.kubeconfig).parent)})" if status is not None else ""
-    return Mistake(f"the tutorial is already running{process}", "continue it there, or stop it: allot down tutorial")
+    return InputError(f"the tutorial is already running{process}", "continue it there, or stop it: allot down tutorial")
 
 
 def require_stopped() -> None:
-    """Raise Mistake if the tutorial's lab is running."""
+    """Raise InputError if the tutorial's lab is running."""
     if Register().runs(_LAB):
         raise _running(Register().status(_LAB))

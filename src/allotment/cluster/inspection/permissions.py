@@ -10,7 +10,7 @@ from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection.discovery import Discovery
 from allotment.model.trees import Tree
-from allotment.tools.permissions.access_reviews import AccessRequest, review_attributes
+from allotment.permissions.access_reviews import AccessRequest, review_attributes
 
 _GROUP: Final = "authorization.k8s.io"
 _SELF_ACCESS_REVIEWS: Final = Resource(_GROUP, "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", False)

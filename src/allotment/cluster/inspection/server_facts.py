@@ -16,7 +16,7 @@ from allotment.cluster.inspection.snapshot import failure_reason
 from allotment.model.features import GATES
 from allotment.model.fields import GROUP
 from allotment.model.known_versions import KNOWN_VERSIONS
-from allotment.tools.doctor.server_facts import ServerFacts
+from allotment.model.server_facts import ServerFacts
 
 _PATH: Final = "/metrics"
 _SERIES: Final = "kubernetes_feature_enabled"

@@ -63,6 +63,7 @@ LIMITS: Final = (
 )
 #: Events about pods.
 EVENTS: Final = (SnapshotResource("", "events", "involvedObject.kind=Pod"),)
+EVERYTHING: Final = (*DEVICES, *PODS, *VOLUMES, *WORKLOADS, *EVENTS, *LIMITS)
 
 
 class Snapshot(NamedTuple):

@@ -11,6 +11,7 @@ from allotment.model.loading.documents import Document as Document
 from allotment.model.loading.files import load_paths as load_paths
 from allotment.model.loading.files import manifest_files as manifest_files
 from allotment.model.loading.manifest_text import LoadResult as LoadResult
+from allotment.model.loading.manifest_text import is_manifest_text as is_manifest_text
 from allotment.model.loading.manifest_text import load_text as load_text
 from allotment.model.problems import InputProblem as InputProblem
 from allotment.model.problems import Position as Position

@@ -31,6 +31,11 @@ class LoadResult(NamedTuple):
     problems: list[InputProblem]
 
 
+def is_manifest_text(source: str) -> bool:
+    """Return whether a string is a manifest, with lines or braces, rather than a path."""
+    return "\n" in source or source.lstrip().startswith("{")
+
+
 def load_text(source: str | bytes, file: str = "<text>") -> LoadResult:
     """The documents of a YAML or JSON text; ``file``: the file name in positions.
 

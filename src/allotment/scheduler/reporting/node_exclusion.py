@@ -11,20 +11,20 @@ from typing import Any
 
 from allotment.engine.refusal import AllocationRefusal, Diagnosis, NodeReason, SuggestedChange
 from allotment.engine.remedies import FARTHEST, distance
+from allotment.explanation.cause_key import CauseKey
+from allotment.explanation.fixes import make_eligible
+from allotment.explanation.further_changes import combined_changes
+from allotment.explanation.messages import Report, diagnosis_report
+from allotment.explanation.node_eligibility import EligibilityNode, daemon_node, exclusion_text, why_excluded
+from allotment.explanation.node_nearness import NamedHardware, by_nearness, named_hardware
+from allotment.explanation.origin_mapping import easiest_fix, owner_of, template_of
+from allotment.explanation.text import ADVICE
 from allotment.model.core import Pod
 from allotment.model.trees import Tree, to_value
 from allotment.node_fit.filters.refusal import Refusal
 from allotment.node_fit.nodes import UNSCHEDULABLE, CachedNode
 from allotment.scheduler.pods import QueuedPod
 from allotment.scheduler.reporting import resource_shortage
-from allotment.tools.explain.cause_key import CauseKey
-from allotment.tools.explain.fixes import make_eligible
-from allotment.tools.explain.further_changes import combined_changes
-from allotment.tools.explain.messages import Report, diagnosis_report
-from allotment.tools.explain.node_eligibility import EligibilityNode, daemon_node, exclusion_text, why_excluded
-from allotment.tools.explain.node_nearness import NamedHardware, by_nearness, named_hardware
-from allotment.tools.explain.origin_mapping import easiest_fix, owner_of, template_of
-from allotment.tools.explain.text import ADVICE
 
 #: Causes that lie in the pod's own constraints or in the node's taints.
 _EXCLUSION_CAUSES = frozenset({"unschedulable", "taint", "affinity", "name"})

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Mapping, Sequence
 
+from allotment.explanation.messages import Report
 from allotment.model.meta import ObjectKey
 from allotment.model.trees import Tree
 from allotment.scheduler.pods import QueuedPod
-from allotment.tools.explain.messages import Report
 
 
 def origin(pod: QueuedPod) -> Hashable:

@@ -17,6 +17,16 @@ from allotment.engine.diagnosis.diagnoser import Diagnoser
 from allotment.engine.diagnosis.reader import Reader
 from allotment.engine.refusal import Diagnosis, NodeReason, SuggestedChange
 from allotment.engine.remedies import FARTHEST, LossClass, distance
+from allotment.explanation import messages
+from allotment.explanation.cause_key import CauseKey
+from allotment.explanation.extended_resources import extended_claim, name_corrections, served_by_classes
+from allotment.explanation.fixes import change_tree, path_steps
+from allotment.explanation.further_changes import AfterChange, with_further_changes
+from allotment.explanation.messages import Report
+from allotment.explanation.node_accounts import shared_reason
+from allotment.explanation.node_nearness import models_by_node
+from allotment.explanation.obstacles import group_missing, refused_everywhere, too_many_consumers, with_first
+from allotment.explanation.origin_mapping import ENDLESS, owner_of, pending_diagnosis, template_of
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim
 from allotment.node_fit.device_table import DEVICE_CAUSES
@@ -32,16 +42,6 @@ from allotment.scheduler.reporting import node_exclusion, resource_shortage
 from allotment.scheduler.reporting.node_exclusion import OfClaims
 from allotment.scheduler.reporting.own_objects import claim_names, templates_by_claim, with_claim_names
 from allotment.scheduler.reporting.verdict import Verdict
-from allotment.tools.explain import messages
-from allotment.tools.explain.cause_key import CauseKey
-from allotment.tools.explain.extended_resources import extended_claim, name_corrections, served_by_classes
-from allotment.tools.explain.fixes import change_tree, path_steps
-from allotment.tools.explain.further_changes import AfterChange, with_further_changes
-from allotment.tools.explain.messages import Report
-from allotment.tools.explain.node_accounts import shared_reason
-from allotment.tools.explain.node_nearness import models_by_node
-from allotment.tools.explain.obstacles import group_missing, refused_everywhere, too_many_consumers, with_first
-from allotment.tools.explain.origin_mapping import ENDLESS, owner_of, pending_diagnosis, template_of
 
 #: Diagnoses cached while nothing is allocated or freed.
 _MAX_DIAGNOSES: Final = 256

@@ -19,6 +19,8 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.lasting_events import LastingEvents, StateEvent
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import PODS
+from allotment.explanation import messages
+from allotment.explanation.messages import Report
 from allotment.model.meta import ObjectKey
 from allotment.model.trees import Tree
 from allotment.node_fit.nodes import NodeCache
@@ -27,8 +29,6 @@ from allotment.scheduler.queue import EquivalenceGroup, SchedulingQueue
 from allotment.scheduler.reporting.own_objects import claim_names, origin, own_names, with_claim_names
 from allotment.scheduler.reporting.pod_explainer import PodExplainer
 from allotment.scheduler.reporting.verdict import Verdict
-from allotment.tools.explain import messages
-from allotment.tools.explain.messages import Report
 
 _log = logging.getLogger(__name__)
 

@@ -9,6 +9,10 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from allotment.engine.diagnosis.value_distance import name_distance
+from allotment.explanation.cause_key import CauseKey
+from allotment.explanation.messages import Report, diagnosis_report
+from allotment.explanation.node_accounts import Shortage, shortage_rows, with_shortages
+from allotment.explanation.origin_mapping import owner_of, template_of
 from allotment.model.quantity import Quantity
 from allotment.node_fit.filters.node_eligibility import untolerated
 from allotment.node_fit.filters.refusal import Refusal
@@ -16,10 +20,6 @@ from allotment.node_fit.nodes import CachedNode
 from allotment.node_fit.pod_requirements import PodRequirements
 from allotment.scheduler.extended_resources import pod_value
 from allotment.scheduler.pods import QueuedPod
-from allotment.tools.explain.cause_key import CauseKey
-from allotment.tools.explain.messages import Report, diagnosis_report
-from allotment.tools.explain.node_accounts import Shortage, shortage_rows, with_shortages
-from allotment.tools.explain.origin_mapping import owner_of, template_of
 
 #: Names listed before the rest is only counted.
 _NAMES = 3

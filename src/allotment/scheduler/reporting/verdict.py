@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from allotment.explanation.cause_key import CauseKey
 from allotment.model.resource import ResourceClaim
 from allotment.node_fit.filters.refusal import Refusal
-from allotment.tools.explain.cause_key import CauseKey
 
 
 class Verdict(NamedTuple):

@@ -12,13 +12,13 @@ from functools import cached_property
 from typing import Any, TypeVar, TypeVarTuple
 
 from allotment.engine.diagnosis.published_names import PublishedNames, published_names
+from allotment.explanation.input import AdmittedObjects
 from allotment.model.core import Namespace, Node
 from allotment.model.decoding import DecodingError, Manifest, decode
 from allotment.model.features import Features
 from allotment.model.loading import Document, InputProblem
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from allotment.tools.explain.input import AdmittedObjects
 from allotment.tools.views import (
     ClaimView,
     ClassView,

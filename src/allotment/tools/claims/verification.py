@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
+from allotment.explanation import Answer, explain
+from allotment.explanation.subjects import identity, objects_to_explain, other_pods
 from allotment.model.decoding import Manifest, decode_all
 from allotment.model.features import Features
 from allotment.model.loading import Document, load_text
 from allotment.model.meta import Object
 from allotment.tools.claims.objects import Plan
 from allotment.tools.claims.workload import Workload
-from allotment.tools.explain import Answer, explain
-from allotment.tools.explain.subjects import identity, objects_to_explain, other_pods
 
 #: A pod with an extended resource, if no workload is given.
 _POD = """\

@@ -11,6 +11,10 @@ from typing import Final, NamedTuple, TypeVar
 from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.cluster.pools import Pool, PoolRules, PoolStatus, gather_pool
+from allotment.explanation import Explanation, explain
+from allotment.explanation.matches import ClassMatches, matches
+from allotment.explanation.node_eligibility import eligibility_nodes, unschedulable_nodes
+from allotment.explanation.subjects import objects_to_explain, other_pods
 from allotment.model.contested_claims import is_contested
 from allotment.model.generated_claims import UnresolvedClaim, claim_name
 from allotment.model.meta import Object, ObjectKey
@@ -27,10 +31,6 @@ from allotment.model.resource import (
 from allotment.tools.doctor.object_state import name_of, results_of, time_of
 from allotment.tools.doctor.objects import Event, Lease, Node, Pod, ResourceQuota
 from allotment.tools.doctor.snapshot import ClusterSnapshot
-from allotment.tools.explain import Explanation, explain
-from allotment.tools.explain.node_eligibility import eligibility_nodes, unschedulable_nodes
-from allotment.tools.explain.subjects import objects_to_explain, other_pods
-from allotment.tools.matches import ClassMatches, matches
 
 T = TypeVar("T", bound=Object)
 

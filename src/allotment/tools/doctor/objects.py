@@ -14,7 +14,7 @@ from allotment.model import core, storage
 from allotment.model.decoding import VALUE_TYPES
 from allotment.model.meta import Condition, Object, Value
 from allotment.model.quantity import Quantity
-from allotment.tools.doctor.server_facts import API_VERSION, KIND, ServerFacts
+from allotment.model.server_facts import API_VERSION, KIND, ServerFacts
 
 
 class WaitingState(Value, frozen=True):

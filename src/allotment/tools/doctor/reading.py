@@ -14,10 +14,10 @@ import msgspec
 from allotment.model.core import Pod
 from allotment.model.meta import Object
 from allotment.model.quantity import QuantityError
+from allotment.model.server_facts import KIND
 from allotment.model.trees import Tree, read_value
 from allotment.model.versions import to_v1
 from allotment.tools.doctor.objects import TYPES
-from allotment.tools.doctor.server_facts import KIND
 
 
 class ReadObjects(NamedTuple):

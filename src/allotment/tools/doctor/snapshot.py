@@ -10,10 +10,10 @@ from typing import Final
 from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from allotment.model.server_facts import facts_among
+from allotment.permissions.access_reviews import AccessRequest
 from allotment.tools.doctor.object_state import latest_time, time_of
 from allotment.tools.doctor.objects import Event, Lease, Node, Pod, ResourceQuota
-from allotment.tools.doctor.server_facts import facts_among
-from allotment.tools.permissions.access_reviews import AccessRequest
 
 #: Kinds that every snapshot from ``kubectl get`` contains; an absent kind has no objects.
 _REQUIRED_KINDS: Final[Mapping[str, type[Object]]] = {

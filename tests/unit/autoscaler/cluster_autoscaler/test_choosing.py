@@ -33,8 +33,8 @@ from allotment.fleet.catalog import catalog
 from allotment.fleet.device_classes import CLASSES
 from allotment.model.features import Features
 from allotment.model.trees import Tree, to_tree
-from allotment.tools.plan.consolidation.rescheduling import SimulatedCluster
-from allotment.tools.plan.limits import PlanLimits
+from allotment.planning.consolidation.rescheduling import SimulatedCluster
+from allotment.planning.limits import PlanLimits
 from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient

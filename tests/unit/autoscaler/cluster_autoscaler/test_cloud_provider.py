@@ -21,8 +21,8 @@ from allotment.externalgrpc.cloud_provider import CloudInstance, NodeGroupOption
 from allotment.fleet.catalog import catalog
 from allotment.model.core import Node
 from allotment.model.trees import read_value
-from allotment.tools.plan.limits import PlanLimits
-from allotment.tools.plan.report import PlannedMachine
+from allotment.planning.limits import PlanLimits
+from allotment.planning.report import PlannedMachine
 
 P = ParamSpec("P")
 

@@ -17,7 +17,7 @@ from allotment.autoscaler.cluster_autoscaler.node_groups import (
     parse_nodes,
 )
 from allotment.fleet.catalog import catalog
-from allotment.tools.plan.limits import PlanLimits
+from allotment.planning.limits import PlanLimits
 
 EAST = PlanLimits(zones=("us-east-1a",))
 

@@ -14,8 +14,8 @@ pytest.importorskip("matplotlib")
 from allotment.cli.charts.palette import COLOURS, INK, OTHER, PAPER, colours_of, ink_on
 from allotment.cli.charts.plan import draw
 from allotment.cli.charts.text_metrics import fitted, width_of
-from allotment.tools.plan.report import ProvisioningPlan
-from tests.unit.tools.plan.sample_plans import mixed_plan, plan_with_groups
+from allotment.planning.report import ProvisioningPlan
+from tests.unit.planning.sample_plans import mixed_plan, plan_with_groups
 
 
 def svg(plan: ProvisioningPlan, folder: Path) -> str:

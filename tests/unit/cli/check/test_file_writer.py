@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from allotment.cli.check.file_writer import write_all
-from allotment.cli.output.errors import Mistake
+from allotment.errors import InputError
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_failed_replacement_changes_no_file(three: list[Path], monkeypatch: py
         return replace(self, target)
 
     monkeypatch.setattr(Path, "replace", broken)
-    with pytest.raises(Mistake, match="cannot be written: no space left on device"):
+    with pytest.raises(InputError, match="cannot be written: no space left on device"):
         write(three)
     assert texts(three) == ["old a\n", "old b\n", "old c\n"]
     assert [file.stat().st_ino for file in three] == before
@@ -83,7 +83,7 @@ def test_a_failed_preparation_changes_no_file(three: list[Path], monkeypatch: py
         sync(number)
 
     monkeypatch.setattr(os, "fsync", broken)
-    with pytest.raises(Mistake, match=r"b.yaml: cannot be written"):
+    with pytest.raises(InputError, match=r"b.yaml: cannot be written"):
         write(three)
     assert texts(three) == ["old a\n", "old b\n", "old c\n"]
     assert sorted(three[0].parent.iterdir()) == three
@@ -91,7 +91,7 @@ def test_a_failed_preparation_changes_no_file(three: list[Path], monkeypatch: py
 
 def test_concurrently_changed_file_is_not_overwritten(three: list[Path]) -> None:
     three[1].write_text("another program's\n")
-    with pytest.raises(Mistake, match=r"b.yaml: the file changed during the check"):
+    with pytest.raises(InputError, match=r"b.yaml: the file changed during the check"):
         write(three)
     assert texts(three) == ["old a\n", "another program's\n", "old c\n"]
 
@@ -109,6 +109,6 @@ def test_without_links_a_copy_is_kept(three: list[Path], monkeypatch: pytest.Mon
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes everything")
 def test_a_read_only_file_is_not_written(three: list[Path]) -> None:
     three[2].chmod(0o444)
-    with pytest.raises(Mistake, match="permission denied"):
+    with pytest.raises(InputError, match="permission denied"):
         write(three)
     assert texts(three) == ["old a\n", "old b\n", "old c\n"]

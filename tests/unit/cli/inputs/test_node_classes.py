@@ -7,7 +7,7 @@ import pytest
 from allotment.autoscaler.providers.karpenter import MigManager
 from allotment.cli.arguments.autoscale import MIG_CONFIG
 from allotment.cli.inputs.node_classes import mig_manager, node_classes
-from allotment.cli.output.errors import Mistake
+from allotment.errors import InputError
 from allotment.fleet.catalog.export.karpenter import NodeClass
 
 GPU = NodeClass("karpenter.k8s.aws", "EC2NodeClass", "gpu")
@@ -28,7 +28,7 @@ def test_a_class_is_for_one_provider_or_for_all() -> None:
     [("gpu", "expected GROUP/KIND/NAME, found 'gpu'"), ("awz=a/B/c", "no machines are ordered from provider 'awz'")],
 )
 def test_invalid_node_classes(word: str, problem: str) -> None:
-    with pytest.raises(Mistake, match=problem):
+    with pytest.raises(InputError, match=problem):
         node_classes([word], ["aws"])
 
 
@@ -37,5 +37,5 @@ def test_layouts_are_written_to_the_mig_managers_config_map() -> None:
     assert mig_manager("ns/name") == MigManager("ns", "name")
     assert mig_manager("none") is None
     for text in ("name", "/name", "ns/", "a/b/c"):
-        with pytest.raises(Mistake, match="--mig-config: expected NAMESPACE/CONFIGMAP"):
+        with pytest.raises(InputError, match="--mig-config: expected NAMESPACE/CONFIGMAP"):
             mig_manager(text)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from allotment.cli.live.explain import subject_of
-from allotment.cli.output.errors import Mistake
+from allotment.errors import InputError
 from allotment.model.serialization import to_yaml
-from allotment.tools.doctor.server_facts import API_VERSION, KIND, ServerFacts
+from allotment.model.server_facts import API_VERSION, KIND, ServerFacts
 from tests.unit.cli.conftest import Allot
 from tests.unit.tools.doctor.sample_cluster import Cluster
 
@@ -63,5 +63,5 @@ def test_doctor_counts_only_readable_objects(allot: Allot, tmp_path: Path) -> No
 @pytest.mark.parametrize(("subject", "unread"), [("pod/chat", "pods"), ("deploy/chat", "deployments")])
 def test_unreadable_kind_is_not_reported_as_missing(subject: str, unread: str) -> None:
     facts = ServerFacts(unread={unread: "forbidden"})
-    with pytest.raises(Mistake, match=rf"cannot answer without {unread}, which could not be read \(forbidden\)"):
+    with pytest.raises(InputError, match=rf"cannot answer without {unread}, which could not be read \(forbidden\)"):
         subject_of(Namespace(object=subject, namespace=None), [facts])

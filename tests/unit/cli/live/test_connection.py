@@ -11,9 +11,10 @@ import pytest
 
 from allotment.cli.live import connection
 from allotment.cli.live.connection import way_to
-from allotment.cli.output.errors import Failure, Mistake
+from allotment.cli.output.errors import Failure
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.remote.kubeconfig import ClusterTarget
+from allotment.errors import InputError
 from allotment.lab.state import Register, Status
 from tests.unit.cli.conftest import Allot
 
@@ -81,7 +82,7 @@ def test_of_several_labs_the_current_one_is_used(tmp_path: Path, monkeypatch: py
 def test_only_the_named_kubeconfig_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(configuration(tmp_path / "config", "allotment", allotment="https://l:2")))
     assert chosen(kubeconfig=configuration(tmp_path / "other", "a", a="https://a:1")) == "https://a:1"
-    with pytest.raises(Mistake, match="context 'never' not found; available: a"):
+    with pytest.raises(InputError, match="context 'never' not found; available: a"):
         chosen("never", tmp_path / "other")
 
 
@@ -173,7 +174,7 @@ def test_certificate_of_another_host_is_reported() -> None:
     error.__cause__ = OSError("cannot connect")
     error.__cause__.__cause__ = distrust
     way = ClusterTarget("https://example.invalid", context="mine")
-    with pytest.raises(Mistake, match="trusted: self-signed certificate") as failed, connection.cluster_errors(way):
+    with pytest.raises(InputError, match="trusted: self-signed certificate") as failed, connection.cluster_errors(way):
         raise error
     assert "certificate-authority-data" in failed.value.hint
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.cli.output.errors import MOST_SHOWN, BadInput, describe, finding
+from allotment.cli.output.errors import MOST_SHOWN, describe, finding
+from allotment.errors import InvalidManifests
 from allotment.model.problems import InputProblem, Position
 
 
@@ -40,7 +41,7 @@ def test_any_source_and_position_can_be_shown(source: str, line: int, column: in
 
 
 def test_findings_are_sorted_counted_and_limited() -> None:
-    error = BadInput([problem(n) for n in range(200, 0, -1)], lambda _: None)
+    error = InvalidManifests([problem(n) for n in range(200, 0, -1)], lambda _: None)
     description = describe(error)
     assert description is not None
     assert description.lines[0].startswith("a.yaml:1:5:")

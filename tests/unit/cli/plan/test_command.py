@@ -14,9 +14,9 @@ import pytest
 
 from allotment.cli.examples import find
 from allotment.model.loading import load_text
-from allotment.tools.plan.planning import plan_demand
-from allotment.tools.plan.relaxations.savings import RelaxationResult
-from allotment.tools.plan.report import ProvisioningPlan, UntriedRelaxations
+from allotment.planning.planner import plan_demand
+from allotment.planning.relaxations.savings import RelaxationResult
+from allotment.planning.report import ProvisioningPlan, UntriedRelaxations
 from tests.unit.cli.conftest import Allot
 
 APP = """\

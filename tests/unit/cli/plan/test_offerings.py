@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from allotment.cli.output.errors import Mistake
 from allotment.cli.plan.offerings import offered
+from allotment.errors import InputError
 
 HEAD = "provider,instance_type,vcpu,memory_gib,gpu_count,gpu,on_demand_usd_per_hour"
 
@@ -26,6 +26,6 @@ def test_providers_and_files_in_one_option_or_several(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("word", "hint"), [("asw", "did you mean aws?"), ("aws,zz", "files must end in .csv")])
 def test_unknown_provider(word: str, hint: str) -> None:
-    with pytest.raises(Mistake, match="--catalog: unknown provider") as refused:
+    with pytest.raises(InputError, match="--catalog: unknown provider") as refused:
         offered([word])
     assert hint in refused.value.hint

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from allotment.cli.output.console import Screen
 from allotment.cli.plan.json_output import data_of
 from allotment.cli.plan.text_output import Manner, free_of, print_plan
-from allotment.tools.explain.report import ClaimAllocation, DeviceAllocation
-from allotment.tools.plan.reasons.machine_groups import group_machines
-from allotment.tools.plan.report import GroupVerdicts, ProvisioningPlan, TypeVerdict
-from tests.unit.tools.plan.sample_plans import machine, mixed_plan, placement, plan_of_machines, plan_with_groups
+from allotment.explanation.report import ClaimAllocation, DeviceAllocation
+from allotment.planning.reasons.machine_groups import group_machines
+from allotment.planning.report import GroupVerdicts, ProvisioningPlan, TypeVerdict
+from tests.unit.planning.sample_plans import machine, mixed_plan, placement, plan_of_machines, plan_with_groups
 
 
 def text_of(

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from allotment.cli.output.errors import Mistake
 from allotment.cli.replay.options import policies_of, seeds_of, share_of
+from allotment.errors import InputError
 from allotment.tools.replay.report import COLUMNS
 from tests.unit.cli.conftest import Allot
 
@@ -252,8 +252,8 @@ def test_policies_seeds_and_shares_are_parsed() -> None:
     assert seeds_of("42-51") == tuple(range(42, 52))
     assert share_of("130%") == share_of("130") == 1.3
     for wrong in ("", "1-", "a", "0-99999"):
-        with pytest.raises(Mistake):
+        with pytest.raises(InputError):
             seeds_of(wrong)
     for wrong in ("0", "-5%", "1001%", "nan"):
-        with pytest.raises(Mistake):
+        with pytest.raises(InputError):
             share_of(wrong)

@@ -6,7 +6,7 @@ from argparse import Namespace
 
 import pytest
 
-from allotment.cli.inputs.objects import Inputs
+from allotment.api.inputs import Inputs
 from allotment.cli.next_step import add_next_steps, only_commands
 from allotment.cli.tutorial.actions import is_accepted
 from tests.corpus.test_corpus import Scenario, explained

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from allotment.cli.output.errors import Mistake
 from allotment.cli.tutorial.folder import Folder, packaged
+from allotment.errors import InputError
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_a_manifest_is_written_once(folder: Folder) -> None:
 
 def test_a_file_of_the_reader_is_not_overwritten(folder: Folder) -> None:
     (folder.path / "batch.yaml").write_text("mine\n")
-    with pytest.raises(Mistake, match=r"batch\.yaml exists, and the tutorial did not write it"):
+    with pytest.raises(InputError, match=r"batch\.yaml exists, and the tutorial did not write it"):
         folder.add("batch.yaml")
     assert (folder.path / "batch.yaml").read_text() == "mine\n"
 
@@ -76,5 +76,5 @@ def test_a_manifest_that_was_written_but_not_recorded_is_the_tutorials(folder: F
 
 def test_a_damaged_progress_file_is_an_error(folder: Folder) -> None:
     (folder.path / ".tutorial" / "progress.json").write_text("{")
-    with pytest.raises(Mistake, match=r"progress\.json is damaged"):
+    with pytest.raises(InputError, match=r"progress\.json is damaged"):
         Folder(folder.path)

@@ -10,8 +10,8 @@ import pytest
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection.permissions import missing
 from allotment.model.trees import Tree
-from allotment.tools.permissions.access_reviews import access_requests
-from allotment.tools.permissions.components import COMPONENTS
+from allotment.permissions.access_reviews import access_requests
+from allotment.permissions.components import COMPONENTS
 from tests.unit.cluster import idle
 
 

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.engine.refusal import AllocationRefusal, Diagnosis, SuggestedChange
+from allotment.explanation import messages
 from allotment.node_fit.filters import run_filters
 from allotment.node_fit.nodes import NodeCache
 from allotment.scheduler.reporting import fit_error, resource_shortage
 from allotment.scheduler.reporting.reporter import condition_patch
-from allotment.tools.explain import messages
 from tests.unit.scheduler.machines import assigned_pod, nodes_named, requirements_of, tree_of
 from tests.unit.scheduler.world import node
 

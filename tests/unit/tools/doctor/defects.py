@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from allotment.tools.permissions.access_reviews import AccessRequest
+from allotment.permissions.access_reviews import AccessRequest
 from tests.unit.tools.doctor.sample_cluster import DRA, LONG_AGO, NVIDIA, Cluster
 
 

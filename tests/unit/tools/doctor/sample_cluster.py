@@ -9,11 +9,11 @@ from typing import Any
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.model.features import GATES, Features
 from allotment.model.trees import Tree, to_tree
+from allotment.permissions.access_reviews import AccessRequest
 from allotment.tools.doctor.examination import run_checks
 from allotment.tools.doctor.finding import ClusterFinding
 from allotment.tools.doctor.reading import read_objects
 from allotment.tools.doctor.snapshot import ClusterSnapshot
-from allotment.tools.permissions.access_reviews import AccessRequest
 
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 LONG_AGO = "2026-06-01T08:00:00Z"

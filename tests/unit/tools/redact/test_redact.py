@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from allotment.explanation import explain
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.model.decoding import decode_all
 from allotment.model.features import Features
@@ -19,7 +20,6 @@ from allotment.model.trees import Tree
 from allotment.tools.doctor.objects import Pod
 from allotment.tools.doctor.reading import read_objects
 from allotment.tools.doctor.vendors import is_driver
-from allotment.tools.explain import explain
 from allotment.tools.redact import redacted
 from allotment.tools.redact.pseudonyms import Pseudonyms
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from allotment.explanation.references import Candidates, Known, find_candidates
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.explain.references import Candidates, Known, find_candidates
 from allotment.tools.views import ClaimView, EntryView, PodView, at, mapping, text
 
 #: The request names of a claim, each with the names of its alternatives.

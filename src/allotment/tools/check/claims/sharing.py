@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+from allotment.explanation.container_devices import has_exclusive_name as has_exclusive_name
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.explain.container_devices import has_exclusive_name as has_exclusive_name
 from allotment.tools.views import ClaimView, ConfigView, RequestView, mapping
 
 #: Drivers and attribute domains in an expression; other strings are arbitrary values (gpu0rdma0).

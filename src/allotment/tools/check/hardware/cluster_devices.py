@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.cluster.inventory import Inventory
+from allotment.explanation.matches import ClassMatches, matches
+from allotment.explanation.node_eligibility import labels_by_node
 from allotment.model.features import Features
 from allotment.model.meta import ObjectMeta
 from allotment.model.resource import CELDeviceSelector, Device, DeviceClass, DeviceClassSpec, DeviceSelector
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.explain.node_eligibility import labels_by_node
-from allotment.tools.matches import ClassMatches, matches
 from allotment.tools.views import RequestView
 
 

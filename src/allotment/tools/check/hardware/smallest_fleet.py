@@ -13,6 +13,8 @@ from typing import Final
 
 import msgspec
 
+from allotment.explanation import fits
+from allotment.explanation.subjects import identity, objects_to_explain
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.fleet.profiles import Accelerator, accelerators, servers
 from allotment.model.core import Node
@@ -22,8 +24,6 @@ from allotment.model.quantity import Quantity
 from allotment.model.resource import ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate, ResourceSlice
 from allotment.model.trees import to_tree
 from allotment.model.workload_pods import pods_of
-from allotment.tools.explain import fits
-from allotment.tools.explain.subjects import identity, objects_to_explain
 
 #: GPUs per machine and number of machines, smallest first.
 _SIZES: Final = ((1, 1), (2, 1), (4, 1), (8, 1), (8, 2), (8, 4), (8, 8), (8, 16))

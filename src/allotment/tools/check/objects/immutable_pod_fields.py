@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from allotment.explanation.extended_requests import is_extended
+from allotment.explanation.subjects import pod_spec_of
 from allotment.model.core import Container, Pod, PodSpec
 from allotment.model.loading.marks import Path
 from allotment.model.quantity import Quantity
 from allotment.model.workloads import Job
-from allotment.tools.explain.extended_requests import is_extended
-from allotment.tools.explain.subjects import pod_spec_of
 from allotment.tools.views import PodView
 
 

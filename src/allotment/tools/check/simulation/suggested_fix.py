@@ -12,6 +12,8 @@ from allotment.engine.diagnosis.published_names import similarity
 from allotment.engine.diagnosis.value_distance import names_same
 from allotment.engine.refusal import SuggestedChange
 from allotment.engine.remedies import REMEDIES, LossClass, distance
+from allotment.explanation.fixes import change_tree, path_steps
+from allotment.explanation.text import in_words
 from allotment.model.editing.edits import Edit, Remove, ReplaceText, SetValue
 from allotment.model.editing.steps import differences
 from allotment.model.loading import Document
@@ -21,8 +23,6 @@ from allotment.tools.check.names.known_names import TYPO_SIMILARITY
 from allotment.tools.check.objects.field_shapes import shape_for
 from allotment.tools.check.rule import Fix
 from allotment.tools.check.selectors.edits import with_quotes_of
-from allotment.tools.explain.fixes import change_tree, path_steps
-from allotment.tools.explain.text import in_words
 from allotment.tools.views import at, key_of
 
 #: A comment, a string, a word or an operator of CEL.

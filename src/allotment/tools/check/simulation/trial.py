@@ -11,6 +11,8 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
+from allotment.explanation import Answer, explain
+from allotment.explanation.subjects import ANY_POD, objects_to_explain, other_pods
 from allotment.model.generated_claims import name_prefix
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path, split_path
@@ -18,8 +20,6 @@ from allotment.model.meta import Object, ObjectKey
 from allotment.tools.check.bundle import Bundle, TargetCluster
 from allotment.tools.check.claims.references import compute_domain_templates
 from allotment.tools.check.objects.field_shapes import written_path
-from allotment.tools.explain import Answer, explain
-from allotment.tools.explain.subjects import ANY_POD, objects_to_explain, other_pods
 from allotment.tools.views import ClaimView, PodView, mapping, text
 
 #: The maximum number of hypothetical changes that are tried in total to find one that helps.

@@ -12,14 +12,14 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from allotment.engine.cluster.identity import DeviceID
+from allotment.explanation import Answer, explain
+from allotment.explanation.node_eligibility import daemon_node
+from allotment.explanation.subjects import is_relevant, objects_to_explain
 from allotment.model.core import Namespace, Pod
 from allotment.model.decoding import decode_all
 from allotment.model.meta import Object, ObjectKey, ObjectMeta
 from allotment.model.resource import Device, DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from allotment.model.workloads import PodGroup
-from allotment.tools.explain import Answer, explain
-from allotment.tools.explain.node_eligibility import daemon_node
-from allotment.tools.explain.subjects import is_relevant, objects_to_explain
 from allotment.tools.migrate.plugin_requests import PluginRequest
 from allotment.tools.migrate.simulation.before import place, place_all
 from allotment.tools.migrate.simulation.cluster_nodes import extended_of

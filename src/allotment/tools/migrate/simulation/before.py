@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from allotment.explanation.node_eligibility import daemon_node
 from allotment.model.core import Pod
-from allotment.tools.explain.node_eligibility import daemon_node
 from allotment.tools.migrate.plugin_requests import PluginRequest
 from allotment.tools.migrate.simulation.plugin_node import PluginNode, form_of
 from allotment.tools.migrate.simulation.subjects import SimulatedWorkload

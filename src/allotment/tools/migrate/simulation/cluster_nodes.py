@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from allotment.explanation.node_eligibility import UNSCHEDULABLE
 from allotment.fleet.gpu_product_labels import product_of_label
 from allotment.model.core import HOSTNAME_LABEL, Node, Pod
 from allotment.model.pod_resources import pod_requests, with_default_requests
 from allotment.model.resource import ResourceSlice
 from allotment.model.trees import to_tree
-from allotment.tools.explain.node_eligibility import UNSCHEDULABLE
 from allotment.tools.migrate.plugin_config import REPLICAS_LABELS, single_profile
 from allotment.tools.migrate.resource_names import SHARED, amd_partition, mig_profile, vendor_of
 from allotment.tools.migrate.simulation.device_kind import DeviceKind, kind_of_device

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from allotment.engine.cluster.node_selection import NodeFacts
+from allotment.explanation.node_eligibility import EligibilityNode, why_excluded
 from allotment.model.core import Pod, Taint
-from allotment.tools.explain.node_eligibility import EligibilityNode, why_excluded
 from allotment.tools.migrate.plugin_requests import PluginRequest
 from allotment.tools.migrate.simulation.device_kind import DeviceCount
 from allotment.tools.migrate.simulation.plugin_supply import Supply

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from allotment.explanation import explain
+from allotment.explanation.subjects import objects_to_explain
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.tools.check.hardware.smallest_fleet import smallest_fleet
-from allotment.tools.explain import explain
-from allotment.tools.explain.subjects import objects_to_explain
 from tests.unit.tools.check.bundles import bundle_of
 from tests.unit.tools.check.rules.meaning.manifests import (
     by_claim,

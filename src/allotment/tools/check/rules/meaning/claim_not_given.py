@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from allotment.explanation.references import REFERENCE_FIELDS, Candidates
 from allotment.model.core import Pod
 from allotment.model.editing.edits import RenameKey, SetValue
 from allotment.tools.check import examples
@@ -15,7 +16,6 @@ from allotment.tools.check.claims.references import (
     compute_domain_templates,
 )
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
-from allotment.tools.explain.references import REFERENCE_FIELDS, Candidates
 from allotment.tools.views import ClaimKind
 
 

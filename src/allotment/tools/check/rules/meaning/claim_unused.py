@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from allotment.explanation.container_devices import unused_claim_text
 from allotment.model.editing.edits import Edit, InsertItem, SetValue
 from allotment.model.meta import ObjectKey
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.sharing import has_exclusive_name, is_exclusive
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
-from allotment.tools.explain.container_devices import unused_claim_text
 from allotment.tools.views import ContainerView, EntryView, PodView, at, items, mapping, text
 
 

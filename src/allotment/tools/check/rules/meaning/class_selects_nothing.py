@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.engine.refusal import Diagnosis
+from allotment.explanation import explain
+from allotment.explanation.subjects import user_of_class
 from allotment.model.core import Node
 from allotment.model.resource import DeviceClass
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.hardware.cluster_devices import cluster_devices
 from allotment.tools.check.rule import Rule, RuleMatch
-from allotment.tools.explain import explain
-from allotment.tools.explain.subjects import user_of_class
 from allotment.tools.views import at
 
 #: Reasons that are not mistakes in a name or expression, which other rules report.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from allotment.explanation.container_devices import PLUGIN_RESOURCES, plugin_limit_text
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.references import ClaimReference, references_of_pod
 from allotment.tools.check.claims.requested_devices import requested_types
 from allotment.tools.check.objects.container_resources import container_resources, removal_edits
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
-from allotment.tools.explain.container_devices import PLUGIN_RESOURCES, plugin_limit_text
 from allotment.tools.views import ContainerView, PodView
 
 #: Drivers of devices that are claimed in addition to GPUs.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.engine.diagnosis.published_names import similar_names
+from allotment.explanation import missing_request_text
 from allotment.model.editing.edits import SetValue
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
@@ -18,7 +19,6 @@ from allotment.tools.check.claims.references import (
     request_names,
 )
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
-from allotment.tools.explain import missing_request_text
 from allotment.tools.views import ClaimView, PodView, at, items
 
 

@@ -48,7 +48,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
 def _fix(
     bundle: Bundle, reference: ClaimReference, namespaces: Sequence[str], references: list[ClaimReference]
 ) -> Fix | None:
-    """Move a pod without a namespace to its claim, otherwise the claim to the pod (as `tools.explain.references`).
+    """Move a pod without a namespace to its claim, otherwise the claim to the pod (as `explanation.references`).
 
     There is no fix if others use the claim where it is, or if pods of several namespaces reference it.
     """

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.engine.refusal import SEARCH_GIVEN_UP
+from allotment.explanation.subjects import ANY_POD
+from allotment.explanation.text import in_words
 from allotment.model.loading import Document
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
@@ -12,8 +14,6 @@ from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.check.rules.static_rules import STATIC_RULES
 from allotment.tools.check.simulation.result import simulation_report
 from allotment.tools.check.simulation.trial import PendingObject
-from allotment.tools.explain.subjects import ANY_POD
-from allotment.tools.explain.text import in_words
 
 #: Reasons that a fleet cannot decide: it defines neither node labels nor device plugins.
 _NOT_IN_FLEET = ("node-not-eligible", "extended-resource-missing")

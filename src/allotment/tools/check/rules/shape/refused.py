@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from allotment.engine.diagnosis.published_names import similar_names
+from allotment.explanation.fixes import admission_fixes
 from allotment.model.decoding import Manifest
 from allotment.model.editing.edits import SetValue
 from allotment.model.field_advice import rejected_value_advice
@@ -22,7 +23,6 @@ from allotment.tools.check.objects.placeholders import is_placeholder
 from allotment.tools.check.objects.validation_errors import errors_with_all_gates, errors_with_gates
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.check.simulation.suggested_fix import suggested_fix
-from allotment.tools.explain.fixes import admission_fixes
 from allotment.tools.views import at, mapping
 
 _QUOTED: Final = re.compile(r'"([^"]*)"')

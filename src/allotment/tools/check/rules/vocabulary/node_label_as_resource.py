@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Iterator
 from typing import Final
 
+from allotment.explanation.extended_resources import plugin_resources
 from allotment.model.node_label_resources import is_memory_label, is_node_label, node_label_meaning, requested_memory
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.container_resources import ContainerResource, container_resources, removal_edits
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
-from allotment.tools.explain.extended_resources import plugin_resources
 from allotment.tools.views import PodView, at
 
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
+from allotment.explanation.prepare_errors import FAILED_PREPARE, PrepareError, prepare_error
 from allotment.tools.doctor.check import ClusterCheck, Symptom
 from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.object_state import name_of, time_of
 from allotment.tools.doctor.objects import Event, Pod
 from allotment.tools.doctor.wording import named, remedy, unique
 from allotment.tools.doctor.workload_groups import pods_text
-from allotment.tools.explain.prepare_errors import FAILED_PREPARE, PrepareError, prepare_error
 
 #: Events older than this are resolved: a kubelet repeats an event at least every five minutes.
 _MAX_AGE: Final = timedelta(minutes=12)

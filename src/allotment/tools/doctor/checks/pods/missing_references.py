@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from allotment.explanation import Answer
 from allotment.tools.doctor.check import ClusterCheck, Symptom
 from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.wording import remedy
 from allotment.tools.doctor.workload_groups import pods_text
-from allotment.tools.explain import Answer
 
 _KINDS = {
     "class-missing": "kubectl get deviceclasses",

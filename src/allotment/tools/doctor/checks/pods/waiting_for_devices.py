@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from allotment.engine.refusal import BUSY, CODES, AllocationRefusal, Diagnosis
+from allotment.explanation import Answer
 from allotment.tools.doctor.check import ClusterCheck, Symptom
 from allotment.tools.doctor.checks.pods.claims_not_made import pods_without_claims
 from allotment.tools.doctor.checks.pods.no_scheduler import unscheduled_pods
@@ -12,7 +13,6 @@ from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.object_state import name_of
 from allotment.tools.doctor.wording import remedy
 from allotment.tools.doctor.workload_groups import pods_text
-from allotment.tools.explain import Answer
 
 #: Causes that other checks report.
 _ELSEWHERE = frozenset({"class-missing", "template-missing", "claim-missing", "wrong-namespace"})

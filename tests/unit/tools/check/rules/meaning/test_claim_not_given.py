@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from allotment.explanation import explain
 from allotment.model.editing.tree_edits import apply_edits
 from allotment.model.meta import Object
 from allotment.tools.check.rules.meaning import claim_not_given, other_namespace
-from allotment.tools.explain import explain
 from tests.manifest_changes import apply_change
 from tests.unit.tools.check.bundles import bundle_of
 from tests.unit.tools.check.rules.meaning.manifests import (

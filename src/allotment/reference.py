@@ -1,0 +1,1 @@
+"""Reference data, as ``-o json`` prints it: rules, hardware, instance types, vocabulary, permissions."""

@@ -1,0 +1,180 @@
+"""The command that helps most after a refusal, by the first remedy and the origin of its object."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from allotment.engine.refusal import AllocationRefusal, Diagnosis, SuggestedChange
+from allotment.explanation.next_step import Origin, next_step, next_step_in_message
+from allotment.explanation.report import Answer
+from allotment.model.core import Namespace, Pod, PodSpec, PodStatus, Toleration
+from allotment.model.meta import Object, ObjectMeta
+from allotment.model.resource import (
+    AllocationResult,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+    ResourceClaimStatus,
+)
+
+UNCORDON = SuggestedChange(text="uncordon a", object="Node a", path="spec.unschedulable", remedy="uncordon")
+LABEL = SuggestedChange(
+    text="label namespace ml to allow admin access", object="Namespace ml", path="metadata.labels",
+    becomes={"resource.kubernetes.io/admin-access": "true"}, remedy="allow",
+)  # fmt: skip
+FEWER = SuggestedChange(
+    text="request 1 device", object="ResourceClaim ml/gpus", path="spec.devices.requests[0].exactly.count",
+    becomes=1, remedy="less",
+)  # fmt: skip
+WAIT = SuggestedChange(
+    text="wait for pod b to finish", object="ResourceClaim ml/gpus", path="status.allocation", remedy="wait"
+)
+RESTART = SuggestedChange(text="wait until the driver has published all slices", remedy="driver")
+
+
+def refused(*changes: SuggestedChange, code: str = "too-few-devices", name: str = "ml/p", owner: str = "") -> Answer:
+    headline = AllocationRefusal(code=code, summary="", changes=changes)
+    return Answer(kind="Pod", name=name, outcome="refused", reasons=Diagnosis(headline=headline), owner=owner)
+
+
+def cluster(*values: Object) -> Origin:
+    return Origin({f"{type(value).__name__} {value.key}": value for value in values})
+
+
+def pod(name: str, phase: str = "Running", namespace: str = "ml", **labels: str) -> Pod:
+    tolerations = (Toleration(key="node.kubernetes.io/not-ready", operator="Exists", effect="NoExecute"),)
+    return Pod(
+        metadata=ObjectMeta(name=name, namespace=namespace, labels=labels),
+        spec=PodSpec(tolerations=tolerations),
+        status=PodStatus(phase=phase),
+    )
+
+
+def claim(*users: str, namespace: str = "ml") -> ResourceClaim:
+    reserved = tuple(ResourceClaimConsumerReference(resource="pods", name=user, uid=user) for user in users)
+    return ResourceClaim(
+        metadata=ObjectMeta(name="gpus", namespace=namespace),
+        status=ResourceClaimStatus(allocation=AllocationResult(), reserved_for=reserved),
+    )
+
+
+def test_changes_of_the_cluster_are_kubectl_commands() -> None:
+    assert next_step(refused(UNCORDON), Origin()) == "kubectl uncordon a"
+    label = "resource.kubernetes.io/admin-access=true"
+    assert next_step(refused(LABEL), Origin()) == f"kubectl label namespace ml {label}"
+    assert next_step(refused(UNCORDON, LABEL), Origin()) == f"kubectl uncordon a && kubectl label namespace ml {label}"
+
+
+def test_a_label_with_another_value_is_overwritten() -> None:
+    labels = {"resource.kubernetes.io/admin-access": "yes"}
+    origin = cluster(Namespace(metadata=ObjectMeta(name="ml", labels=labels)))
+    assert next_step(refused(LABEL), origin).startswith("kubectl label --overwrite namespace ml ")
+
+
+def test_kubectl_uses_the_connection_of_the_question() -> None:
+    origin = Origin(connection=("--context", "team a"))
+    assert next_step(refused(UNCORDON), origin) == "kubectl --context 'team a' uncordon a"
+
+
+def test_an_immutable_object_of_the_cluster_is_replaced() -> None:
+    free = ResourceClaim(metadata=ObjectMeta(name="gpus", namespace="ml"))
+    origin = cluster(free)._replace(connection=("--context", "a"), options=("--context", "a"))
+    step = "allot explain pod/p -n ml --context a -o manifests | kubectl --context a replace --force -f -"
+    assert next_step(refused(FEWER), origin) == step
+
+
+def test_a_claim_in_use_is_not_replaced() -> None:
+    assert "replace" not in next_step(refused(FEWER), cluster(claim("other")))
+
+
+def test_an_object_of_another_namespace_is_not_replaced() -> None:
+    elsewhere = ResourceClaim(metadata=ObjectMeta(name="gpus", namespace="team-b"))
+    change = replace(FEWER, object="ResourceClaim team-b/gpus")
+    assert "replace" not in next_step(refused(change), cluster(elsewhere))
+
+
+def test_the_commands_for_other_objects_come_first() -> None:
+    free = ResourceClaim(metadata=ObjectMeta(name="gpus", namespace="ml"))
+    step = "kubectl uncordon a && allot explain pod/p -n ml -o manifests | kubectl replace --force -f -"
+    assert next_step(refused(UNCORDON, FEWER), cluster(free)) == step
+
+
+def test_an_object_that_does_not_exist_is_not_named() -> None:
+    assert next_step(refused(FEWER), Origin()) == "allot plan"
+
+
+def test_tolerations_are_added_to_those_that_the_api_server_has_added() -> None:
+    toleration = {"key": "dedicated", "operator": "Exists"}
+    tolerate = SuggestedChange(
+        text="tolerate", object="Pod ml/p", path="spec.tolerations", becomes=[toleration], remedy="tolerate-node"
+    )
+    patch = '[{"op":"add","path":"/spec/tolerations/-","value":{"key":"dedicated","operator":"Exists"}}]'
+    step = next_step(refused(tolerate), cluster(pod("p")))
+    assert step == f"kubectl patch pod p -n ml --type=json -p '{patch}'"
+
+
+def test_the_deployment_of_an_existing_pod_is_changed_although_it_was_not_read() -> None:
+    select = SuggestedChange(
+        text="set nodeSelector", object="Deployment ml/web", path="spec.template.spec.nodeSelector",
+        becomes={"pool": "gpu"}, remedy="select",
+    )  # fmt: skip
+    answer = refused(select, name="ml/web-5d9-x", owner="ReplicaSet ml/web-5d9")
+    patch = '{"spec":{"template":{"spec":{"nodeSelector":{"pool":"gpu"}}}}}'
+    origin = cluster(pod("web-5d9-x", **{"pod-template-hash": "5d9"}))
+    assert next_step(answer, origin) == f"kubectl patch deployment web -n ml --type=merge -p '{patch}'"
+
+
+@pytest.mark.parametrize(
+    ("values", "step"),
+    [
+        ((claim("b"), pod("b")), "kubectl get pod b -n ml"),
+        ((claim("b", "c"), pod("b"), pod("c")), "kubectl get pod b c -n ml"),
+        ((claim("b"), pod("b", "Succeeded")), "kubectl delete pod b -n ml"),
+        ((claim("b", "c"), pod("b", "Failed"), pod("c")), "kubectl delete pod b -n ml"),
+        ((claim("b"),), "kubectl describe resourceclaim gpus -n ml"),
+    ],
+)
+def test_users_of_the_devices_are_shown_or_deleted_if_they_have_ended(values: tuple[Object, ...], step: str) -> None:
+    assert next_step(refused(WAIT, code="devices-in-use"), cluster(*values)) == step
+
+
+def test_an_ended_pod_of_another_namespace_is_not_deleted() -> None:
+    origin = cluster(claim("b"), pod("b", "Succeeded"))
+    step = next_step(refused(WAIT, code="devices-in-use", name="other/p"), origin)
+    assert step == "kubectl describe resourceclaim gpus -n ml"
+
+
+def test_files_are_fixed_by_check() -> None:
+    origin = cluster(claim())._replace(
+        files=("a.yaml",), in_files=frozenset({"ResourceClaim ml/gpus"}), place="hardware",
+        options=("--fleet", "t4"), for_files=lambda name: f"allot check a.yaml --fleet t4 --fix # {name}",
+    )  # fmt: skip
+    assert next_step(refused(FEWER), origin) == "allot check a.yaml --fleet t4 --fix # ml/p"
+    assert next_step(refused(UNCORDON), origin) == "kubectl uncordon a"
+    unfixable = origin._replace(for_files=lambda name: "")
+    assert next_step(refused(FEWER), unfixable) == "allot plan -f a.yaml"
+
+
+def test_problems_of_drivers_are_examined_by_doctor() -> None:
+    assert next_step(refused(RESTART, code="pool-incomplete"), Origin()) == "allot doctor"
+    snapshot = Origin(place="snapshot", options=("--cluster", "a.yaml"))
+    assert next_step(refused(code="driver-missing"), snapshot) == "allot doctor --cluster a.yaml"
+    assert next_step(Answer(kind="Pod", name="ml/p", outcome="unprepared"), Origin()) == "allot doctor"
+
+
+def test_standard_input_is_not_read_again() -> None:
+    origin = Origin(files=("-",), place="hardware", options=("--fleet", "t4"), is_repeatable=False)
+    assert next_step(refused(code="devices-in-use"), origin) == ""
+    assert next_step(refused(UNCORDON), origin) == "kubectl uncordon a"
+
+
+def test_a_pod_that_fits_has_no_next_step() -> None:
+    assert next_step(Answer(kind="Pod", name="ml/p", outcome="fits"), Origin()) == ""
+
+
+def test_messages_name_explain_unless_a_command_makes_the_pod_fit() -> None:
+    uncordon, fewer = refused(UNCORDON).reasons, refused(FEWER).reasons
+    assert uncordon is not None
+    assert fewer is not None
+    assert next_step_in_message("ml/p", uncordon) == "kubectl uncordon a"
+    assert next_step_in_message("ml/p", fewer) == "allot explain pod/p -n ml"
