@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
+
+from tests.step_limit import short_searches as with_short_searches
 
 # No deadline: a loaded machine is not a defect. Few examples, because the whole suite must take minutes only.
 settings.register_profile(
@@ -41,6 +44,7 @@ _SLOW_FIRST = (
     "unit/test_extras.py",
 )
 _MISSING = "shared data missing: "
+_unfrozen: list[bool] = []
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -50,6 +54,21 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     requested = (config.invocation_params.dir / argument.partition("::")[0] for argument in config.args)
     return None if any(path.resolve().is_relative_to(kube.resolve()) for path in requested) else True
+
+
+class _DoctestFiles:
+    """Searches only files with examples for doctests: most have none, and each test process searches all of them."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(self, file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+        collectors = yield
+        if file_path.suffix == ".py" and ">>>" not in file_path.read_text(encoding="utf-8"):
+            return [collector for collector in collectors if not isinstance(collector, DoctestModule)]
+        return collectors
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(_DoctestFiles())  # a hook of this file would apply to tests only
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -67,12 +86,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Exempt what collection creates from garbage collection: searching the objects of 13,000 tests, again and again,
-    takes a fifth of the time of the tests."""
+    takes a fifth of the time of the tests. For the same reason, collect new objects less often."""
     gc.disable()
     collected = yield
     gc.freeze()
+    gc.set_threshold(10_000)
     gc.enable()
+    unfreeze = gc.unfreeze
+
+    def unfreeze_for_this_test() -> None:
+        unfreeze()
+        _unfrozen.append(True)
+
+    gc.unfreeze = unfreeze_for_this_test
     return collected
+
+
+def pytest_runtest_logfinish() -> None:
+    """Exempt the objects again after a test of a program that unfreezes them when it ends."""
+    if _unfrozen:
+        gc.freeze()
+        _unfrozen.clear()
 
 
 def _shared_root() -> Path:
@@ -96,6 +130,13 @@ def shared() -> Callable[[str], Path]:
         return path.resolve()
 
     return find
+
+
+@pytest.fixture(scope="module")
+def short_searches() -> Iterator[None]:
+    """Lower the step limit of searches for devices in all tests of the module."""
+    with with_short_searches():
+        yield
 
 
 @pytest.fixture

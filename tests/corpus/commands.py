@@ -47,7 +47,7 @@ def commands_of(line: str) -> list[list[str]]:
 def accepts(command: Sequence[str]) -> bool:
     """Whether `allot` accepts the arguments of a command."""
     try:
-        command_line().parse_args(command[1:])
+        command_line(command[1]).parse_args(command[1:])
     except SystemExit:
         return False
     return True

@@ -31,6 +31,8 @@ from tests.corpus.test_corpus import SCENARIOS, Scenario, code, head
 from tests.lab.harness import LabHarness, lab_harness
 from tests.manifest_changes import apply_change
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 POD, NAMESPACE = "trainer", "ml"
 
 #: Scenarios that an API server rejects, so that no pod waits for them, and the message.

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,7 +47,7 @@ def required_program(name: str) -> str:
 
 
 def run(helm: str, *arguments: str | Path, timeout: float = 240) -> str:
-    """The output of helm. Raises Failed."""
+    """The output of helm. Raises HelmError."""
     with tempfile.TemporaryDirectory() as home:  # without the user's repositories, plugins and caches
         environment = {"PATH": os.environ["PATH"], "HOME": home}
         done = subprocess.run(
@@ -79,14 +80,19 @@ def everything() -> list[str]:
 
 
 def template(helm: str, *arguments: str, release: str = "allotment", namespace: str = "allotment") -> list[Tree]:
-    """The objects of the chart. Raises Failed."""
-    text = run(helm, "template", release, CHART, "--namespace", namespace, *arguments)
-    return objects(text)
+    """The objects of the chart. Raises HelmError."""
+    return objects(_rendered(helm, release, "--namespace", namespace, *arguments))
+
+
+@cache
+def _rendered(helm: str, release: str, *arguments: str) -> str:
+    """The chart as text; many tests need it with the same values."""
+    return run(helm, "template", release, CHART, *arguments)
 
 
 def objects(text: str) -> list[Tree]:
     """The objects of a YAML stream."""
-    return [tree for tree in yaml.safe_load_all(text) if tree]
+    return [tree for tree in yaml.load_all(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if tree]
 
 
 def named(trees: Sequence[Tree], kind: str, name: str) -> Tree:

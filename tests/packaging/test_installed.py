@@ -115,7 +115,9 @@ def forwarded(living: Cluster, what: str, port: int) -> Iterator[int]:
 def test_pods_run_allotment_with_their_own_service_account(living: Cluster) -> None:
     before = living.objects()
     running = ("annotator", "exporter", "scheduler")
-    living.run("helm", "install", "allotment", CHART, "-n", NAMESPACE, *only(*running))
+    # One copy of each, because they are real processes; the test above waits for two copies.
+    copies = settings(**{f"components.{name}.replicas": 1 for name in ("annotator", "scheduler")})
+    living.run("helm", "install", "allotment", CHART, "-n", NAMESPACE, *only(*running), *copies)
     for name in running:
         living.run("kubectl", "-n", NAMESPACE, "rollout", "status", f"deployment/allotment-{name}", "--timeout=200s")
 

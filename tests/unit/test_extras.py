@@ -7,15 +7,17 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
 from allotment import extras
+from tests.unit.without_extras import CommandOutput, WithoutExtras, without_extras
 
 ROOT = Path(__file__).parents[2]
+Allot = Callable[[Sequence[str]], CommandOutput]
 EVERY = tuple(dict.fromkeys(module for modules in extras.MODULES.values() for module in modules))
 #: Packages of extras that are optional at run time.
 OPTIONAL = {"uvloop"}
@@ -48,10 +50,24 @@ def python(script: str, folder: Path, hidden: Sequence[str] = EVERY) -> subproce
     )  # fmt: skip
 
 
-def allot(words: Sequence[str], folder: Path, hidden: Sequence[str] = EVERY) -> subprocess.CompletedProcess[str]:
-    (folder / "config").write_text(CONFIG)
-    (folder / "x.yaml").write_text(POD)
-    return python(f"from allotment.cli.main import main; sys.exit(main({list(words)!r}))", folder, hidden)
+@pytest.fixture(scope="module")
+def process() -> Iterator[WithoutExtras]:
+    with without_extras(EVERY) as running:
+        yield running
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a kubeconfig and a manifest."""
+    (tmp_path / "config").write_text(CONFIG)
+    (tmp_path / "x.yaml").write_text(POD)
+    return tmp_path
+
+
+@pytest.fixture
+def allot(process: WithoutExtras, folder: Path) -> Allot:
+    """Run ``allot`` without the packages of all extras."""
+    return lambda words: process.allot(words, folder)
 
 
 @pytest.mark.parametrize(
@@ -87,21 +103,23 @@ def allot(words: Sequence[str], folder: Path, hidden: Sequence[str] = EVERY) -> 
         ("driver verify /run/x.sock", f"allot driver verify requires {TALKING}", "drivers"),
     ],
 )
-def test_command_reports_all_missing_packages(words: str, requires: str, extras: str, tmp_path: Path) -> None:
-    done = allot(words.split(), tmp_path)
+def test_command_reports_all_missing_packages(
+    words: str, requires: str, extras: str, allot: Allot, folder: Path
+) -> None:
+    done = allot(words.split())
     error = f"allot: error: {requires}: pip install 'allotment[{extras}]'\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", error)
-    assert {path.name for path in tmp_path.iterdir()} == {"config", "x.yaml"}
+    assert {path.name for path in folder.iterdir()} == {"config", "x.yaml"}
 
 
-def test_install_command_has_every_extra_if_one_package_is_missing(tmp_path: Path) -> None:
-    done = allot(["run", "driver", "amd"], tmp_path, ["grpc"])
+def test_install_command_has_every_extra_if_one_package_is_missing(folder: Path) -> None:
+    done = python("from allotment.cli.main import main; sys.exit(main(['run', 'driver', 'amd']))", folder, ["grpc"])
     assert done.returncode == 2
     assert done.stderr.endswith("requires grpcio: pip install 'allotment[run,amd]'\n")
 
 
-def test_missing_package_is_a_problem_in_json_output(tmp_path: Path) -> None:
-    done = allot(["plan", "x.yaml", "--picture", "p.svg", "-o", "json"], tmp_path)
+def test_missing_package_is_a_problem_in_json_output(allot: Allot) -> None:
+    done = allot(["plan", "x.yaml", "--picture", "p.svg", "-o", "json"])
     assert (done.returncode, done.stderr) == (2, "")
     (problem,) = json.loads(done.stdout)["problems"]
     assert problem["message"] == "allot plan requires matplotlib: pip install 'allotment[plan]'"
@@ -123,8 +141,8 @@ def test_missing_package_is_a_problem_in_json_output(tmp_path: Path) -> None:
         "version",
     ],
 )
-def test_commands_without_extras_run(words: str, tmp_path: Path) -> None:
-    done = allot(words.split(), tmp_path)
+def test_commands_without_extras_run(words: str, allot: Allot) -> None:
+    done = allot(words.split())
     assert done.returncode in (0, 1), done.stderr
     assert "pip install" not in done.stderr
 
@@ -144,23 +162,23 @@ def test_commands_without_extras_run(words: str, tmp_path: Path) -> None:
         "autoscale --provider karpenter --once",
     ],
 )
-def test_commands_for_clusters_require_no_extra(words: str, tmp_path: Path) -> None:
+def test_commands_for_clusters_require_no_extra(words: str, allot: Allot) -> None:
     """They report that nothing answers at the address in the kubeconfig."""
-    done = allot(words.split(), tmp_path)
+    done = allot(words.split())
     assert done.returncode in (1, 2)
     assert "127.0.0.1:1" in done.stdout + done.stderr
     assert "pip install" not in done.stderr
 
 
-def test_plan_runs_without_the_solver(tmp_path: Path) -> None:
+def test_plan_runs_without_the_solver(allot: Allot) -> None:
     examples = sorted(map(str, (ROOT / "src/allotment/examples").glob("0[1-4]*.yaml")))
-    done = allot(["plan", *examples, "--catalog", "aws", "--time-limit", "0"], tmp_path)
+    done = allot(["plan", *examples, "--catalog", "aws", "--time-limit", "0"])
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(("words", "code"), [(["down"], 0), (["status"], 1)])
-def test_labs_can_be_listed_and_stopped(words: list[str], code: int, tmp_path: Path) -> None:
-    done = allot(words, tmp_path)
+def test_labs_can_be_listed_and_stopped(words: list[str], code: int, allot: Allot) -> None:
+    done = allot(words)
     assert (done.returncode, done.stdout, done.stderr) == (code, "No lab is running.\n", "")
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from allotment.cli.live.cluster_state import values_of
+from allotment.api.clusters.live import values_of
 from allotment.explanation import Answer, explain
 from allotment.explanation.subjects import objects_to_explain, other_pods
 from allotment.model.features import Features

@@ -6,8 +6,8 @@ is effectively immutable and safe to share; the cost estimate and the conjuncts 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Hashable, Sequence
+from functools import cached_property, lru_cache, partial
 from typing import Final, Literal
 
 from allotment.cel.checking import types
@@ -87,29 +87,38 @@ def compile_in_environment(expression: str, env: Environment) -> Selector:
 class Evaluation:
     """The result of one evaluation: ``value`` or ``error``, and the cost."""
 
-    __slots__ = ("cost", "error", "value")
+    __slots__ = ("_cost", "error", "value")
 
-    def __init__(self, value: Value, error: EvaluationError | None, cost: int | None) -> None:
+    def __init__(
+        self, value: Value, error: EvaluationError | None, cost: int | Callable[[], int | None] | None
+    ) -> None:
         self.value = value
         self.error = error
-        self.cost = cost
+        self._cost = cost
+
+    @property
+    def cost(self) -> int | None:
+        """The cost, exact even if it exceeds the limit: then it is computed on first use, which takes a second."""
+        if callable(self._cost):
+            self._cost = self._cost()
+        return self._cost
 
 
 def run_plan(
     checked: CheckedExpression, plan_: ExpressionPlan, device: object, values: Sequence[Value], limit: int
 ) -> Evaluation:
     """Evaluates a plan and counts its cost exactly, even if it exceeds the limit."""
+    exceeding_cost = partial(_exceeding_cost, checked, plan_, device, values, limit)
     frame: Frame = [0, limit, WORK_LIMIT, device, *values, *([None] * plan_.slots)]
     try:
         value = plan_.run(frame)
         if frame[0] > limit or frame[0] < 0:
             raise CostLimitExceeded
     except CostLimitExceeded as error:
-        return Evaluation(None, error, _exceeding_cost(checked, plan_, device, values, limit))
+        return Evaluation(None, error, exceeding_cost)
     except EvaluationError as error:
         if frame[0] > limit or frame[0] < 0:
-            exceeded = CostLimitExceeded()
-            return Evaluation(None, exceeded, _exceeding_cost(checked, plan_, device, values, limit))
+            return Evaluation(None, CostLimitExceeded(), exceeding_cost)
         return Evaluation(None, error, frame[0])
     return Evaluation(value, None, frame[0])
 

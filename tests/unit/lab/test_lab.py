@@ -53,6 +53,15 @@ def test_a_pod_gets_its_gpu(lab: allotment.Lab) -> None:
         lab.get("pod", "train")
 
 
+def test_loaded_manifests_are_applied_and_errors_name_their_file(lab: allotment.Lab, tmp_path: Path) -> None:
+    file = tmp_path / "claims.yaml"
+    file.write_text(CLAIM % ("loaded", 1) + "---" + (CLAIM % ("In_valid", 1)))
+    with pytest.raises(NotApplied, match=r"claims\.yaml:9:18: ResourceClaim In_valid"):
+        lab.apply(allotment.load(file))
+    assert lab.get("resourceclaim", "loaded")["metadata"]["namespace"] == "default"
+    lab.delete("resourceclaim", "loaded")
+
+
 def test_a_blocked_deletion_is_reported_with_its_blockers(lab: allotment.Lab) -> None:
     held = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "finalizers": ["example.com/kept"]}}
     lab.apply(held)
@@ -170,7 +179,7 @@ def test_importing_the_package_does_not_import_the_lab() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
     with pytest.raises(AttributeError):
-        allotment.Labour  # noqa: B018 - that it fails is the point
+        allotment.Labour  # type: ignore[attr-defined]  # noqa: B018 - that it fails is the point
 
 
 def test_pytest_gives_each_test_a_lab(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ async def lost(client: Cluster) -> None:
     async with lab(client):
         await until(lambda: is_healthy(client), client.summary)
     async with lab(client, silent):
-        await until(lambda: not pods_ready(client), client.summary, seconds=200)
+        await until(lambda: not pods_ready(client), client.summary, seconds=200, every=0.5)
         await asyncio.sleep(1)
     nodes = [client.objects[NODES, "", name] for name in NODE_NAMES]
     assert [ready(node) for node in nodes] == ["Unknown", "Unknown"]
@@ -196,6 +196,8 @@ def test_nodes_without_heartbeats_are_still_lost() -> None:
         client = cluster()
         await lost(client)
         async with lab(client, silent):
-            await until(lambda: not any(kind == PODS for kind, _, _ in client.objects), client.summary, seconds=500)
+            await until(
+                lambda: not any(kind == PODS for kind, _, _ in client.objects), client.summary, seconds=500, every=0.5
+            )
 
     idle.run(scenario())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from functools import lru_cache
 from typing import Any
 
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
@@ -54,6 +55,7 @@ def _manager(entry: Any) -> tuple[str, ...]:
     return tuple(str(entry.get(key)) for key in ("manager", "operation", "subresource", "apiVersion"))
 
 
+@lru_cache(100_000)
 def _text(text: str) -> str:
     text = _CERTIFICATE.sub("CERTIFICATE", _CEL_SYNTAX.sub(r"\1", text))
     text = _MOMENT.sub(".MOMENT", _HASH.sub(r"\1HASH", text))
