@@ -41,12 +41,14 @@ from tests.corpus.test_corpus import HERE, Scenario, head
 from tests.manifest_changes import apply_change
 from tests.unit.tools.check.test_seeds import SEEDS
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 NAMES: Final = sorted(
     str(path.relative_to(HERE).with_suffix(""))
     for path in HERE.glob("**/*.yaml")
     if "code" in head(str(path.relative_to(HERE).with_suffix("")))
 )
-#: The search until its limit takes seconds in each tool, so one scenario of it has to do.
+#: A search until its limit is long in each tool, so one scenario of it has to do.
 _ONCE: Final = "search-given-up"
 REFUSED: Final = [
     name for name in NAMES if head(name)["code"] != "fits" and (name == _ONCE or head(name)["code"] != _ONCE)
@@ -58,9 +60,11 @@ RULES: Final[dict[str, frozenset[str]]] = {
     "attribute-read-as-capacity": frozenset({"C208"}),
     "capacity-read-as-attribute": frozenset({"C208"}),
     "claim-missing": frozenset({"M405"}),
+    "class-matches-nothing": frozenset({"V315"}),  # MIG devices without MIG
     "class-missing": frozenset({"V306"}),
     "constraint-attribute-unpublished": frozenset({"M403", "V303"}),  # V303: it was published in earlier releases
-    "extended-resource-missing": frozenset({"V306"}),  # the name of a class that does not exist
+    # The name of a class that does not exist, or a misspelled one.
+    "extended-resource-missing": frozenset({"V306", "V314"}),
     "invalid-manifest": frozenset({"S109", "S114"}),
     "not-enough-capacity": frozenset({"V308"}),  # the label of the card promises more than it has
     "no-alternative-fits": frozenset({"V308"}),  # in one of the alternatives
@@ -69,7 +73,7 @@ RULES: Final[dict[str, frozenset[str]]] = {
     "template-missing": frozenset({"M405"}),
     "too-many-devices": frozenset({"M412"}),
     "type-mismatch": frozenset({"C203", "V312"}),
-    "unknown-attribute": frozenset({"V301", "V302", "V303"}),
+    "unknown-attribute": frozenset({"C208", "V301", "V302", "V303", "V315"}),
     "unknown-driver": frozenset({"C205", "V305"}),
     "wrong-namespace": frozenset({"M406"}),
 }
@@ -188,7 +192,7 @@ def plain(value: Any) -> Any:
         return {key: inner for key, inner in kept.items() if inner not in ([], {})}
     if isinstance(value, list):
         return [plain(inner) for inner in value]
-    return re.sub(r"\s+", " ", value.replace("'", '"')) if isinstance(value, str) else value
+    return re.sub(r"\s+", " ", value.replace("'", '"')).strip() if isinstance(value, str) else value
 
 
 # --- tests ------------------------------------------------------------------------------------------------------------

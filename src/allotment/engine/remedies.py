@@ -123,6 +123,8 @@ REMEDIES: Final[Mapping[str, Remedy]] = {
     "leave-out": Remedy("devices", LossClass.CONDITION, "A part of the request is dropped."),
 }
 
+#: Remedies after which the pod's own rules match other nodes.
+RESELECTIONS: Final = frozenset({"select", "select-model", "select-less", "unselect"})
 #: remedy -> position in the table, which decides between remedies at equal distance; smaller comes first.
 POSITION: Final[Mapping[str, int]] = {name: number for number, name in enumerate(REMEDIES)}
 

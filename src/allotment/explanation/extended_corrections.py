@@ -16,7 +16,7 @@ from allotment.engine.diagnosis.published_names import similar_qualified_names
 from allotment.engine.refusal import SuggestedChange
 from allotment.explanation.extended_requests import extended_resources
 from allotment.model.core import Container, Pod
-from allotment.model.node_label_resources import is_node_label
+from allotment.model.node_label_resources import is_memory_label, is_node_label
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
 
@@ -28,12 +28,12 @@ def corrected_names(
     pod: Pod, where: tuple[str, str], resource: str, provided: Iterable[str]
 ) -> tuple[SuggestedChange, ...]:
     """Changes of an unknown resource to those with similar names that are ``provided``, best first; a label of nodes is
-    removed.
+    removed, unless it states an amount of memory.
 
     ``where``: the object that contains the pod, and the path there.
     """
     only = _only_container(pod, resource)
-    if only is None:
+    if only is None or is_memory_label(resource):  # without the label, the memory would be lost: a claim requires it
         return ()
     path, container = only
     if is_node_label(resource):

@@ -123,6 +123,6 @@ def no_provider(resource: str, classes: Mapping[str, DeviceClass], features: Fea
     summary = f'no node and no DeviceClass provides "{resource}"'
     if is_node_label(resource):
         summary += f", which is {node_label_meaning(resource)}"
-    else:
+    elif "/mig-" not in resource:  # the resource of whole GPUs does not mean the same
         summary += f".{did_you_mean(resource, known)}"
     return refused_everywhere("extended-resource-missing", summary.rstrip("."), kubernetes=f"Insufficient {resource}")

@@ -13,11 +13,12 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from allotment.engine.diagnosis.published_names import PublishedNames, similar_names
+from allotment.engine.diagnosis.selector_corrections import selector_corrections
 from allotment.engine.refusal import SuggestedChange
 from allotment.engine.remedies import REMEDIES
-from allotment.explanation.node_eligibility import UNSCHEDULABLE, EligibilityNode, required_affinity, why_excluded
+from allotment.explanation.node_eligibility import EligibilityNode, required_affinity, why_excluded
 from allotment.explanation.node_nearness import ANY_HARDWARE, NamedHardware, affinity_rules, label_change
-from allotment.explanation.selector_corrections import selector_corrections
+from allotment.explanation.taint_remedies import recovery_text, remedy_of, uncordon_text
 from allotment.model.core import Pod, Taint, Toleration
 from allotment.model.editing.edits import Remove, SetValue
 from allotment.model.field_advice import rejected_value_advice
@@ -33,8 +34,6 @@ _V = TypeVar("_V", bound=Value)
 _MAX_CHANGES = 3
 #: Remedies that change a node, not the pod.
 _OF_NODE: Final = frozenset({"uncordon", "recover"})
-#: Taints of nodes that do not work at present.
-_OUTAGES: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 
 
 def apply_change(value: _V, path: str, becomes: Any) -> _V:
@@ -136,7 +135,7 @@ def make_eligible(
     ``daemon``: a DaemonSet created the pod for its node, so the pod's node affinity is not written by a user.
     ``hardware``: that of the nodes which the pod's rules name.
     """
-    name = node.facts.name
+    name, own = node.facts.name, pod.spec.tolerations
     is_other = hardware.is_other(name)
     found: list[SuggestedChange] = []
     while why_excluded(pod, node):
@@ -144,8 +143,9 @@ def make_eligible(
         if change is None or len(found) == _MAX_CHANGES:
             return EligibilityFix((), pod, node)
         if change.remedy in _OF_NODE:
-            node = node._replace(taints=tuple(taint for taint in node.taints if _of_node(taint) != change.remedy))
-            found.append(replace(change, node=name))
+            text = uncordon_text(node, own) if change.remedy == "uncordon" else change.text
+            node = node._replace(taints=tuple(taint for taint in node.taints if remedy_of(taint) != change.remedy))
+            found.append(replace(change, text=text, node=name))
         else:
             pod = apply_change(pod, change.path, change.becomes)
             found.append(replace(change, object=where[0], path=f"{where[1]}{change.path}", node=name))
@@ -164,7 +164,7 @@ def _next_change(pod: Pod, node: EligibilityNode, daemon: bool, is_other: bool) 
         )
     if not why_excluded(pod, node._replace(taints=())):
         taint = next(taint for taint in node.taints if why_excluded(pod, node._replace(taints=(taint,))))
-        return _tolerate(pod, node, taint)
+        return _against(pod, node, taint)
     return None if daemon else _other_affinity(pod, labels, is_other)
 
 
@@ -218,20 +218,14 @@ def _select(text: str, path: str, becomes: Any = None, remedy: str = "select") -
     return SuggestedChange(text=text, path=path, becomes=becomes, remedy=remedy)
 
 
-def _of_node(taint: Taint) -> str:
-    """The remedy for a taint that stands for the state of a node, which may change; empty for other taints."""
-    if taint == UNSCHEDULABLE:
-        return "uncordon"
-    return "recover" if taint.key in _OUTAGES else ""
-
-
-def _tolerate(pod: Pod, node: EligibilityNode, taint: Taint) -> SuggestedChange | None:
-    name, remedy = node.facts.name, _of_node(taint)
+def _against(pod: Pod, node: EligibilityNode, taint: Taint) -> SuggestedChange | None:
+    """The change against a taint of a node; None if pods must not tolerate it."""
+    name, remedy = node.facts.name, remedy_of(taint)
     if remedy == "uncordon":
         return SuggestedChange(text=f"uncordon {name}", object=f"Node {name}", path="spec.unschedulable", remedy=remedy)
     if remedy == "recover":
-        return SuggestedChange(text=f"repair {name}, or wait until it is ready again", remedy=remedy)
-    if taint.key.startswith("node.kubernetes.io/"):  # the node is unhealthy; pods must not tolerate that
+        return SuggestedChange(text=recovery_text(name, taint), remedy=remedy)
+    if not remedy:
         return None
     operator = "Equal" if taint.value else "Exists"
     toleration = Toleration(key=taint.key, operator=operator, value=taint.value, effect=taint.effect)

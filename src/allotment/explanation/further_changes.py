@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from allotment.engine.refusal import Diagnosis, SuggestedChange
-from allotment.engine.remedies import FARTHEST, REMEDIES, Distance, distance
+from allotment.engine.remedies import FARTHEST, REMEDIES, RESELECTIONS, Distance, LossClass, distance
 
 #: Number of groups of excluded nodes for which changes of the claims are searched.
 _MAX_COMBINED: Final = 3
@@ -50,18 +50,50 @@ def with_further_changes(reasons: Diagnosis, ways: Iterable[SuggestedChange], af
     return replace(reasons, headline=replace(reasons.headline, changes=min(found, key=_distance)))
 
 
+class LossLimit(NamedTuple):
+    """The loss below which changes are considered: ``rules`` if the pod's own rules then match other nodes, otherwise
+    ``nodes``."""
+
+    rules: int = FARTHEST.loss
+    nodes: int = FARTHEST.loss
+
+    def at_most(self, loss: int) -> LossLimit:
+        """The limit, reduced to a loss."""
+        return LossLimit(min(self.rules, loss), min(self.nodes, loss))
+
+    def allows(self, changes: Sequence[SuggestedChange]) -> bool:
+        """Whether changes lose less."""
+        reselects = any(change.remedy in RESELECTIONS for change in changes)
+        return _distance(changes).loss < (self.rules if reselects else self.nodes)
+
+
+NO_LIMIT: Final = LossLimit()
+
+
+def loss_limit(changes: Sequence[SuggestedChange]) -> LossLimit:
+    """The limit for changes of the rules for nodes and of the claims together if ``changes`` of the claims suffice.
+
+    Other models and less memory are requested for an excluded node only to keep a condition or constraint, or if
+    nothing else helps and the pod's own rules do not change.
+    """
+    if not changes:
+        return LossLimit(rules=LossClass.MODEL)
+    loss = _distance(changes).loss
+    return NO_LIMIT.at_most(loss if loss > LossClass.MEMORY else min(loss, LossClass.MODEL))
+
+
 def combined_changes(
     groups: Iterable[Sequence[str]],
     of_claims: Callable[[Sequence[str]], tuple[SuggestedChange, ...]],
     of_rules: Callable[[str], tuple[SuggestedChange, ...]],
-    below: int = FARTHEST.loss,
+    limit: LossLimit = NO_LIMIT,
     after: After = _unknown,
 ) -> tuple[SuggestedChange, ...]:
     """The nearest changes of the rules for nodes and of the claims that make a pod fit together on an excluded node.
 
     ``groups``: excluded nodes, the nearest to the rules first; only the first few are tried. ``of_claims``: the changes
     after which the claims fit on one of some nodes; ``of_rules``: those that make a node eligible, unless an error on
-    another node ends the attempt. Changes that lose ``below`` or more are left out. ``after``: what happens to the
+    another node ends the attempt. Changes that reach the ``limit`` are left out. ``after``: what happens to the
     pod after a change that corrects such an error.
     """
     found: list[tuple[SuggestedChange, ...]] = []
@@ -69,7 +101,7 @@ def combined_changes(
         further = of_claims(names)
         way = of_rules(further[0].node) if further and further[0].node else ()
         together = _in_order(way, further) if way else _with_rules(further, after)
-        if together and _distance(together).loss < below and not any(c.remedy in _LAST_RESORTS for c in together):
+        if together and limit.allows(together) and not any(c.remedy in _LAST_RESORTS for c in together):
             found.append(together)
     return min(found, key=_distance, default=())
 

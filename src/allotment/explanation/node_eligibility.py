@@ -75,7 +75,7 @@ def why_excluded(pod: Pod, node: EligibilityNode) -> str:
         return f"node affinity{_affinity_text(affinity)}"
     for taint in node.taints:
         if taint.effect in ("NoSchedule", "NoExecute") and not tolerated(taint, spec.tolerations):
-            return f"node taint {_taint_text(taint)}"
+            return f"node taint {taint_text(taint)}"
     return ""
 
 
@@ -91,7 +91,7 @@ def unschedulable_nodes(
     found: dict[str, str] = {}
     for name, node in nodes.items():
         texts = [
-            _taint_text(taint)
+            taint_text(taint)
             for taint in node.taints
             if taint.effect in ("NoSchedule", "NoExecute") and not tolerated(taint, known)
         ]
@@ -102,7 +102,8 @@ def unschedulable_nodes(
     return found
 
 
-def _taint_text(taint: Taint) -> str:
+def taint_text(taint: Taint) -> str:
+    """A taint as ``kubectl taint`` writes it: ``key=value:effect``, without ``=`` if there is no value."""
     return f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
 
 

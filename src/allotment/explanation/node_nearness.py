@@ -15,7 +15,8 @@ from allotment.engine.claims.constraints import find_attribute
 from allotment.engine.diagnosis.published_names import similar_names
 from allotment.engine.diagnosis.value_distance import name_distance, named_memory, names_same
 from allotment.engine.remedies import REMEDIES, Distance
-from allotment.explanation.node_eligibility import UNSCHEDULABLE, EligibilityNode, matches, required_affinity, tolerated
+from allotment.explanation.node_eligibility import EligibilityNode, matches, required_affinity, tolerated
+from allotment.explanation.taint_remedies import remedy_of
 from allotment.fleet.advertised_memory import accelerator_gb
 from allotment.fleet.gpu_product_labels import product_of_label, products_of_cloud
 from allotment.fleet.profiles import accelerators
@@ -160,7 +161,7 @@ def _taint_remedies(pod: Pod, node: EligibilityNode) -> tuple[str, ...]:
     """The remedies against the taints of a node that the pod does not tolerate."""
     blocking = (taint for taint in node.taints if taint.effect in ("NoSchedule", "NoExecute"))
     untolerated = (taint for taint in blocking if not tolerated(taint, pod.spec.tolerations))
-    return tuple(sorted("uncordon" if taint == UNSCHEDULABLE else "tolerate-node" for taint in untolerated))
+    return tuple(sorted(remedy_of(taint) or "recover" for taint in untolerated))
 
 
 def _values(wanted: Mapping[str, tuple[str, ...]], labels: Mapping[str, str]) -> _Values:

@@ -12,9 +12,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from allotment.engine.cluster.node_selection import NodeFacts
 from allotment.engine.refusal import BUSY, CODES, MISWRITTEN, AllocationRefusal, Diagnosis, NodeReason, SuggestedChange
-from allotment.engine.remedies import REMEDIES, Distance, LossClass, distance, is_alternative
+from allotment.engine.remedies import REMEDIES, RESELECTIONS, Distance, LossClass, distance, is_alternative
 from allotment.explanation.extended_corrections import with_count
+from allotment.fleet.accelerator_labels import accelerator_label
 from allotment.model.core import Pod
 from allotment.model.meta import ObjectKey, OwnerReference
 
@@ -36,17 +38,18 @@ def pending_diagnosis(
     *,
     ended: bool = False,
     is_endless: Callable[[ObjectKey], bool] = lambda claim: False,
+    nodes: Mapping[str, NodeFacts] = {},
 ) -> Diagnosis:
     """The diagnosis of a pending pod, from the reasons ``found`` on eligible nodes and the ``excluded`` nodes.
 
     ``templates`` and ``extended``: see `by_origin`. ``pod`` is None for a claim without a pod. ``ended``: an error on
     an eligible node ends the scheduling attempt. ``is_endless``: whether the pods that use a claim do not end by
-    themselves.
+    themselves. ``nodes``: the nodes of the cluster.
     """
     reasons = by_origin(found, templates, extended, pod)
     if pod is not None:
         reasons = _with_replica_advice(reasons, pod)
-    return _with_excluded(reasons, excluded, ended, is_endless) if excluded else reasons
+    return _with_excluded(reasons, excluded, ended, is_endless, nodes) if excluded else reasons
 
 
 def _with_replica_advice(diagnosis: Diagnosis, pod: Pod) -> Diagnosis:
@@ -134,14 +137,18 @@ def not_eligible(rows: tuple[NodeReason, ...]) -> Diagnosis:
 
 
 def _with_excluded(
-    diagnosis: Diagnosis, rows: tuple[NodeReason, ...], ended: bool, is_endless: Callable[[ObjectKey], bool]
+    diagnosis: Diagnosis,
+    rows: tuple[NodeReason, ...],
+    ended: bool,
+    is_endless: Callable[[ObjectKey], bool],
+    nodes: Mapping[str, NodeFacts],
 ) -> Diagnosis:
     """The diagnosis with the excluded nodes added.
 
     If an excluded node has the requested devices, the exclusion becomes the headline, unless other changes lose less of
     what was intended or an error ``ended`` the attempt: a cordoned or tainted node comes before waiting for a pod.
     Nodes that the pod's own rules exclude come after it: the rules match nodes, so they are intended; so do nodes that
-    are not ready.
+    are not ready. A missing driver and tainted devices of the nodes that the rules match stay the headline.
     """
     before, fix = diagnosis.headline, easiest_fix(rows)
     if fix is None:
@@ -151,13 +158,20 @@ def _with_excluded(
     nearness = _distance_in_time(before, is_endless)
     last = any(change.remedy in ("select", "recover") for change in fix.refused.changes)
     comes_after = nearness.loss <= LossClass.WAIT and last
-    corrects = any(REMEDIES[change.remedy].scope == "spelling" for change in fix.refused.changes)
-    if (corrects or not ended) and not comes_after and _distance(fix.refused) <= nearness:
+    scopes = {REMEDIES[change.remedy].scope for change in fix.refused.changes}
+    is_of_claim = not scopes.isdisjoint({"spelling", "devices"})
+    if (is_of_claim or not ended) and not comes_after and _distance(fix.refused) <= nearness:
         keeps = waiting_helps or is_alternative([change.remedy for change in before.changes])
         otherwise = before.changes if keeps else ()
-        if corrects and (ended or before.code in MISWRITTEN):
+        if (is_of_claim and ended) or ("spelling" in scopes and before.code in MISWRITTEN):
             # The claim has a mistake that shows on every node, which comes before the exclusion.
             headline = replace(before, changes=fix.refused.changes, otherwise=otherwise)
+            return replace(diagnosis, headline=headline, nodes=(*_with(diagnosis.nodes, before, headline), *rows))
+        reselects = any(change.remedy in RESELECTIONS for change in fix.refused.changes)
+        notes = _missing_driver(diagnosis, nodes) if before.code == "driver-missing" else ()
+        if reselects and (notes or before.code == "devices-tainted"):
+            # The rules match nodes with accelerators, whose state is the cause; other nodes are only a way out.
+            headline = replace(before, changes=fix.refused.changes, otherwise=otherwise, notes=(*before.notes, *notes))
             return replace(diagnosis, headline=headline, nodes=(*_with(diagnosis.nodes, before, headline), *rows))
         headline = replace(fix.refused, otherwise=otherwise)
         others = tuple(row for row in rows if row is not fix)
@@ -165,6 +179,13 @@ def _with_excluded(
     remedies = (before.changes, fix.refused.changes) if before.changes else (fix.refused.changes, ())
     headline = replace(before, changes=remedies[0], otherwise=remedies[1])
     return replace(diagnosis, headline=headline, nodes=(*_with(diagnosis.nodes, before, headline), *rows))
+
+
+def _missing_driver(diagnosis: Diagnosis, nodes: Mapping[str, NodeFacts]) -> tuple[str, ...]:
+    """A note about the first node of the headline whose labels indicate accelerators; empty if there is none."""
+    named = (name for row in diagnosis.nodes if row.refused == diagnosis.headline for name in row.nodes)
+    labels = ((name, accelerator_label(nodes[name].labels)) for name in named if name in nodes)
+    return tuple(f"{name} has label {label}: is its driver running?" for name, label in labels if label)[:1]
 
 
 def _with(rows: Iterable[NodeReason], before: AllocationRefusal, after: AllocationRefusal) -> Iterator[NodeReason]:

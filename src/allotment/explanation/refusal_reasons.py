@@ -15,8 +15,15 @@ from msgspec.structs import replace
 from allotment.engine.placement import Placed
 from allotment.engine.refusal import CODES, AllocationRefusal, Diagnosis, NodeReason, SuggestedChange
 from allotment.engine.remedies import FARTHEST, LossClass, distance
-from allotment.explanation.fixes import make_eligible
-from allotment.explanation.further_changes import AfterChange, combined_changes, with_further_changes
+from allotment.explanation.fixes import EligibilityFix, make_eligible
+from allotment.explanation.further_changes import (
+    NO_LIMIT,
+    AfterChange,
+    LossLimit,
+    combined_changes,
+    loss_limit,
+    with_further_changes,
+)
 from allotment.explanation.node_accounts import Shortage, shortage_rows, with_shortages
 from allotment.explanation.node_eligibility import daemon_node, exclusion_text, why_excluded
 from allotment.explanation.node_nearness import NamedHardware, by_nearness, models_by_node, named_hardware
@@ -89,9 +96,10 @@ class RefusalReasons:
 
     def of_missing_class(self, tried: TriedPod) -> Diagnosis:
         """The reasons if a class does not exist: no node is examined then, and the pod may also fit none."""
-        everywhere = tried._replace(eligible=tried.eligible or list(self._placer.nodes), exclusions={})
-        found = self.of_pending_claims(everywhere)
-        if tried.eligible or tried.pod is None:
+        if tried.eligible:
+            return self.of_pending_claims(tried)
+        found = self.of_pending_claims(tried._replace(eligible=list(self._placer.nodes), exclusions={}))
+        if tried.pod is None:
             return found
         first = (change for row in found.nodes for change in row.refused.changes[:1])
         ways = {change.becomes: change for change in first if change.path.endswith(".deviceClassName")}
@@ -136,7 +144,7 @@ class RefusalReasons:
         excluded = self._excluded(tried) if tried.exclusions else ()
         lost = distance(change.remedy for change in found.headline.changes).loss
         if lost >= LossClass.FEWER:
-            excluded = self._with_combined(tried, excluded, min(lost, LossClass.MODEL))
+            excluded = self._with_combined(tried, excluded, loss_limit(found.headline.changes))
         return pending_diagnosis(
             found,
             tried.pod,
@@ -145,6 +153,7 @@ class RefusalReasons:
             excluded,
             ended=bool(tried.exclusions) and self._placer.aborts(tried.requested, tried.eligible),
             is_endless=self._is_endless,
+            nodes=self._placer.inventory.nodes,
         )
 
     # --- excluded nodes ----------------------------------------------------------------------------------------------
@@ -199,12 +208,14 @@ class RefusalReasons:
         return [*equal[:_WITH_CHANGE], list(chain(*equal[_WITH_CHANGE:]))]
 
     def _with_combined(
-        self, tried: TriedPod, rows: tuple[NodeReason, ...], below: int = FARTHEST.loss
+        self, tried: TriedPod, rows: tuple[NodeReason, ...], limit: LossLimit = NO_LIMIT
     ) -> tuple[NodeReason, ...]:
         """The rows; if a rule for nodes is not all that is wrong, with the changes of the rule and of the claims that
-        lose less than ``below``."""
-        certain = (change for row in rows for change in row.refused.changes if change.remedy != "recover")
-        if tried.pod is None or not tried.pending or any(certain):
+        do not reach the ``limit``, and lose less than to drop the rule."""
+        certain = (row.refused.changes for row in rows if any(c.remedy != "recover" for c in row.refused.changes))
+        losses = (distance(change.remedy for change in changes).loss for changes in certain)
+        limit = limit.at_most(min(losses, default=FARTHEST.loss))
+        if tried.pod is None or not tried.pending or limit.nodes < LossClass.FEWER:
             return rows
         names = self._reachable(tried, chain.from_iterable(row.nodes for row in rows))
         groups = by_nearness(tried.pod, (self._placer.nodes[name] for name in names), self._hardware(tried.pod))
@@ -212,8 +223,8 @@ class RefusalReasons:
             ([node.facts.name for node in group] for group in groups),
             partial(self._claim_changes, tried),
             partial(self._eligibility_changes, tried),
-            below,
-            partial(self._after, tried.pod, tried.owner),
+            limit,
+            partial(self._after_claim, tried),
         )
         return tuple(_with_changes(row, nearest) if nearest and nearest[0].node in row.nodes else row for row in rows)
 
@@ -250,12 +261,22 @@ class RefusalReasons:
         except UnknownUse:
             return False
 
+    def _after_claim(self, tried: TriedPod, change: SuggestedChange) -> AfterChange:
+        """The result of a change of a pod's claims for a node; if the node needs the same changes as another one, it is
+        preferred to others."""
+        assert tried.pod is not None
+        found, own = self._after(tried.pod, tried.owner, change), self._made_eligible(tried, change.node).changes
+        is_equal = [further.remedy for further in found.further] == [further.remedy for further in own]
+        return found._replace(further=own) if is_equal else found
+
+    def _made_eligible(self, tried: TriedPod, node: str) -> EligibilityFix:
+        assert tried.pod is not None
+        is_daemon, hardware = bool(daemon_node(tried.pod)), self._hardware(tried.pod)
+        return make_eligible(tried.pod, self._placer.nodes[node], tried.where, is_daemon, hardware)
+
     def _eligibility_changes(self, tried: TriedPod, node: str) -> tuple[SuggestedChange, ...]:
         """Changes that make a node eligible; empty if an error on another node would end the attempt."""
-        assert tried.pod is not None
-        way = make_eligible(
-            tried.pod, self._placer.nodes[node], tried.where, bool(daemon_node(tried.pod)), self._hardware(tried.pod)
-        )
+        way = self._made_eligible(tried, node)
         stays = [name for name in tried.eligible if not why_excluded(way.pod, self._placer.nodes[name])]
         return () if self._placer.aborts(tried.requested, stays) else way.changes
 

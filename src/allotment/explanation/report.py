@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.diagnosis.published_names import kind_of
@@ -74,6 +75,13 @@ class Explanation(Value, frozen=True, omit_defaults=False):
     def fits(self) -> bool:
         """Whether everything fits."""
         return all(answer.fits for answer in self.answers)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what ``-o json`` prints."""
+        data = {"fits": self.fits, **super().to_dict()}
+        if not self.unread:
+            del data["unread"]
+        return data
 
 
 def claim_allocation(

@@ -263,8 +263,13 @@ class _Run:
 
 
 def _meant_claims(answer: Answer, namespace: str) -> Iterator[ObjectKey]:
-    """The claims that a pod would name after the remedy: they are for this pod, and not to be tried alone."""
+    """The claims that a pod would use after the remedy, as they are named now: they are not to be tried alone."""
     changes = answer.reasons.headline.changes if answer.reasons is not None else ()
     for change in changes:
-        if change.path.endswith(".resourceClaimName") and isinstance(change.becomes, str):
-            yield ObjectKey(namespace, change.becomes)
+        if change.path.endswith(".resourceClaimName"):
+            yield ObjectKey(namespace, str(change.becomes))
+        elif change.path.endswith("spec.resourceClaims"):
+            names = (entry.get("resourceClaimName") for entry in change.becomes)
+            yield from (ObjectKey(namespace, name) for name in names if name)
+        elif change.path == "metadata.namespace" and change.object.startswith("ResourceClaim "):
+            yield ObjectKey(*change.object.removeprefix("ResourceClaim ").split("/", 1))

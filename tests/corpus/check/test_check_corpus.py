@@ -18,13 +18,13 @@ from typing import Any
 
 import pytest
 
-from allotment.cli.examples import examples
 from allotment.cli.main import main
+from allotment.reference.packaged_examples import packaged_examples
 from tests.unit.tools.check.test_seeds import SEEDS
 
 HERE = Path(__file__).parent
 UPDATE = bool(os.environ.get("ALLOTMENT_UPDATE_CORPUS"))
-EXAMPLES = {example.name: example for example in examples()}
+EXAMPLES = {example.name: example for example in packaged_examples()}
 Check = Callable[..., str]
 
 

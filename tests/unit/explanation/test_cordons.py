@@ -8,6 +8,8 @@ from allotment.engine.refusal import AllocationRefusal
 from tests.unit.explanation.test_explain import CLASS, TEMPLATE, explained, pod, slice_
 
 TAINT = "{key: dedicated, value: ml, effect: NoSchedule}"
+MAINTENANCE = "{key: example.com/maintenance, value: firmware, effect: NoSchedule}"
+LEAVING = "{key: ToBeDeletedByClusterAutoscaler, value: '1764', effect: NoSchedule}"
 TWO = TEMPLATE.replace("exactly: {deviceClassName: gpu}", "exactly: {deviceClassName: gpu, count: 2}")
 
 
@@ -57,3 +59,25 @@ def test_a_node_that_is_only_cordoned_comes_before_one_that_is_tainted_too() -> 
     assert first_remedy(*tainted, node("d", f"taints: [{TAINT}]"), slice_("d", 2)) == [
         "tolerate the node's taint dedicated"
     ]
+
+
+def test_a_cordoned_node_in_maintenance_is_not_uncordoned_alone() -> None:
+    nodes = (cordoned("b", MAINTENANCE), slice_("b", 2))
+    assert first_remedy(*nodes) == [
+        "wait until the maintenance of b is over (taint example.com/maintenance=firmware:NoSchedule)", "uncordon b"
+    ]  # fmt: skip
+    assert first_remedy(*nodes, cordoned("c"), slice_("c", 2)) == ["uncordon c"]
+
+
+def test_a_tolerated_taint_of_a_cordoned_node_is_named() -> None:
+    tolerant = pod("p", more="  tolerations: [{key: example.com/maintenance, operator: Exists}]\n")
+    (answer,) = explained(CLASS, TWO, cordoned("b", MAINTENANCE), slice_("b", 2), tolerant).answers
+    assert answer.reasons is not None
+    assert [change.text for change in answer.reasons.headline.changes] == [
+        "uncordon b, which also has the taint example.com/maintenance=firmware:NoSchedule"
+    ]
+
+
+def test_a_node_that_is_about_to_be_deleted_is_no_way_out() -> None:
+    assert first_remedy(cordoned("b", LEAVING), slice_("b", 2)) == []
+    assert first_remedy(node("b", f"taints: [{LEAVING}]"), slice_("b", 2)) == []

@@ -168,6 +168,31 @@ def test_an_excluded_node_with_the_devices_is_reported() -> None:
     assert "the pod's nodeSelector zone=b excludes n1, which has the devices" in " ".join(text.split())
 
 
+def test_a_node_with_accelerators_that_the_pod_selects_lacks_its_driver() -> None:
+    """The pod's rule is right: it does not select the other node by mistake."""
+    labels = "  labels: {zone: b, cloud.google.com/gke-accelerator: nvidia-l4}\n"
+    explanation = explained(
+        CLASS, TEMPLATE, node("n1", "  labels: {zone: a}\n"), node("n2", labels), slice_("n1", 1),
+        pod("p", more="  nodeSelector: {zone: b}\n"),
+    )  # fmt: skip
+    text = " ".join(" ".join(lines(explanation)).split())
+    assert codes(explanation) == ["driver-missing"]
+    assert "n2 has label cloud.google.com/gke-accelerator=nvidia-l4: is its driver running?" in text
+    assert "to make it fit on n1: set nodeSelector zone=a" in text
+
+
+def test_tainted_devices_of_the_node_that_the_pod_selects_are_the_cause() -> None:
+    tainted = slice_("n2", 1).replace("{string: a}}", "{string: a}}\n    taints: [{key: ecc, effect: NoSchedule}]")
+    explanation = explained(
+        CLASS, TEMPLATE, node("n1", "  labels: {zone: a}\n"), node("n2", "  labels: {zone: b}\n"), slice_("n1", 1),
+        tainted, pod("p", more="  nodeSelector: {zone: b}\n"),
+    )  # fmt: skip
+    text = " ".join(" ".join(lines(explanation)).split())
+    assert codes(explanation) == ["devices-tainted"]
+    assert "to make it fit on n1: set nodeSelector zone=a" in text
+    assert "or, on n2: tolerate ecc:NoSchedule" in text
+
+
 def test_a_slice_that_the_api_server_rejects_is_ignored_and_named() -> None:
     bad = slice_("n1", 1).replace("resourceSliceCount: 1", "resourceSliceCount: 0")
     explanation = explained(CLASS, TEMPLATE, bad, pod("p"))

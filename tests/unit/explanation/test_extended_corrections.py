@@ -42,7 +42,7 @@ def first_change(*containers: str) -> SuggestedChange | None:
             {"limits": {"example.com/gpu": 1}, "requests": {"example.com/gpu": 1}},
         ),
         ("limits: {example.com/gpu: 3}", {"limits": {"example.com/gpu": 2}}),
-        ("limits: {example.com/gpu: 1, nvidia.com/gpu.memory: 80Gi}", {"limits": {"example.com/gpu": "1"}}),
+        ("limits: {example.com/gpu: 1, nvidia.com/gpu.count: 8}", {"limits": {"example.com/gpu": "1"}}),
     ],
 )
 def test_the_resources_of_the_container_change(resources: str, becomes: dict[str, Any]) -> None:
@@ -57,6 +57,17 @@ def test_of_several_containers_none_is_chosen() -> None:
     fewer = first_change("limits: {example.com/gpu: 2}", "limits: {example.com/gpu: 1}")
     assert fewer is not None
     assert (fewer.object, fewer.text) == ("", "request 1 device instead of 2")
+
+
+def test_stated_memory_is_not_removed() -> None:
+    assert first_change("limits: {example.com/gpu: 1, nvidia.com/gpu.memory: 80Gi}") is None
+
+
+def test_whole_gpu_is_not_suggested_for_a_mig_device() -> None:
+    whole = CLASS.replace("example.com/gpu", "nvidia.com/gpu")
+    (answer,) = explained(whole, node("a"), slice_("a", 2), pod("limits: {nvidia.com/mig-1g.10gb: 1}")).answers
+    assert answer.reasons is not None
+    assert answer.reasons.headline.summary == 'no node and no DeviceClass provides "nvidia.com/mig-1g.10gb"'
 
 
 def test_a_resource_of_another_kind_is_not_suggested() -> None:

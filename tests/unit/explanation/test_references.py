@@ -133,3 +133,22 @@ def test_a_name_with_another_number_is_the_name_of_another_object() -> None:
     assert reasons is not None
     assert "Did you mean" not in reasons.headline.summary
     assert reasons.headline.changes == ()
+
+
+def test_a_claim_that_is_to_be_moved_is_not_tried_alone() -> None:
+    """Its own mistake is reported once, together with the move, as it is for the pod."""
+    wrong = in_namespace(claim("one"), "w01").replace("deviceClassName: gpu", "deviceClassName: gpo")
+    (answer,) = explained(CLASS, slice_("n1", 2), wrong, pod("p", CLAIM_TO + "one")).answers
+    assert answer.reasons is not None
+    assert [change.text for change in answer.reasons.headline.changes] == [
+        "move ResourceClaim one to namespace ns", "use class gpu"
+    ]  # fmt: skip
+
+
+def test_neither_is_a_claim_that_replaces_a_template() -> None:
+    wrong = claim("one").replace("deviceClassName: gpu", "deviceClassName: gpo")
+    (answer,) = explained(CLASS, slice_("n1", 2), wrong, pod("p", TEMPLATE_TO + "one")).answers
+    assert answer.reasons is not None
+    assert [change.text for change in answer.reasons.headline.changes] == [
+        "refer to it with resourceClaimName", "use class gpu"
+    ]  # fmt: skip

@@ -6,7 +6,7 @@ read in selectors or constraints; UUIDs and bus addresses that no claim reads ar
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from msgspec.structs import replace as altered
 
 from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.engine.cluster.inventory import Inventory
+from allotment.engine.cluster.pools import PoolStatus
 from allotment.engine.diagnosis.cause import find_cause
 from allotment.engine.diagnosis.context import Cause, SharedContext, requests_of
 from allotment.engine.diagnosis.funnel import compile_or_none
@@ -28,6 +29,8 @@ from allotment.engine.refusal import CODES, NO_NODES, RANK, SEARCH_GIVEN_UP, All
 from allotment.engine.remedies import FARTHEST, Distance, LossClass
 from allotment.model.resource import Device, ResourceClaim, ResourceSlice
 
+#: The claims that hold a device; several if it is shared, none after they were removed.
+_Holding = dict[DeviceID, list[ResourceClaim]]
 #: Groups of nodes for which a change is searched, nearest first; a cluster may have hundreds of groups.
 _WITH_CHANGE = 8
 
@@ -50,7 +53,7 @@ class Diagnoser:
         self._inventory = inventory
         self._budget = TrialBudget(tries)
         self._names = names
-        self._holding: dict[DeviceID, list[ResourceClaim]] = {}
+        self._holding: _Holding = {}
         self._holding_namespaces: set[str] = set()
         """The namespaces of claims that held devices at any time."""
         for claim in allocated:
@@ -101,7 +104,7 @@ class Diagnoser:
         groups: dict[Hashable, list[str]] = {}
         read = _attributes_read(inventory, claims)
         for node in candidates:
-            groups.setdefault(_group_key(inventory, node, read, self._index), []).append(node)
+            groups.setdefault(_group_key(inventory, node, read, self._index, self._holding), []).append(node)
         found: list[_NodeGroup] = []
         fitting: list[str] = []
         for group in groups.values():
@@ -125,7 +128,7 @@ class Diagnoser:
         ]
         with_remedies.sort(key=_nearness)
         if with_remedies and with_remedies[0][0].ends:
-            with_remedies[0] = (with_remedies[0][0], _nearest_without_errors(with_remedies))
+            with_remedies = _without_errors(with_remedies)
         rows = tuple(
             NodeReason(
                 nodes=e.nodes,
@@ -191,29 +194,36 @@ def _nearness(pair: tuple[_NodeGroup, RemedyChanges]) -> tuple[bool, int, int, i
     """Sort key of the reasons, nearest first.
 
     A remedy that loses nothing precedes one that keeps what was intended, that one precedes one that selects other
-    devices, with less memory last, and that one precedes a dropped condition. A node that needs fewer changes precedes
-    those that need more, such as one that also lacks slices; then the cause decides, the distance of the remedy, the
-    number of devices that match or that the remedy selects, the name of the selected value, and the number of nodes. If
-    the claims fit the idle node, or may fit, what was intended is kept, whatever the remedy.
+    devices, with less memory last, and that one precedes a dropped condition; nodes without a remedy come last. A node
+    that needs fewer changes precedes those that need more, such as one that also lacks slices; then the cause decides,
+    the distance of the remedy, the number of devices that match or that the remedy selects, the name of the selected
+    value, and the number of nodes. If the claims fit the idle node, or may fit, what was intended is kept, whatever the
+    remedy.
     """
     group, remedy = pair
     rank, loss = RANK[group.cause.code], remedy.distance.loss
     kept = rank <= RANK[SEARCH_GIVEN_UP] or loss <= LossClass.FEWER
-    tiers = (loss <= LossClass.CLUSTER, kept, loss <= LossClass.MODEL, loss <= LossClass.MEMORY, True)
+    losses = (LossClass.MODEL, LossClass.MEMORY, LossClass.CONDITION)
+    tiers = (loss <= LossClass.CLUSTER, kept, *(loss <= most for most in losses), True)
     free = remedy.devices * len(group.nodes)
     value = remedy.changes[0].text if remedy.devices else ""
     order = (not group.ends, tiers.index(True), max(remedy.distance.edits, 1), rank)
     return (*order, remedy.distance, -_found(group.cause), -free, value, -len(group.nodes))
 
 
-def _nearest_without_errors(found: Sequence[tuple[_NodeGroup, RemedyChanges]]) -> RemedyChanges:
-    """The nearest remedy, for whichever node, after which no node ends the attempt; none if there is none.
+def _without_errors(found: list[tuple[_NodeGroup, RemedyChanges]]) -> list[tuple[_NodeGroup, RemedyChanges]]:
+    """The reasons if an error ends the attempt; the first one has the nearest remedy after which no node ends it, or
+    none.
 
-    A node whose devices cause the error is not the one where the claims were meant to fit.
+    The remedy may be that of another node: a node whose devices cause the error is not the one where the claims were
+    meant to fit. If the attempt ends at that node, too, its reason comes first.
     """
-    ending = {(group.cause.code, group.cause.summary): group for group, _ in found if group.ends}
-    remedies = sorted((remedy for _, remedy in found if remedy.edits), key=lambda remedy: remedy.distance)
-    return next((r for r in remedies if not any(g.ends_after(r) for g in ending.values())), RemedyChanges())
+    ending = [group for group, _ in found if group.ends]
+    remedies = sorted((pair for pair in found if pair[1].edits), key=lambda pair: pair[1].distance)
+    nearest = next((pair for pair in remedies if not any(group.ends_after(pair[1]) for group in ending)), None)
+    if nearest is not None and nearest[0].ends:
+        return [nearest, *(pair for pair in found if pair is not nearest)]
+    return [(found[0][0], nearest[1] if nearest is not None else RemedyChanges()), *found[1:]]
 
 
 def _found(cause: Cause) -> int:
@@ -280,14 +290,16 @@ class _SliceIndex:
         visible = (pool.id for pool in self._inventory.view(node).pools)
         return list(dict.fromkeys([*self._by_node.get(node, ()), *self._everywhere, *visible]))
 
+    def slices_of(self, pool: PoolID) -> Sequence[ResourceSlice]:
+        """All slices of a pool."""
+        return self._by_pool[pool]
+
     def slices(self, node: str) -> tuple[ResourceSlice, ...]:
-        """All slices of these pools."""
+        """All slices of the pools that affect what the node sees."""
         return tuple(s for pool in self.pools(node) for s in self._by_pool[pool])
 
 
-def _holding_claims(
-    holding: Mapping[DeviceID, list[ResourceClaim]], slices: Sequence[ResourceSlice]
-) -> tuple[ResourceClaim, ...]:
+def _holding_claims(holding: _Holding, slices: Sequence[ResourceSlice]) -> tuple[ResourceClaim, ...]:
     """The claims that hold devices of these slices."""
     found: dict[int, ResourceClaim] = {}
     for slice_ in slices:
@@ -327,13 +339,35 @@ def _attributes_read(inventory: Inventory, claims: Sequence[ResourceClaim]) -> _
     return frozenset(found)
 
 
-def _group_key(inventory: Inventory, node: str, read: _Reads, index: _SliceIndex) -> Hashable:
+def _group_key(inventory: Inventory, node: str, read: _Reads, index: _SliceIndex, holding: _Holding) -> Hashable:
     """The group key of a node: nodes with equal keys have the same reasons."""
     view = inventory.view(node)
     values = tuple(_values(record.device, record.id.driver, read) for record in view.records)
-    counted = {pool.id for pool in view.pools}
-    ignored = sum(1 for pool in index.pools(node) if pool not in counted)
+    usable = {pool.id for pool in view.pools if pool.status is PoolStatus.USABLE}
+    ignored = tuple(_unusable(index.slices_of(pool), read, holding) for pool in index.pools(node) if pool not in usable)
     return (view.layout.number, view.state(inventory.usage), values, ignored, view.failure)
+
+
+def _unusable(slices: Sequence[ResourceSlice], read: _Reads, holding: _Holding) -> Hashable:
+    """The relevant part of an unusable pool, which the layout of a node does not contain."""
+    newest = max(slice_.spec.pool.generation for slice_ in slices)
+    return tuple(
+        (slice_.spec.pool.generation == newest, slice_.spec.pool.resource_slice_count, _devices(slice_, read, holding))
+        for slice_ in slices
+    )
+
+
+def _devices(slice_: ResourceSlice, read: _Reads, holding: _Holding) -> Hashable:
+    """The relevant part of the devices of a slice."""
+    driver, pool = slice_.spec.driver, slice_.spec.pool.name
+    return tuple(
+        (
+            _values(device, driver, read),
+            tuple(capacity.value.nano for capacity in device.capacity.values()),
+            bool(holding.get(DeviceID(driver, pool, device.name))),
+        )
+        for device in slice_.spec.devices or ()
+    )
 
 
 def _values(device: Device, driver: str, read: _Reads) -> Hashable:

@@ -132,6 +132,13 @@ def _contains(later: CandidateChange, earlier: CandidateChange) -> bool:
     return is_same or earlier.path.startswith(f"{later.path}.")
 
 
+def _replaces(later: CandidateChange, earlier: CandidateChange) -> bool:
+    """Whether a later change sets the same amounts as an earlier one, which then has no effect."""
+    if (later.object, later.path, later.remedy) != (earlier.object, earlier.path, earlier.remedy):
+        return False
+    return isinstance(later.becomes, dict) and isinstance(earlier.becomes, dict) and later.becomes != earlier.becomes
+
+
 def _nearest(
     scenario: Scenario, found: Cause, shared: SharedContext, tries: list[int], most: int = MAX_CHANGES
 ) -> tuple[CandidateChange, ...]:
@@ -201,7 +208,7 @@ class _Queue:
         for candidate in cause.candidates:
             if releases and candidate.remedy == "wait":  # candidates to release several claims exist
                 continue
-            more = (*changes, candidate)
+            more = (*(change for change in changes if not _replaces(candidate, change)), candidate)
             key = frozenset((c.object, c.path, c.text) for c in more)
             if len(key) < len(more) or key in self._seen:
                 continue

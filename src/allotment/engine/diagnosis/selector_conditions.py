@@ -31,6 +31,7 @@ from allotment.engine.diagnosis.condition_text import (
     relation,
     value_text,
 )
+from allotment.engine.diagnosis.mig_profiles import memory_instead_of_profile
 from allotment.engine.diagnosis.published_names import (
     PublishedNames,
     attribute_kind,
@@ -40,6 +41,7 @@ from allotment.engine.diagnosis.published_names import (
     similar_names,
     similarity,
 )
+from allotment.engine.diagnosis.selector_corrections import intended_name, selector_corrections
 from allotment.engine.diagnosis.value_distance import value_distance
 from allotment.engine.diagnosis.visible_devices import VisibleDevice
 from allotment.engine.refusal import NearestMiss
@@ -77,7 +79,8 @@ def explain_condition(
     request states, in bytes; devices with less are suggested last. ``in_use``: devices that are not free.
     """
     comparison = conjunct.comparison
-    repairs = [ConditionRepair("condition", f"drop the condition {one_line(conjunct.text)}", "")]
+    drop = ConditionRepair("condition", f"drop the condition {one_line(conjunct.text)}", "")
+    repairs = [*memory_instead_of_profile(comparison), drop]
     if published.slices:
         for name in names:
             finding = _unknown_name(conjunct, (name.kind, name.domain, name.name), arriving, published)
@@ -229,19 +232,12 @@ def _unknown_domain(
     names = similar_names(domain, alike)
     summary = f'no device publishes anything in the domain "{domain}".'
     if not names and "." not in domain:
-        # attributes["model"]: the author used the attribute as the domain.
-        drivers = sorted({visible.driver for visible in arriving}) or sorted(published.drivers)
-        driver = drivers[0] if drivers else "domain"
-        known = (
-            published.attributes.get(driver, {}) if path[0] == "attributes" else published.capacities.get(driver, ())
-        )
-        similar = similar_names(domain, known, 1)
-        right = path_text((path[0], driver, *similar)) if similar else f'device.{path[0]}["{driver}"].…'
-        summary = f"{summary} Index by the domain first, then by the name: {right}"
-        wrong = path_text((path[0], domain, name))
-        lookup = re.sub(r"\s+", "", text).replace("'", '"')
-        rewritten = lookup.replace(wrong, right)
-        found = (ConditionRepair("likely", f"read {right}", rewritten),) if similar and rewritten != lookup else ()
+        # device.attributes["model"]: the author used the attribute as the domain.
+        found = tuple(ConditionRepair("likely", c.text, c.expression) for c in selector_corrections(text, published))
+        driver = next((visible.driver for visible in arriving), next(iter(sorted(published.drivers)), "domain"))
+        kind, right = intended_name(driver, domain, path[0], published)
+        hint = path_text((kind, driver, right)) if found else f'device.{kind}["{driver}"].…'
+        summary = f"{summary} Index by the domain first, then by the name: {hint}"
         return ConditionFinding("unknown-driver", summary, None, found)
     summary += did_you_mean(domain, alike) or f" Published domains: {', '.join(domains)}"
     repairs = [_rename(domain, n, f'read {name} from "{n}"') for n in names]

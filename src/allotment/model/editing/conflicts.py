@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from allotment.model.editing.edits import Edit, Nest, ReplaceText
+from allotment.model.editing.edits import AddDocument, Edit, Nest, ReplaceText
 from allotment.model.loading.marks import Path
 
 
@@ -15,6 +15,8 @@ def conflict(first: Edit, second: Edit) -> bool:
     >>> conflict(Remove(("spec",)), SetValue(("spec", "count"), 1)), conflict(Remove(("a",)), Remove(("b",)))
     (True, False)
     """
+    if isinstance(first, AddDocument) or isinstance(second, AddDocument):
+        return False
     if isinstance(first, ReplaceText) and isinstance(second, ReplaceText) and first.path == second.path:
         return first.start <= second.stop and second.start <= first.stop
     return any(

@@ -74,7 +74,14 @@ class InsertItem(NamedTuple):
     value: Any
 
 
-Edit: TypeAlias = SetValue | ReplaceText | RenameKey | Remove | Nest | Lift | InsertItem
+class AddDocument(NamedTuple):
+    """Add the object ``value`` at the end of the document's file. It changes no value, whatever its ``path``."""
+
+    value: Any
+    path: Path = ()
+
+
+Edit: TypeAlias = SetValue | ReplaceText | RenameKey | Remove | Nest | Lift | InsertItem | AddDocument
 
 
 class EditError(ValueError):

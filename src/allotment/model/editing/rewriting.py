@@ -11,8 +11,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from allotment.model.editing import block_style, flow_style, strings
-from allotment.model.editing.edits import Edit, EditError, InsertItem, Lift, Nest, RenameKey, ReplaceText, SetValue
-from allotment.model.editing.formatting import is_inline, key_text, quoted
+from allotment.model.editing.edits import (
+    AddDocument,
+    Edit,
+    EditError,
+    InsertItem,
+    Lift,
+    Nest,
+    RenameKey,
+    ReplaceText,
+    SetValue,
+)
+from allotment.model.editing.formatting import block_lines, is_inline, key_text, quoted
 from allotment.model.editing.source_text import (
     SourceText,
     Splice,
@@ -33,7 +43,7 @@ def rewrite(source: str, file: str, edits: Sequence[tuple[Document, Edit]]) -> s
     """The text of a file after edits of its documents, which were loaded from ``source``.
 
     Raises ``EditError`` with the reason if an edit does not fit, or if the new text does not contain the expected
-    result: the edited trees, the other documents unchanged, and all comments.
+    result: the edited trees, the other documents unchanged, the added documents, and all comments.
     """
     if "\r" in source and "\n" not in source:
         # Classic Mac OS line breaks: replacing them by "\n" keeps all offsets.
@@ -42,10 +52,14 @@ def rewrite(source: str, file: str, edits: Sequence[tuple[Document, Edit]]) -> s
         converted_edits = [(documents[document.index], edit) for document, edit in edits]
         return rewrite(converted, file, converted_edits).replace("\n", "\r")
     by_document: dict[Document, list[Edit]] = defaultdict(list)
+    added: list[Any] = []
     for document, edit in edits:
         if document.origin.source != source:
             raise EditError(f"{document.file} has changed since it was read")
-        by_document[document].append(edit)
+        if isinstance(edit, AddDocument):
+            added.append(edit.value)
+        else:
+            by_document[document].append(edit)
     expected = {
         document.index: apply_edits(document.tree, document_edits) for document, document_edits in by_document.items()
     }
@@ -63,6 +77,22 @@ def rewrite(source: str, file: str, edits: Sequence[tuple[Document, Edit]]) -> s
         stops[start] = start + len(text)
         new = new[:start] + text + new[end:]
     _verify(source, new, file, expected)
+    return _with_documents(new, added) if added else new
+
+
+def _with_documents(text: str, trees: list[Any]) -> str:
+    """The text of a file with more documents at its end. Raises ``EditError`` for JSON, which has only one."""
+    before = load_text(text).documents
+    if any(document.origin.json for document in before):
+        raise EditError("an object cannot be added to a JSON file")
+    origin = before[-1].origin
+    style = source_text(origin.text, _marks(origin, origin.text), json=False).style
+    lines = [line for tree in trees for line in ("---", *block_lines(tree, style))]
+    new = text + ("" if text.endswith("\n") else style.newline) + style.newline.join((*lines, ""))
+    expected = [*(document.tree for document in before), *trees]
+    found = [document.tree for document in load_text(new).documents]
+    if len(found) != len(expected) or not all(map(json_equal, found, expected)):
+        raise EditError("an object cannot be added at the end of the file")
     return new
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from allotment.model.editing.edits import (
+    AddDocument,
     Edit,
     EditError,
     InsertItem,
@@ -55,6 +56,8 @@ def value_at(tree: Any, path: Path) -> Any:
 
 
 def _apply_edit(tree: Any, edit: Edit) -> Any:
+    if isinstance(edit, AddDocument):
+        return tree
     if isinstance(edit, Nest):
         return _replace_at(tree, edit.path, lambda value: _nest_fields(value, edit))
     if isinstance(edit, InsertItem):

@@ -22,7 +22,7 @@ from allotment.planning.offerings.offers import InstanceOffer
 from allotment.planning.pending_pods.demand import PendingPod, selected_labels, untolerated
 from allotment.planning.pending_pods.grouping import Item
 
-_ARCH: Final = "kubernetes.io/arch"
+ARCH_LABEL: Final = "kubernetes.io/arch"
 #: The architecture of images, unless their pods select another one.
 _DEFAULT_ARCH: Final = "amd64"
 
@@ -201,9 +201,16 @@ def check_filters(pod: PendingPod, candidate: CandidateNode) -> ItemFit:
     return FITS
 
 
+def runs_on(item: Item, arch: str) -> bool:
+    """Whether the pods of an item run on an architecture. That of their images is unknown: on machines other than amd64
+    they do only if they select the architecture.
+    """
+    return arch == _DEFAULT_ARCH or all(ARCH_LABEL in selected_labels(pod) for pod in item.pods)
+
+
 def check_architecture(item: Item, candidate: CandidateNode) -> ItemFit:
-    """The architecture of images is unknown: machines other than amd64 fit only if the pods select the architecture."""
+    """Whether the pods run on the candidate's architecture."""
     arch = candidate.offer.instance.arch if candidate.offer is not None else _DEFAULT_ARCH
-    if arch == _DEFAULT_ARCH or all(_ARCH in selected_labels(pod) for pod in item.pods):
+    if runs_on(item, arch):
         return FITS
-    return ItemFit("arch", f"{candidate.name.partition(' ')[0]} is {arch}, but the pod does not select {_ARCH}")
+    return ItemFit("arch", f"{candidate.name.partition(' ')[0]} is {arch}, but the pod does not select {ARCH_LABEL}")

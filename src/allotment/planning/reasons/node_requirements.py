@@ -1,4 +1,4 @@
-"""Compares node selectors, node affinity and tolerations of pods with the nodes of an instance type."""
+"""Compares node selectors, affinity, tolerations and architecture of pods with the nodes of an instance type."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from allotment.engine.cluster.node_selection import NodeFacts
 from allotment.model.core import Taint
 from allotment.model.node_selectors import NodeSelectorRequirement
 from allotment.node_fit.pod_requirements import selector_matches
+from allotment.planning.formulation.candidate_nodes import ARCH_LABEL, runs_on
 from allotment.planning.pending_pods.demand import PendingPod, untolerated
 from allotment.planning.pending_pods.grouping import Item
 from allotment.planning.reasons.refusal_text import KIND, OTHER, Shortfall
@@ -29,6 +30,13 @@ def node_shortfall(item: Item, nodes: Sequence[NodeFacts], taints: Sequence[Tain
         if pod.pod.spec.node_name:
             return Shortfall("node-not-eligible", f"nodeName {pod.pod.spec.node_name} requested", OTHER)
     return None
+
+
+def architecture_shortfall(item: Item, arch: str) -> Shortfall | None:
+    """The reason why the pods do not run on an architecture, which a node selector can choose."""
+    if runs_on(item, arch):
+        return None
+    return Shortfall("node-not-eligible", f"it is {arch}; no {ARCH_LABEL} selected", KIND, 0.5)
 
 
 def _pod_shortfall(pod: PendingPod, facts: NodeFacts) -> Shortfall | None:

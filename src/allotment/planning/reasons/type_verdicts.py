@@ -31,7 +31,7 @@ from allotment.planning.offerings.templates import UNDECIDED
 from allotment.planning.pending_pods.demand import ClusterDemand, read_demand
 from allotment.planning.pending_pods.grouping import Item, ItemKind, group_items
 from allotment.planning.reasons.capacity import ItemRequirements, capacity_shortfall, item_requirements, max_items
-from allotment.planning.reasons.node_requirements import node_shortfall
+from allotment.planning.reasons.node_requirements import architecture_shortfall, node_shortfall
 from allotment.planning.reasons.refusal_text import AMOUNT, CLASS, LIMIT, NOTHING, OTHER, Shortfall, shortfall_of
 from allotment.planning.reasons.template_nodes import ClaimsByPod, TemplateNodes
 from allotment.planning.report import GroupVerdicts, ProvisioningPlan, TypeVerdict
@@ -349,11 +349,13 @@ def _limit_shortfall(instance: InstanceType, limits: PlanLimits, price: Decimal 
 def _node_shortfall(
     group: _PodGroup, instance: InstanceType, demand: ClusterDemand, limits: PlanLimits
 ) -> Shortfall | None:
-    """The shortfall in resources, or in node selectors, affinity and tolerations."""
+    """The shortfall in resources, in node selectors, affinity and tolerations, or in the architecture."""
     if instance.room is None:
         return Shortfall("unusable", instance.unusable or "its size is unknown", NOTHING)
-    return capacity_shortfall(group.requirements, instance, instance.room) or node_shortfall(
-        group.item, _node_facts(instance, demand, limits), instance.taints
+    return (
+        capacity_shortfall(group.requirements, instance, instance.room)
+        or node_shortfall(group.item, _node_facts(instance, demand, limits), instance.taints)
+        or architecture_shortfall(group.item, instance.arch)
     )
 
 

@@ -10,10 +10,10 @@ from itertools import chain
 from typing import Any
 
 from allotment.engine.refusal import AllocationRefusal, Diagnosis, NodeReason, SuggestedChange
-from allotment.engine.remedies import FARTHEST, distance
+from allotment.engine.remedies import LossClass, distance
 from allotment.explanation.cause_key import CauseKey
 from allotment.explanation.fixes import make_eligible
-from allotment.explanation.further_changes import combined_changes
+from allotment.explanation.further_changes import NO_LIMIT, AfterChange, LossLimit, combined_changes
 from allotment.explanation.messages import Report, diagnosis_report
 from allotment.explanation.node_eligibility import EligibilityNode, daemon_node, exclusion_text, why_excluded
 from allotment.explanation.node_nearness import NamedHardware, by_nearness, named_hardware
@@ -75,18 +75,19 @@ def nearest_changes(
     of_claims: OfClaims,
     hardware: NamedHardware,
 ) -> tuple[SuggestedChange, ...]:
-    """Return the changes for the ``way`` that was found, or those of the pod's rules and its claims together if there
-    is none; it is uncertain when a node that is not ready recovers, so that the nearer of both is returned then."""
+    """Return the changes for the ``way`` that was found, or those of the pod's rules and its claims together if they
+    are nearer: if there is none, if it drops a rule, or if it is uncertain when a node that is not ready recovers."""
     changes = way.refused.changes if way is not None else ()
-    if way is not None and not is_uncertain(way):
+    if way is not None and not is_far(way):
         return changes
     combined = with_claims(pod, refused, of_claims, hardware)
     return min(filter(None, (changes, combined)), key=lambda found: distance(c.remedy for c in found), default=())
 
 
-def is_uncertain(way: NodeReason) -> bool:
-    """Return whether it is unknown when the changes take effect, because a node must recover."""
-    return any(change.remedy == "recover" for change in way.refused.changes)
+def is_far(way: NodeReason) -> bool:
+    """Return whether other changes may be nearer: a rule for nodes is dropped, or a node must recover first."""
+    changes = way.refused.changes
+    return distance(c.remedy for c in changes).loss >= LossClass.FEWER or any(c.remedy == "recover" for c in changes)
 
 
 def with_claims(
@@ -94,9 +95,14 @@ def with_claims(
     refused: list[tuple[CachedNode, Refusal]],
     of_claims: OfClaims,
     hardware: NamedHardware,
-    below: int = FARTHEST.loss,
+    limit: LossLimit = NO_LIMIT,
+    *,
+    ended: bool = False,
 ) -> tuple[SuggestedChange, ...]:
-    """Return changes of the pod's rules for nodes, or of a node, and of its claims, that help together."""
+    """Return changes of the pod's rules for nodes, or of a node, and of its claims, that help together.
+
+    ``ended``: an error on an eligible node ends the attempt until the claims are corrected.
+    """
     value = pod_of(pod.tree)
     where = template_of(value, owner_of(value))
     nodes = {m.name: _eligibility_node(m) for m, r in refused if r.cause in _EXCLUSION_CAUSES and not m.is_provisioning}
@@ -106,7 +112,10 @@ def with_claims(
     def of_rules(name: str) -> tuple[SuggestedChange, ...]:
         return make_eligible(value, nodes[name], where, is_daemon, hardware).changes
 
-    return combined_changes(groups, of_claims, of_rules, below)
+    def after(correction: SuggestedChange) -> AfterChange:
+        return AfterChange(further=of_rules(correction.node))
+
+    return combined_changes(groups, of_claims, of_rules if not ended else lambda _: (), limit, after)
 
 
 def reason_of(

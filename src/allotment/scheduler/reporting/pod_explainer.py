@@ -21,7 +21,7 @@ from allotment.explanation import messages
 from allotment.explanation.cause_key import CauseKey
 from allotment.explanation.extended_resources import extended_claim, name_corrections, served_by_classes
 from allotment.explanation.fixes import change_tree, path_steps
-from allotment.explanation.further_changes import AfterChange, with_further_changes
+from allotment.explanation.further_changes import AfterChange, loss_limit, with_further_changes
 from allotment.explanation.messages import Report
 from allotment.explanation.node_accounts import shared_reason
 from allotment.explanation.node_nearness import models_by_node
@@ -150,11 +150,12 @@ class PodExplainer:
         if not eligible or not pending:
             return node_exclusion.nearest_changes(pod, others, way, of_claims, hardware)
         found = self._current_diagnoser().diagnose(pending, eligible, Reader.of(pod.key.namespace))
-        way = self._nearest(pod, way, others, of_claims, found)
+        way = self._nearest(pod, way, others, of_claims, found, ended=self._ends(pending, eligible))
         value, special = node_exclusion.pod_of(pod.tree), f"ResourceClaim {pod.key}-extended-resources"
         excluded = (way,) if way is not None else ()
         return pending_diagnosis(
-            found, value, templates, special, excluded, is_endless=self._is_endless
+            found, value, templates, special, excluded, is_endless=self._is_endless,
+            nodes=self._algorithm.allocator.inventory.nodes,
         ).headline.changes  # fmt: skip
 
     def _shared_claim(self, verdict: Verdict) -> ResourceClaim | None:
@@ -266,22 +267,29 @@ class PodExplainer:
             if len(self._diagnoses) < _MAX_DIAGNOSES:
                 self._diagnoses[cache_key] = found
         diagnosis, cached_names, special = found
-        way = self._nearest(pod, way, others, partial(self._claim_changes, pod, verdict), diagnosis)
+        of_claims = partial(self._claim_changes, pod, verdict)
+        excluded = {machine.name for machine, _ in others}
+        ended = self._ends(verdict.pending, [name for name in nodes if name not in excluded])
+        way = self._nearest(pod, way, others, of_claims, diagnosis, ended=ended)
         cached_templates = {
             ObjectKey(*name.split("/", 1)): template
             for name, template in zip(cached_names, origin, strict=True)
             if template
         }
-        inside = inventory.node_mask(nodes)
         diagnosis = pending_diagnosis(
             diagnosis,
             node_exclusion.pod_of(pod.tree),
             cached_templates,
             special,
             (way,) if way is not None else (),
-            ended=way is not None and bool(self._algorithm.devices.of(verdict.pending).errors & inside),
+            ended=ended,
             is_endless=self._is_endless,
+            nodes=inventory.nodes,
         )
+        if excluded.issuperset(nodes):  # no node is eligible: a rule must change, too
+            hardware = node_exclusion.hardware_of(pod, self._algorithm.machines, self._current_models)
+            changes = node_exclusion.with_claims(pod, others, of_claims, hardware)
+            diagnosis = replace(diagnosis, headline=replace(diagnosis.headline, changes=changes, otherwise=()))
         report = messages.diagnosis_report(str(pod.key), diagnosis)
         return with_claim_names(report, {old: new for old, new in zip(cached_names, names, strict=True) if old != new})
 
@@ -307,17 +315,26 @@ class PodExplainer:
         others: list[tuple[CachedNode, Refusal]],
         of_claims: OfClaims,
         found: Diagnosis,
+        *,
+        ended: bool,
     ) -> NodeReason | None:
         """Return the ``way`` to an excluded node, or a nearer one: if it is missing or uncertain, changes of the pod's
-        rules for nodes together with changes of its claims, which lose less than those ``found`` for other nodes."""
+        rules for nodes together with changes of its claims, which lose less than those ``found`` for other nodes.
+        ``ended``: see `node_exclusion.with_claims`."""
         lost = distance(change.remedy for change in found.headline.changes).loss
-        if lost < LossClass.FEWER or not others or (way is not None and not node_exclusion.is_uncertain(way)):
+        if lost < LossClass.FEWER or not others or (way is not None and not node_exclusion.is_far(way)):
             return way
         hardware = node_exclusion.hardware_of(pod, self._algorithm.machines, self._current_models)
-        changes = node_exclusion.with_claims(pod, others, of_claims, hardware, min(lost, LossClass.MODEL))
+        limit = loss_limit(found.headline.changes)
+        changes = node_exclusion.with_claims(pod, others, of_claims, hardware, limit, ended=ended)
         lost_by_way = distance(change.remedy for change in way.refused.changes) if way is not None else FARTHEST
         is_nearer = distance(change.remedy for change in changes) < lost_by_way
         return node_exclusion.reason_of(pod, others, changes) if is_nearer else way
+
+    def _ends(self, pending: tuple[ResourceClaim, ...], eligible: Sequence[str]) -> bool:
+        """Return whether an error on an eligible node ends the attempt."""
+        mask = self._algorithm.allocator.inventory.node_mask(eligible)
+        return bool(self._algorithm.devices.of(pending).errors & mask)
 
     def _claim_changes(
         self, pod: QueuedPod, verdict: Verdict, nodes: Sequence[str], templates: Mapping[ObjectKey, str] | None = None

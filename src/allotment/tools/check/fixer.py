@@ -192,12 +192,15 @@ def _rewrite_files(findings: Iterable[Finding]) -> dict[str, str]:
 
 
 def _reload(bundle: Bundle, texts: dict[str, str]) -> Bundle:
-    """The bundle with the documents of changed files loaded again; it has the same documents as before."""
+    """The bundle with the documents of changed files loaded again, and those that were added to the files."""
     loaded = {file: load_text(text, file) for file, text in texts.items()}
     documents = [
         loaded[document.file].documents[document.index] if document.file in loaded else document
         for document in bundle.documents
     ]
+    for file, result in loaded.items():
+        before = max(document.index for document in bundle.documents if document.file == file)
+        documents += result.documents[before + 1 :]
     problems = [problem for problem in bundle.problems if problem.position.file not in loaded]
     problems += [problem for result in loaded.values() for problem in result.problems]
     return Bundle(documents, bundle.settings, bundle.cluster, problems, bundle.namespace, bundle.admitted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from allotment.fleet.accelerator_labels import accelerator_label
 from allotment.model.core import Node
 from allotment.tools.doctor.objects import Pod
 from allotment.vocabulary.driver_detection import is_named_as_driver
@@ -13,14 +14,12 @@ from allotment.vocabulary.driver_host_paths import belong_to_driver
 class Vendor(NamedTuple):
     """A vendor of accelerators.
 
-    ``labels`` are set by node-feature-discovery, operators and clouds: a key, or ``key=prefix of the value``.
     ``resources`` are prefixes of the resources of its device plugin. ``driver`` is the name of its DRA driver,
     ``install`` the URL of the driver.
     """
 
     name: str
     driver: str
-    labels: tuple[str, ...]
     resources: tuple[str, ...]
     install: str
 
@@ -29,36 +28,13 @@ VENDORS: Final = (
     Vendor(
         "NVIDIA",
         "gpu.nvidia.com",
-        (
-            "nvidia.com/gpu.present=true",
-            "feature.node.kubernetes.io/pci-10de.present=true",
-            "feature.node.kubernetes.io/pci-0300_10de.present=true",
-            "feature.node.kubernetes.io/pci-0302_10de.present=true",
-            "cloud.google.com/gke-accelerator=nvidia-",
-            "k8s.amazonaws.com/accelerator=nvidia-",
-            "karpenter.k8s.aws/instance-gpu-manufacturer=nvidia",
-            "kubernetes.azure.com/accelerator=nvidia",
-        ),
         ("nvidia.com/gpu", "nvidia.com/mig-"),
         "https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu",
     ),
-    Vendor(
-        "AMD",
-        "gpu.amd.com",
-        (
-            "feature.node.kubernetes.io/amd-gpu=true",
-            "feature.node.kubernetes.io/pci-1002.present=true",
-            "feature.node.kubernetes.io/pci-0300_1002.present=true",
-            "feature.node.kubernetes.io/pci-0380_1002.present=true",
-            "feature.node.kubernetes.io/pci-1200_1002.present=true",
-        ),
-        ("amd.com/gpu",),
-        "https://github.com/ROCm/k8s-gpu-dra-driver",
-    ),
+    Vendor("AMD", "gpu.amd.com", ("amd.com/gpu",), "https://github.com/ROCm/k8s-gpu-dra-driver"),
     Vendor(
         "Intel",
         "gpu.intel.com",
-        ("intel.feature.node.kubernetes.io/gpu=true",),
         ("gpu.intel.com/i915", "gpu.intel.com/xe"),
         "https://github.com/intel/intel-resource-drivers-for-kubernetes",
     ),
@@ -67,11 +43,8 @@ VENDORS: Final = (
 
 def accelerator_evidence(node: Node, vendor: Vendor) -> str:
     """The label or resource that shows that a node has a vendor's accelerators; empty if there is none."""
-    for label in vendor.labels:
-        key, _, prefix = label.partition("=")
-        value = node.metadata.labels.get(key)
-        if value is not None and value.startswith(prefix):
-            return f"label {key}={value}"
+    if label := accelerator_label(node.metadata.labels, [vendor.name]):
+        return f"label {label}"
     offered = plugin_resources(node, vendor)
     return f"allocatable {offered[0]}" if offered else ""
 

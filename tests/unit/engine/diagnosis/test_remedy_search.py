@@ -171,6 +171,25 @@ def test_gibibytes_that_no_card_has_are_the_gigabytes_of_its_name(slice_: Resour
     assert "64G" not in text
 
 
+def test_a_share_that_is_larger_than_the_device_is_reduced_to_what_is_left() -> None:
+    """The share that the device has as a whole would be available only after a wait."""
+    device = Device(
+        name="gpu-0", capacity={"memory": DeviceCapacity(value=Quantity.parse("24Gi"))}, allow_multiple_allocations=True
+    )
+    pool = ResourcePool(name="shared", generation=1, resource_slice_count=1)
+    spec = ResourceSliceSpec(driver=DRIVER, node_name="shared", pool=pool, devices=(device,))
+    slice_ = ResourceSlice(metadata=ObjectMeta(name="shared"), spec=spec)
+    share = DeviceRequestAllocationResult(
+        request="r", driver=DRIVER, pool="shared", device="gpu-0", share_id="1",
+        consumed_capacity={"memory": Quantity.parse("4Gi")},
+    )  # fmt: skip
+    allocation = AllocationResult(devices=DeviceAllocationResult(results=(share,)))
+    user = ResourceClaim(
+        metadata=ObjectMeta(name="user", namespace="ns"), status=ResourceClaimStatus(allocation=allocation)
+    )
+    assert texts(headline(wanting(amount="56Gi"), slice_, held=(user,))) == ["request 20Gi of memory"]
+
+
 def test_two_spelling_corrections_precede_a_dropped_condition() -> None:
     wanted = wanting(f'{PRODUCT} == "A100-80GB"', at_least("80GB"))
     refused = headline(wanted, A100_80)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allotment.model.editing.edits import (
+    AddDocument,
     Edit,
     EditError,
     InsertItem,
@@ -55,6 +56,24 @@ def changed_lines(before: str, *edits: Edit) -> dict[str, str]:
 
 
 REQUEST = ("spec", "requests", 0)
+
+
+# --- documents -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_added_document_has_the_style_of_the_file(newline: str) -> None:
+    text = CLAIM.replace("\n", newline)
+    added = AddDocument({"kind": "Pod", "spec": {"containers": [{"name": 'a "b"'}]}})
+    assert rewritten(text, added, Remove((*REQUEST, "count"))) == rewritten(text, Remove((*REQUEST, "count"))) + (
+        newline.join(("---", "kind: Pod", "spec:", "  containers:", "  - name: 'a \"b\"'", ""))
+    ).replace("'a \"b\"'", 'a "b"')
+    assert rewritten("kind: A", added).startswith("kind: A\n---\nkind: Pod\n")
+
+
+def test_json_has_only_one_document() -> None:
+    with pytest.raises(EditError, match="JSON"):
+        rewritten('{"kind": "A"}', AddDocument({"kind": "B"}), file="f.json")
 
 
 # --- nest and lift ---------------------------------------------------------------------------------------------------

@@ -54,6 +54,15 @@ def texts(found: dict[str, TypeVerdict]) -> dict[str, str]:
     return {name: verdict.text for name, verdict in found.items() if verdict.code}
 
 
+def test_another_architecture_fits_only_pods_that_select_it_as_in_the_plan() -> None:
+    types = (instance("arm", "l4", 1, "0.5", arch="arm64"), instance("l4", "l4", 1, "0.7"))
+    assert texts(verdicts(types=types)) == {"arm": "it is arm64; no kubernetes.io/arch selected"}
+    values = [claim_template("one", request()), pod("a", template="one", nodeSelector={"kubernetes.io/arch": "arm64"})]
+    (group,) = verdicts_by_group(values, types)
+    assert [verdict.instance for verdict in group.verdicts if not verdict.code] == ["cloud/arm"]
+    assert [machine.instance for machine in make_plan(values, types).machines] == ["cloud/arm"]
+
+
 def test_every_type_has_a_verdict_and_fitting_types_come_first_by_price() -> None:
     found = verdicts(AMPERE)
     assert set(found) == {type_.name for type_ in TYPES}

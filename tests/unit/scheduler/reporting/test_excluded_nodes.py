@@ -57,3 +57,24 @@ def test_too_many_devices_for_a_claim_are_reduced_to_those_of_nodes_that_the_pod
         pod("p", "one", nodeSelector={"pool": "b"}),
     )  # fmt: skip
     assert "to make it fit on b: request 2 devices instead of 33" in text
+
+
+def test_a_missing_class_and_a_nodeselector_that_no_node_matches_are_corrected_together() -> None:
+    wrong = claim("one", of=DRIVER.replace("gpu", "gpuu"))
+    text = message(
+        node("a", labels={"pool": "a"}),
+        gpus("a", 2),
+        device_class(),
+        wrong,
+        pod("p", "one", nodeSelector={"pool": "b"}),
+    )
+    assert f"to make it fit on a: use class {DRIVER}, and set nodeSelector pool=a" in text
+
+
+def test_a_misspelled_key_is_corrected_together_with_the_claim_rather_than_dropped() -> None:
+    text = message(
+        node("a", labels={"example.com/pool": "a"}), gpus("a", 1), node("b"), gpus("b", 2), device_class(),
+        claim("one", count=2), pod("p", "one", nodeSelector={"example.com/poool": "a"}),
+    )  # fmt: skip
+    assert "to make it fit on a: set nodeSelector example.com/pool=a" in text
+    assert "and request 1 device instead of 2" in text

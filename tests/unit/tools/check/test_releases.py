@@ -10,6 +10,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from allotment.model.editing.edits import AddDocument
 from allotment.model.editing.tree_edits import apply_edits
 from allotment.model.fields import TypeShape, kinds_of, shape_of
 from allotment.model.loading import Document, load_text
@@ -57,6 +58,9 @@ def assert_fixes_fit(bundle: Bundle, kube: str) -> None:
     for finding in check(bundle, STATIC_RULES):
         if finding.fix is None:
             continue
+        for _, edit in finding.fix.edits:
+            if isinstance(edit, AddDocument):
+                assert is_served(edit.value["apiVersion"], edit.value["kind"], kube)
         changed = finding.fix.edits[0][0]
         before, after = changed.tree, _fixed(finding, changed)
         identity = after.get("apiVersion", ""), after.get("kind", "")

@@ -123,6 +123,7 @@ SEEDS: Final[dict[str, Seed]] = {
             "C205 seed005-deviceclass-h100-v1beta1:11",
         ),
         fleet="2xh100",
+        remaining=("V301",),
     ),
     "005 a MIG device": Seed(
         ("seed005-claim-mig-v1beta1",),

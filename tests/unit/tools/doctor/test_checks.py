@@ -245,7 +245,7 @@ def test_a_missing_template_beside_cordoned_nodes_is_advised_with_both_changes()
     cluster.pod("typo", template="onne")
     advice = cluster.finding("D603").remedy
     assert advice.startswith(
-        "Change Pod ml/typo: use one, and uncordon node-1.\n$ kubectl uncordon node-1\n$ kubectl get"
+        "Change Pod ml/typo: use one, and uncordon node-1.\n$ kubectl uncordon node-1\n$ allot explain pod/typo -n ml"
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, Literal
 
 from allotment.engine.diagnosis.published_names import similar_names, similarity
+from allotment.engine.diagnosis.selector_corrections import intended_name
 from allotment.tools.check.bundle import Bundle
 from allotment.vocabulary import Vocabulary, drivers, vocabulary
 
@@ -39,8 +40,12 @@ def typo_of(name: str, known: Iterable[str]) -> str:
     return nearest[0] if nearest and similarity(name, nearest[0]) >= TYPO_SIMILARITY else ""
 
 
-def is_in_other_map(bundle: Bundle, kind: Literal["attributes", "capacity"], domain: str, name: str) -> bool:
-    """Whether a name is known, from the driver's vocabulary or the given slices, only in the other of the two maps."""
+def name_in_other_map(bundle: Bundle, kind: Literal["attributes", "capacity"], domain: str, name: str) -> str:
+    """The intended name in the other of the two maps; empty if the name belongs to this one, or to none.
+
+    It is the name itself if only the other map has it, in the driver's vocabulary or the given slices. If neither has
+    it, it is a name in the given slices that is similar to it, unless this map has one, too.
+    """
     vocab, published = vocabulary_of(bundle, domain), bundle.published
     full = f"{domain}/{name}"
     attribute = vocab is not None and full in vocab.attributes_by_name
@@ -48,4 +53,8 @@ def is_in_other_map(bundle: Bundle, kind: Literal["attributes", "capacity"], dom
     if published is not None:
         attribute = attribute or name in published.attributes.get(domain, ())
         capacity = capacity or name in published.capacities.get(domain, ())
-    return capacity and not attribute if kind == "attributes" else attribute and not capacity
+    if attribute or capacity:
+        is_in_other = capacity and not attribute if kind == "attributes" else attribute and not capacity
+        return name if is_in_other else ""
+    intended, other = intended_name(domain, name, kind, published) if published is not None else (kind, "")
+    return other if intended != kind else ""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from allotment.explanation.extended_resources import plugin_resources
 from allotment.model.editing.edits import Edit, Remove
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
+from allotment.tools.check.bundle import Bundle
 from allotment.tools.views import ContainerView, PodView
 
 
@@ -28,6 +30,12 @@ def container_resources(pod: PodView) -> Iterator[ContainerResource]:
                     continue
                 if str(amount) != "0":
                     yield ContainerResource((*container.path, "resources", field, resource), resource, container)
+
+
+def provided_resources(bundle: Bundle) -> frozenset[str]:
+    """The extended resources that nodes of the given cluster or DeviceClasses provide."""
+    classes = (value.spec.extended_resource_name for value in bundle.known_classes.values())
+    return frozenset(filter(None, classes)).union(*plugin_resources(bundle.nodes).values())
 
 
 def removal_edits(pod: PodView, container: ContainerView, resource: str) -> tuple[tuple[Document, Edit], ...]:

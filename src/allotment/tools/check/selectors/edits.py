@@ -7,14 +7,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from allotment.cel import ordering_operators
-from allotment.cel.errors import CompileError
 from allotment.cel.ordering_operators import method_ordering
-from allotment.cel.source_spans import TextSpan, parse_spans
-from allotment.cel.syntax.ast import Call, Node, walk
-from allotment.model.editing.edits import Edit, Remove, ReplaceText
+from allotment.cel.source_spans import TextSpan
+from allotment.cel.syntax.ast import Call, Node
+from allotment.model.editing.edits import ReplaceText
 from allotment.tools.check.rule import Fix
 from allotment.tools.check.selectors.expressions import AccessStep, DeviceAccess, Expression
-from allotment.tools.views import SelectorView, at
+from allotment.tools.views import SelectorView
 
 #: A string in double quotes, or one in single quotes, which is kept as it is.
 _STRING: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"([^"'\\]*)["]""")
@@ -57,7 +56,9 @@ def source_text(expr: Expression, node: Node) -> str:
 
 
 def rename_step(view: SelectorView, step: AccessStep, name: str) -> ReplaceText:
-    """The edit that replaces the name in a step."""
+    """The edit that replaces the name in a step; quotes stay, unless only the old name needs them."""
+    if step.is_quoted and not step.key.isidentifier() and name.isidentifier() and not step.is_optional:
+        return replace_extent(view, step.extent, f".{name}")
     if step.is_quoted:
         quote = '"' if view.expression[step.key_extent[1] - 1] == '"' else "'"
         return replace_extent(view, step.key_extent, f"{quote}{name}{quote}")
@@ -86,47 +87,3 @@ def rename_access(view: SelectorView, access: DeviceAccess, full_name: str, kind
     if kind and kind != access.kind:
         edits.append(ReplaceText(view.path, *access.kind_extent, kind))
     return _merge(view, edits)
-
-
-def remove_condition(view: SelectorView, expr: Expression, access: DeviceAccess) -> Fix | None:
-    """The fix that removes the condition around an access; None if the condition reads other names, too."""
-    terms = expr.conjuncts
-    for number, term in enumerate(terms):
-        if not any(node.id == access.node.id for node in walk(term.node)):
-            continue
-        # Removing the condition would silently drop what it requires of other names.
-        if any(o is not access and any(n.id == o.node.id for n in walk(term.node)) for o in expr.accesses):
-            return None
-        condition = " ".join(expr.text(term.node).split())
-        if len(terms) == 1:
-            return Fix(f"remove the selector {condition}", ((view.document, _remove_selector(view)),), safe=False)
-        start, stop = _span(expr, number)
-        if not _parses(view.expression[:start] + view.expression[stop:]):
-            return None
-        edit = ReplaceText(view.path, start, stop, "")
-        return Fix(f"remove the condition {condition}", ((view.document, edit),), safe=False)
-    return None
-
-
-def _span(expr: Expression, number: int) -> TextSpan:
-    """The extent of a condition with the ``&&`` that joins it to the others."""
-    extents = [expr.outer(term.node) for term in expr.conjuncts]
-    if number:
-        return (extents[number - 1][1], extents[number][1])
-    return (extents[0][0], extents[1][0])
-
-
-def _remove_selector(view: SelectorView) -> Edit:
-    """The edit that removes the selector's item, or the list if it is the only item."""
-    *steps, _, _ = view.path
-    selectors = tuple(steps[:-1])
-    listed = at(view.document.tree, selectors)
-    return Remove(selectors if isinstance(listed, list) and len(listed) == 1 else tuple(steps))
-
-
-def _parses(text: str) -> bool:
-    try:
-        parse_spans(text)
-    except CompileError:
-        return False
-    return True

@@ -12,13 +12,15 @@ from typing import Final
 from allotment.engine.diagnosis.published_names import similar_names, similarity
 from allotment.phrases import either, listed, quoted
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.hardware.mig_devices import DRIVER as MIG_DRIVER
+from allotment.tools.check.hardware.mig_devices import lacks_mig_devices
 from allotment.tools.check.hardware.sample_devices import cluster_samples
-from allotment.tools.check.names.known_names import STANDARD_DOMAIN, is_in_other_map, vocabularies, vocabulary_of
+from allotment.tools.check.names.known_names import STANDARD_DOMAIN, name_in_other_map, vocabularies, vocabulary_of
 from allotment.tools.check.rule import Fix, Level, RuleMatch
 from allotment.tools.check.selectors.device_types import presence
-from allotment.tools.check.selectors.edits import remove_condition, rename_access
+from allotment.tools.check.selectors.edits import rename_access
 from allotment.tools.check.selectors.expressions import AccessKind, DeviceAccess, Expression, parsed_selectors
-from allotment.tools.check.selectors.necessary_conditions import is_necessary
+from allotment.tools.check.selectors.necessary_conditions import is_necessary, necessary_comparisons
 from allotment.tools.check.selectors.reachability import categories_reaching
 from allotment.tools.views import SelectorView
 from allotment.vocabulary import Vocabulary
@@ -43,13 +45,13 @@ def _check_access(bundle: Bundle, view: SelectorView, expr: Expression, access: 
     if published is not None:
         return None if access.name in published else _report_absent(bundle, view, expr, access, published)
     if access.domain == STANDARD_DOMAIN:
-        return _report_unknown(bundle, view, expr, access, None, _standard_names(bundle, access.kind))
+        return _report_unknown(bundle, view, access, None, _standard_names(bundle, access.kind))
     vocab = vocabulary_of(bundle, access.domain)
     if vocab is None or _full_name(access) in _vocabulary_names(vocab, access.kind):
         return _report_other_type(bundle, view, access, vocab) if vocab is not None else None
     if vocab.renaming(_full_name(access), _SINGULAR[access.kind]) is not None:
         return None  # reported by V303
-    return _report_unknown(bundle, view, expr, access, vocab, _vocabulary_names(vocab, access.kind))
+    return _report_unknown(bundle, view, access, vocab, _vocabulary_names(vocab, access.kind))
 
 
 # --- against slices ----------------------------------------------------------------------------------------------
@@ -78,6 +80,8 @@ def _report_absent(
     full_name = _full_name(access)
     if vocab is not None and vocab.renaming(full_name, _SINGULAR[access.kind]) is not None:
         return None
+    if _is_missing_mig_device(bundle, view, expr, access):
+        return None  # reported by V315
     is_known = vocab is not None and full_name in _vocabulary_names(vocab, access.kind)
     message = f'no device in the cluster has {_SINGULAR[access.kind]} "{access.name}" in {access.domain}'
     level: Level = "error" if is_necessary(expr, access) else "warning"
@@ -88,11 +92,25 @@ def _report_absent(
         term = (vocab.attributes_by_name if access.kind == "attributes" else vocab.capacities_by_name)[full_name]
         if set(term.on) < {device_type.name for device_type in vocab.types}:
             message += f": only devices of type {listed(sorted(term.on))} publish it"
-        return _report(view, expr, access, message, [], vocab, level, offer_removal=False)
+        return _report(view, access, message, [], vocab, level)
     suggestions = [f"{access.domain}/{device_type}" for device_type in similar_names(access.name, published)]
     if vocab is not None and (guessed := _known_guess(vocab, access)) and guessed.rpartition("/")[2] in published:
         suggestions = [guessed]
-    return _report(view, expr, access, message, suggestions, vocab, level)
+    return _report(view, access, message, suggestions, vocab, level)
+
+
+def _is_missing_mig_device(bundle: Bundle, view: SelectorView, expr: Expression, access: DeviceAccess) -> bool:
+    """Whether a request requires a MIG profile, and the cluster has no MIG devices."""
+    return (
+        view.where == "request"
+        and "firstAvailable" not in view.path
+        and lacks_mig_devices(bundle)
+        and any(
+            comparison.access == access and comparison.operator == "=="
+            for comparison in necessary_comparisons(expr)
+            if (access.domain, access.name) == (MIG_DRIVER, "profile")
+        )
+    )
 
 
 def _has_no_device_of_type(bundle: Bundle, view: SelectorView, access: DeviceAccess) -> bool:
@@ -112,12 +130,7 @@ def _has_no_device_of_type(bundle: Bundle, view: SelectorView, access: DeviceAcc
 
 
 def _report_unknown(
-    bundle: Bundle,
-    view: SelectorView,
-    expr: Expression,
-    access: DeviceAccess,
-    vocab: Vocabulary | None,
-    names: frozenset[str],
+    bundle: Bundle, view: SelectorView, access: DeviceAccess, vocab: Vocabulary | None, names: frozenset[str]
 ) -> RuleMatch | None:
     full_name = _full_name(access)
     if full_name in names or _is_in_other_map(bundle, access):
@@ -126,12 +139,10 @@ def _report_unknown(
     message = f'{publisher} publishes no {_SINGULAR[access.kind]} "{access.name}"'
     if vocab is not None and full_name in vocab.later:
         message += f": it was added in release {vocab.later[full_name]}"
-        return _report(view, expr, access, message, [], vocab, "warning", offer_removal=False)
+        return _report(view, access, message, [], vocab, "warning")
     if vocab is None and not similar_names(access.name, [name.rpartition("/")[2] for name in names]):
         # Unknown drivers may publish other standard names.
-        return _report(
-            view, expr, access, f"no known driver publishes {full_name}", [], None, "note", offer_removal=False
-        )
+        return _report(view, access, f"no known driver publishes {full_name}", [], None, "note")
     guess = _known_guess(vocab, access) if vocab is not None else ""
     names_by_bare_name = {name.rpartition("/")[2]: name for name in sorted(names, reverse=True)}
     similar = [
@@ -139,7 +150,7 @@ def _report_unknown(
         for bare_name in similar_names(access.name, names_by_bare_name)
         if similarity(access.name, bare_name) >= _MIN_SIMILARITY
     ]
-    return _report(view, expr, access, message, [guess] if guess else similar, vocab, "warning")
+    return _report(view, access, message, [guess] if guess else similar, vocab, "warning")
 
 
 def _report_other_type(bundle: Bundle, view: SelectorView, access: DeviceAccess, vocab: Vocabulary) -> RuleMatch | None:
@@ -162,14 +173,11 @@ def _report_other_type(bundle: Bundle, view: SelectorView, access: DeviceAccess,
 
 def _report(
     view: SelectorView,
-    expr: Expression,
     access: DeviceAccess,
     message: str,
     suggestions: list[str],
     vocab: Vocabulary | None,
     level: Level,
-    *,
-    offer_removal: bool = True,
 ) -> RuleMatch | None:
     if access.is_optional:
         # The access allows for a missing name, so another driver or release may be intended.
@@ -185,11 +193,10 @@ def _report(
         else:
             message += f": {suggestions[0].rpartition('/')[2]} is a capacity"
         edit = rename_access(view, access, suggestions[0], kind)
-        fix = Fix(f"read {short_name}", ((view.document, edit),), safe=False)
+        what = short_name if kind == access.kind else f"the capacity {short_name}"
+        fix = Fix(f"read {what}", ((view.document, edit),), safe=False)
     elif suggestions:
         message += f": did you mean {either(quoted(_short_name(suggestion, access)) for suggestion in suggestions)}?"
-    elif offer_removal and not access.is_optional:
-        fix = remove_condition(view, expr, access)
     return RuleMatch(
         view.document,
         view.path,
@@ -210,12 +217,14 @@ def _help(access: DeviceAccess, vocab: Vocabulary | None, suggestions: list[str]
         for name in _vocabulary_names(vocab, access.kind)
         if name.startswith(f"{vocab.domain}/")
     )
-    return f"{vocab.driver} publishes {listed(names)}" if 0 < len(names) <= 16 else ""
+    if len(names) > 16:
+        return f"`allot vocabulary {vocab.driver}` lists the names that it publishes"
+    return f"{vocab.driver} publishes {listed(names)}" if names else ""
 
 
 def _is_in_other_map(bundle: Bundle, access: DeviceAccess) -> bool:
     """Whether a capacity is read as an attribute, or the reverse; C208 reports it."""
-    return is_in_other_map(bundle, access.kind, access.domain, access.name)
+    return bool(name_in_other_map(bundle, access.kind, access.domain, access.name))
 
 
 def _known_guess(vocab: Vocabulary, access: DeviceAccess) -> str:

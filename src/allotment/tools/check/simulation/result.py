@@ -18,9 +18,10 @@ from allotment.tools.check.simulation.trial import PendingObject, SimulationOutc
 _EXPLAINED: Final[Mapping[str, frozenset[str]]] = {
     "driver-missing": frozenset({"V305"}),
     "unknown-driver": frozenset({"V305"}),
-    "unknown-attribute": frozenset({"V301", "V302", "V303"}),
+    "unknown-attribute": frozenset({"V301", "V302", "V303", "V315"}),
     "class-missing": frozenset({"V306"}),
-    "extended-resource-missing": frozenset({"V306", "V313"}),
+    "extended-resource-missing": frozenset({"V306", "V313", "V314", "V315"}),
+    "class-matches-nothing": frozenset({"V315"}),
     "not-enough-capacity": frozenset({"V308"}),
     "selector-fails": frozenset({"C207", "V301", "V302", "V303"}),
     "claim-missing": frozenset({"M405", "M406"}),
@@ -28,6 +29,10 @@ _EXPLAINED: Final[Mapping[str, frozenset[str]]] = {
     "wrong-namespace": frozenset({"M405", "M406"}),
     "constraint-attribute-unpublished": frozenset({"M403", "V303"}),
 }
+
+
+#: Rules whose own fix is nearer to what was written than the tested change: it keeps amounts and their spelling.
+_OWN_FIXES: Final = ("V313", "V314", "V315")
 
 
 class RuleError(NamedTuple):
@@ -52,7 +57,7 @@ class SimulationReport(NamedTuple):
 
         There is none if nothing was found that helps the object: the guess was tried, too.
         """
-        if match.fix is not None and (match.fix.safe or match.fix in self.tested):
+        if code in _OWN_FIXES or (match.fix is not None and (match.fix.safe or match.fix in self.tested)):
             return match.fix
         error = RuleError(code, match.document, match.path)
         if any(_has_no_remedy(pending) and _explains(error, bundle, pending) for pending in self.outcome.pending):
@@ -120,7 +125,7 @@ def _simulate(bundle: Bundle, rules: tuple[Rule, ...]) -> SimulationReport | Non
     errors: list[RuleError] = []
     for rule in rules:
         for match in bundle.results_of(rule.find):
-            if (match.level or rule.level) == "error":
+            if (match.level or rule.level) == "error" or rule.code in _OWN_FIXES:
                 errors.append(RuleError(rule.code, match.document, match.path))
                 if rule.family in ("shape", "cel"):
                     invalid.add(match.document)

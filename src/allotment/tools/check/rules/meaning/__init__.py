@@ -15,6 +15,7 @@ from allotment.tools.check.rules.meaning import (
     device_plugin_too,
     match_and_distinct,
     more_than_any_server,
+    no_such_namespace,
     no_such_request,
     node_name,
     other_namespace,
@@ -45,4 +46,5 @@ MEANING_RULES: Final[tuple[Rule, ...]] = (
     device_plugin_too.RULE,
     too_many_pods.RULE,
     class_selects_nothing.RULE,
+    no_such_namespace.RULE,
 )

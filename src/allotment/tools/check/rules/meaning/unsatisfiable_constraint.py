@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from allotment.engine.claims.constraints import find_attribute
 from allotment.engine.diagnosis.published_names import did_you_mean, similar_qualified_names
 from allotment.model.editing.edits import SetValue
-from allotment.phrases import either
+from allotment.phrases import either, quoted
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.requested_devices import RequestedTypes, requested_types
 from allotment.tools.check.hardware.cluster_devices import ClusterDevices, cluster_devices
@@ -103,16 +103,30 @@ def _check_slices(
             if len(selected) > 1
             else f"the only {drivers} device that matches request {request.name} has no attribute"
         )
-        path = (*constraint.path, constraint.field)
-        similar = next(iter(similar_qualified_names(constraint.attribute, names)), "")
-        return RuleMatch(
-            claim.document,
-            path,
-            f"{subject} {constraint.attribute}: devices without it are never allocated",
-            help=did_you_mean(constraint.attribute, names).strip(),
-            fix=Fix(f"use {similar}", ((claim.document, SetValue(path, similar)),), safe=False) if similar else None,
-        )
+        message = f"{subject} {constraint.attribute}: devices without it are never allocated"
+        return _unpublished(claim, constraint, message, names)
     return None
+
+
+def _unpublished(claim: ClaimView, constraint: ConstraintView, message: str, names: Iterable[str]) -> RuleMatch:
+    """The match for an attribute that is not among the published ``names``."""
+    path, known = (*constraint.path, constraint.field), set(names)
+    intended = _same_name(constraint.attribute, known) or similar_qualified_names(constraint.attribute, known)
+    if not intended:
+        return RuleMatch(claim.document, path, message, help=did_you_mean(constraint.attribute, known).strip())
+    edit = SetValue(path, intended[0])
+    return RuleMatch(
+        claim.document,
+        path,
+        message,
+        help=f"did you mean {either(map(quoted, intended))}?",
+        fix=Fix(f"use {intended[0]}", ((claim.document, edit),), safe=False),
+    )
+
+
+def _same_name(attribute: str, names: Iterable[str]) -> tuple[str, ...]:
+    """The names that differ from an attribute only in their domain."""
+    return tuple(sorted(name for name in names if name.rpartition("/")[2] == attribute.rpartition("/")[2]))
 
 
 def _check_vocabulary(
@@ -127,7 +141,9 @@ def _check_vocabulary(
     for request, (request_types, term) in zip(requests, terms, strict=True):
         publishing = request_types.types & set(term.on) if term is not None else set[str]()
         if not publishing:
-            if domain not in (STANDARD_DOMAIN, request_types.vocabulary.domain):
+            names = [t.name for t in request_types.vocabulary.attributes if request_types.types & set(t.on)]
+            is_own = domain in (STANDARD_DOMAIN, request_types.vocabulary.domain)
+            if not is_own and not _same_name(constraint.attribute, names):
                 continue  # an administrator may add such attributes
             problem = f"{request_types.vocabulary.driver} is not known to publish {constraint.attribute}"
             problem += (
@@ -135,14 +151,8 @@ def _check_vocabulary(
                 if term is not None and any(request_types.types)
                 else ""
             )
-            names = [t.name for t in request_types.vocabulary.attributes if request_types.types & set(t.on)]
-            return RuleMatch(
-                document,
-                path,
-                f"{problem}: devices without it are never allocated, so request {request.name} cannot be satisfied",
-                help=did_you_mean(constraint.attribute, names).strip(),
-                level="warning",
-            )
+            problem += f": devices without it are never allocated, so request {request.name} cannot be satisfied"
+            return _unpublished(claim, constraint, problem, names)._replace(level="warning")
     if constraint.field == "matchAttribute" and sum(request.count for request in requests) > 1:
         unique_on = _UNIQUE_ATTRIBUTES.get(name)
         if unique_on is not None and all(not unique_on or request_types.types <= unique_on for request_types in types):
@@ -203,6 +213,6 @@ RULE = Rule(
     bad=_EXAMPLE.format(attribute="parentUUID"),
     good=_EXAMPLE.format(attribute="gpu.nvidia.com/parentUUID"),
     find=_find,
-    fixable="safe",
+    fixable="safe or unsafe",
     see="https://kep.k8s.io/4381",
 )

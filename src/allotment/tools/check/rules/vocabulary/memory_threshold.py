@@ -53,6 +53,9 @@ def _check_bound(
         titles = {sample.title for sample in bundle.cached(cluster_samples).get(vocab.driver, ())}
         candidates = tuple(sample for sample in candidates if sample.title in titles)
     strict = comparison.operator == ">"
+    written = view.expression[slice(*comparison.literals[0].text_extent)].strip("\"'")
+    if not strict and written.endswith("Mi") and any(sample.memory() == bound for sample in candidates):
+        return  # read from a device, and not from a label
     excluded = list(_excluded_devices(candidates, bound, strict=strict))
     others_pass = any(
         (memory := sample.memory()) is not None and not _is_below(memory, bound, strict=strict) for sample in candidates

@@ -2,72 +2,72 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from typing import Final
 
-from allotment.explanation.extended_resources import plugin_resources
 from allotment.model.node_label_resources import is_memory_label, is_node_label, node_label_meaning, requested_memory
+from allotment.phrases import counted
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.objects.container_resources import ContainerResource, container_resources, removal_edits
+from allotment.tools.check.claims.claim_for_container import RequestedDevices, claim_instead_of, memory_condition
+from allotment.tools.check.objects.container_resources import (
+    ContainerResource,
+    container_resources,
+    provided_resources,
+    removal_edits,
+)
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
-from allotment.tools.views import PodView, at
+from allotment.tools.views import ContainerView, PodView, at
+
+_HELP: Final = "allot claim writes a claim for GPUs of a model or with an amount of memory"
 
 
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
-    provided = bundle.cached(_provided)
+    provided = bundle.cached(provided_resources)
     for pod in bundle.pods:
         for found in container_resources(pod):
             if is_node_label(found.name) and found.name not in provided:
-                edits = removal_edits(pod, found.container, found.name)
                 yield RuleMatch(
                     pod.document,
                     found.path,
                     f'"{found.name}" is {node_label_meaning(found.name)}; a pod with this resource stays pending',
-                    help=_help(pod, found),
-                    fix=Fix(_fix_text(found.name), edits, safe=False),
+                    help="" if _memory(pod, found) else _HELP,
+                    fix=_fix(bundle, pod, found),
                     at_key=True,
                 )
 
 
-def _provided(bundle: Bundle) -> frozenset[str]:
-    """The resources that nodes of the given cluster or DeviceClasses provide."""
-    classes = (value.spec.extended_resource_name for value in bundle.known_classes.values())
-    return frozenset(filter(None, classes)).union(*plugin_resources(bundle.nodes).values())
-
-
-def _fix_text(resource: str) -> str:
-    lost = ": the GPU may have any memory then" if is_memory_label(resource) else ""
-    return f"remove {resource}{lost}"
-
-
-def _help(pod: PodView, found: ContainerResource) -> str:
-    """The command that requests GPUs with the memory by a claim."""
-    memory = requested_memory(found.name, at(pod.document.tree, found.path))
+def _fix(bundle: Bundle, pod: PodView, found: ContainerResource) -> Fix | None:
+    """The fix that requests the memory by a claim, or that removes another label; none if the memory is unclear."""
+    if not is_memory_label(found.name):
+        return Fix(f"remove {found.name}", removal_edits(pod, found.container, found.name), safe=False)
+    memory = _memory(pod, found)
     if not memory:
-        return "allot claim writes a claim for GPUs of a model or with an amount of memory"
-    gpus, others = "1", [name for name in found.container.limits if name in ("nvidia.com/gpu", "amd.com/gpu")]
-    if others and str(found.container.limits[others[0]]).isdecimal():
-        gpus = str(found.container.limits[others[0]])
-    vendor = ("--vendor", "amd") if found.name.startswith("amd.com/") else ()
-    words = (
-        "allot",
-        "claim",
-        "--gpus",
-        gpus,
-        "--memory",
-        memory,
-        *vendor,
-        "--for",
-        f"{pod.kind.lower()}/{pod.key.name}",
-    )
-    if len([container for container in pod.containers if not container.init]) != 1:
-        words = (*words, "--container", found.container.name)
-    command = shlex.join((*words, "-f", pod.document.file))
-    return f"for GPUs with {memory}, remove {' and '.join((found.name, *others))}; then {command}"
+        return None
+    gpus, others = _gpus(found.container)
+    driver = _driver(found.name)
+    devices = RequestedDevices(driver, gpus, memory_condition(driver, memory))
+    edits = claim_instead_of(bundle, pod, found.container, (found.name, *others), devices)
+    return Fix(f"request {counted(gpus, 'GPU')} with at least {memory} by a claim", edits, safe=False)
 
 
-_GOOD: Final = """\
+def _memory(pod: PodView, found: ContainerResource) -> str:
+    return requested_memory(found.name, at(pod.document.tree, found.path))
+
+
+def _gpus(container: ContainerView) -> tuple[int, tuple[str, ...]]:
+    """The number of GPUs that a container requests, and the resources that state it."""
+    names = tuple(name for name in container.limits if name in ("nvidia.com/gpu", "amd.com/gpu"))
+    number = str(container.limits[names[0]]) if names else ""
+    return (int(number) if number.isdecimal() else 1), names
+
+
+def _driver(resource: str) -> str:
+    """The driver of the vendor's GPUs, which is also the name of its class."""
+    return f"gpu.{resource.partition('/')[0]}"
+
+
+_POD: Final = """\
 apiVersion: v1
 kind: Pod
 metadata:
@@ -77,8 +77,6 @@ spec:
   - name: server
     image: registry.example/server:1
     resources:
-      limits:
-        nvidia.com/gpu: 1
 """
 
 RULE = Rule(
@@ -93,8 +91,12 @@ RULE = Rule(
         "it stays pending. A container's resources are numbers of devices; memory, model and other properties are "
         "conditions of a claim."
     ),
-    bad=f"{_GOOD}        nvidia.com/gpu.memory: 80Gi\n",
-    good=_GOOD,
+    bad=f"{_POD}      limits:\n        nvidia.com/gpu: 1\n        nvidia.com/gpu.memory: 40Gi\n",
+    good=examples.join_documents(
+        f"{_POD}      claims:\n      - name: gpu\n"
+        "  resourceClaims:\n  - name: gpu\n    resourceClaimTemplateName: server-gpu\n",
+        examples.template("server-gpu", selector=memory_condition("gpu.nvidia.com", "40Gi")),
+    ),
     find=_find,
     fixable="unsafe",
     see="https://github.com/NVIDIA/k8s-device-plugin/tree/main/docs/gpu-feature-discovery",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from allotment.explanation import Answer
 from allotment.tools.doctor.check import ClusterCheck, Symptom
@@ -10,22 +11,17 @@ from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.wording import remedy
 from allotment.tools.doctor.workload_groups import pods_text
 
-_KINDS = {
-    "class-missing": "kubectl get deviceclasses",
-    "template-missing": "kubectl get resourceclaimtemplates -A",
-    "claim-missing": "kubectl get resourceclaims -A",
-    "wrong-namespace": "kubectl get resourceclaims,resourceclaimtemplates -A",
-}
+_CODES: Final = frozenset({"class-missing", "template-missing", "claim-missing", "wrong-namespace"})
 
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     """Such pods by the missing object."""
     groups: dict[tuple[str, str], list[Answer]] = {}
     for answer in cluster.explanation.answers:
-        if answer.kind == "Pod" and answer.reasons is not None and answer.reasons.headline.code in _KINDS:
+        if answer.kind == "Pod" and answer.reasons is not None and answer.reasons.headline.code in _CODES:
             headline = answer.reasons.headline
             groups.setdefault((headline.code, headline.summary), []).append(answer)
-    for (code, summary), answers in groups.items():
+    for (_, summary), answers in groups.items():
         names = [answer.name for answer in answers]
         verb = "is waiting" if len(names) == 1 else "are waiting"
         changes = answers[0].reasons.headline.changes if answers[0].reasons is not None else ()
@@ -38,7 +34,8 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
             else "Create the object in the pod's namespace, or correct the name in the manifest."
         )
         commands = [change.command for change in changes if change.command]
-        yield Symptom.of("pod", names, text, remedy(words, *commands, _KINDS[code]))
+        namespace, _, name = names[0].partition("/")
+        yield Symptom.of("pod", names, text, remedy(words, *commands, f"allot explain pod/{name} -n {namespace}"))
 
 
 CHECK = ClusterCheck(

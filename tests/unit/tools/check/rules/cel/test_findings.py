@@ -8,7 +8,7 @@ from allotment.tools.check.rules.cel import capacity_in_attributes, unguarded_na
 from tests.unit.tools.check.bundles import bundle_of
 from tests.unit.tools.check.rules.cel.rule_results import CAPACITY as C
 from tests.unit.tools.check.rules.cel.rule_results import NVIDIA as N
-from tests.unit.tools.check.rules.cel.rule_results import codes, matches_of, reports_of
+from tests.unit.tools.check.rules.cel.rule_results import apply_fix, codes, matches_of, reports_of
 
 GPU = "gpu.nvidia.com"
 STANDARD = "device.attributes['resource.kubernetes.io']"
@@ -159,6 +159,18 @@ def test_unknown_domain_has_help_but_no_fix() -> None:
     ((code, match),) = matches_of("device.attributes['x'] == 'y'", "nobody-knows")
     assert (code, match.fix) == ("C205", None)
     assert match.help == 'write device.attributes["<driver>"].x, with the name of the driver'
+
+
+def test_a_misspelled_attribute_that_is_read_as_a_capacity_of_the_cluster() -> None:
+    expression = f'{C}.product_name == "NVIDIA A100-SXM4-40GB"'
+    (match,) = (match for code, match in matches_of(expression, GPU, fleet="a100-40gb") if code == "C208")
+    assert match.message == (
+        "gpu.nvidia.com has no product_name; productName is an attribute of gpu.nvidia.com, not a capacity: reading it "
+        "here is an error"
+    )
+    assert match.fix is not None
+    assert not match.fix.safe
+    assert apply_fix(expression, match) == f'{N}.productName == "NVIDIA A100-SXM4-40GB"'
 
 
 # --- guards ------------------------------------------------------------------------------------------------------

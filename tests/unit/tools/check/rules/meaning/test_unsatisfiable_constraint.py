@@ -94,3 +94,12 @@ def test_a_misspelled_attribute_is_replaced_by_a_published_one() -> None:
     assert not match.fix.safe
     (tree,) = fixed_documents(RULE, text, fleet="dgx-a100-40gb")
     assert tree["spec"]["devices"]["constraints"] == [{"matchAttribute": "resource.kubernetes.io/pcieRoot"}]
+
+
+@pytest.mark.parametrize("fleet", ["", "dgx-a100-40gb"])
+def test_attribute_of_another_domain_is_replaced_by_the_published_one(fleet: str) -> None:
+    text = claim_for_two("nvidia.com/pcieRoot")
+    (match,) = matches_of(RULE, text, fleet=fleet)
+    assert match.help == 'did you mean "resource.kubernetes.io/pcieRoot"?'
+    (tree,) = fixed_documents(RULE, text, fleet=fleet)
+    assert tree["spec"]["devices"]["constraints"] == [{"matchAttribute": "resource.kubernetes.io/pcieRoot"}]

@@ -233,7 +233,7 @@ def test_each_mistake_is_reported_once(fleet: str, texts: list[str]) -> None:
 def test_missing_devices_are_reported_once() -> None:
     request = gpu_request(deviceClassName="mig.nvidia.com", selectors=[{"cel": {"expression": PROFILE}}])
     findings = check(bundle_of("---\n".join([template(request), pod()]), fleet="a100-40gb"))
-    assert [(finding.code, finding.level) for finding in findings] == [("P501", "error")]
+    assert [(finding.code, finding.level) for finding in findings] == [("V315", "error")]
 
 
 def test_undecided_search_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,11 @@ def test_bounds_unrelated_to_labels(bound: str) -> None:
     assert selector_messages(RULE, f'{MEMORY}.isGreaterThan(quantity("{bound}"))') == []
 
 
+def test_amount_that_a_device_publishes_is_kept() -> None:
+    assert selector_messages(RULE, f'{MEMORY}.compareTo(quantity("81920Mi")) >= 0') == []
+    assert selector_messages(RULE, f'{MEMORY}.compareTo(quantity("81920Mi")) >= 0', fleet="h100") != []
+
+
 def test_only_selected_products_count() -> None:
     a100 = f'{NVIDIA}.productName == "NVIDIA A100-SXM4-80GB"'
     assert selector_messages(RULE, f'{a100} && {MEMORY}.compareTo(quantity("80Gi")) >= 0') == []

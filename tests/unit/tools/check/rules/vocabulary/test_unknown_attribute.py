@@ -56,16 +56,20 @@ def test_capacity_read_as_attribute_is_left_to_another_rule() -> None:
     assert selector_messages(RULE, f'{NVIDIA}.memory == quantity("30Gi")') == []
 
 
-def test_condition_on_an_unpublished_name_is_removed() -> None:
-    assert fixed_expressions(RULE, f'{NVIDIA}.type == "gpu" && {NVIDIA}.nvlink == true') == [f'{NVIDIA}.type == "gpu"']
-    assert fixed_expressions(RULE, f'{NVIDIA}.nvlink == true && {NVIDIA}.type == "gpu"') == [f'{NVIDIA}.type == "gpu"']
-    assert fixed_expressions(RULE, f"{NVIDIA}.nvlink == true") == []
+def test_condition_on_an_unpublished_name_is_kept() -> None:
+    for expression in (f"{NVIDIA}.nvlink == true", f'{NVIDIA}.nvlink == true && {NVIDIA}.type == "gpu"'):
+        (match,) = matches_of(RULE, claim_of(expression))
+        assert match.fix is None
+        assert match.help == "`allot vocabulary gpu.nvidia.com` lists the names that it publishes"
 
 
-def test_condition_with_other_names_is_kept() -> None:
-    expression = f'{NVIDIA}.nvlink == true || {NVIDIA}.type == "gpu"'
-    assert fixed_expressions(RULE, expression) == [expression]
-    assert len(selector_messages(RULE, expression)) == 1
+def test_label_of_nodes_is_read_as_what_it_describes() -> None:
+    assert fixed_expressions(RULE, f'{NVIDIA}["gpu.memory"] >= 80000') == [
+        'device.capacity["gpu.nvidia.com"].memory >= 80000'
+    ]
+    assert fixed_expressions(RULE, f'{NVIDIA}["gpu.product"] == "NVIDIA L4"') == [
+        f'{NVIDIA}.productName == "NVIDIA L4"'
+    ]
 
 
 def test_optional_access_is_at_most_a_note() -> None:
@@ -111,14 +115,16 @@ def test_slices_are_the_complete_set_of_names() -> None:
 
 
 def test_known_name_without_such_devices_in_the_cluster() -> None:
-    expression = f'{NVIDIA}.profile == "1g.5gb"'
-    # The simulation reports that there are no MIG devices.
-    assert selector_messages(RULE, expression, class_name="mig.nvidia.com", fleet="a100-40gb") == []
-    message = 'no device in the cluster has attribute "profile" in gpu.nvidia.com'
-    assert selector_messages(RULE, expression, fleet="a100-40gb") == [
+    message = 'no device in the cluster has attribute "parentUUID" in gpu.nvidia.com'
+    assert selector_messages(RULE, f'{NVIDIA}.parentUUID == "GPU-1"', fleet="a100-40gb") == [
         ("error", f"{message}: only devices of type mig publish it")
     ]
-    assert fixed_expressions(RULE, expression, class_name="mig.nvidia.com", fleet="a100-40gb") == [expression]
+
+
+def test_missing_mig_devices_are_left_to_another_rule() -> None:
+    expression = f'{NVIDIA}.profile == "1g.5gb"'
+    for class_name in ("mig.nvidia.com", "gpu.nvidia.com"):
+        assert selector_messages(RULE, expression, class_name=class_name, fleet="a100-40gb") == []
 
 
 def test_slices_add_unknown_names() -> None:

@@ -1,4 +1,4 @@
-"""Corrections of selectors that the API server rejects because of how they read attributes and capacities.
+"""Corrections of selectors that read attributes and capacities in a way that cannot be meant.
 
 The published names of the cluster decide the correction: whether a name is an attribute or a capacity, and its domain.
 The caller checks whether the corrected expression compiles and whether the pod fits with it.
@@ -114,9 +114,10 @@ def _is_name(access: _Access, published: PublishedNames) -> bool:
 
 
 def _domains_of(name: str, published: PublishedNames) -> list[str]:
-    """The domains in which a name is published."""
-    found = [domain for domain, names in published.attributes.items() if name in names]
-    return sorted({*found, *(domain for domain, names in published.capacities.items() if name in names)})
+    """The domains in which a name is published, or a similar name if it is published in none."""
+    known = {domain: _names_of(domain, published) for domain in published.domains()}
+    exact = [domain for domain, names in known.items() if name in names]
+    return exact or [domain for domain, names in known.items() if similar_names(name, names)]
 
 
 def _possible_domains(source: str, published: PublishedNames) -> list[str]:
@@ -132,16 +133,16 @@ def _reading_edits(source: str, published: PublishedNames, domain: str) -> list[
     edits: list[_Edit] = []
     for keys, ends in _accesses(source):
         if _is_name(_Access(keys, ends), published) and domain in _domains_of(keys[1], published):
-            kind = _kind_of(domain, keys[1], keys[0], published)
-            becomes = f'.{kind}["{domain}"].{keys[1]}'
-            edits.append(_Edit((ends[0], ends[2]), becomes, f'read {keys[1]} from "{domain}"'))
+            kind, name = intended_name(domain, keys[1], keys[0], published)
+            edits.append(_Edit((ends[0], ends[2]), f'.{kind}["{domain}"].{name}', f'read {name} from "{domain}"'))
             first = 2
         elif len(keys) > 2:
             actual = _intended_domain(keys[1], keys[2], published)
-            kind = _kind_of(actual, keys[2], keys[0], published)
+            kind, name = intended_name(actual, keys[2], keys[0], published)
             if kind != keys[0]:
-                text = f'read device.{kind}["{actual}"].{keys[2]}'
-                becomes, end = (f".{kind}", ends[1]) if actual == keys[1] else (f'.{kind}["{actual}"]', ends[2])
+                text = f'read device.{kind}["{actual}"].{name}'
+                is_whole = (actual, name) != (keys[1], keys[2])
+                becomes, end = (f'.{kind}["{actual}"].{name}', ends[3]) if is_whole else (f".{kind}", ends[1])
                 edits.append(_Edit((ends[0], end), becomes, text))
             first = 3
         else:
@@ -163,14 +164,19 @@ def _intended_domain(domain: str, name: str, published: PublishedNames) -> str:
     return next(iter(similar_names(domain, of_similar_owner(domain, _domains_of(name, published)))), domain)
 
 
-def _kind_of(domain: str, name: str, kind: str, published: PublishedNames) -> str:
-    """The map that contains a published name; ``kind`` if both or none do."""
-    has = {
-        "attributes": name in published.attributes.get(domain, {}),
-        "capacity": name in published.capacities.get(domain, ()),
-    }
-    other = next(known for known in _KINDS if known != kind)
-    return other if has[other] and not has[kind] else kind
+def intended_name(domain: str, name: str, kind: str, published: PublishedNames) -> tuple[str, str]:
+    """The map that contains a name, or a name similar to it, and that name; ``kind`` and ``name`` if no map does."""
+    kinds = (kind, *(other for other in _KINDS if other != kind))
+    known = {each: _names_of(domain, published, each) for each in kinds}
+    exact = ((each, name) for each in kinds if name in known[each])
+    similar = ((each, found) for each in kinds for found in similar_names(name, known[each], 1))
+    return next(exact, None) or next(similar, (kind, name))
+
+
+def _names_of(domain: str, published: PublishedNames, *kinds: str) -> set[str]:
+    """The names that are published in a domain, as attributes, capacities, or either if no kind is given."""
+    maps = {"attributes": published.attributes.get(domain, {}), "capacity": published.capacities.get(domain, ())}
+    return {name for kind in kinds or _KINDS for name in maps[kind]}
 
 
 # --- comparing ------------------------------------------------------------------------------------------------------
