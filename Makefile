@@ -48,10 +48,11 @@ test-release: $(READY)  ## build a release twice, compare both, and install it i
 	@$(MAKE) --no-print-directory clients
 	ALLOTMENT_TEST_RELEASE=1 $(BIN)/python -m pytest -q $(PARALLEL) tests/packaging/test_release.py tests/packaging/test_installing.py
 
-lint: $(READY)  ## run ruff, mypy (strict) and import-linter
+lint: $(READY)  ## run ruff, mypy (strict), basedpyright for the types of the API, and import-linter
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check --quiet || { $(BIN)/ruff format --check; exit 1; }
 	$(BIN)/mypy
+	$(BIN)/basedpyright
 	$(BIN)/lint-imports --no-logo
 
 clients: $(READY)

@@ -15,7 +15,8 @@ _SHOWN: Final = 10
 class InputError(Exception):
     """Raised for an argument or an input that cannot be used.
 
-    ``hint``: what to do. ``argument``: the argument of the Python function, if the problem is the value of one.
+    ``problem``: the error, without the argument. ``hint``: what to do. ``argument``: the argument of the Python
+    function, if the problem is the value of one.
     """
 
     def __init__(self, problem: str, hint: str = "", *, argument: str = "") -> None:

@@ -59,3 +59,13 @@ def first_few(names: Sequence[str], limit: int = 3, noun: str = "") -> str:
 def quoted(name: str) -> str:
     """A name in double quotes."""
     return f'"{name}"'
+
+
+def split_words(texts: str | Iterable[str]) -> tuple[str, ...]:
+    """Return the words of comma-separated texts.
+
+    >>> split_words("aws, gcp"), split_words(["aws,gcp", "azure"])
+    (('aws', 'gcp'), ('aws', 'gcp', 'azure'))
+    """
+    listed = (texts,) if isinstance(texts, str) else texts
+    return tuple(word.strip() for text in listed for word in text.split(",") if word.strip())

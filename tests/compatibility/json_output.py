@@ -17,6 +17,7 @@ from unittest.mock import patch
 
 from allotment.cli.main import main
 from allotment.cli.plan import progress
+from tests.step_limit import short_searches
 
 Schema = dict[str, Any]
 
@@ -80,6 +81,7 @@ def output(words: Sequence[str]) -> Any:
     with (
         patch.dict(os.environ, HOME="/nonexistent", KUBECONFIG="/nonexistent"),
         patch.object(progress, "monotonic", lambda: 0.0),  # the steps of the search decide, not the time
+        short_searches(),
         contextlib.redirect_stdout(printed),
         contextlib.redirect_stderr(io.StringIO()),
     ):

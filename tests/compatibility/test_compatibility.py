@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
 
 from tests.compatibility.__main__ import RELEASED, file_of, schemas, text
 from tests.compatibility.json_output import outputs, schema_of
@@ -29,6 +28,8 @@ def test_nothing_public_is_removed(released: dict[str, Any]) -> None:
 
 
 def test_the_json_output_fits_the_released_schemas(released: dict[str, Any], printed: dict[str, list[Any]]) -> None:
+    from jsonschema import Draft202012Validator  # takes seconds, which every test process would spend
+
     for command, schema in released["json"].items():
         validator = Draft202012Validator(schema)
         for value in printed[command]:

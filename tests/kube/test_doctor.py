@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -14,7 +13,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from allotment.cli.live.doctor_input import examined_live
+from allotment.api.clusters.examination import examine_live
+from allotment.api.clusters.live import LiveSource
 from allotment.cli.main import main
 from allotment.model.features import Features
 from allotment.model.serialization import to_yaml
@@ -117,10 +117,7 @@ def broken(allot: Allot, tmp_path_factory: pytest.TempPathFactory) -> None:
 
 def find(kube: ApiServer) -> dict[str, ClusterFinding]:
     """The findings with a clock three minutes ahead, when no problem counts as recent any more."""
-    arguments = Namespace(
-        kubeconfig=str(kube.kubeconfig), context=None, kube_version=None, feature_gates=[], cluster=[]
-    )  # fmt: skip
-    seen, notes = examined_live(arguments)
+    seen, notes = examine_live(LiveSource("", kube.kubeconfig, None, (), prefer_lab=False))
     assert notes == ()
     assert seen.now is not None
     assert (seen.unread, seen.denied) == ({}, [])
@@ -154,10 +151,7 @@ def test_mistakes_of_users_are_found(kube: ApiServer) -> None:
 
 @pytest.mark.usefixtures("broken")
 def test_gates_and_versions_are_those_of_the_server(kube: ApiServer, release: str) -> None:
-    arguments = Namespace(
-        kubeconfig=str(kube.kubeconfig), context=None, kube_version=None, feature_gates=[], cluster=[]
-    )  # fmt: skip
-    seen, _ = examined_live(arguments)
+    seen, _ = examine_live(LiveSource("", kube.kubeconfig, None, (), prefer_lab=False))
     assert seen.version == RELEASES[release]
     assert seen.served is not None
     assert seen.served["resourceclaims"][0] == "v1"

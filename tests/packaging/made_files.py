@@ -2,7 +2,7 @@
 
 The chart's rules come from the table of permissions, its dashboards and alerts from that of metrics, its DeviceClasses
 from those of a lab; the files of kustomize come from the chart, by helm; the table on the page from the chart's values;
-the glossary from the word list of the project. Tests compare them.
+the glossary from the word list of the project; the pages of the Python API from its docstrings. Tests compare them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from allotment.permissions.admission_policy import own_node_policy
 from allotment.permissions.components import COMPONENTS
 from allotment.permissions.roles import rule_tree
 from allotment.permissions.rule import ComponentPermissions, PermissionRule
+from tests.docs import api_pages
 from tests.language import glossary
 from tests.packaging import helm, values_page
 
@@ -127,6 +128,7 @@ def _plain(trees: Iterable[Tree]) -> str:
 def write() -> None:
     """Write all generated files."""
     _put(glossary.PAGE, glossary.page())
+    api_pages.write()
     for path, text in chart_files():
         _put(path, text)
     program = helm.program("helm")

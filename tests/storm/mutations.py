@@ -19,9 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from allotment.cli.check.github import commands
-from allotment.cli.check.json_output import data
-from allotment.cli.check.sarif import log
-from allotment.cli.check.text_output import CheckReport, print_report
+from allotment.cli.check.text_output import print_report
 from allotment.cli.output.console import Screen
 from allotment.model.features import Features
 from allotment.model.loading import find_comments, load_text
@@ -31,6 +29,7 @@ from allotment.tools.check.bundle import Bundle, CheckSettings, TargetCluster
 from allotment.tools.check.catalog import rules_by_code
 from allotment.tools.check.fixer import fix
 from allotment.tools.check.policy import CheckPolicy
+from allotment.tools.check.report import CheckReport
 from tests.storm.mutators import mutate
 from tests.unit.tools.check.bundles import world_of
 
@@ -39,8 +38,8 @@ FLEET: Final = "1xa100-40gb/dynamic-mig,1xh100,1xmi300x"
 
 _FORMATS: Final[tuple[Callable[[CheckReport], Any], ...]] = (
     lambda report: print_report(Screen(io.StringIO(), 80, colour=True), report),
-    lambda report: to_json(data(report)),
-    lambda report: to_json(log(report)),
+    lambda report: to_json(report.to_dict()),
+    lambda report: to_json(report.to_sarif()),
     lambda report: list(commands(report.findings)),
 )
 

@@ -51,3 +51,11 @@ def devices() -> None:
     drivers.device("fpga-0", attributes={"clock": 1.5})  # type: ignore[dict-item]
     drivers.device("fpga-0", capacity={"memory": 1.5})  # type: ignore[dict-item]
     drivers.device("fpga-0", capacity={"memory": drivers.Quantity.parse("16Gi")})
+
+
+def verified() -> None:
+    report = allotment.verify_driver("dra.sock", allotment.Cluster.live(), command="python driver.py")
+    assert_type(report, allotment.VerifyReport)
+    assert_type(report.results[0].check.name, str)
+    driver: allotment.Driver = Fpgas()
+    assert_type(driver.name, str)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from allotment.api.cluster_source import ClusterOrigin, ClusterSource, Gates
-from allotment.api.described_cluster import HardwareSource, SnapshotSource
-from allotment.api.inputs import Inputs
-from allotment.api.load import Source, load
+from allotment.api.clusters.described import HardwareSource, SnapshotSource
+from allotment.api.clusters.saved import SavedCluster, require_writable, saved_cluster
+from allotment.api.clusters.source import ClusterOrigin, ClusterSource, Gates
+from allotment.api.load import Source, read_sources
+from allotment.api.objects.inputs import Inputs
 from allotment.cluster.inspection.snapshot import EVERYTHING, SnapshotResource
 from allotment.model.features import Features
+
+if TYPE_CHECKING:
+    from allotment.lab.lab import Lab
 
 
 class Cluster:
@@ -30,21 +37,71 @@ class Cluster:
 
     @staticmethod
     def snapshot(*sources: Source, kube: str | None = None, gates: Gates = ()) -> Cluster:
-        """Return the cluster of a snapshot: files of ``allot snapshot``, folders, or any objects."""
-        return Cluster._of(SnapshotSource(load(*sources), kube, gates))
+        """Return the cluster of a snapshot: files of ``allot snapshot``, folders, or any objects.
+
+        It is read once. Raises InvalidManifests.
+        """
+        return Cluster._of(SnapshotSource(read_sources(*sources), kube, gates))
 
     @staticmethod
     def fleet(*machines: str, kube: str | None = None, gates: Gates = ()) -> Cluster:
         """Return a cluster of described hardware, such as ``"dgx-a100-40gb:2"``. Raises FleetError."""
         return Cluster._of(HardwareSource(machines, kube, gates))
 
+    @staticmethod
+    def live(
+        context: str = "",
+        *,
+        kubeconfig: str | PathLike[str] | None = None,
+        prefer_lab: bool = True,
+        kube: str | None = None,
+        gates: Gates = (),
+    ) -> Cluster:
+        """Return a running cluster, which each question reads again.
+
+        ``context``: by default that of a running lab or, without a lab or ``prefer_lab``, the current one.
+        ``kubeconfig``: by default ``$KUBECONFIG`` or ``~/.kube/config``. Raises InputError for an unknown context, or
+        without a kubeconfig. Questions raise StatusError and Unreachable.
+        """
+        from allotment.api.clusters.live import LiveSource
+
+        return Cluster._of(LiveSource(context, kubeconfig, kube, gates, prefer_lab))
+
+    @staticmethod
+    def lab(lab: Lab, *, kube: str | None = None, gates: Gates = ()) -> Cluster:
+        """Return the cluster of a lab that is running in this process."""
+        return Cluster.live(kubeconfig=lab.kubeconfig, prefer_lab=False, kube=kube, gates=gates)
+
     def read(self, kinds: Sequence[SnapshotResource] = EVERYTHING) -> Inputs:
-        """Return the objects of the cluster, its release, and notes about reading it."""
+        """Return the objects of the cluster, its release, and notes about reading it.
+
+        Raises InvalidManifests for a snapshot, StatusError and Unreachable for a running cluster.
+        """
         return self.source.read(kinds)
+
+    def to_dict(self, *, redact: bool = False) -> dict[str, Any]:
+        """Return a snapshot of the cluster as a List, without Secrets and ConfigMaps.
+
+        ``redact``: replace names and values with pseudonyms. Raises StatusError and Unreachable.
+        """
+        return self._saved(redact).to_dict()
+
+    def save(self, file: str | PathLike[str], *, redact: bool = False) -> None:
+        """Save a snapshot of the cluster as YAML, or as JSON if the name ends in ``.json``; see ``to_dict``.
+
+        Raises InputError if the folder does not exist.
+        """
+        path = Path(file)
+        require_writable(path)
+        self._saved(redact).write(path)
+
+    def _saved(self, redact: bool) -> SavedCluster:
+        saved = saved_cluster(self.source)
+        return saved.redacted() if redact else saved
 
     @property
     def origin(self) -> ClusterOrigin:
-        """How a command selects this cluster."""
+        """The options with which a command selects this cluster."""
         return self.source.origin
 
     @property

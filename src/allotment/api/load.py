@@ -7,18 +7,17 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TextIO, TypeAlias, overload
 
-from allotment.api.releases import features
-from allotment.api.validation import cut_off, no_object, validate
+from allotment.api.objects.releases import features
+from allotment.api.objects.validation import cut_off, no_object, validate
 from allotment.cel.validation_context import validation_context
 from allotment.errors import InvalidManifests
 from allotment.model import DEFAULT_RELEASE
 from allotment.model.features import Features
-from allotment.model.loading import Document, LoadResult, is_manifest_text, load_paths, load_text
-from allotment.model.loading.documents import Origin
-from allotment.model.loading.marks import ValueMark
+from allotment.model.loading import Document, LoadResult, is_manifest_text, load_paths, load_text, load_tree
 from allotment.model.meta import Object
 from allotment.model.problems import InputProblem
 
@@ -40,8 +39,8 @@ class Manifests(Sequence[Document]):
     """Loaded manifests, in order. Each document has its ``tree`` and the ``position`` of every value.
 
     ``names``: the sources as they were given, for commands: paths, and ``-`` for standard input. ``problems``: errors
-    of YAML and JSON, empty for the result of ``load``. ``sources``: the texts, by file. ``is_repeatable``: False if a
-    stream was read, which a command could not read again.
+    of YAML and JSON, empty for the result of ``load``. ``sources``: the texts that are no files, by name.
+    ``is_repeatable``: False if a command could not read them again: a stream was read, or not all of them are files.
     """
 
     documents: tuple[Document, ...] = ()
@@ -89,7 +88,7 @@ class Manifests(Sequence[Document]):
     def _checked(self, values: tuple[Object, ...], problems: Sequence[InputProblem]) -> tuple[Object, ...]:
         problems = problems or list(cut_off(self.documents))
         if not problems and not self.documents:
-            problems = [no_object(STDIN if name == "-" else name) for name in self.names]
+            problems = [no_object(STDIN if name == "-" else name) for name in self.names or self.sources]
         if problems:
             raise InvalidManifests(problems, self.text_of)
         return values
@@ -107,7 +106,8 @@ class Manifests(Sequence[Document]):
 def load(*sources: Source) -> Manifests:
     """Load manifests from files, folders, streams, texts and dicts.
 
-    A string is a path unless it contains a line break or starts with ``{``. Raises InvalidManifests with all problems.
+    A string is a path unless it contains a line break or starts with ``{``; ``-`` is standard input. Raises
+    InvalidManifests with all problems.
     """
     loaded = read_sources(*sources)
     if loaded.problems:
@@ -117,7 +117,8 @@ def load(*sources: Source) -> Manifests:
 
 def read_sources(*sources: Source) -> Manifests:
     """Load manifests as ``load`` does, but return the problems instead of raising."""
-    parts = [part for source in sources for part in _parts(source)]
+    taken: set[str] = set()
+    parts = [part for source in sources for part in _parts(source, taken)]
     return Manifests(
         documents=tuple(document for part in parts for document in part.documents),
         names=tuple(name for part in parts for name in part.names),
@@ -127,29 +128,33 @@ def read_sources(*sources: Source) -> Manifests:
     )
 
 
-def _parts(source: Source) -> Iterator[Manifests]:
+def _parts(source: Source, taken: set[str]) -> Iterator[Manifests]:
+    """Yield the manifests of a source; texts get names that are not ``taken``."""
     if isinstance(source, Manifests):
         yield source
+        taken.update(source.sources)
     elif isinstance(source, str) and is_manifest_text(source):
-        yield _of_text(source, _TEXT)
+        yield _of_text(source, _unique(_TEXT, taken))
+    elif source == "-":
+        yield _of_stream(sys.stdin.buffer, taken)
     elif isinstance(source, str | os.PathLike):
         loaded = load_paths([source])
         yield Manifests(tuple(loaded.documents), (os.fspath(source),), tuple(loaded.problems))
     elif isinstance(source, Document):
-        yield Manifests((source,))
+        yield Manifests((source,), is_repeatable=False)
     elif isinstance(source, Mapping):
-        origin = Origin(_DICT, 1, lambda _: ValueMark(0, 0, False, None, None))
-        yield Manifests((Document(dict(source), origin, 0),), is_repeatable=False)
+        loaded = load_tree(source, _DICT)
+        yield Manifests(tuple(loaded.documents), (), tuple(loaded.problems), is_repeatable=False)
     elif isinstance(source, Sequence):
         for item in source:
-            yield from _parts(item)
+            yield from _parts(item, taken)
     else:
-        yield _of_stream(source)
+        yield _of_stream(source, taken)
 
 
-def _of_stream(stream: TextIO | BinaryIO) -> Manifests:
+def _of_stream(stream: TextIO | BinaryIO, taken: set[str]) -> Manifests:
     is_stdin = stream is sys.stdin or stream is getattr(sys.stdin, "buffer", None)
-    name = STDIN if is_stdin else str(getattr(stream, "name", "<stream>"))
+    name = _unique(STDIN if is_stdin else str(getattr(stream, "name", "<stream>")), taken)
     data = stream.read()
     if isinstance(data, str):
         return _of_text(data, name, ("-",) if is_stdin else ())
@@ -157,6 +162,13 @@ def _of_stream(stream: TextIO | BinaryIO) -> Manifests:
     text = data.decode("utf-8", "replace")
     names = ("-",) if is_stdin else ()
     return Manifests(tuple(loaded.documents), names, tuple(loaded.problems), {name: text}, is_repeatable=False)
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    """Return the name, numbered if it is taken, and take it."""
+    unique = next(each for number in count(1) if (each := name if number == 1 else f"{name} {number}") not in taken)
+    taken.add(unique)
+    return unique
 
 
 def _of_text(text: str, name: str, names: tuple[str, ...] = ()) -> Manifests:

@@ -53,6 +53,7 @@ class _Apply:
     async def run(self, wanted: list[Document]) -> int:
         failed = False
         rejected: list[Document] = []
+        commands: list[str] = []
         to_replace: set[str] = set()
         for document in wanted:
             try:
@@ -66,9 +67,11 @@ class _Apply:
                 if place.sentence:
                     sys.stderr.write(f"{place.position}: {place.sentence}\n")
                 sys.stderr.write("\n".join((refusal(error, f"{place.position}: "), *advice)) + "\n")
-                if error.code == 409 and _conflicts(error):
+                if _conflicts(error):
                     sys.stderr.write("  --force-conflicts takes over these fields\n")
-                if not _needs_replacement(error):
+                if command := self._command_before(document, error):
+                    commands.append(command)
+                elif not _needs_replacement(error):
                     rejected.append(document)
                 elif document.file not in to_replace:
                     to_replace.add(document.file)
@@ -78,21 +81,35 @@ class _Apply:
                 rejected.append(document)
                 hint = f"\n  {error.hint}" if error.hint else ""
                 sys.stderr.write(f"{error}{hint}\n")
-        if rejected:
-            self._print_next(rejected)
+        if rejected or commands:
+            self._print_next(rejected, commands)
         return 1 if failed else 0
 
-    def _print_next(self, rejected: list[Document]) -> None:
+    def _print_next(self, rejected: list[Document], commands: list[str]) -> None:
+        """Print the command that fixes the rejected objects, or else the first of the other commands that help."""
         # The rules of `allot check` are loaded only if they are needed.
-        from allotment.cli.next_step import command_for_rejected_objects
         from allotment.explanation.text import NEXT
 
+        command = self._command_for(rejected) if rejected else ""
+        if command or commands:
+            sys.stderr.write(f"{NEXT}{command or commands[0]}\n")
+
+    def _command_for(self, rejected: list[Document]) -> str:
+        from allotment.cli.next_step import command_for_rejected_objects
+
         try:
-            command = command_for_rejected_objects(self._arguments, rejected)
+            return command_for_rejected_objects(self._arguments, rejected)
         except (InvalidManifests, InputError):  # an invalid configuration of allot check
-            return
-        if command:
-            sys.stderr.write(f"{NEXT}{command}\n")
+            return ""
+
+    def _command_before(self, document: Document, error: StatusError) -> str:
+        """The command with which the same object is accepted; empty if there is none."""
+        if namespace := _missing_namespace(error):
+            connection = kubectl_options(Namespace(**{**vars(self._arguments), "namespace": None}), self._way)
+            return shlex.join(("kubectl", *connection, "create", "namespace", namespace))
+        if _conflicts(error) and document.file != "<stdin>":
+            return shlex.join(("allot", *self._arguments.words, "--force-conflicts"))
+        return ""
 
     def _replacement(self, document: Document) -> str:
         """The command that deletes the objects of a file and creates them again, with the claims of their pods."""
@@ -161,6 +178,13 @@ def _needs_replacement(error: StatusError) -> bool:
     return error.code == 422 and any(text in str(error) for text in _UNCHANGEABLE)
 
 
+def _missing_namespace(error: StatusError) -> str:
+    """The namespace of the object, if it does not exist."""
+    details = error.status.get("details") or {}
+    return str(details.get("name", "")) if error.code == 404 and details.get("kind") == "namespaces" else ""
+
+
 def _conflicts(error: StatusError) -> bool:
+    """Whether other managers own fields with other values, such as ``kubectl replace`` of a corrected object."""
     causes = (error.status.get("details") or {}).get("causes") or ()
-    return any(cause.get("reason") == "FieldManagerConflict" for cause in causes)
+    return error.code == 409 and any(cause.get("reason") == "FieldManagerConflict" for cause in causes)

@@ -9,15 +9,16 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from allotment.api.releases import features
+from allotment.api.objects.releases import features
+from allotment.api.plans.catalog import Catalog, select_catalog
+from allotment.api.plans.limits import require_known_types
 from allotment.autoscaler.options import NAME, AutoscalerOptions
 from allotment.autoscaler.provider import Provider, ProviderUnavailable
 from allotment.autoscaler.providers.faults import InvalidFault, SimulatedFault, parse_faults
+from allotment.cli.inputs.catalogs import limits_of, report_problems
 from allotment.cli.inputs.durations import duration
 from allotment.cli.live.connection import cluster_errors, way_to
 from allotment.cli.output.errors import Failure
-from allotment.cli.plan.limits import known_types, limits_of
-from allotment.cli.plan.offerings import Offered, offered
 from allotment.errors import InputError
 from allotment.fleet.catalog import InstanceType
 from allotment.model import DEFAULT_RELEASE
@@ -36,18 +37,18 @@ log = logging.getLogger(__name__)
 
 def run(arguments: Namespace) -> int:
     """Run the autoscaler until SIGTERM or SIGINT, or once; return 1 if a pod is not placed."""
-    found = offered(arguments.catalog)
+    found = select_catalog(arguments.catalog)
     options_of(
         arguments, found, features(DEFAULT_RELEASE, ())
     )  # report invalid options before connecting to the cluster
     way = way_to(arguments)
-    code = found.catalog.complain()
+    code = report_problems(found)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stdout)
     with cluster_errors(way):
         return max(code, asyncio.run(_scale(arguments, found, way)))
 
 
-async def _scale(arguments: Namespace, found: Offered, way: ClusterTarget) -> int:
+async def _scale(arguments: Namespace, found: Catalog, way: ClusterTarget) -> int:
     from allotment.cli.live.program_context import features_of
     from allotment.cluster.leader_election import LeaseLost
     from allotment.cluster.remote.http_client import HttpClient
@@ -102,7 +103,7 @@ def settings_of(arguments: Namespace) -> ComponentSettings:
     )
 
 
-def options_of(arguments: Namespace, found: Offered, known: Features) -> AutoscalerOptions:
+def options_of(arguments: Namespace, found: Catalog, known: Features) -> AutoscalerOptions:
     """Return the autoscaler's options from the command line. Raises InputError."""
     try:
         DisruptionBudget(nodes=arguments.disruption_budget).max_nodes(10)
@@ -115,9 +116,9 @@ def options_of(arguments: Namespace, found: Offered, known: Features) -> Autosca
         raise InputError(f"--time-limit: expected a positive number, found {arguments.time_limit:g}")
     return AutoscalerOptions(
         provider=provider_of(arguments, found, known, closed=True),
-        catalog=found.catalog.types,
+        catalog=found.types,
         features=known,
-        limits=limits_of(arguments, found.providers, found.catalog.types),
+        limits=limits_of(arguments, found),
         namespace=arguments.namespace,
         batch_idle=duration("--batch-idle-duration", arguments.batch_idle_duration),
         batch_max=duration("--batch-max-duration", arguments.batch_max_duration),
@@ -137,19 +138,19 @@ def faults_of(groups: Iterable[Iterable[str]], catalog: Sequence[InstanceType]) 
         found = parse_faults(words)
     except InvalidFault as error:
         raise InputError(f"--cloud-fault: {error}", error.hint) from None
-    known_types("--cloud-fault", [fault.pattern for fault in found], catalog)
+    require_known_types([fault.pattern for fault in found], catalog, argument="cloud_fault")
     return found
 
 
 def provider_of(
-    arguments: Namespace, found: Offered, known: Features, *, closed: bool = False
+    arguments: Namespace, found: Catalog, known: Features, *, closed: bool = False
 ) -> Callable[[ProgramContext], Provider]:
     """Return the provider of machines. ``closed``: simulated nodes are uncordoned by another component."""
     if arguments.provider == "simulated":
         from allotment.autoscaler.providers.simulated import simulated_cloud
 
         delay = duration("--provisioning-delay", arguments.provisioning_delay)
-        types = found.catalog.types
+        types = found.types
         return simulated_cloud(
             types, faults_of(arguments.cloud_fault, types), seconds=delay, kube=known.kube,
             namespace=arguments.namespace, closed=closed,
@@ -160,7 +161,7 @@ def provider_of(
     from allotment.cli.inputs.node_classes import mig_manager, node_classes
     from allotment.planning.provisioning.nodeclaims import NodeClaimSettings
 
-    sold = list(dict.fromkeys(instance_type.provider for instance_type in found.catalog.types))
+    sold = list(dict.fromkeys(instance_type.provider for instance_type in found.types))
     settings = NodeClaimSettings(node_classes=node_classes(arguments.node_class, found.providers or sold))
     mig = mig_manager(arguments.mig_config)
     return lambda context: Karpenter(context.client_for(NAME, NAME), settings, mig)

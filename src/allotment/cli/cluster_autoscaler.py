@@ -13,13 +13,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from allotment.api.releases import features
+from allotment.api.objects.releases import features
+from allotment.api.plans.catalog import Catalog, select_catalog
 from allotment.cli.arguments.cluster_autoscaler import CLOUD_PROVIDER, EXPANDER
 from allotment.cli.autoscale import provider_of
 from allotment.cli.cluster_autoscaler_config import Files, ListenAddress, config, parse_listen_address
+from allotment.cli.inputs.catalogs import report_problems
 from allotment.cli.inputs.durations import duration
 from allotment.cli.live.connection import cluster_errors, way_to
-from allotment.cli.plan.offerings import Offered, offered
 from allotment.errors import InputError
 from allotment.extras import require
 from allotment.model import DEFAULT_RELEASE
@@ -54,20 +55,20 @@ class _Served(NamedTuple):
 def run(arguments: Namespace) -> int:
     """Serve until SIGTERM or SIGINT, or print the configuration for cluster-autoscaler."""
     require("allot cluster-autoscaler", *_extras(arguments))
-    types = offered(arguments.catalog)
-    groups = _groups(arguments, types)
+    catalog = select_catalog(arguments.catalog)
+    groups = _groups(arguments, catalog)
     served = _served(arguments)
-    code = types.catalog.complain()
+    code = report_problems(catalog)
     if arguments.print_config:
         sys.stdout.write("".join(f"{line}\n" for line in served.config()))
         return code
     _options(
-        arguments, served, types, groups, features(DEFAULT_RELEASE, ())
+        arguments, served, catalog, groups, features(DEFAULT_RELEASE, ())
     )  # report invalid options before connecting
     way = way_to(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     with cluster_errors(way):
-        asyncio.run(_serve(arguments, served, types, groups, way))
+        asyncio.run(_serve(arguments, served, catalog, groups, way))
     return code
 
 
@@ -81,7 +82,7 @@ def _extras(arguments: Namespace) -> Iterator[str]:
 
 
 async def _serve(
-    arguments: Namespace, served: _Served, types: Offered, groups: tuple[NodeGroup, ...], way: ClusterTarget
+    arguments: Namespace, served: _Served, catalog: Catalog, groups: tuple[NodeGroup, ...], way: ClusterTarget
 ) -> None:
     from allotment.autoscaler.cluster_autoscaler.program import servers
     from allotment.cli.live.program_context import context_of, features_of
@@ -90,7 +91,7 @@ async def _serve(
     from allotment.externalgrpc.server import ListenError, TlsFileError
 
     async with HttpClient(way, _NAME) as client:
-        options = _options(arguments, served, types, groups, await features_of(arguments, client))
+        options = _options(arguments, served, catalog, groups, await features_of(arguments, client))
         context = context_of(client)
         serving = asyncio.ensure_future(servers(options, _ready(served, groups))(context))
         caches = asyncio.create_task(program.run({}, context), name="caches")
@@ -122,7 +123,7 @@ def _ready(served: _Served, groups: tuple[NodeGroup, ...]) -> Callable[[int, int
 
 
 def _options(
-    arguments: Namespace, served: _Served, types: Offered, groups: tuple[NodeGroup, ...], known: Features
+    arguments: Namespace, served: _Served, catalog: Catalog, groups: tuple[NodeGroup, ...], known: Features
 ) -> ServerOptions:
     from allotment.autoscaler.cluster_autoscaler.cloud_provider import CloudSettings
     from allotment.autoscaler.cluster_autoscaler.program import ListenAddress, ServerOptions
@@ -137,7 +138,7 @@ def _options(
     tls = TlsFiles(files.certificate, files.key) if files is not None else None
     mutual = tls._replace(client_authority=files.client_authority) if tls is not None and files is not None else None
     return ServerOptions(
-        groups, types.catalog.types, known, provider_of(arguments, types, known),
+        groups, catalog.types, known, provider_of(arguments, catalog, known),
         ListenAddress(str(served.cloud), None if served.plain else mutual) if served.cloud else None,
         ListenAddress(str(served.expander), tls) if served.expander else None,
         CloudSettings(
@@ -151,13 +152,13 @@ def _options(
 # --- what the arguments mean -----------------------------------------------------------------------------------------
 
 
-def _groups(arguments: Namespace, types: Offered) -> tuple[NodeGroup, ...]:
+def _groups(arguments: Namespace, catalog: Catalog) -> tuple[NodeGroup, ...]:
     from allotment.autoscaler.cluster_autoscaler.node_groups import InvalidNodeGroups, groups_of, parse_nodes
 
     zones = tuple(zone for text in arguments.zones for zone in text.split(",") if zone)
-    limits = PlanLimits(providers=types.providers, zones=zones, capacity=arguments.capacity_type)
+    limits = PlanLimits(providers=catalog.providers, zones=zones, capacity=arguments.capacity_type)
     try:
-        return groups_of(types.catalog.types, [parse_nodes(text) for text in arguments.nodes], limits)
+        return groups_of(catalog.types, [parse_nodes(text) for text in arguments.nodes], limits)
     except InvalidNodeGroups as error:
         raise InputError(str(error), error.hint) from None
 

@@ -1,73 +1,47 @@
-"""``allot explain`` for DeviceClasses: shows the devices that each selects by node, or why it selects none.
-
-A class requests no devices, so there is nothing to fit; its author needs to know what it selects.
-"""
+"""``allot explain`` for DeviceClasses: prints the devices that each selects by node, or why it selects none."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
 
-from allotment.api.inputs import ClusterState, Inputs
+from allotment.api.explain_classes import class_answers
+from allotment.api.objects.inputs import ClusterState
+from allotment.api.question import Question
 from allotment.cli.output.compact_names import kinds_of, ranges
 from allotment.cli.output.console import Screen, folded
 from allotment.engine.refusal import Diagnosis
 from allotment.errors import InputError
-from allotment.explanation import explain
-from allotment.explanation.matches import ClassMatches, NodeMatches, matches
-from allotment.explanation.next_step import Origin, list_devices
-from allotment.explanation.subjects import user_of_class
+from allotment.explanation.matches import ClassMatches, NodeMatches
 from allotment.explanation.text import NEXT
-from allotment.model.core import Node
-from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceSlice
 from allotment.phrases import counted
 from allotment.tools.free import kind_of
 
 _WIDTH = 80
 
 
-def only_classes(inputs: Inputs) -> tuple[DeviceClass, ...]:
-    """Return the classes of the input if it has no pods or claims, else none."""
-    if any(not isinstance(value, DeviceClass | ResourceSlice | Node | DeviceTaintRule) for value in inputs.queried):
-        return ()
-    return tuple(value for value in inputs.queried if isinstance(value, DeviceClass))
-
-
-def show_classes(
-    screen: Screen, inputs: Inputs, classes: Sequence[DeviceClass], output: str | None, origin: Origin
-) -> bool:
+def show_classes(screen: Screen, question: Question, output: str | None) -> bool:
     """Print what each class selects; return whether all select devices."""
-    state = ClusterState.of(inputs)
-    if not state.slices:
-        raise InputError(
-            f"the input contains no ResourceSlices: cannot evaluate DeviceClass {classes[0].metadata.name}",
-            "add a snapshot with --cluster FILE or hardware with --fleet SPEC",
-        )
-    inventory = state.inventory()
-    found = [matches(device_class, inventory, inputs.features) for device_class in classes]
-    reasons = {
-        device_class.metadata.name: _why(device_class, inputs)
-        for device_class, report in zip(classes, found, strict=True)
-        if not report
-    }
-    step = list_devices(origin) if reasons and origin.is_repeatable else ""
+    try:
+        found = class_answers(question)
+    except InputError as error:
+        raise InputError(error.problem, "add a snapshot with --cluster FILE or hardware with --fleet SPEC") from None
     if output in ("json", "yaml"):
-        data = {"classes": [_data(report, reasons.get(report.name)) for report in found]}
-        screen.data({**data, **({"next": step} if step else {})}, output)
-        return not reasons
-    kinds = {(s.spec.driver, s.spec.pool.name, d.name): kind_of(d) for s in state.slices for d in s.spec.devices or ()}
-    for number, report in enumerate(found):
+        screen.data(found.to_dict(), output)
+        return found.select
+    slices = ClusterState.of(question.inputs).slices
+    kinds = {(s.spec.driver, s.spec.pool.name, d.name): kind_of(d) for s in slices for d in s.spec.devices or ()}
+    for number, report in enumerate(found.classes):
         if number:
             screen.line()
         count = str(report.matched or "none")
         screen.line(f"DeviceClass {report.name} selects {count} of {counted(report.devices, 'device')}")
-        for line in _nodes(report, kinds, output == "wide") if report else _reasons(reasons[report.name]):
+        for line in _reasons(report.reasons) if report.reasons is not None else _nodes(report, kinds, output == "wide"):
             for part in folded(line, screen.width or _WIDTH, "  "):
                 screen.line(part)
-    if step:
+    if found.next:
         screen.line()
-        screen.line(f"{NEXT}{step}")
-    return not reasons
+        screen.line(f"{NEXT}{found.next}")
+    return found.select
 
 
 def _nodes(report: ClassMatches, kinds: Mapping[tuple[str, str, str], str], wide: bool) -> Iterator[str]:
@@ -107,22 +81,3 @@ def _reasons(diagnosis: Diagnosis) -> Iterator[str]:
             others.setdefault(f"{row.refused.summary} ({row.refused.code})", []).extend(row.nodes)
     for words, nodes in others.items():
         yield f"{ranges(nodes)}: {words}"
-
-
-def _why(device_class: DeviceClass, inputs: Inputs) -> Diagnosis:
-    """Return why a claim for one device of the class is rejected."""
-    name = device_class.metadata.name
-    probe = user_of_class(device_class)
-    state = [*inputs.of(Node), *inputs.of(ResourceSlice)]
-    others = [candidate for candidate in inputs.of(DeviceClass) if candidate.metadata.name != name]
-    (answer,) = explain([*state, *others, device_class, probe], inputs.features).answers
-    assert answer.reasons is not None  # a class without selectors
-    return answer.reasons
-
-
-def _data(report: ClassMatches, diagnosis: Diagnosis | None) -> dict[str, Any]:
-    data: dict[str, Any] = {"matched": report.matched, "devices": report.devices, **report.to_dict()}
-    if diagnosis is not None:
-        row = diagnosis.headline.to_dict()
-        data["reason"] = {name: row[name] for name in ("code", "summary", "nearest") if name in row}
-    return data

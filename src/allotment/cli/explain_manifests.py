@@ -11,17 +11,17 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from allotment.api.inputs import Inputs
-from allotment.cli.inputs.objects import is_live
-from allotment.cli.next_step import origin_of, reads_stdin
+from allotment.api.cluster import Cluster
+from allotment.api.clusters.described import SnapshotSource
+from allotment.api.next_step import origin_of
+from allotment.api.question import Question
+from allotment.cli.inputs.clusters import cluster_errors_of, words
 from allotment.cli.output.console import folded, print_notes, width_of
-from allotment.cluster.inspection.discovery import discover
 from allotment.cluster.inspection.snapshot import SnapshotResource
 from allotment.errors import InputError
 from allotment.explanation import Answer, Explanation
 from allotment.explanation.next_step import Origin
 from allotment.explanation.replacement import REPLACEABLE, Replacement, manager_of, manifests, named, replacement_of
-from allotment.model.loading import load_paths
 from allotment.model.meta import ObjectKey
 from allotment.model.serialization import to_yaml
 from allotment.model.trees import Tree
@@ -39,23 +39,21 @@ def check_arguments(arguments: Namespace) -> None:
         raise InputError("-o manifests: requires a name", "allot explain pod/NAME -o manifests")
     if arguments.watch:
         raise InputError("-o manifests: cannot be combined with --watch")
-    if reads_stdin(arguments):
+    if "-" in words((*arguments.files, *arguments.cluster)):
         raise InputError("-o manifests: reads its input twice, so it cannot be standard input", "specify a file")
 
 
-def print_manifests(arguments: Namespace, explanation: Explanation, inputs: Inputs | None) -> int:
+def print_manifests(arguments: Namespace, explanation: Explanation, question: Question) -> int:
     """Print the manifests for the first pod or claim that does not fit.
 
-    ``inputs``: None if every pod has a node. Returns 1, with the reason on standard error, if the first remedy does
-    not replace an object.
+    Returns 1, with the reason on standard error, if the first remedy does not replace an object.
     """
-    origin = origin_of(arguments, inputs) if inputs is not None else Origin()
-    answer, found = _first(explanation, origin)
+    answer, found = _first(explanation, origin_of(question))
     if answer is None:
         return _nothing(f"{arguments.object} fits: nothing has to be changed")
     if found is None:
         return _nothing(f"no object can be replaced so that {answer.kind} {answer.name} fits", f"next: {answer.next}")
-    trees = _trees(arguments, found.objects)
+    trees = _trees(question, found.objects)
     missing = [name for name in found.objects if name not in trees]
     if missing:
         return _nothing(f"{missing[0]} not found")
@@ -84,13 +82,14 @@ def _nothing(problem: str, hint: str = "") -> int:
     return _NOTHING_PRINTED
 
 
-def _trees(arguments: Namespace, names: Sequence[str]) -> dict[str, Tree]:
+def _trees(question: Question, names: Sequence[str]) -> dict[str, Tree]:
     """The objects of these names by name, as the cluster or its snapshot has them."""
-    if is_live(arguments):
-        objects = _read(arguments, names)
+    source = question.cluster.source
+    if isinstance(source, SnapshotSource):
+        objects: Sequence[Tree] = [document.tree for document in source.manifests]
     else:
-        paths = [path for group in arguments.cluster for path in group]
-        objects = [document.tree for document in load_paths(paths).documents]
+        with cluster_errors_of(question.cluster):
+            objects = _read(question.cluster, names)
     return {name: tree for tree in objects if (name := _name(tree)) in names}
 
 
@@ -99,10 +98,12 @@ def _name(tree: Tree) -> str:
     return f"{tree.get('kind')} {ObjectKey(metadata.get('namespace') or 'default', metadata.get('name') or '')}"
 
 
-def _read(arguments: Namespace, names: Sequence[str]) -> list[Tree]:
-    from allotment.cli.live.cluster_state import read
-    from allotment.cli.live.connection import on_cluster
+def _read(cluster: Cluster, names: Sequence[str]) -> list[Tree]:
+    from allotment.api.clusters.live import LiveSource, readable
+    from allotment.cluster.inspection.discovery import discover
 
+    if not isinstance(cluster.source, LiveSource):
+        return []
     namespace = named(names[0])[1].namespace
     wanted = []
     for name in names:
@@ -110,6 +111,6 @@ def _read(arguments: Namespace, names: Sequence[str]) -> list[Tree]:
         wanted.append(SnapshotResource(*REPLACEABLE[kind], f"metadata.name={key.name}"))
 
     async def objects(client: HttpClient, way: ClusterTarget) -> list[Tree]:
-        return (await read(client, await discover(client), wanted, namespace)).objects
+        return (await readable(client, await discover(client), wanted, namespace)).objects
 
-    return on_cluster(arguments, objects)
+    return cluster.source.run(objects)

@@ -7,11 +7,11 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from allotment.api.inputs import Inputs
-from allotment.api.unread_resources import NEEDED, OF_DEVICES, OF_PODS, must_know
-from allotment.cli.inputs.objects import is_live, read_inputs
+from allotment.api.objects.unread_resources import NEEDED, OF_DEVICES, OF_PODS, must_know
+from allotment.api.question import Question
+from allotment.cli.inputs.catalogs import selected_types
+from allotment.cli.inputs.clusters import cluster_errors_of, cluster_of, objects_of
 from allotment.cli.output.console import folded, open_screen, print_notes
-from allotment.cli.plan.offerings import offered
 from allotment.cluster.inspection.snapshot import DEVICES, PODS
 from allotment.errors import InputError
 from allotment.exporter import alerts
@@ -19,10 +19,11 @@ from allotment.exporter.dashboards import DASHBOARDS
 from allotment.exporter.definitions import COMPONENTS, GROUPS, UNREAD
 from allotment.exporter.families import families
 from allotment.exporter.grafana import document
-from allotment.exporter.metric import Family, Metric, Sample
+from allotment.exporter.metric import Family, Sample
 from allotment.extras import require
 from allotment.fleet.catalog import InstanceType
 from allotment.model.serialization import to_json, to_yaml
+from allotment.reference.exporter_metrics import metrics
 from allotment.tools.unread import NOT_SERVED, unread_notes, unread_resources
 
 
@@ -31,12 +32,14 @@ def run(arguments: Namespace) -> int:
     require("allot metrics", "run")
     most = most_series(arguments)
     types = catalog_of(arguments.catalog)
-    inputs, notes = _inputs(arguments)
+    cluster = cluster_of(arguments)
+    with cluster_errors_of(cluster):
+        inputs = Question.of(objects_of(arguments), cluster, arguments.namespace).read((*DEVICES, *PODS)).inputs
     from allotment.components.metrics import text_of
 
     must_know(inputs.cluster, *OF_DEVICES, *OF_PODS)
     unread = unread_resources(inputs.cluster, NEEDED)
-    print_notes(dict.fromkeys((*notes, *unread_notes(unread))))
+    print_notes(dict.fromkeys((*inputs.notes, *unread_notes(unread))))
     values = (*inputs.cluster, *inputs.queried)
     found = families(values, inputs.features, types, per_claim=arguments.per_claim, max_series=most)
     sys.stdout.write(text_of((*found, *_unread(unread))))
@@ -52,7 +55,7 @@ def _unread(unread: Mapping[str, str]) -> tuple[Family, ...]:
 
 def catalog_of(words: Sequence[str]) -> Sequence[InstanceType]:
     """Return the catalog of ``--catalog``; prices are unknown without one. Raises InputError."""
-    return offered(words).sold() if words else ()
+    return selected_types(words) if words else ()
 
 
 def most_series(arguments: Namespace) -> int:
@@ -68,18 +71,17 @@ def run_list(arguments: Namespace) -> int:
     screen = open_screen()
     groups = {**GROUPS, "Every component": COMPONENTS}
     if arguments.output in ("json", "yaml"):
-        data = {"metrics": [_data(metric, group) for group, metrics in groups.items() for metric in metrics]}
-        screen.data(data, arguments.output)
+        screen.data({"metrics": metrics()}, arguments.output)
         return 0
     if arguments.output == "wide":
-        for metrics in groups.values():
-            for metric in metrics:
+        for group in groups.values():
+            for metric in group:
                 screen.line(f"{metric.name}  {metric.kind}  {', '.join(metric.labels)}".rstrip())
                 for text in (metric.help, f"series: {metric.cardinality}"):
                     for line in folded(text, screen.width or 80, "    "):
                         screen.line(line)
         return 0
-    rows = [(metric.name, metric.kind, ",".join(metric.labels)) for metrics in groups.values() for metric in metrics]
+    rows = [(metric.name, metric.kind, ",".join(metric.labels)) for group in groups.values() for metric in group]
     screen.table(("NAME", "TYPE", "LABELS"), rows, ("LABELS",))
     return 0
 
@@ -107,14 +109,6 @@ def alert_files(runbooks: str = alerts.RUNBOOKS) -> dict[str, str]:
     }
 
 
-def _inputs(arguments: Namespace) -> tuple[Inputs, tuple[str, ...]]:
-    if not is_live(arguments):
-        return read_inputs(arguments), ()
-    from allotment.cli.live.cluster_state import live_inputs
-
-    return live_inputs(arguments, (*DEVICES, *PODS))
-
-
 def _written(directory: str, files: Mapping[str, str]) -> int:
     screen = open_screen()
     folder = Path(directory)
@@ -123,14 +117,3 @@ def _written(directory: str, files: Mapping[str, str]) -> int:
         (folder / name).write_text(text, encoding="utf-8")
         screen.line(f"{folder / name}")
     return 0
-
-
-def _data(metric: Metric, group: str) -> dict[str, object]:
-    return {
-        "name": metric.name,
-        "type": metric.kind,
-        "help": metric.help,
-        "labels": list(metric.labels),
-        "series": metric.cardinality,
-        "group": group,
-    }

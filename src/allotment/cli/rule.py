@@ -6,16 +6,14 @@ import textwrap
 from argparse import Namespace
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from typing import Any, Final
+from typing import Final
 
 from allotment.cli.output.console import Screen, folded, open_screen
 from allotment.cli.output.errors import FRAME_WIDTH
-from allotment.errors import InputError
-from allotment.fleet.errors import suggestion
-from allotment.tools.check.catalog import FAMILIES, all_rules
-from allotment.tools.check.reference import fix_availability, headline, page_link
+from allotment.reference.check_rules import matching_rules, rule_data
+from allotment.tools.check.catalog import FAMILIES
+from allotment.tools.check.reference import fix_availability, headline
 from allotment.tools.check.rule import Rule
-from allotment.tools.check.selection import is_known_pattern, known_patterns, pattern_matches
 
 _MARKS: Final = {"": "", "safe": "[*]", "unsafe": "[?]", "safe or unsafe": "[*]"}
 #: Width of code, level and fix marker before a summary.
@@ -25,13 +23,10 @@ _MARGIN: Final = 20
 def run(arguments: Namespace) -> int:
     """Print the selected rules: a single one in full, several as a table."""
     screen = open_screen()
-    word = arguments.rule or "all"
-    if not is_known_pattern(word):
-        raise InputError(f"unknown rule {word!r}", suggestion(word, known_patterns()) or "allot rule lists all rules")
-    rules = [rule for rule in all_rules() if pattern_matches(word, rule.code)]
+    rules = matching_rules(arguments.rule or "all")
     single = len(rules) == 1
     if arguments.output == "json":
-        listed = [_data(rule) for rule in rules]
+        listed = [rule_data(rule) for rule in rules]
         screen.data(listed[0] if single else {"rules": listed}, "json")
     elif single:
         _show(screen, rules[0])
@@ -87,11 +82,3 @@ def _same(lines: list[str], other: list[str]) -> frozenset[int]:
     """Return the numbers of the lines that both texts contain."""
     blocks = SequenceMatcher(None, lines, other, autojunk=False).get_matching_blocks()
     return frozenset(number for block in blocks for number in range(block.a, block.a + block.size))
-
-
-def _data(rule: Rule) -> dict[str, Any]:
-    return {
-        "code": rule.code, "name": rule.name, "family": rule.family, "level": rule.level, "summary": rule.summary,
-        "why": rule.why, "bad": rule.bad, "good": rule.good, "fixable": rule.fixable, "see": rule.see,
-        "url": page_link(rule.code),
-    }  # fmt: skip

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from allotment.api.releases import features, release
+from allotment.api.objects.releases import features, release
 from allotment.cli.inputs.durations import duration
 from allotment.cli.live.connection import way_to
 from allotment.cli.parser import EXIT_BAD_INPUT
@@ -144,12 +144,13 @@ def _extras(arguments: Namespace) -> Iterator[str]:
 
 
 def _autoscaler(arguments: Namespace) -> Component:
+    from allotment.api.plans.catalog import select_catalog
     from allotment.cli.autoscale import options_of
-    from allotment.cli.plan.offerings import offered
+    from allotment.cli.inputs.catalogs import report_problems
 
-    found = offered(arguments.catalog)
+    found = select_catalog(arguments.catalog)
     options_of(arguments, found, features(RELEASES[-1], ()))  # report invalid options before connecting to the cluster
-    found.catalog.complain()
+    report_problems(found)
     return registry.autoscaler(lambda known: options_of(arguments, found, known))
 
 

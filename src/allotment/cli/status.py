@@ -5,30 +5,29 @@ from __future__ import annotations
 from argparse import Namespace
 from datetime import UTC, datetime
 
-import msgspec
-
 from allotment.apiserver.reads.columns import age
 from allotment.cli.output.console import open_screen
 from allotment.lab.state import Register
+from allotment.reference.installation import labs
 
 
 def run(arguments: Namespace) -> int:
     """Print one line for each lab; exit code 1 if there is none."""
     screen = open_screen()
-    labs = Register().running()
     if arguments.output in ("json", "yaml"):
-        data = {"labs": [msgspec.to_builtins(lab) for lab in labs]}
-        screen.data(data, arguments.output)
-        return 0 if labs else 1
-    if not labs:
+        data = labs()
+        screen.data({"labs": data}, arguments.output)
+        return 0 if data else 1
+    running = Register().running()
+    if not running:
         screen.line("No lab is running.")
         return 1
     now = datetime.now(UTC).isoformat()
     headers = ["NAME", "URL", "CONTEXT", "AGE", "FLEET"]
-    rows = [[lab.name, lab.url, lab.context, age(lab.started, now), ",".join(lab.fleet)] for lab in labs]
+    rows = [[lab.name, lab.url, lab.context, age(lab.started, now), ",".join(lab.fleet)] for lab in running]
     if arguments.output == "wide":
         headers += ["PID", "DATA", "KUBECONFIG", "SPEED", "LOG"]
-        for row, lab in zip(rows, labs, strict=True):
+        for row, lab in zip(rows, running, strict=True):
             row += [str(lab.pid), lab.data or "", lab.kubeconfig, f"{lab.speed:g}", lab.log or ""]
     screen.table(headers, rows, cut=("FLEET", "DATA"))
     return 0

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 from zipfile import is_zipfile
 
-from allotment.api.releases import features
+from allotment.api.objects.releases import features
 from allotment.cli.output.console import Screen, folded, from_home, open_screen, shorten, width_of
 from allotment.errors import InputError
 from allotment.extras import require
@@ -151,11 +151,11 @@ def _autoscale(arguments: Namespace) -> Autoscale | None:
                 raise InputError(f"{option}: requires --autoscale")
         return None
     from allotment.cli.autoscale import faults_of
+    from allotment.cli.inputs.catalogs import selected_types
     from allotment.cli.inputs.durations import duration
-    from allotment.cli.plan.offerings import offered
     from allotment.lab.autoscaling import Autoscale
 
-    types = offered(arguments.catalog).sold()
+    types = selected_types(arguments.catalog)
     return Autoscale(
         types, faults_of(arguments.cloud_fault, types),
         seconds=duration("--provisioning-delay", arguments.provisioning_delay),

@@ -7,14 +7,14 @@ from argparse import Namespace
 from allotment import __version__
 from allotment.cli.output.console import open_screen
 from allotment.model.releases import RELEASES
+from allotment.reference.installation import versions
 
 
 def run(arguments: Namespace) -> int:
     """Print the version and the releases of Kubernetes that are modelled."""
     screen = open_screen()
     if arguments.output:
-        data = {"allotment": __version__, "kubernetes": list(RELEASES)}
-        screen.data(data, arguments.output)
+        screen.data(versions(), arguments.output)
         return 0
     screen.line(f"allot {__version__}")
     screen.line(f"models Kubernetes {', '.join(RELEASES)}")

@@ -5,17 +5,14 @@ from __future__ import annotations
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from allotment.cli.output.console import Screen, folded, open_screen
-from allotment.engine.diagnosis.published_names import similar_names
-from allotment.errors import InputError
-from allotment.model.trees import to_tree
-from allotment.vocabulary import Vocabulary, drivers, mistaken_drivers, vendors, vocabulary
+from allotment.reference.vocabularies import entries, vocabularies, vocabulary, vocabulary_of
+from allotment.vocabulary import Vocabulary, drivers
 from allotment.vocabulary.changes import VocabularyChange, changes
-from allotment.vocabulary.changes import meanings_by_name as names_of
-from allotment.vocabulary.lookup import VocabularyEntry, find, releases_with
-from allotment.vocabulary.parameters.fields import ParameterField, fields_of
+from allotment.vocabulary.lookup import VocabularyEntry, releases_with
+from allotment.vocabulary.parameters.fields import fields_of
 from allotment.vocabulary.parameters.kinds import kinds_of
 from allotment.vocabulary.terms import Attribute, Capacity, Presence
 
@@ -26,15 +23,15 @@ _DIGITS: Final = "0123456789"
 def run(arguments: Namespace) -> int:
     """Print all drivers, the vocabulary of some, or the entries of one name."""
     screen = open_screen()
-    if arguments.driver is None:
-        _list(screen, arguments.output)
-        return 0
-    chosen = [_words(driver, arguments.release) for driver in _matching_drivers(arguments.driver)]
-    if arguments.name is not None:
-        _search(screen, chosen, arguments.name, arguments.output)
-    elif arguments.output:
-        _write(screen, {"drivers": [_data(words) for words in chosen]}, arguments.output)
+    driver, name, release = arguments.driver or "", arguments.name or "", arguments.release
+    if arguments.output:
+        screen.data(vocabulary(driver, name, release=release), arguments.output)
+    elif not driver:
+        _list(screen)
+    elif name:
+        _search(screen, vocabularies(driver, release), name)
     else:
+        chosen = vocabularies(driver, release)
         for number, words in enumerate(chosen):
             if number:
                 screen.line()
@@ -42,44 +39,12 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-def _matching_drivers(text: str) -> tuple[str, ...]:
-    """Return the drivers of a vendor, or the driver of that name. Raises InputError."""
-    by_vendor = vendors()
-    if text in drivers():
-        return (text,)
-    if text in by_vendor:
-        return by_vendor[text]
-    names = mistaken_drivers().get(text)
-    if names is not None:
-        return (names,)
-    known = (*by_vendor, *drivers())
-    likely = similar_names(text, known, 2)
-    raise InputError(
-        f"unknown driver {text!r}: expected a vendor ({', '.join(by_vendor)}) or a driver's full name",
-        f"did you mean {' or '.join(likely)}?" if likely else "`allot vocabulary` lists all drivers",
-    )
-
-
-def _words(driver: str, release: str) -> Vocabulary:
-    try:
-        words = vocabulary(driver, release)
-    except ValueError as error:
-        raise InputError(str(error), f"`allot vocabulary {driver}` shows what changed between releases") from None
-    assert words is not None
-    return words
-
-
 # --- all drivers -----------------------------------------------------------------------------------------------------
 
 
-def _list(screen: Screen, output: str | None) -> None:
-    every = [_words(driver, "") for driver in drivers()]
-    if output:
-        rows = [{"driver": w.driver, "vendor": w.vendor, "title": w.title, "releases": list(w.releases)} for w in every]
-        _write(screen, {"drivers": rows}, output)
-        return
-    rows_ = [[w.driver, w.vendor, _span(w.releases), w.title] for w in every]
-    screen.table(["DRIVER", "VENDOR", "RELEASES", "DEVICES"], rows_, cut=["DEVICES"])
+def _list(screen: Screen) -> None:
+    rows = [[w.driver, w.vendor, _span(w.releases), w.title] for w in map(vocabulary_of, drivers())]
+    screen.table(["DRIVER", "VENDOR", "RELEASES", "DEVICES"], rows, cut=["DEVICES"])
     screen.line()
     screen.line("`allot vocabulary VENDOR` shows what its drivers publish; --version R selects a release.")
 
@@ -164,21 +129,9 @@ def _consequence(change: VocabularyChange, words: Vocabulary) -> str:
 # --- one name --------------------------------------------------------------------------------------------------------
 
 
-def _search(screen: Screen, chosen: Sequence[Vocabulary], text: str, output: str | None) -> None:
+def _search(screen: Screen, chosen: Sequence[Vocabulary], text: str) -> None:
     """Print the entries with this name, or if there are none those that contain it."""
-    found = [(words, word) for words in chosen for word in find(words, text)]
-    if not found:
-        names = [name.rpartition("/")[2] for words in chosen for _, name in names_of(words)]
-        likely = similar_names(text, names, 3)
-        raise InputError(
-            f"no name in the vocabulary of {' and '.join(words.driver for words in chosen)} contains {text!r}",
-            f"did you mean {' or '.join(likely)}?"
-            if likely
-            else f"`allot vocabulary {chosen[0].vendor}` lists all names",
-        )
-    if output:
-        _write(screen, {"found": [{"driver": words.driver, **_data_of(word)} for words, word in found]}, output)
-        return
+    found = entries(chosen, text)
     exact = [pair for pair in found if text.casefold() in (pair[1].name.casefold(), pair[1].short_name.casefold())]
     shown = exact or found
     for words in chosen:
@@ -258,35 +211,3 @@ def _numbered(names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
     for bare, members in groups.items():
         last = members[-1].removeprefix(bare)
         yield (members[0] if len(members) == 1 else f"{members[0]}…{last}"), members
-
-
-# --- data ------------------------------------------------------------------------------------------------------------
-
-
-def _data(words: Vocabulary) -> dict[str, Any]:
-    data: dict[str, Any] = to_tree(words)
-    data["parameters"] = [
-        {"apiVersion": version, "kind": kind, "fields": [_field_data(field) for field in fields_of(type_)]}
-        for (version, kind), type_ in (kinds_of(words.driver, words.release) or {}).items()
-    ]
-    data["changes"] = [
-        {"release": release, "changes": [_data_of(change) for change in listed]}
-        for release, listed in changes(words.driver)
-    ]
-    return data
-
-
-def _field_data(field: ParameterField) -> dict[str, Any]:
-    return {"name": field.name, "type": field.type} | ({"values": list(field.values)} if field.values else {})
-
-
-#: Keys of JSON that differ from the names of fields.
-_KEYS: Final = {"entry_type": "sort", "name_type": "sort", "change_type": "how"}
-
-
-def _data_of(value: VocabularyEntry | VocabularyChange) -> dict[str, Any]:
-    return {_KEYS.get(k, k): list(v) if isinstance(v, tuple) else v for k, v in value._asdict().items() if v}
-
-
-def _write(screen: Screen, data: dict[str, Any], output: str) -> None:
-    screen.data(data, output)

@@ -42,3 +42,7 @@ class Unreachable(Exception):
 
 class NoCredentials(Unreachable):
     """Raised before a request is sent if credentials or the certificate authority are missing or unusable."""
+
+
+class NothingReadable(StatusError):
+    """Raised if the user may read none of the required kinds."""

@@ -82,15 +82,17 @@ _MODULES = {
 }  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    module = next((module for module, names in _MODULES.items() if name in names), None)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:  # type checkers would accept any name
 
-    if name == "run":
-        import_module("allotment.extras").require("running a driver", "drivers")
-    return getattr(import_module(module), name)
+    def __getattr__(name: str) -> Any:
+        module = next((module for module, names in _MODULES.items() if name in names), None)
+        if module is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        if name == "run":
+            import_module("allotment.extras").require("running a driver", "drivers")
+        return getattr(import_module(module), name)
 
 
 def __dir__() -> list[str]:

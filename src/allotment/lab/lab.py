@@ -90,7 +90,7 @@ def _words(kind: ServedKind) -> tuple[str, ...]:
     return (*names, f"{kind.plural}.{kind.group}", f"{singular}.{kind.group}") if kind.group else names
 
 
-Source = str | Path | Tree | Sequence["Source"]
+Source = str | Path | Tree | Document | Sequence["Source"]
 
 
 class NotApplied(Exception):
@@ -228,10 +228,10 @@ class Lab:
     # --- objects ----------------------------------------------------------------------------------------------
 
     def apply(self, source: Source, *, namespace: str = "default") -> list[Tree]:
-        """Apply manifests: a path, text, an object, or several of these. Returns the objects. Raises NotApplied.
+        """Apply manifests: a path, text, an object, loaded manifests, or several of these. Returns the objects.
 
         Objects are written as by ``kubectl apply --server-side --force-conflicts``; those without a namespace go to
-        ``namespace``.
+        ``namespace``. Raises NotApplied.
         """
         return self._loop.wait(self._apply(list(_documents(source)), namespace))
 
@@ -384,6 +384,8 @@ def _documents(source: Source) -> Iterable[tuple[Tree, Document | None]]:
     """The objects of manifests, each with its source location if there is one."""
     if isinstance(source, dict):
         yield source, None
+    elif isinstance(source, Document):
+        yield source.tree, source
     elif isinstance(source, str | Path):
         loaded = load_text(source) if isinstance(source, str) and is_manifest_text(source) else load_paths([source])
         yield from _loaded(loaded)

@@ -123,6 +123,12 @@ class Quantity:
             base = float("inf") if self.mantissa > 0 else float("-inf")
         return base if self.scale == 0 else base * _go_power_of_ten(self.scale)
 
+    def __int__(self) -> int:
+        return self.value()
+
+    def __float__(self) -> float:
+        return self.approximate_float()
+
     def _int64(self) -> int | None:
         if not self.is_small or self.scale < 0:
             return None
@@ -138,6 +144,16 @@ class Quantity:
     def sub(self, other: Quantity) -> Quantity:
         """The difference, with the suffix family as in ``add``."""
         return self._plus(-other.mantissa, other)
+
+    def __add__(self, other: Quantity) -> Quantity:
+        if not isinstance(other, Quantity):
+            return NotImplemented
+        return self.add(other)
+
+    def __sub__(self, other: Quantity) -> Quantity:
+        if not isinstance(other, Quantity):
+            return NotImplemented
+        return self.sub(other)
 
     def _plus(self, mantissa: int, other: Quantity) -> Quantity:
         format = self.format if self.mantissa else other.format

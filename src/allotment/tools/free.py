@@ -7,7 +7,7 @@ are listed once, without a node.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import field
 
@@ -118,10 +118,21 @@ class UnpublishedDevice(Value, frozen=True):
 
 
 class FreeReport(Value, frozen=True):
-    """The devices of a cluster by node, and claims on devices that are not published."""
+    """The devices of a cluster by node, and claims on devices that are not published.
+
+    ``unread``: the resources that the cluster does not serve or that could not be read, with the reason. ``next``: the
+    command that helps most if no device is free. ``notes``: what to know about reading the cluster; not in JSON.
+    """
 
     nodes: tuple[NodeReport, ...] = ()
     unpublished: tuple[UnpublishedDevice, ...] = field(name="strays", default=())
+    unread: dict[str, str] = {}
+    next: str = ""
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what ``-o json`` prints."""
+        return {name: value for name, value in super().to_dict().items() if name != "notes"}
 
     def count(self, state: str = "") -> int:
         """The number of devices in a state, or of all devices."""

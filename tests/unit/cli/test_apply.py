@@ -72,6 +72,31 @@ def test_fields_of_other_managers_require_force_conflicts(live: Allot, lab: allo
     )
 
 
+def test_next_step_after_conflicts_takes_over_the_fields(
+    live: Allot, lab: allotment.Lab, namespace: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text(SETTINGS % "blue")
+    live("apply", "-f", str(file))
+    # As after `kubectl replace` of a corrected object.
+    lab.client.patch(CONFIG_MAPS, "settings", {"data": {"colour": "green"}}, namespace)
+    refused = live("apply", "-f", str(file))
+    command = refused.err.splitlines()[-1].removeprefix("next: allot ")
+    assert command == f"apply -f {file} -n {namespace} --force-conflicts"
+    assert live(*command.split()).out == "configmap/settings configured\n"
+
+
+def test_next_step_creates_a_missing_namespace(live: Allot, tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text((SETTINGS % "blue").replace("name: settings", "name: settings, namespace: absent"))
+    refused = live("apply", "-f", str(file), "-n", "absent")
+    assert refused.code == 1
+    command = refused.err.splitlines()[-1]
+    assert command.startswith("next: kubectl ")
+    assert command.endswith(" create namespace absent")
+    assert " -n " not in command
+
+
 def test_every_object_is_applied_and_rejections_have_positions(live: Allot, tmp_path: Path) -> None:
     file = tmp_path / "mixed.yaml"
     wrong = SETTINGS.replace("settings", "Not_A_Name") % "blue"

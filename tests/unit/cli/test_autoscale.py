@@ -6,10 +6,10 @@ from decimal import Decimal
 
 import pytest
 
+from allotment.api.plans.catalog import select_catalog
 from allotment.cli.autoscale import faults_of, options_of, settings_of
 from allotment.cli.inputs.durations import duration
 from allotment.cli.main import _parsed, main
-from allotment.cli.plan.offerings import offered
 from allotment.cli.up import _settings
 from allotment.cluster.leader_election import DEFAULT_TIMINGS
 from allotment.errors import InputError
@@ -25,7 +25,7 @@ def test_options_are_those_of_the_command_line() -> None:
          "aws/g5.*", "--registration-timeout", "20m", "--consolidate", "cheaper", "--consolidate-after", "90s",
          "--disruption-budget", "2", "--dry-run"]
     )  # fmt: skip
-    found = options_of(arguments, offered(arguments.catalog), FEATURES)
+    found = options_of(arguments, select_catalog(arguments.catalog), FEATURES)
     assert (found.limits.budget, found.limits.max_machines, found.limits.types) == (Decimal(30), 4, ("aws/g5.*",))
     assert (found.registration, found.consolidate_after, found.budget) == (1200, 90, "2")
     assert (found.consolidation, found.dry_run) == ("cheaper", True)
@@ -49,25 +49,25 @@ def test_only_the_leader_runs() -> None:
         (["--time-limit", "0"], "--time-limit: expected a positive number"),
         (["--batch-idle-duration", "soon"], "--batch-idle-duration: invalid duration"),
         (["--registration-timeout", "-1s"], "--registration-timeout: expected a duration >= 0"),
-        (["--budget", "cheap"], "--budget: expected a number"),
+        (["--budget", "cheap"], "budget: expected a number"),
     ],
 )
 def test_invalid_options_are_rejected(words: list[str], text: str) -> None:
     arguments = _parsed(["autoscale", "--provider", "simulated", "=".join(words)])
     with pytest.raises(InputError, match=text):
-        options_of(arguments, offered([]), FEATURES)
+        options_of(arguments, select_catalog([]), FEATURES)
 
 
 def test_simulation_options_are_rejected_with_karpenter() -> None:
     arguments = _parsed(["autoscale", "--provider", "karpenter", "--cloud-fault", "*=refused"])
     with pytest.raises(InputError, match="--cloud-fault: requires --provider simulated"):
-        options_of(arguments, offered([]), FEATURES)
+        options_of(arguments, select_catalog([]), FEATURES)
 
 
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["--node-class", "gpu"], "--node-class: expected GROUP/KIND/NAME, found 'gpu'"),
+        (["--node-class", "gpu"], "node_class: expected GROUP/KIND/NAME, found 'gpu'"),
         (
             ["--node-class", "gcp=a/B/c", "--catalog", "aws"],
             "--node-class: no machines are ordered from provider 'gcp'",
@@ -78,14 +78,14 @@ def test_simulation_options_are_rejected_with_karpenter() -> None:
 def test_karpenter_options_are_validated_before_connecting(words: list[str], text: str) -> None:
     arguments = _parsed(["autoscale", "--provider", "karpenter", *words])
     with pytest.raises(InputError, match=text):
-        options_of(arguments, offered(arguments.catalog), FEATURES)
+        options_of(arguments, select_catalog(arguments.catalog), FEATURES)
 
 
 def test_faults_can_be_in_one_option_or_several() -> None:
     assert len(faults_of([["*=slow:5,aws/*=fail"], ["gcp/*=lost", "azure/*=bare"]], catalog())) == 4
     with pytest.raises(InputError, match="unknown fault"):
         faults_of([["*=rain"]], catalog())
-    with pytest.raises(InputError, match=r"--cloud-fault: no type in the catalog matches 'aws/g5\.xlrage'"):
+    with pytest.raises(InputError, match=r"cloud_fault: no type in the catalog matches 'aws/g5\.xlrage'"):
         faults_of([["aws/g5.xlrage=refused"]], catalog())
 
 

@@ -93,3 +93,12 @@ def test_live_cluster_is_selected_by_context(live: Allot, lab: allotment.Lab) ->
     assert "P501" in live("check", "large.yaml", "--kubeconfig", kubeconfig).out
     both = live("check", "small.yaml", "--kubeconfig", kubeconfig, "--fleet", "t4-4x-pcie")
     assert (both.code, both.out) == (2, "")
+
+
+@pytest.mark.usefixtures("folder")
+def test_missing_namespace_is_created_next(live: Allot, lab: allotment.Lab) -> None:
+    Path("small.yaml").write_text(SMALL.replace("name: training", "name: training\n  namespace: absent"))
+    ran = live("check", "small.yaml", "--kubeconfig", str(lab.kubeconfig), "-n", "absent")
+    assert ran.code == 1
+    assert 'M419 namespace "absent" does not exist in the cluster' in ran.out
+    assert ran.out.splitlines()[-1].endswith(" create namespace absent")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from allotment.cli.examples import find
+from allotment.lab.state import Register, Status
+from allotment.reference.packaged_examples import find_example
 from tests.unit.cli.conftest import Allot
 
 POD = """\
@@ -178,7 +179,7 @@ def test_nothing_to_explain_is_an_error(allot: Allot) -> None:
 
 
 def test_output_is_deterministic(allot: Allot) -> None:
-    example = find("mig-pair").path
+    example = find_example("mig-pair").path
     runs = {allot("explain", "-f", example, "--fleet", "2xh100/dynamic-mig", "-o", "wide").out for _ in range(2)}
     assert len(runs) == 1
 
@@ -292,3 +293,27 @@ def test_an_unknown_unit_is_corrected(allot: Allot, tmp_path: Path, written: str
     assert "(selector-fails)" in ran.out
     assert f"write {right}: Kubernetes has no unit {unit} " in " ".join(ran.out.split())
     assert f"memory.isGreaterThan(quantity('{right}'))\n" in ran.out
+
+
+def test_a_running_lab_that_was_not_used_is_noted(
+    allot: Allot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, config = tmp_path / "app.yaml", tmp_path / "config"
+    file.write_text(POD)
+    config.write_text(json.dumps({"contexts": [{"name": "allotment", "context": {}}]}))
+    assert "running lab" not in allot("explain", "-f", str(file)).out
+    lab = Status("default", 1, "https://l:2", "allotment", str(tmp_path / "own"), "2026-01-01T00:00:00Z", "0")
+    with Register().hold("default"):
+        Register().write(lab)
+        note = "note: the input contains no ResourceSlices, and the running lab was not used: add"
+        assert f"{note} --kubeconfig {tmp_path / 'own'}" in " ".join(allot("explain", "-f", str(file)).out.split())
+        monkeypatch.setenv("KUBECONFIG", str(config))
+        assert f"{note} --context allotment" in " ".join(allot("explain", "-f", str(file)).out.split())
+        assert "running lab" not in allot("explain", "-f", str(file), "--fleet", "t4").out
+
+
+def test_a_running_cluster_is_not_combined_with_hardware(allot: Allot) -> None:
+    for option, value in (("--fleet", "t4"), ("--cluster", "snapshot.yaml")):
+        ran = allot("explain", option, value, "--context", "production")
+        assert ran.code == 2
+        assert "--context: not allowed with --cluster or --fleet" in ran.err

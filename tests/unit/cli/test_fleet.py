@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
 import yaml
 
-from allotment.fleet import accelerators, servers
+from allotment.fleet import accelerators, hardware, servers
 from tests.unit.cli.conftest import Allot
 
 
@@ -16,6 +17,20 @@ def test_the_list_names_every_server_and_accelerator(allot: Allot) -> None:
     assert all(record.aliases[0] in out for record in accelerators().values())
     data = json.loads(allot("fleet", "list", "-o", "json").out)
     assert {entry["id"] for entry in data["accelerators"]} == set(accelerators())
+
+
+def test_lists_and_properties_fit_80_columns(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = allot("fleet", "list").out
+    assert max(map(len, listed.splitlines())) <= 80
+    assert all(name in listed for name in (*servers(), *(record.aliases[0] for record in accelerators().values())))
+    assert "allot fleet show HARDWARE shows all modes." in listed
+    assert "shows all modes" not in allot("fleet", "list", "-o", "json").out
+    for name in (*servers(), *accelerators()):
+        shown = allot("fleet", "show", name).out
+        assert max(map(len, shown.splitlines())) <= 80, name
+    unverified = " ".join(allot("fleet", "show", "h200").out.split())
+    assert "Unverified: " + ", ".join(hardware("h200").accelerator.unverified) in unverified
 
 
 def test_show_prints_topology_and_profiles(allot: Allot) -> None:

@@ -128,10 +128,44 @@ def test_a_workload_is_explained_by_its_pods(live: Allot, lab: allotment.Lab, na
     assert "did you mean deploy/web?" in as_pod.err
 
 
+def test_a_name_without_a_kind_suggests_the_workload(live: Allot, lab: allotment.Lab, namespace: str) -> None:
+    paused = WEB.replace("replicas: 2", "replicas: 2\n  paused: true").replace("web", "paused")
+    lab.apply(TRAINING.partition("---")[0] + "---\n" + WEB + "---\n" + paused, namespace=namespace)
+    lab.wait("deployment/web", namespace=namespace)
+    for name in ("web", "paused"):
+        ran = live("explain", name)
+        assert ran.code == 2
+        assert f"pod or claim not found: '{name}'\n  allot explain deploy/{name}" in ran.err
+        assert live("explain", *ran.err.split("allot explain ")[1].split()).code == 0, name
+
+
+def test_a_workload_without_pods_is_evaluated_from_its_template(
+    live: Allot, lab: allotment.Lab, namespace: str
+) -> None:
+    paused = WEB.replace("replicas: 2", "replicas: 5\n  paused: true")
+    lab.apply(TRAINING.partition("---")[0] + "---\n" + paused, namespace=namespace)
+    data = json.loads(live("explain", "deploy/web", "-o", "json").out)
+    assert [(answer["owner"], answer["outcome"]) for answer in data["answers"]] == [
+        (f"Deployment {namespace}/web", outcome) for outcome in ("fits", "fits", "fits", "fits", "refused")
+    ]
+
+
 def test_manifests_are_evaluated_on_the_running_cluster(live: Allot) -> None:
     ran = live("explain", "-f", "-", "--context", "allotment", stdin=GREEDY)
     assert ran.code == 1
     assert "9 devices requested" in " ".join(ran.out.split())
+
+
+def test_a_class_is_evaluated_on_the_running_cluster(live: Allot) -> None:
+    selecting = """\
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: mine}
+spec: {selectors: [{cel: {expression: device.driver == 'gpu.nvidia.com'}}]}
+"""
+    ran = live("explain", "-f", "-", "--context", "allotment", stdin=selecting)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith("DeviceClass mine selects 4 of 4 devices\n")
 
 
 def test_an_unknown_name_is_an_error(live: Allot) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from allotment.cli import version as version_screen
-from allotment.cli.main import EXIT_INTERNAL_ERROR, EXIT_INTERRUPTED
+from allotment.cli.main import EXIT_INTERNAL_ERROR, EXIT_INTERRUPTED, command_line
 from tests.unit.cli.conftest import Allot
 
 SRC = Path(__file__).parents[3] / "src"
@@ -34,6 +34,15 @@ def test_help_imports_nothing_but_argparse() -> None:
     done = python("-c", script)
     assert "explain" in done.stdout
     assert done.stderr == "[]\n"
+
+
+def test_the_parser_of_one_command_equals_that_of_all() -> None:
+    names = command_line()._commands()
+    assert {"explain", "get", "version"} <= names.keys()
+    for name, parser in names.items():
+        alone = command_line(name)._commands()
+        assert len(alone) < 8, "adding all takes a third of the time in which allot starts"
+        assert alone[name].format_help() == parser.format_help()
 
 
 def test_without_arguments_help_is_printed(allot: Allot) -> None:

@@ -33,7 +33,8 @@ def all_commands(parser: argparse.ArgumentParser, before: str = "") -> Iterator[
 def is_accepted(line: str) -> bool:
     """Whether the arguments of a command line are valid."""
     try:
-        command_line().parse_args(shlex.split(line))
+        words = shlex.split(line)
+        command_line(words[0]).parse_args(words)
     except SystemExit:
         return False
     return True

@@ -61,11 +61,11 @@ def test_old_option_name_is_a_hidden_alias(old: str, new: str, value: str, comma
     words = command.split()
 
     def values(option: str) -> dict[str, object]:
-        parsed = vars(command_line().parse_args([*words, option, *filter(None, [value])]))
+        parsed = vars(command_line(words[0]).parse_args([*words, option, *filter(None, [value])]))
         return {name: parsed[name] for name in parsed if name not in {"run", "help_of"}}
 
     assert values(old) == values(new)
     assert values(new)[new.removeprefix("--").replace("-", "_")]
-    text = command_line().command_parser(words).format_help()
+    text = command_line(words[0]).command_parser(words).format_help()
     assert re.search(rf"{new}\b", text)
     assert not re.search(rf"{old}(?![-\w])", text)

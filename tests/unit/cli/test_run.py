@@ -61,7 +61,7 @@ def test_address_zero_disables_the_server() -> None:
         (["--leader-elect", "--retry-period", "9s"], "each must be shorter than the one before"),
         (["--leader-elect", "--lease-duration", "15.5s"], "--lease-duration: expected whole seconds"),
         (["--stop-timeout", "soon"], "--stop-timeout: invalid duration"),
-        (["--kube-version", "2.0"], "--kube-version: expected one of"),
+        (["--kube-version", "2.0"], "kube: expected one of"),
     ],
 )
 def test_invalid_options_are_rejected(words: list[str], text: str) -> None:

@@ -17,6 +17,16 @@ def test_a_schema_of_claims_and_classes_is_printed(allot: Allot) -> None:
     assert "$id" not in made
 
 
+def test_fields_are_in_the_same_order_in_every_process(allot: Allot) -> None:
+    """The order of a set of strings differs between processes."""
+    properties = json.loads(allot("schema", "Pod").out)["definitions"]["ObjectMeta"]["properties"]
+    set_by_the_server = [name for name, schema in properties.items() if schema is True]
+    assert set_by_the_server == [
+        "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
+        "deletionGracePeriodSeconds", "managedFields",
+    ]  # fmt: skip
+
+
 def test_other_kinds_and_an_id(allot: Allot) -> None:
     made = json.loads(allot("schema", "Pod", "Deployment", "--id", "https://example.com/pods.json").out)
     assert made["$id"] == "https://example.com/pods.json"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from allotment.api.bound_pods import answer_of_claim
 from allotment.cli.describe import claims
 from allotment.cli.describe.page import Page
-from allotment.cli.live.explain import of_claim
 from allotment.model.resource import ResourceClaim
 from allotment.model.trees import Tree, read_value
 from tests.unit.cli.conftest import Allot
@@ -83,7 +83,7 @@ def _claim() -> Tree:
 
 
 def test_explain_reports_the_set_aside_claim() -> None:
-    (note,) = of_claim(read_value(_claim(), ResourceClaim), ()).notes
+    (note,) = answer_of_claim(read_value(_claim(), ResourceClaim), ()).notes
     assert note == (
         "the claim was set aside, because another scheduler also allocated its devices; it is deleted when the devices"
         " are free"

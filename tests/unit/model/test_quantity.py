@@ -121,6 +121,18 @@ def test_sums_keep_suffix_family_and_representation(left: str, right: str, total
     assert (str(result), result.is_integer()) == (total, is_integer)
 
 
+def test_operators_add_subtract_and_convert() -> None:
+    parts = [Quantity.parse("10Gi"), Quantity.parse("512Mi")]
+    assert str(sum(parts, Quantity.ZERO)) == "10752Mi"
+    assert str(parts[0] - parts[1]) == "9728Mi"
+    assert int(Quantity.parse("1500m")) == 2  # rounded away from zero, as by value()
+    assert float(Quantity.parse("1500m")) == 1.5
+    with pytest.raises(TypeError):
+        parts[0] + 1  # type: ignore[operator]
+    with pytest.raises(TypeError):
+        parts[0] - "1Gi"  # type: ignore[operator]
+
+
 def test_value_rounds_away_from_zero() -> None:
     assert [Quantity.parse(text).value() for text in ("1.1", "-1.1", "1n", "2", "-0")] == [2, -2, 1, 2, 0]
 

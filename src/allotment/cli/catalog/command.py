@@ -5,15 +5,18 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
-from typing import Any
 
-from allotment.cli.catalog.selection import by_reason, chosen, one_of, opened, price_of
+from allotment.api.plans.catalog import read_catalog_files
+from allotment.api.plans.instance_types import find_type
+from allotment.cli.catalog.selection import by_reason, filter_of
+from allotment.cli.inputs.catalogs import report_problems
 from allotment.cli.output.console import Screen, folded, open_screen, table
 from allotment.fleet.catalog import InstanceType, hardware_of, modes_of
 from allotment.fleet.catalog.allocatable import disk_of
 from allotment.fleet.catalog.csv_format import to_csv
 from allotment.fleet.catalog.price_dates import date_range
 from allotment.phrases import counted
+from allotment.reference.instance_type_data import type_data
 
 _UNKNOWN = "?"
 #: Columns to drop first on a narrow terminal. Names, GPUs and prices remain.
@@ -23,17 +26,11 @@ _DROPPED = ("AS-OF", "RAM", "CPU", "SPOT")
 def run_list(arguments: Namespace) -> int:
     """Print the selected types, the cheapest first."""
     screen = open_screen()
-    catalog = opened(arguments.catalogs)
-    types = chosen(catalog.types, arguments)
-    types.sort(
-        key=lambda instance_type: (
-            price_of(instance_type, spot=arguments.spot) or Decimal("Infinity"),
-            instance_type.key,
-        )
-    )
+    catalog = read_catalog_files(arguments.catalogs)
+    types = filter_of(arguments).sorted(catalog.types)
     if arguments.output in ("json", "yaml", "csv"):
         _write(screen, types, arguments.output)
-        return catalog.complain()
+        return report_problems(catalog)
     shown = types if arguments.all else [instance_type for instance_type in types if not instance_type.unusable]
     _table(screen, shown, wide=arguments.output == "wide")
     for line in _about(types, shown):
@@ -44,73 +41,29 @@ def run_list(arguments: Namespace) -> int:
         for line in reasons:
             for part in folded(line, screen.width, "  "):
                 screen.line(part)
-    return catalog.complain()
+    return report_problems(catalog)
 
 
 def run_show(arguments: Namespace) -> int:
     """Print the properties of one type."""
     screen = open_screen()
-    catalog = opened(arguments.catalogs)
-    instance = one_of(catalog.types, arguments.type)
+    catalog = read_catalog_files(arguments.catalogs)
+    instance = find_type(catalog.types, arguments.type)
     if arguments.output:
-        data = facts(instance)
-        screen.data(data, arguments.output)
-        return catalog.complain()
+        screen.data(type_data(instance), arguments.output)
+        return report_problems(catalog)
     for name, value in _sentences(instance):
         head = f"{name}:".ljust(15) if name else " " * 15
         for number, line in enumerate(folded(value, screen.width and screen.width - 15)):
             screen.line(f"{head if number == 0 else ' ' * 15}{line}")
-    return catalog.complain()
-
-
-def facts(instance: InstanceType) -> dict[str, Any]:
-    """Return a type as data without unknown fields. Prices are text, so that they stay exact."""
-    room, disk, model = instance.room, disk_of(instance), instance.accelerator
-    data: dict[str, Any] = {
-        "name": instance.key,
-        "provider": instance.provider,
-        "instanceType": instance.name,
-        "region": instance.region,
-        "zones": list(instance.zones),
-        "arch": instance.arch,
-        "vcpu": _plain(instance.vcpu),
-        "memoryGiB": _plain(instance.memory_gib),
-        "allocatable": room and {
-            "cpuMilli": room.cpu_milli, "memoryMiB": room.memory_mib, "pods": room.pods, "estimated": room.estimated,
-            "ephemeralMiB": disk.mib, "ephemeralEstimated": disk.estimated,
-        },
-        "gpus": instance.gpus or None,
-        "gpuModel": instance.gpu_model,
-        "gpuFraction": instance.gpu_fraction,
-        "gpuMemoryGiBByCloud": _plain(instance.gpu_memory_gib),
-        "gpuMemoryMiBByDriver": model and model.memory_mib,
-        "gpuMemoryBound": instance.memory_bound or None,
-        "productName": model and model.product,
-        "accelerator": model and model.id,
-        "hardware": instance.hardware,
-        "modes": list(modes_of(instance)),
-        "usdPerHour": {capacity: format(price, "f") for capacity, price in instance.prices},
-        "asOf": instance.as_of,
-        "priceSource": instance.price_source,
-        "specSource": instance.spec_source,
-        "notes": instance.notes,
-        "unusable": instance.unusable,
-    }  # fmt: skip
-    return {key: value for key, value in data.items() if value not in (None, "", [], {})}
-
-
-def _plain(number: Decimal | None) -> int | float | None:
-    if number is None:
-        return None
-    return int(number) if number == number.to_integral_value() else float(number)
+    return report_problems(catalog)
 
 
 def _write(screen: Screen, types: Sequence[InstanceType], form: str) -> None:
     if form == "csv":
         screen.out.write(to_csv(types))
         return
-    data = {"instanceTypes": [facts(instance_type) for instance_type in types]}
-    screen.data(data, form)
+    screen.data({"instanceTypes": [type_data(instance_type) for instance_type in types]}, form)
 
 
 def _table(screen: Screen, types: Sequence[InstanceType], *, wide: bool) -> None:

@@ -4,125 +4,48 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from allotment.api.releases import release
-from allotment.cli.catalog.selection import by_reason, chosen, one_of, opened
-from allotment.cli.inputs.node_classes import node_class as named_class
+from allotment.api.plans.catalog import read_catalog_files
+from allotment.api.plans.instance_types import find_type
+from allotment.cli.catalog.selection import by_reason, filter_of
+from allotment.cli.inputs.catalogs import report_problems
 from allotment.cli.output.console import folded, open_screen, width_of
-from allotment.errors import InputError
-from allotment.fleet import FleetError
-from allotment.fleet.catalog import CapacityType, InstanceType, modes_of, template_of
-from allotment.fleet.catalog.export import karpenter_exclusion, karpenter_objects, kwok_objects, template_objects
-from allotment.fleet.catalog.export.naming import object_name
-from allotment.fleet.errors import suggestion
 from allotment.model.serialization import to_json, to_yaml
-from allotment.model.trees import manifest_of
-
-#: A higher number of nodes is a typing error, and would exhaust the memory.
-_MOST_NODES = 10_000
+from allotment.model.trees import Tree
+from allotment.reference.instance_type_objects import export_types, slices_of_type
 
 
 def run_slices(arguments: Namespace) -> int:
     """Print the ResourceSlices that the driver on a node of a type publishes."""
-    catalog = opened(arguments.catalogs)
-    instance = one_of(catalog.types, arguments.type)
-    if not instance.hardware and not arguments.all:
-        why = instance.unusable if instance.gpu_fraction or instance.gpus else "it has no GPUs"
-        raise InputError(f"{instance.key} publishes no devices: {why}")
-    if arguments.zone and instance.zones and arguments.zone not in instance.zones:
-        hint = suggestion(arguments.zone, instance.zones) or f"known: {', '.join(instance.zones)}"
-        raise InputError(
-            f"--zone: the catalog does not list {instance.key} in {arguments.zone}, only in zones of {instance.region}",
-            hint,
-        )
-    template = template_of(
-        instance,
-        arguments.mode,
-        arguments.node_name or object_name(instance.key),
-        zone=arguments.zone,
-        capacity_type="spot" if arguments.spot else "on-demand",
-        kube=release(arguments.kube_version),
-    )
-    objects = [*((template.node,) if arguments.all else ()), *template.slices]
-    _print([manifest_of(value) for value in objects], arguments.output)
-    if template.runtime_only:
-        names = ", ".join(sorted(template.runtime_only))
+    catalog = read_catalog_files(arguments.catalogs)
+    found = slices_of_type(
+        find_type(catalog.types, arguments.type), arguments.mode, arguments.node_name or "", arguments.zone,
+        spot=arguments.spot, everything=arguments.all, kube=arguments.kube_version,
+    )  # fmt: skip
+    _print(found.objects, arguments.output)
+    if found.placeholders:
+        names = ", ".join(found.placeholders)
         _print_note(f"These values are placeholders, because they are known only when the node runs: {names}.")
-    return catalog.complain()
+    return report_problems(catalog)
 
 
 def run_export(arguments: Namespace) -> int:
-    """Print types as objects for another autoscaler."""
-    catalog = opened(arguments.catalogs)
-    types = chosen(catalog.types, arguments)
-    documents = _EXPORTS[arguments.target](types, arguments)
-    if not documents:
-        raise InputError("no instance type to export", "`allot catalog list --all` with the same filters shows why")
-    _print(documents, arguments.output)
-    return catalog.complain()
-
-
-def _karpenter(types: Sequence[InstanceType], arguments: Namespace) -> list[Any]:
-    if arguments.mode:
-        raise InputError("--mode: Karpenter's objects contain no slices", "omit it")
-    node_class = named_class(arguments.node_class) if arguments.node_class else None
-    kept = _kept(types, lambda instance_type: karpenter_exclusion(instance_type, node_class))
-    sold: tuple[CapacityType, ...] = ("spot",) if arguments.spot else ("on-demand", "spot")
-    return list(karpenter_objects(kept, sold, node_class))
-
-
-def _cluster_autoscaler(types: Sequence[InstanceType], arguments: Namespace) -> list[Any]:
-    kept = _kept(types, lambda value: value.unusable or _why_not_in(value, arguments.mode))
-    made = template_objects(kept, arguments.mode, _capacity(arguments), release(arguments.kube_version))
-    return [manifest_of(value) for value in made]
-
-
-def _kwok(types: Sequence[InstanceType], arguments: Namespace) -> list[Any]:
-    if not 1 <= arguments.nodes <= _MOST_NODES:
-        raise InputError(f"--nodes: expected 1 to {_MOST_NODES}, found {arguments.nodes}")
-    kept = _kept(types, lambda value: value.unusable or _why_not_in(value, arguments.mode))
-    made = kwok_objects(
-        kept, arguments.mode, _capacity(arguments), arguments.nodes, release(arguments.kube_version)
+    """Print types as objects for another autoscaler, and report those that are excluded."""
+    catalog = read_catalog_files(arguments.catalogs)
+    found = export_types(
+        arguments.target, filter_of(arguments).select(catalog.types), spot=arguments.spot, mode=arguments.mode,
+        nodes=arguments.nodes, node_class=arguments.node_class or "", kube=arguments.kube_version,
     )  # fmt: skip
-    return [manifest_of(value) for value in made]
-
-
-_EXPORTS: dict[str, Callable[[Sequence[InstanceType], Namespace], list[Any]]] = {
-    "karpenter": _karpenter, "cluster-autoscaler": _cluster_autoscaler, "kwok": _kwok
-}  # fmt: skip
-
-
-def _capacity(arguments: Namespace) -> CapacityType:
-    return "spot" if arguments.spot else "on-demand"
-
-
-def _why_not_in(instance: InstanceType, mode: str) -> str:
-    """Return why a type does not support a mode. Raises InputError for a mode that no type supports."""
-    if not mode:
-        return ""
-    if mode.partition("=")[0].partition("@")[0] not in modes_of(instance):
-        return f"its GPUs do not support mode {mode}" if instance.hardware else "it has no GPUs"
-    try:
-        template_of(instance, mode, "node")
-    except FleetError as error:
-        return str(error)
-    return ""
-
-
-def _kept(types: Sequence[InstanceType], why_not: Callable[[InstanceType], str]) -> list[InstanceType]:
-    """Return the types that can be exported, and report the others with the reason."""
-    reasons = [(instance_type, why_not(instance_type)) for instance_type in types]
-    left = by_reason((instance_type.key, reason) for instance_type, reason in reasons)
-    if left:
+    if found.excluded:
         _print_note("Excluded:")
-    for line in left:
+    for line in by_reason(found.excluded):
         _print_note(line, "  ")
-    return [instance_type for instance_type, reason in reasons if not reason]
+    _print(found.required(), arguments.output)
+    return report_problems(catalog)
 
 
-def _print(documents: Sequence[Any], form: str | None) -> None:
+def _print(documents: Sequence[Tree], form: str | None) -> None:
     out = open_screen().out
     if form == "json":
         out.write(to_json({"apiVersion": "v1", "kind": "List", "items": documents}) + "\n")

@@ -5,83 +5,45 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from msgspec.structs import replace
-
-from allotment.cli.check.file_writer import write_all
-from allotment.cli.check.files import Files
-from allotment.cli.check.fixed_texts import fixed_by
-from allotment.cli.check.next_command import next_command
-from allotment.cli.check.options import Options
-from allotment.cli.check.report import EXIT_FINDINGS, build_report, exit_code, write
-from allotment.cli.check.text_output import (
-    TIED,
-    CheckReport,
-    by_level,
-    left_out,
-    print_findings,
-    print_next,
-    say,
-    summary,
-)
+from allotment.api.check import write_fixes
+from allotment.api.checks.run import CheckRun
+from allotment.cli.check.output import EXIT_FINDINGS, EXIT_FINE, write
+from allotment.cli.check.text_output import TIED, by_level, left_out, print_findings, print_next, say, summary
 from allotment.cli.output.console import Screen, width_of
 from allotment.cli.output.diffs import show_diff
 from allotment.errors import InputError
 from allotment.phrases import counted
-from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.finding import Finding
-from allotment.tools.check.fixer import FixResult
+from allotment.tools.check.report import CheckReport
 
 #: Formats that report only the remaining findings.
 _PROGRAMS: Final = ("json", "sarif", "github")
 
 
-def fix_files(screen: Screen, arguments: Namespace, options: Options, files: Files, bundle: Bundle) -> int:
+def fix_files(screen: Screen, arguments: Namespace, check: CheckRun) -> int:
     """Fix manifests, write or show the changes, report the rest; return 1 for a diff or by ``--fail-on``."""
     if arguments.diff and arguments.output in _PROGRAMS:
         raise InputError(f"--diff: not available with -o {arguments.output}", "use only one of them")
-    fixed = fixed_by(options, files, bundle, arguments.unsafe_fixes)
-    changed = {file: text for file, text in fixed.texts.items() if text != files.sources[file]}
-    after = files.with_texts(changed)
-    rest = Bundle(after.documents, bundle.settings, bundle.cluster, after.problems, bundle.namespace, bundle.admitted)
-    report = build_report(rest, options.policy.evaluate(rest, after.sources), options, after)
-    report.fixed = fixed.applied
-    report.findings = _by_hand(report.findings, fixed)
+    after, report = check.fixed(arguments.unsafe_fixes)
     if arguments.diff:
-        show_diff(screen, files.sources, changed)
-        _print_diff_summary(report, changed)
-        return EXIT_FINDINGS if changed else exit_code(report, options)
-    report.next = next_command(arguments, options, after, rest, report.findings)
-    write_all({file: text for file, text in changed.items() if file != files.stdin}, files.sources)
-    if files.stdin:
+        show_diff(screen, check.files.sources, report.texts)
+        _print_diff_summary(report, report.texts)
+        return EXIT_FINDINGS if report.texts or report.fails else EXIT_FINE
+    report = after.with_next(report)
+    write_fixes(check, report)
+    if check.files.unwritable:
         # The fixed standard input goes to standard output, the report to standard error.
-        screen.out.write(after.sources[files.stdin])
+        for name in check.files.unwritable:
+            screen.out.write(report.sources[name])
         screen = Screen(sys.stderr, width_of(sys.stderr), colour=False)
     if arguments.output in (*_PROGRAMS, "concise"):
         write(screen, report, arguments.output)
     else:
         _print_report(screen, report)
-    return exit_code(report, options)
-
-
-def _by_hand(findings: Iterable[Finding], fixed: FixResult) -> list[Finding]:
-    """Return the findings; those whose fix failed have a hint to fix it by hand instead, with the reason."""
-    reasons = {_known_by(finding): reason for finding, reason in fixed.unfixable}
-    remaining = []
-    for finding in findings:
-        reason = reasons.get(_known_by(finding))
-        if reason is not None and finding.fix is not None:
-            words = f"{finding.fix.text} by hand: {reason}"
-            finding = replace(finding, fix=None, help="; ".join(filter(None, (finding.help, words))))
-        remaining.append(finding)
-    return remaining
-
-
-def _known_by(finding: Finding) -> tuple[str, ...]:
-    """Return the identity of a finding, independent of line numbers."""
-    return finding.code, finding.where.file, finding.subject, finding.path, finding.message
+    return EXIT_FINDINGS if report.fails else EXIT_FINE
 
 
 # --- text output -----------------------------------------------------------------------------------------------------

@@ -2,71 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from allotment.cli.check.files import passed_over
+from allotment.cli.inputs.skipped_files import passed_over
 from allotment.cli.output.code_frame import frame
 from allotment.cli.output.console import Screen, folded
 from allotment.cli.output.errors import FRAME_WIDTH, MOST_SHOWN, WHOLE_FILE, compiler_frame
 from allotment.explanation.text import NEXT
 from allotment.phrases import counted, listed
 from allotment.tools.check.finding import Finding
+from allotment.tools.check.report import LEVELS, CheckReport
 from allotment.tools.check.rule import Level
 
 #: Legible on light and dark backgrounds: no yellow, no bright colours.
 _COLOURS: Final[Mapping[Level, str]] = {"error": "red", "warning": "magenta", "note": "cyan"}
-LEVELS: Final[tuple[Level, ...]] = ("error", "warning", "note")
 TIED: Final = "\xa0"  # a non-breaking space
 _HINT: Final = "-o concise lists all of them, one per line"
-
-
-@dataclass(slots=True)
-class CheckReport:
-    """The report of one run, for every format.
-
-    ``templates`` and ``patches``: skipped files. ``place``: the cluster or hardware of the fit tests; ``fitting``:
-    everything that requests devices gets them there. ``hardware``: known hardware on which everything fits, if no
-    cluster was given. ``fixed``: findings that were fixed before. ``unread``: resources of the cluster that are not
-    known, with the reason. ``next``: the command that helps most if there are errors or fixes.
-    """
-
-    findings: Sequence[Finding]
-    sources: dict[str, str]
-    objects: int = 0
-    silenced: int = 0
-    templates: Sequence[str] = ()
-    patches: Sequence[str] = ()
-    place: str = ""
-    fitting: bool = False
-    hardware: str = ""
-    fixed: Sequence[Finding] = ()
-    unread: Mapping[str, str] = field(default_factory=dict)
-    next: str = ""
-    _lines: dict[str, list[str]] = field(default_factory=dict)
-
-    def lines(self, file: str) -> list[str]:
-        """The lines of a file."""
-        if file not in self._lines:
-            self._lines[file] = self.sources.get(file, "").removeprefix("\ufeff").splitlines()
-        return self._lines[file]
-
-    @property
-    def by_level(self) -> Counter[Level]:
-        """The number of findings by level."""
-        return Counter(finding.level for finding in self.findings)
-
-    @property
-    def safe(self) -> int:
-        """The number of findings that ``--fix`` fixes."""
-        return sum(finding.fix is not None and finding.fix.safe for finding in self.findings)
-
-    @property
-    def unsafe(self) -> int:
-        """The number of additional findings that ``--fix --unsafe-fixes`` fixes."""
-        return sum(finding.fix is not None and not finding.fix.safe for finding in self.findings)
 
 
 # --- findings --------------------------------------------------------------------------------------------------------
@@ -89,8 +41,12 @@ def print_next(screen: Screen, report: CheckReport) -> None:
 def print_findings(screen: Screen, report: CheckReport) -> None:
     """Print the findings with their code frames; on a terminal only the first ones."""
     shown = report.findings if screen.width is None else report.findings[:MOST_SHOWN]
+    lines: dict[str, list[str]] = {}
     for finding in shown:
-        for line in _finding(screen, finding, report.lines(finding.where.file)):
+        file = finding.where.file
+        if file not in lines:
+            lines[file] = report.sources.get(file, "").removeprefix("\ufeff").splitlines()
+        for line in _finding(screen, finding, lines[file]):
             screen.line(line)
         screen.line()
     if more := len(report.findings) - len(shown):

@@ -79,7 +79,7 @@ def parts(line: Line) -> Iterator[Candidate]:
 
 def examples(line: Line) -> Iterator[Candidate]:
     """Yield the packaged examples."""
-    from allotment.cli.examples import examples as known
+    from allotment.reference.packaged_examples import packaged_examples as known
 
     for example in known():
         yield Candidate(example.name, example.title)

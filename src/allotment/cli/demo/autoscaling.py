@@ -12,13 +12,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from allotment.api.validation import validate
+from allotment.api.objects.validation import validate
 from allotment.cel.validation_context import validation_context
 from allotment.cli.demo.allocations import Allocations
 from allotment.cli.demo.apply import tool
 from allotment.cli.demo.example_runs import Outcome, applied, decide, devices_in, given, table
 from allotment.cli.demo.offline import KUBE
-from allotment.cli.examples import Example
 from allotment.cli.output.console import Screen, folded
 from allotment.fleet import CLASSES
 from allotment.fleet.catalog import catalog
@@ -28,6 +27,7 @@ from allotment.model.loading import load_text
 from allotment.planning.limits import PlanLimits
 from allotment.planning.planner import plan
 from allotment.planning.report import PlannedMachine
+from allotment.reference.packaged_examples import Example
 
 #: The providers of the lab's simulated cloud.
 SOLD: Final = ("aws", "gcp")

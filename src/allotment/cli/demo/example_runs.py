@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 
 from allotment.cli.demo.allocations import Allocations
 from allotment.cli.demo.apply import Tool, words_of
-from allotment.cli.examples import Example
 from allotment.cli.output.compact_names import kinds_of, ranges
 from allotment.engine.diagnosis.published_names import kind_of
 from allotment.lab.lab import Lab
 from allotment.model.loading import load_text
 from allotment.model.resource import Device
 from allotment.model.trees import Tree, to_value
+from allotment.reference.packaged_examples import Example
 
 #: Timeout in seconds, far above the normal time.
 TIMEOUT_SECONDS = 30.0

@@ -21,13 +21,13 @@ from allotment.cli.demo.autoscaling import lines as provisioned_lines
 from allotment.cli.demo.example_runs import Outcome, Trial, applied, decide, devices_in, given, table
 from allotment.cli.demo.offline import FLEET, KUBE
 from allotment.cli.demo.progress import Progress, quiet
-from allotment.cli.examples import Example, examples
 from allotment.cli.output.console import Screen, called, folded, open_screen
 from allotment.explanation.input import AdmittedObjects
 from allotment.fleet import FleetCluster, cluster_of, parse_fleet
 from allotment.lab.lab import Lab
 from allotment.model.features import Features
 from allotment.model.loading import load_text
+from allotment.reference.packaged_examples import Example, packaged_examples
 from allotment.tools.check.bundle import Bundle, CheckSettings, TargetCluster
 from allotment.tools.check.finding import Finding
 from allotment.tools.check.fixer import fix
@@ -76,7 +76,7 @@ def run() -> int:
     """Show the examples; return 0 if all have the expected result."""
     screen = open_screen()
     progress = Progress(screen)
-    chosen = examples()
+    chosen = packaged_examples()
     start = time.perf_counter()
     with contextlib.ExitStack() as stack:
         stack.enter_context(quiet())

@@ -11,9 +11,8 @@ from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from allotment.api.validation import validate
+from allotment.api.objects.validation import validate
 from allotment.cel.validation_context import validation_context
-from allotment.cli.examples import Example, examples, find
 from allotment.cli.explain import show
 from allotment.cli.output.compact_names import kinds_of, ranges
 from allotment.cli.output.console import Screen, called, folded, open_screen
@@ -26,6 +25,7 @@ from allotment.model.features import Features
 from allotment.model.loading import load_text
 from allotment.model.problems import InputProblem
 from allotment.phrases import counted
+from allotment.reference.packaged_examples import Example, find_example, packaged_examples
 
 #: T4 first, so that an unsuitable node is always tried.
 FLEET = (
@@ -70,7 +70,7 @@ class ExampleResult:
 def run(arguments: Namespace) -> int:
     """Show the examples; return 0 if all have the expected result."""
     screen = open_screen()
-    chosen = [find(word) for word in arguments.example] or list(examples())
+    chosen = [find_example(word) for word in arguments.example] or list(packaged_examples())
     features = Features(kube=KUBE)
     machines = parse_fleet(FLEET)
     cluster = cluster_of(machines, KUBE)

@@ -19,13 +19,13 @@ from typing import Any, Final, NamedTuple
 
 from allotment.checkout import application_module, examples_folder
 from allotment.cli.demo.progress import Progress, quiet
-from allotment.cli.examples import find
 from allotment.cli.output.console import Screen, from_home, open_screen
 from allotment.errors import InputError
 from allotment.lab.lab import Lab
 from allotment.lab.pod_http import NoAnswer
 from allotment.model.loading import load_text
 from allotment.model.trees import Tree
+from allotment.reference.packaged_examples import find_example
 
 
 class Case(NamedTuple):
@@ -61,7 +61,7 @@ _PICTURE_WIDTH, _PICTURE_HEIGHT = 240, 150
 def objects(case: Case) -> Iterator[Tree]:
     """Return the objects of a case: those of its example, with the application in their Deployments."""
     yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": case.namespace}}
-    for document in load_text(find(case.example).text).documents:
+    for document in load_text(find_example(case.example).text).documents:
         yield _with_application(document.tree) if document.tree["kind"] == "Deployment" else document.tree
 
 

@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from allotment.cli.describe import claims, slices
-from allotment.cli.describe.events import add_events, events_of
+from allotment.cli.describe.events import add_events
 from allotment.cli.describe.generic import generic
+from allotment.cli.describe.node_devices import devices_of
 from allotment.cli.describe.nodes import node
 from allotment.cli.describe.page import Page
 from allotment.cli.describe.pods import claims_of, pod
-from allotment.cli.live.cluster_state import devices_of
 from allotment.cli.live.connection import namespace_of, on_cluster, refusal
 from allotment.cli.live.printers import shown
 from allotment.cli.live.resource_arguments import ResourceArgument, resource_arguments
@@ -26,6 +26,7 @@ from allotment.cli.output.console import visible
 from allotment.cli.output.errors import Failure
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection.discovery import discover
+from allotment.cluster.inspection.events import events_of
 from allotment.cluster.resources import CLAIMS, PODS
 from allotment.model.trees import Tree
 

@@ -3,24 +3,8 @@
 from __future__ import annotations
 
 from allotment.cli.describe.page import NONE, UNKNOWN, Page
-from allotment.cluster.client import Client
-from allotment.cluster.errors import StatusError
-from allotment.cluster.resources import EVENTS
+from allotment.cluster.inspection.events import last_time
 from allotment.model.trees import Tree
-
-
-async def events_of(client: Client, tree: Tree) -> list[Tree] | None:
-    """Return the events of an object, the oldest first, or None if reading them is forbidden."""
-    metadata, kind = tree["metadata"], tree.get("kind", "")
-    wanted = {"name": metadata["name"], "kind": kind}
-    # Kubelets set the uid of a node to its name.
-    wanted |= {"namespace": metadata.get("namespace", ""), "uid": metadata.get("uid", "")} if kind != "Node" else {}
-    fields = ",".join(f"involvedObject.{key}={value}" for key, value in wanted.items() if value)
-    try:
-        found = (await client.list(EVENTS, metadata.get("namespace", ""), fields=fields)).items
-    except StatusError:
-        return None
-    return sorted(found, key=lambda event: _last(event) or "")
 
 
 def add_events(page: Page, events: list[Tree] | None) -> None:
@@ -38,14 +22,9 @@ def add_events(page: Page, events: list[Tree] | None) -> None:
             page.line(3, line)
 
 
-def _last(event: Tree) -> str | None:
-    series = event.get("series") or {}
-    return series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
-
-
 def _age(page: Page, event: Tree) -> str:
     count = (event.get("series") or {}).get("count") or event.get("count") or 1
-    age = page.age(_last(event))
+    age = page.age(last_time(event))
     first = event.get("firstTimestamp") or event.get("eventTime")
     return f"{age} (x{count} over {page.age(first)})" if count > 1 else age
 

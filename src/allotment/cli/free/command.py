@@ -7,38 +7,21 @@ summarized. ``-o wide`` lists every device.
 from __future__ import annotations
 
 import re
-import shlex
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 
-from allotment.api.inputs import ClusterState, Inputs
-from allotment.api.unread_resources import OF_DEVICES, must_know
+from allotment.api.free import free
 from allotment.cli.free.summary import SCREEN, by_namespace, kind, name, summed
-from allotment.cli.inputs.objects import is_live, read_inputs
-from allotment.cli.next_step import cluster_options, connection_options, reads_stdin, version_options
+from allotment.cli.inputs.clusters import cluster_errors_of, cluster_of, objects_of
 from allotment.cli.output.compact_names import ranges
 from allotment.cli.output.console import Screen, open_screen, print_notes
 from allotment.errors import InputError
-from allotment.explanation.node_eligibility import eligibility_nodes, unschedulable_nodes
-from allotment.explanation.orphaned_slices import orphaned_note
 from allotment.explanation.text import NEXT
 from allotment.model.contested_claims import DESCRIPTION
-from allotment.model.core import Toleration
 from allotment.phrases import counted
-from allotment.tools.free import (
-    CounterSetReport,
-    DeviceHolder,
-    DeviceReport,
-    FreeReport,
-    NodeReport,
-    RemainingAmount,
-    free,
-)
-from allotment.tools.unread import unread_notes, unread_resources
+from allotment.tools.free import CounterSetReport, DeviceHolder, DeviceReport, FreeReport, NodeReport, RemainingAmount
 
 _NUMBERED = re.compile(r"(.+)-[0-9]+")
-#: The reason of a node that is only cordoned.
-_CORDONED = "cordoned"
 
 
 def run(arguments: Namespace) -> int:
@@ -48,20 +31,19 @@ def run(arguments: Namespace) -> int:
         raise InputError(
             f"--by counts devices in groups, but -o {arguments.output} lists each one", "use only one of them"
         )
-    cluster, unread = _state(arguments)
-    closed = unschedulable_nodes(
-        eligibility_nodes(cluster.nodes, cluster.slices), map(_toleration, arguments.toleration)
-    )
-    report = free(cluster.inventory(), cluster.claims, closed)
-    step = next_command(arguments, report)
+    cluster = cluster_of(arguments)
+    with cluster_errors_of(cluster):
+        report = free(
+            cluster, objects=objects_of(arguments), tolerations=arguments.toleration, namespace=arguments.namespace
+        )
+    print_notes(report.notes)
     if arguments.output in ("json", "yaml"):
-        data = {**report.to_dict(), **({"unread": unread} if unread else {}), **({"next": step} if step else {})}
-        screen.data(data, arguments.output)
+        screen.data(report.to_dict(), arguments.output)
         return 0
     _print(screen, arguments, report)
-    if step:
+    if report.next:
         screen.line()
-        screen.line(f"{NEXT}{step}")
+        screen.line(f"{NEXT}{report.next}")
     return 0
 
 
@@ -87,66 +69,6 @@ def _print(screen: Screen, arguments: Namespace, report: FreeReport) -> None:
     _counters(screen, report, whole)
     _unschedulable(screen, report, whole)
     _problems(screen, report)
-
-
-def next_command(arguments: Namespace, report: FreeReport) -> str:
-    """Return the command that helps most if no device is free: uncordon a node, or show who uses the devices.
-
-    If there are no devices at all, it is `allot doctor`; hardware of ``--fleet`` is never in use.
-    """
-    if report.count("free") or arguments.fleet:
-        return ""
-    is_cluster = arguments.cluster or is_live(arguments)
-    if not report.count():
-        options = (*cluster_options(arguments), *version_options(arguments))
-        return shlex.join(("allot", "doctor", *options)) if is_cluster and not reads_stdin(arguments) else ""
-    kubectl = ("kubectl", *connection_options(arguments))
-    for node in report.nodes:
-        if node.unschedulable == _CORDONED and any(device.state == "unschedulable" for device in node.devices):
-            return shlex.join((*kubectl, "uncordon", node.node))
-    for holder in (holder for node in report.nodes for device in node.devices for holder in device.holders):
-        namespace, _, claim = holder.claim.rpartition("/")
-        return shlex.join((*kubectl, "describe", "resourceclaim", claim, "-n", namespace))
-    return ""
-
-
-_EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")
-
-
-def _toleration(text: str) -> Toleration:
-    """Return a toleration from the syntax of ``kubectl taint``: ``key``, ``key=value`` or ``key=value:effect``.
-
-    >>> _toleration("nvidia.com/gpu").operator, _toleration("dedicated=ml:NoSchedule").value
-    ('Exists', 'ml')
-    """
-    rest, colon, effect = text.partition(":")
-    key, equal, value = rest.partition("=")
-    if not key or (colon and effect not in _EFFECTS):
-        raise InputError(
-            f"--toleration {text}: expected KEY[=VALUE][:EFFECT] with effect {', '.join(_EFFECTS)}",
-            "for example, --toleration nvidia.com/gpu",
-        )
-    return Toleration(key=key, operator="Equal" if equal else "Exists", value=value, effect=effect)
-
-
-def _state(arguments: Namespace) -> tuple[ClusterState, dict[str, str]]:
-    """Return the state of a snapshot, of hardware, or of a live cluster, and the resources that were not read."""
-    inputs, notes = _inputs(arguments)
-    must_know(inputs.cluster, "resourceslices", "resourceclaims")
-    state = ClusterState.of(inputs)
-    unread = unread_resources(inputs.cluster, (*OF_DEVICES, "devicetaintrules"))
-    orphaned = [orphaned_note(state.gone)] if state.gone else []
-    print_notes(dict.fromkeys((*notes, *unread_notes(unread), *orphaned)))
-    return state, unread
-
-
-def _inputs(arguments: Namespace) -> tuple[Inputs, tuple[str, ...]]:
-    if not is_live(arguments):
-        return read_inputs(arguments), ()
-    from allotment.cli.live.cluster_state import live_inputs
-    from allotment.cluster.inspection.snapshot import DEVICES
-
-    return live_inputs(arguments, DEVICES)
 
 
 def headline(report: FreeReport) -> str:

@@ -5,22 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from allotment.api.plans.node_classes import parse_node_class
 from allotment.errors import InputError
 from allotment.fleet.catalog.export.karpenter import NodeClass
 from allotment.fleet.errors import suggestion
 
 if TYPE_CHECKING:
     from allotment.autoscaler.providers.karpenter import MigManager
-
-_EXAMPLE = "karpenter.k8s.aws/EC2NodeClass/gpu"
-
-
-def node_class(text: str) -> NodeClass:
-    """Parse a node class. Raises InputError."""
-    parts = text.split("/")
-    if len(parts) != 3 or not all(parts):
-        raise InputError(f"--node-class: expected GROUP/KIND/NAME, found {text!r}", f"for example {_EXAMPLE}")
-    return NodeClass(*parts)
 
 
 def node_classes(words: Iterable[str], providers: Sequence[str]) -> dict[str, NodeClass]:
@@ -31,7 +22,7 @@ def node_classes(words: Iterable[str], providers: Sequence[str]) -> dict[str, No
         if equals and name not in providers:
             hint = suggestion(name, providers) or f"known: {', '.join(providers)}"
             raise InputError(f"--node-class: no machines are ordered from provider {name!r}", hint)
-        found |= dict.fromkeys([name] if equals else providers, node_class(rest if equals else text))
+        found |= dict.fromkeys([name] if equals else providers, parse_node_class(rest if equals else text))
     return found
 
 

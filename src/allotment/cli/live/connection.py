@@ -19,17 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
+from allotment.api.clusters.selection import selected
 from allotment.cli import kubectl_plugin
 from allotment.cli.output.errors import Failure
-from allotment.cluster.errors import NoCredentials, StatusError, Unreachable
-from allotment.cluster.remote.kubeconfig import (
-    ClusterTarget,
-    KubeconfigError,
-    KubeconfigNotFound,
-    contexts,
-    default_paths,
-    target,
-)
+from allotment.cluster.errors import NoCredentials, NothingReadable, StatusError, Unreachable
+from allotment.cluster.remote.kubeconfig import ClusterTarget, KubeconfigNotFound, contexts, default_paths
 from allotment.errors import InputError
 from allotment.lab.state import DEFAULT_NAME, Register, context_of
 
@@ -47,36 +41,41 @@ _STRANGER = "check the cluster's certificate-authority-data in the kubeconfig, a
 def way_to(arguments: Namespace) -> ClusterTarget:
     """Return the selected cluster. Raises InputError."""
     paths = [Path(arguments.kubeconfig)] if arguments.kubeconfig else []
+    with no_cluster(arguments):
+        return selected(paths, arguments.context or "", not kubectl_plugin.is_plugin())
+
+
+@contextmanager
+def no_cluster(arguments: Namespace) -> Iterator[None]:
+    """Convert the error for a missing kubeconfig to what the command requires."""
     try:
+        yield
+    except KubeconfigNotFound as error:
         if arguments.context:
-            return target(paths, arguments.context)
-        if kubectl_plugin.is_plugin():
-            return target(paths)
-        known, current = _contexts(paths)
-        if current.startswith(_LAB) and current in (lab.context for lab in Register().running()):
-            return target(paths, current)
-        if _LAB in known:
-            return target(paths, _LAB)
-        if not paths and (lab := Register().status(DEFAULT_NAME)) and Register().runs(DEFAULT_NAME):
-            return target([Path(lab.kubeconfig)], lab.context)
-        return target(paths)
-    except KubeconfigError as error:
-        if arguments.context or not isinstance(error, KubeconfigNotFound):
-            raise InputError(str(error)) from None
+            raise
         missing = getattr(arguments, "missing", "")
         hint = getattr(arguments, "otherwise", "start a lab with allot up")
         raise InputError(f"{missing}, and {error}" if missing else str(error), hint) from None
 
 
-def _contexts(paths: list[Path]) -> tuple[list[str], str]:
-    return contexts(paths) if any(path.exists() for path in paths or default_paths()) else ([], "")
+def _contexts() -> list[str]:
+    return contexts()[0] if any(path.exists() for path in default_paths()) else []
+
+
+def lab_options() -> tuple[str, ...]:
+    """Return the options that select a running lab, preferably the default one; empty if no lab is running."""
+    labs = sorted(Register().running(), key=lambda lab: lab.name != DEFAULT_NAME)
+    if not labs:
+        return ()
+    known = labs[0].context in _contexts()
+    return ("--context", labs[0].context) if known else ("--kubeconfig", labs[0].kubeconfig)
 
 
 def kubectl_options(arguments: Namespace, way: ClusterTarget) -> tuple[str, ...]:
     """Return the options with which kubectl uses the same cluster and namespace, whatever its current context is."""
     kubeconfig = arguments.kubeconfig or ""
     lab = Register().status(DEFAULT_NAME)
-    if not kubeconfig and lab is not None and lab.context == way.context and way.context not in _contexts([])[0]:
+    if not kubeconfig and lab is not None and lab.context == way.context and way.context not in _contexts():
         kubeconfig = lab.kubeconfig
     named = (("--kubeconfig", kubeconfig), ("--context", way.context), ("-n", arguments.namespace))
     return tuple(word for option, value in named if value for word in (option, value))
@@ -141,6 +140,8 @@ def _refused(way: ClusterTarget, error: StatusError) -> Failure:
     if error.code == 401:
         words = "error: You must be logged in to the server (Unauthorized)"
         return Failure(words, f"{where}: the token, certificate or login was rejected; log in again")
+    if isinstance(error, NothingReadable):
+        return Failure(refusal(error), "allot rbac reader prints the required permissions")
     anonymous = error.code == 403 and '"system:anonymous"' in str(error)
     return Failure(refusal(error), f"{where} has no credentials for its user" * anonymous)
 

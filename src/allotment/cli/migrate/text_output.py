@@ -10,6 +10,7 @@ from allotment.cli.output.console import Screen, folded, table
 from allotment.cli.output.diffs import show_diff
 from allotment.phrases import counted
 from allotment.tools.migrate.decision import Outcome
+from allotment.tools.migrate.migration_report import MigrationReport
 from allotment.tools.migrate.report import MigratedWorkload, Migration, Section
 
 _WIDTH: Final = 80
@@ -23,11 +24,10 @@ _COUNTED: Final[dict[Outcome, tuple[str, str, str]]] = {
 }
 
 
-def print_migration(
-    screen: Screen, migration: Migration, sections: Sequence[Section], written: Sequence[str], shown: bool
-) -> None:
+def print_migration(screen: Screen, report: MigrationReport, shown: bool) -> None:
     """Print the migration, with the changes if they are not written to files (``shown``)."""
     width = screen.width or _WIDTH
+    migration = report.migration
     print_lines(screen, _summary(migration))
     by_details: dict[tuple[str, ...], list[MigratedWorkload]] = {}
     for workload in migration.workloads:
@@ -38,13 +38,13 @@ def print_migration(
     if shown and (changed := migration.new_texts):
         screen.line()
         show_diff(screen, migration.sources, changed)
-    for section in sections:
+    for section in report.sections:
         screen.line()
         screen.line(screen.paint(section.title, "bold" if section.fine else "red"))
         _section(screen, section, width)
-    if written:
+    if report.written:
         screen.line()
-        print_lines(screen, f"Wrote {', '.join(written)}.")
+        print_lines(screen, f"Wrote {', '.join(report.written)}.")
     elif shown and migration.new_texts:
         screen.line()
         print_lines(screen, "Nothing was written: -d DIR writes to a directory, --in-place changes the files.")

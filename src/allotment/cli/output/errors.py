@@ -23,7 +23,10 @@ FRAME_WIDTH = 100
 #: Problems of a whole file, without line and column.
 WHOLE_FILE = frozenset({"cut-off", "unreadable", "no-files", "no-object", "too-big"})
 #: Options that are not named as the argument of the Python API is.
-_OPTIONS: Mapping[str, str] = {"kube": "kube-version", "gates": "feature-gates", "objects": "filename"}
+_OPTIONS: Mapping[str, str] = {
+    "kube": "kube-version", "gates": "feature-gates", "objects": "filename", "tolerations": "toleration",
+    "drivers": "driver", "workload": "for", "containers": "container", "device_class": "class",
+}  # fmt: skip
 
 
 class Failure(Exception):

@@ -1,1 +1,1 @@
-"""``allot replay``: options, worker processes, stored results, and text output."""
+"""``allot replay``: options, stored results, and text output."""

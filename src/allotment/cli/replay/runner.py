@@ -12,10 +12,12 @@ from typing import Final
 
 import msgspec
 
+from allotment.api.replay import default_seeds, outcome_of
+from allotment.api.replays.experiment import policies_named, read_experiment
+from allotment.api.replays.workers import Job, WorkerLost, run_jobs
 from allotment.cli.output.console import open_screen
-from allotment.cli.replay.options import policies_of, question_of, seeds_of
+from allotment.cli.replay.options import seeds_of, share_of
 from allotment.cli.replay.text_output import ReplayProgress, print_replay
-from allotment.cli.replay.workers import Job, WorkerLost, made
 from allotment.errors import InputError
 from allotment.files import atomic_write
 from allotment.files.atomic_write import PUBLIC, TEMPORARY_SUFFIX
@@ -63,11 +65,17 @@ _SUFFIXES = (".svg", ".png")
 def run(arguments: Namespace) -> int:
     """Execute the missing runs, write the results and the chart, and print the table."""
     drawing = _drawing(arguments.picture) if arguments.picture is not None else None
-    policies = policies_of(arguments.policy)
-    seeds = seeds_of(arguments.seeds or ("42" if arguments.use_times else "42-46"))
+    policies = policies_named(arguments.policy)
+    seeds = seeds_of(arguments.seeds) if arguments.seeds else default_seeds(arguments.use_times)
     if arguments.jobs is not None and arguments.jobs < 1:
         raise InputError(f"--jobs {arguments.jobs}: expected a number >= 1")
-    question = question_of(arguments)
+    question = read_experiment(
+        arguments.trace,
+        arguments.nodes,
+        load=share_of(arguments.load),
+        use_times=arguments.use_times,
+        catalog=arguments.catalog,
+    )
     folder = Folder(Path(arguments.output_dir)) if arguments.output_dir else None
     if folder is not None:
         folder.prepare()
@@ -81,7 +89,8 @@ def run(arguments: Namespace) -> int:
     if arguments.output == "csv":
         sys.stdout.write(to_csv(curves))
     elif arguments.output == "json":
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(curves)).decode() + "\n")
+        data = msgspec.json.encode([curve.to_dict() for curve in curves])
+        sys.stdout.write(msgspec.json.format(data).decode() + "\n")
     else:
         print_replay(open_screen(), question, curves)
     return 0
@@ -110,8 +119,8 @@ def _outcomes(question: Experiment, jobs: Sequence[Job], folder: Folder | None, 
             found[job] = kept
     reporter = ReplayProgress(len(jobs), len(found))
     try:
-        for done in made(question, [job for job in jobs if job not in found], processes, reporter.progress):
-            outcome = RunOutcome(fingerprint, done.job.policy, done.job.seed, done.seconds, done.marks)
+        for done in run_jobs(question, [job for job in jobs if job not in found], processes, reporter.progress):
+            outcome = outcome_of(fingerprint, done)
             if folder is not None:
                 folder.keep(outcome)
             found[done.job] = outcome

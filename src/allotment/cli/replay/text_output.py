@@ -7,8 +7,8 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
+from allotment.api.replays.workers import Job, JobResult
 from allotment.cli.output.console import Screen, folded
-from allotment.cli.replay.workers import Job, JobResult
 from allotment.tools.replay.experiment import Experiment
 from allotment.tools.replay.report import FULL_DEMAND, Curve, CurvePoint, CurveStep
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
+from allotment.errors import InputError
 from allotment.model.loading import load_text
 from allotment.model.trees import Tree
 
@@ -25,7 +26,7 @@ _TO_PLUGINS: Final = "client.authentication.k8s.io/exec"
 _SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
-class KubeconfigError(Exception):
+class KubeconfigError(InputError):
     """Raised if the configuration is not usable. The text contains what was expected, what was found, and where."""
 
 

@@ -232,7 +232,7 @@ class DriverSession:
 
     def _own_process(self) -> DriverProcess:
         if self.process is None:
-            raise CheckSkipped("requires --command: this check starts and stops the driver")
+            raise CheckSkipped("requires the driver's command: this check starts and stops it")
         return self.process
 
     async def _disconnect(self) -> None:

@@ -33,7 +33,7 @@ CHECKS: Final[tuple[DriverCheck, ...]] = (
 )
 
 
-_NO_COMMAND = "requires --command: this check starts and stops the driver"
+_NO_COMMAND = "requires the driver's command: this check starts and stops it"
 
 
 async def verify(

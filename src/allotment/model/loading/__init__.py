@@ -13,5 +13,6 @@ from allotment.model.loading.files import manifest_files as manifest_files
 from allotment.model.loading.manifest_text import LoadResult as LoadResult
 from allotment.model.loading.manifest_text import is_manifest_text as is_manifest_text
 from allotment.model.loading.manifest_text import load_text as load_text
+from allotment.model.loading.manifest_text import load_tree as load_tree
 from allotment.model.problems import InputProblem as InputProblem
 from allotment.model.problems import Position as Position

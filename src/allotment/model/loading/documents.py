@@ -44,6 +44,11 @@ class Origin:
         self.json = json
         self._mark: ValueMark | None = None
 
+    @classmethod
+    def without_text(cls, name: str) -> Origin:
+        """Return the origin of objects that have no text: their positions contain only its name."""
+        return cls(name, 1, lambda _: ValueMark(0, 0, False, None, None))
+
     def mark(self) -> ValueMark:
         """The positions of the values in ``text``."""
         if self._mark is None:

@@ -8,7 +8,7 @@ separately, so that a syntax error in one does not hide the problems of the othe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -65,6 +65,13 @@ def load_text(source: str | bytes, file: str = "<text>") -> LoadResult:
             loaded.problems.append(
                 InputProblem(code=error.code, message=error.message, position=position, hint=error.hint)
             )
+    return loaded
+
+
+def load_tree(tree: Mapping[str, Any], name: str) -> LoadResult:
+    """Return the objects of a tree that has no text; positions contain only its name."""
+    loaded = LoadResult([], [])
+    _add_documents(loaded, dict(tree), Origin.without_text(name))
     return loaded
 
 

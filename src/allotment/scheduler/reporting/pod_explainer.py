@@ -26,7 +26,7 @@ from allotment.explanation.messages import Report
 from allotment.explanation.node_accounts import shared_reason
 from allotment.explanation.node_nearness import models_by_node
 from allotment.explanation.obstacles import group_missing, refused_everywhere, too_many_consumers, with_first
-from allotment.explanation.origin_mapping import ENDLESS, owner_of, pending_diagnosis, template_of
+from allotment.explanation.origin_mapping import endless_owner, owner_of, pending_diagnosis, template_of
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim
 from allotment.node_fit.device_table import DEVICE_CAUSES
@@ -154,7 +154,7 @@ class PodExplainer:
         value, special = node_exclusion.pod_of(pod.tree), f"ResourceClaim {pod.key}-extended-resources"
         excluded = (way,) if way is not None else ()
         return pending_diagnosis(
-            found, value, templates, special, excluded, is_endless=self._is_endless,
+            found, value, templates, special, excluded, endless_owner=self._endless_owner,
             nodes=self._algorithm.allocator.inventory.nodes,
         ).headline.changes  # fmt: skip
 
@@ -283,7 +283,7 @@ class PodExplainer:
             special,
             (way,) if way is not None else (),
             ended=ended,
-            is_endless=self._is_endless,
+            endless_owner=self._endless_owner,
             nodes=inventory.nodes,
         )
         if excluded.issuperset(nodes):  # no node is eligible: a rule must change, too
@@ -347,19 +347,17 @@ class PodExplainer:
         found = self._current_diagnoser().diagnose(pending, nodes, Reader.of(pod.key.namespace))
         value, special = node_exclusion.pod_of(pod.tree), f"ResourceClaim {pod.key}-extended-resources"
         origin = templates_by_claim(pod.tree) if templates is None else templates
-        return pending_diagnosis(found, value, origin, special).headline.changes
+        return pending_diagnosis(
+            found, value, origin, special, endless_owner=self._endless_owner
+        ).headline.changes  # fmt: skip
 
-    def _is_endless(self, claim: ObjectKey) -> bool:
-        """Whether a pod that uses a claim does not end by itself."""
+    def _endless_owner(self, claim: ObjectKey) -> str:
+        """Return the workload of the pods that use a claim, if they do not end by themselves; otherwise empty."""
         known = self._algorithm.ledger.known.get(claim)
         users = (known.tree.get("status") or {}).get("reservedFor") or () if known is not None else ()
         pods = (self._pods.item(claim.namespace, user["name"]) for user in users)
-        return any(
-            owner.get("controller") and owner["kind"] in ENDLESS
-            for pod in pods
-            if pod is not None
-            for owner in pod.tree["metadata"].get("ownerReferences") or ()
-        )
+        owners = (endless_owner(node_exclusion.pod_of(pod.tree)) for pod in pods if pod is not None)
+        return next(filter(None, owners), "")
 
 
 def _with_changes(reasons: Diagnosis, way: NodeReason | None) -> Diagnosis:

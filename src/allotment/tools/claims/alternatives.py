@@ -15,7 +15,7 @@ from allotment.fleet.advertised_memory import GIB, memory_bound
 from allotment.fleet.errors import suggestion
 from allotment.model.quantity import Quantity
 from allotment.phrases import listed
-from allotment.tools.claims.request import ClaimError, Memory, Part, Requirements, Share, binary_text
+from allotment.tools.claims.request import ClaimError, LackingDevices, Memory, Part, Requirements, Share, binary_text
 from allotment.tools.claims.supply import DIALECTS, REAL_VENDORS, DeviceKind, Supply, known_kinds, words_of
 from allotment.vocabulary import installed_classes
 
@@ -52,8 +52,9 @@ def alternatives(required: Requirements, supply: Supply) -> tuple[Alternative, .
     if required.class_name and not (found := _vendor_of_class(required, supply)):
         if required.model or required.memory or required.profile or required.divides:
             raise ClaimError(
-                f"--class {required.class_name}: conditions cannot be written, because its driver is unknown",
-                f"name it with --vendor: expected one of {', '.join(REAL_VENDORS)}",
+                f"conditions on {required.class_name} cannot be written, because its driver is unknown",
+                f"state the vendor: expected one of {', '.join(REAL_VENDORS)}",
+                argument="device_class",
             )
         return (Alternative("", required.class_name, "the kind of device, by the administrator's DeviceClass", (), ()),)
     vendors = [found] if required.class_name else list(_vendors(required, supply))
@@ -138,43 +139,41 @@ def _lacking(required: Requirements, supply: Supply, vendors: Sequence[str]) -> 
     """The error for a request that no kind of device satisfies: the first condition that leaves none."""
     title = f"{DIALECTS[vendors[0]].title} " if required.vendor == vendors[0] or not supply.given else ""
     where = "the given hardware" if supply.given else "the known hardware"
+    refusal = LackingDevices if supply.given else ClaimError
     kinds = [kind for vendor in vendors for kind in supply.of(vendor, required.part)]
     if not kinds:
         others = dict.fromkeys(kind.title for kind in supply.kinds)
         hint = f"it has {_some(others)}" if others else "it has no devices of known drivers"
-        return ClaimError(f"{where} has no {title}{_NOUNS[required.part]}", hint, lacking=supply.given)
+        return refusal(f"{where} has no {title}{_NOUNS[required.part]}", hint)
     if required.model:
         named = [kind for kind in kinds if set(words_of(required.model)) <= kind.words]
         if not named:
             close = _similar(required.model, kinds)
             products = _some(dict.fromkeys(kind.product.replace("_", " ") for kind in kinds))
             text = f"{where} has no {title}{_NOUNS[required.part]} of model {required.model}"
-            return ClaimError(text, close or f"it has {products}", lacking=supply.given)
+            return refusal(text, close or f"it has {products}")
         kinds = named
     if required.profile:
         same = [kind for kind in kinds if kind.profile == required.profile]
         if not same:
             known = list(dict.fromkeys(kind.profile for kind in kinds))
             text = f"{where} has no {_NOUNS[required.part]} of profile {required.profile}"
-            return ClaimError(
-                text, suggestion(required.profile, known) or f"it has {listed(known)}", lacking=supply.given
-            )
+            return refusal(text, suggestion(required.profile, known) or f"it has {listed(known)}")
         kinds = same
     if required.memory is not None and not any(_is_enough(kind, required.memory) for kind in kinds):
         largest = max(kinds, key=lambda kind: kind.size)
         model = f"{required.model} " if required.model else ""
         text = f"{where} has no {title}{model}{_NOUNS[required.part]} with {required.memory.text} or more"
         hint = f"the largest, {largest.title}, has {largest.size.advertised} GB"
-        return ClaimError(text, hint, lacking=supply.given)
+        return refusal(text, hint)
     if set(vendors) == {"amd"}:
         return ClaimError(
-            "--share: AMD's driver does not divide the memory of a GPU", "request a part with --partition"
+            "AMD's driver does not divide the memory of a GPU", "request a partition instead", argument="share"
         )
-    return ClaimError(
+    return refusal(
         f"{where} has no {title}{_NOUNS[required.part]} that several claims can share",
-        "the NVIDIA driver publishes such GPUs with its chart's consumableShares; --share without an amount lets pods "
+        "the NVIDIA driver publishes such GPUs with its chart's consumableShares; a share without an amount lets pods "
         "share one claim",
-        lacking=supply.given,
     )
 
 
@@ -199,7 +198,7 @@ def _alternative(required: Requirements, supply: Supply, vendor: str, kinds: tup
     if supply.given and class_name not in supply.classes:
         known = sorted(supply.classes)
         text = f"DeviceClass {class_name} does not exist in the cluster"
-        raise ClaimError(text, suggestion(class_name, known) or f"it has {listed(known)}", lacking=True)
+        raise LackingDevices(text, suggestion(class_name, known) or f"it has {listed(known)}")
     sharing = required.share if required.divides else None
     conditions = [
         *_type(required, vendor),
@@ -347,8 +346,9 @@ def _range(lowest: int, highest: int) -> str:
 def _require_root(supply: Supply, kinds: Iterable[DeviceKind]) -> None:
     without = [kind for kind in kinds if supply.given and PCIE_ROOT not in kind.attributes]
     if without:
-        text = f"--same-switch: {without[0].title} does not publish {PCIE_ROOT}"
-        raise ClaimError(text, "NVIDIA's driver publishes it since release 25.8", lacking=True)
+        text = f"{without[0].title} does not publish {PCIE_ROOT}"
+        hint = "NVIDIA's driver publishes it since release 25.8"
+        raise LackingDevices(text, hint, argument="same_switch")
 
 
 def _amount(share: Share, kinds: Sequence[DeviceKind], supply: Supply) -> str:
@@ -359,8 +359,9 @@ def _amount(share: Share, kinds: Sequence[DeviceKind], supply: Supply) -> str:
     sizes = {kind.size.published for kind in kinds}
     if len(sizes) > 1 and not supply.given and len({kind.size.advertised for kind in kinds}) > 1:
         raise ClaimError(
-            f"--share {part}/{whole}: requires the size of the GPU",
-            "add --model, --memory or --fleet, or state an amount",
+            f"{part}/{whole} requires the size of the GPU",
+            "state the model, the memory or the hardware, or an amount",
+            argument="share",
         )
     return binary_text(min(sizes) * part // whole)
 

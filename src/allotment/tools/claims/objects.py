@@ -42,31 +42,32 @@ class Plan(NamedTuple):
 def check_requirements(required: Requirements, features: Features) -> None:
     """Raise ClaimError for requests that contradict themselves, or that the release cannot serve."""
     if not 1 <= required.gpus <= RESULTS_MAX:
-        raise ClaimError(f"--gpus: expected 1 to {RESULTS_MAX} devices in one claim, found {required.gpus}")
+        raise ClaimError(f"expected 1 to {RESULTS_MAX} devices in one claim, found {required.gpus}", argument="gpus")
     if required.same_root and required.gpus < 2 and not required.all_devices:
-        raise ClaimError("--same-switch: requires several devices", "add --gpus N or --all")
+        raise ClaimError("requires several devices", "request several, or all", argument="same_switch")
     if required.divides and (required.gpus > 1 or required.all_devices):
-        raise ClaimError("--share AMOUNT: expected one device", "omit --gpus and --all")
+        raise ClaimError("expected one device for a part of its memory", "omit the number", argument="share")
     if required.divides and required.part != "whole":
-        raise ClaimError(
-            "--share AMOUNT: a part of a GPU is either a share or a partition", "omit --mig and --partition"
-        )
+        raise ClaimError("a part of a GPU is either a share or a partition", "request one of them", argument="share")
     if required.part == "partition" and required.memory is not None:
         # A GPU that is partitioned on demand publishes its whole memory for each partition.
-        raise ClaimError("--memory: not allowed with --partition", "the mode decides the memory: --partition cpx")
+        raise ClaimError("not allowed with a partition", "the mode decides the memory, such as cpx", argument="memory")
     if required.extended and (required.same_root or required.all_devices or required.share is not None):
         raise ClaimError(
-            "--extended: an extended resource is only a number of devices", "omit --same-switch, --all and --share"
+            "an extended resource is only a number of devices",
+            "omit the common switch, the share, and the request for all devices",
+            argument="extended",
         )
-    for needed, option, gate in (
-        (required.divides, "--share AMOUNT", "DRAConsumableCapacity"),
-        (required.extended, "--extended", "DRAExtendedResource"),
+    for needed, argument, gate in (
+        (required.divides, "share", "DRAConsumableCapacity"),
+        (required.extended, "extended", "DRAExtendedResource"),
     ):
         if needed and not features.enabled(gate):
             since = on_by_default_since(gate)
             raise ClaimError(
-                f"{option}: requires feature gate {gate}, which is off in Kubernetes {features.kube}",
+                f"requires feature gate {gate}, which is off in Kubernetes {features.kube}",
                 f"it is on by default since {since}; for a cluster that enables it, add --feature-gates {gate}=true",
+                argument=argument,
             )
 
 
@@ -184,12 +185,12 @@ def _exactly(required: Requirements, alternative: Alternative) -> dict[str, Any]
 def _extended(required: Requirements, found: tuple[Alternative, ...], name: str) -> Plan:
     if len(found) > 1:
         vendors = " or ".join(alternative.vendor for alternative in found)
-        raise ClaimError("--extended: expected one vendor", f"add --vendor {vendors}")
+        raise ClaimError("expected one vendor", f"state {vendors}", argument="extended")
     alternative = found[0]
     if alternative.extended and not (required.model or required.memory):
         return Plan((), limits=(alternative.extended, required.gpus))
     if not alternative.vendor:
-        raise ClaimError(f"--extended: DeviceClass {alternative.class_name} has no extended resource name")
+        raise ClaimError(f"DeviceClass {alternative.class_name} has no extended resource name", argument="extended")
     created = _device_class(alternative, name, f"{alternative.vendor}-gpu" if name == "gpu" else name)
     return Plan((created,), limits=(_resource_name(alternative, name), required.gpus))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from allotment.errors import InputError
 from allotment.fleet.advertised_memory import GIB
 from allotment.fleet.profiles import MIB
 from allotment.model.quantity import Quantity
@@ -15,16 +16,12 @@ _SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(?:([KMGT])(i?)B?|)", re.IGNO
 _FRACTION: Final = re.compile(r"([1-9][0-9]{0,3})/([1-9][0-9]{0,3})")
 
 
-class ClaimError(ValueError):
-    """Raised for a request that no claim can state. ``hint``: what to do instead.
+class ClaimError(InputError):
+    """Raised for a request that no claim can state."""
 
-    ``lacking``: the request is valid, but the given hardware has no such devices.
-    """
 
-    def __init__(self, problem: str, hint: str = "", *, lacking: bool = False) -> None:
-        super().__init__(problem)
-        self.hint = hint
-        self.lacking = lacking
+class LackingDevices(ClaimError):
+    """Raised for a valid request if the cluster or hardware has no such devices."""
 
 
 class Memory(NamedTuple):
@@ -88,8 +85,8 @@ class Requirements(NamedTuple):
         return self.share is not None and not self.share.divides
 
 
-def parse_memory(text: str, option: str = "--memory") -> Memory:
-    """Parse an amount of memory. Raises ClaimError.
+def parse_memory(text: str, argument: str = "memory") -> Memory:
+    """Parse an amount of memory, the value of an argument. Raises ClaimError.
 
     ``80GB``, ``80Gi`` and ``81920Mi`` can all stand for a card of 80 GB; other amounts are exact.
 
@@ -98,10 +95,11 @@ def parse_memory(text: str, option: str = "--memory") -> Memory:
     """
     found = _SIZE.fullmatch(text.strip())
     if found is None or not float(found[1]):
-        raise ClaimError(f"{option}: expected an amount of memory, found {text!r}", "for example 80GB or 9728Mi")
+        hint = "for example 80GB or 9728Mi"
+        raise ClaimError(f"expected an amount of memory, found {text!r}", hint, argument=argument)
     number, unit, binary = found.groups()
     if not unit:
-        raise ClaimError(f"{option}: expected a unit after {number}", f"for example {number}GB")
+        raise ClaimError(f"expected a unit after {number}", f"for example {number}GB", argument=argument)
     unit = unit.upper()
     suffix = "k" if unit == "K" and not binary else unit
     exact = Quantity.parse(f"{number}{suffix}{'i' if binary else ''}")
@@ -120,10 +118,10 @@ def parse_share(text: str) -> Share:
         return Share()
     fraction = _FRACTION.fullmatch(text)
     if fraction is None:
-        return Share(amount=parse_memory(text, "--share").exact)
+        return Share(amount=parse_memory(text, "share").exact)
     part, whole = int(fraction[1]), int(fraction[2])
     if part >= whole:
-        raise ClaimError(f"--share: expected less than a whole device, found {text}", "omit --share")
+        raise ClaimError(f"expected less than a whole device, found {text}", "omit it", argument="share")
     return Share(fraction=(part, whole))
 
 

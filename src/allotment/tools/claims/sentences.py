@@ -37,6 +37,10 @@ class ClaimSentence(NamedTuple):
     name: str
     sentence: str
 
+    def to_dict(self) -> dict[str, str]:
+        """Return what ``-o json`` prints."""
+        return {"kind": self.kind, "name": self.name, "sentence": self.sentence}
+
 
 class _Described(NamedTuple):
     """The parts of a request's description: the noun, what precedes it, and the conditions that follow it."""

@@ -49,18 +49,19 @@ def find_workload(documents: Iterable[Document], subject: str, containers: Seque
     known = [f"{view.kind.lower()}/{view.key.name}" for view in views]
     if not found:
         hint = suggestion(subject, known) or (f"the files contain {listed(dict.fromkeys(known))}" if known else "")
-        raise ClaimError(f"--for {subject}: not found in the files of -f", hint or "name its manifest with -f FILE")
+        raise ClaimError(f"{subject} not found in the manifests", hint or "add its manifest", argument="workload")
     distinct = dict.fromkeys((view.kind, view.key) for view in found)
     if len(distinct) > 1:
-        raise ClaimError(f"--for {subject}: found {len(distinct)} objects", f"expected one of {listed(known)}")
+        hint = f"expected one of {listed(known)}"
+        raise ClaimError(f"{subject} names {len(distinct)} objects", hint, argument="workload")
     with_names = [view for view in found if set(containers) <= {container.name for container in view.containers}]
     if containers and not with_names:
         names = listed(dict.fromkeys(container.name for view in found for container in view.containers))
-        raise ClaimError(f"--container {','.join(containers)}: {subject} has containers {names}")
+        raise ClaimError(f"{subject} has containers {names}, not {listed(containers)}", argument="containers")
     if len(with_names) > 1:
         parts = listed(view.part for view in with_names if view.part)
         raise ClaimError(
-            f"--for {subject}: it has several pod specs ({parts})", "choose one by the name of its --container"
+            f"{subject} has several pod specs ({parts})", "choose one by the name of its container", argument="workload"
         )
     return Workload(with_names[0], _containers(with_names[0], containers, subject))
 
@@ -76,7 +77,8 @@ def _containers(view: PodView, names: Sequence[str], subject: str) -> tuple[Cont
     if len(main) != 1:
         listing = listed(container.name for container in main)
         found = f"it has {listing}" if main else "it has none"
-        raise ClaimError(f"--for {subject}: expected one container, but {found}", "choose with --container NAME[,NAME]")
+        hint = "name the containers that get the devices"
+        raise ClaimError(f"{subject}: expected one container, but {found}", hint, argument="workload")
     return (main[0],)
 
 
@@ -100,8 +102,7 @@ def require_no_claim(workload: Workload) -> None:
             raise ClaimError(
                 f"container {container.name} of {workload.name} has a claim already: {entry.name}, of {entry.kind} "
                 f"{entry.refers_to}",
-                f"to change its devices, edit {entry.refers_to}; to add the devices of another claim, choose its name "
-                "with --name",
+                f"to change its devices, edit {entry.refers_to}; to add the devices of another claim, choose its name",
             )
 
 

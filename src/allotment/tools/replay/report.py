@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from statistics import fmean
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -57,7 +57,12 @@ class Range(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class CurveStep:
-    """All runs of a policy at one point. ``usd``: None if it is unknown for any run."""
+    """All runs of a policy at one point.
+
+    ``at``: the requested GPUs, or with recorded times the progress of the run. ``allocated``, ``fragmented``: of all
+    GPUs; ``refused``: of the requested ones; all in percent. ``nodes``: the number with pods. ``usd``: the price of
+    these per hour, None if it is unknown for any run.
+    """
 
     at: float
     runs: int
@@ -70,11 +75,16 @@ class CurveStep:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The curve of a policy over all its runs."""
+    """The curve of a policy over all its runs. ``seconds``: the mean duration of a run."""
 
     policy: str
     seconds: float
     steps: tuple[CurveStep, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``allot replay -o json`` prints for a policy."""
+        data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
+        return data
 
     def at(self, share: float) -> CurveStep:
         """The step nearest to a percentage."""

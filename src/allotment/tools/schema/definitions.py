@@ -72,8 +72,8 @@ class Definitions:
             field: self._field(shape, field) for field in shape.fields if f"{_name(shape)}.{field}" not in SERVER_WRITES
         }
         # The server sets these fields: they are accepted in objects that were read, but not described.
-        for field in shape.fields.keys() - definition["properties"].keys():
-            definition["properties"][field] = True
+        for field in shape.fields:
+            definition["properties"].setdefault(field, True)
         required = [name for name, field in shape.fields.items() if field.required]
         if required:
             definition["required"] = required

@@ -176,7 +176,7 @@ Found 3 errors.
         ("[check]\nexclude = [1]\n", "expected a list of strings"),
         ("[check]\ndriver-gates = {A = 1}\n", "expected a table whose values are true or false"),
         ("[check]\ndrivers = 'x'\n", "expected a table of releases"),
-        ("[check]\ndrivers = {x = '1'}\n", "allotment.toml: driver: unknown driver 'x'"),
+        ("[check]\ndrivers = {x = '1'}\n", "allotment.toml: drivers: unknown driver 'x'"),
         ("[check]\nfleet = 'dgx'\n", "allotment.toml: fleet entry 'dgx': unknown hardware"),
         ("[check]\nignore = ['Q']\n", "allotment.toml: ignore: unknown rule 'Q'"),
         ("[check]\nfeature-gates = {Q = true}\n", "allotment.toml: feature-gates: unrecognized feature gate: Q"),

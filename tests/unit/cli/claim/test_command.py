@@ -97,7 +97,7 @@ def test_second_claim_of_a_container_needs_a_name(allot: Allot, app: Path) -> No
     other = allot(*words, "--share", "--model", "T4")
     assert (other.code, other.out, app.read_text()) == (2, "", once)
     assert "container log of Deployment llm has a claim already: gpu, of ResourceClaimTemplate llm-gpu" in other.err
-    assert "--name" in other.err
+    assert "choose its name" in other.err
     assert allot(*words, "--gpus", "1", "--name", "more").code == 0
     workload = next(iter(yaml.safe_load_all(app.read_text())))
     entries = workload["spec"]["template"]["spec"]["resourceClaims"]
@@ -165,7 +165,7 @@ def test_a_running_cluster_is_the_hardware(allot: Allot, lab: Lab) -> None:
         (["--gpus", "1", "--name", "A_b"], "--name: expected lower-case letters"),
         (["--gpus", "1", "--patch"], "--patch: requires --for"),
         (["--gpus", "1", "--for", "deploy/llm"], "requires its manifest"),
-        (["--gpus", "1", "--for", "deploy/lm", "-f", "llm.yaml"], "not found in the files of -f"),
+        (["--gpus", "1", "--for", "deploy/lm", "-f", "llm.yaml"], "--for: deploy/lm not found in the manifests"),
         (["--gpus", "1", "--for", "deploy/llm", "-f", "llm.yaml"], "expected one container, but it has server and log"),
         (["--gpus", "1", "--for", "llm", "--container", "x", "-f", "llm.yaml"], "llm has containers server and log"),
     ],

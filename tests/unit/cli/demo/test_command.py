@@ -9,7 +9,7 @@ import pytest
 
 from allotment.cli.demo import live, offline
 from allotment.cli.demo.apply import tool, words_of
-from allotment.cli.examples import Example, examples
+from allotment.reference.packaged_examples import Example, packaged_examples
 from tests.unit.cli.conftest import Allot, Ran
 
 # --- in a lab --------------------------------------------------------------------------------------------------------
@@ -23,7 +23,7 @@ def no_kubectl(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def _some() -> tuple[Example, ...]:
     """The four examples that are planned, two that stay pending, and one that is rejected."""
-    every = examples()
+    every = packaged_examples()
     return (*every[:4], every[9], every[15], every[18])
 
 
@@ -32,7 +32,7 @@ def test_without_kubectl_examples_have_the_expected_result_in_a_lab(
     allot: Allot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(live, "examples", _some)
+    monkeypatch.setattr(live, "packaged_examples", _some)
     ran = allot("demo")
     assert ran.code == 0, ran.out
     assert ran.err == ""
@@ -77,14 +77,14 @@ def _parts(ran: Ran) -> tuple[str, str]:
 
 @pytest.mark.usefixtures("no_kubectl")
 def test_an_unexpected_result_fails_the_demo(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "examples", _surprising)
+    monkeypatch.setattr(live, "packaged_examples", _surprising)
     ran = allot("demo")
     assert ran.code == 1
     assert "not as intended: 01-one-ampere-gpu: fits; expected devices-in-use" in ran.out
 
 
 def _surprising() -> tuple[Example, ...]:
-    true = examples()[0]
+    true = packaged_examples()[0]
     return (Example(true.name, true.title, true.story, "devices-in-use", true.text, true.path),)
 
 
@@ -160,7 +160,7 @@ def test_all_examples_have_the_expected_result_when_explained(allot: Allot, monk
     assert max(map(len, lines)) <= 88  # a long word, which may be pasted, is left whole
     assert sum(len(line) > 80 for line in lines) <= 2
     assert lines[-1].endswith("all as intended.")
-    assert all(example.title in ran.out for example in examples())
+    assert all(example.title in ran.out for example in packaged_examples())
     assert "chat-0 on a100: gpu-0 (NVIDIA A100-SXM4-40GB)" in ran.out
     assert "gpu-0-mig-1g5gb-19-0…6" in ran.out
     assert 'Did you mean "gpu.amd.com/parentDeviceID"?' in " ".join(ran.out.split())
@@ -174,7 +174,7 @@ def test_one_example_is_shown_completely(allot: Allot) -> None:
 
 
 def test_unexpected_example_result_is_reported(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offline, "examples", _surprising)
+    monkeypatch.setattr(offline, "packaged_examples", _surprising)
     ran = allot("demo", "--offline")
     assert ran.code == 1
     assert "not as intended: 01-one-ampere-gpu gives fits, expected devices-in-use" in ran.out

@@ -10,17 +10,17 @@ from allotment.cli.demo import example_runs
 from allotment.cli.demo.allocations import Allocations
 from allotment.cli.demo.apply import tool
 from allotment.cli.demo.example_runs import Outcome, Trial, applied, decide, devices_in
-from allotment.cli.examples import find
 from allotment.lab.lab import Lab
 from allotment.model.loading import load_text
 from allotment.model.trees import Tree
+from allotment.reference.packaged_examples import find_example
 from tests.polling import wait_until
 
 
 def test_a_job_that_has_ended_still_shows_its_devices(tmp_path: Path) -> None:
     with Lab("a100-80gb=4xa100-80gb", speed=1000) as lab:
         allocations = Allocations(lab)
-        trial = applied(lab, tool(lab.kubeconfig, tmp_path), find("training-job"))
+        trial = applied(lab, tool(lab.kubeconfig, tmp_path), find_example("training-job"))
         (space,) = trial.spaces
         wait_until(
             lambda: (
@@ -37,7 +37,7 @@ def test_a_job_that_has_ended_still_shows_its_devices(tmp_path: Path) -> None:
 
 
 def test_temporary_pending_reason_is_not_an_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
-    example = find("1")
+    example = find_example("1")
     template, *rest = [document.tree for document in load_text(example.text).documents]
     trial = Trial(Outcome(example), {"default"}, {"chat": 1})
     read, seen = example_runs.message_of, list[str]()

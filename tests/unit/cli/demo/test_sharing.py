@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 
 from allotment.cli.demo.sharing import CASES, IMAGE, Case, Measurement, Replica, objects, shown
-from allotment.cli.examples import find
 from allotment.cli.main import main
 from allotment.cli.output.console import Screen
 from allotment.model.loading import load_text
+from allotment.reference.packaged_examples import find_example
 
 
 def replicas(*rates: float) -> list[Replica]:
@@ -17,7 +17,7 @@ def replicas(*rates: float) -> list[Replica]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.namespace)
 def test_a_case_is_an_example_with_another_application_and_the_same_claim(case: Case) -> None:
-    originals = [document.tree for document in load_text(find(case.example).text).documents]
+    originals = [document.tree for document in load_text(find_example(case.example).text).documents]
     space, *trees = objects(case)
     assert space["metadata"]["name"] == case.namespace
     for tree, original in zip(trees, originals, strict=True):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
-from allotment.cli.live.explain import subject_of
+from allotment.api.named_objects import subject_of
 from allotment.errors import InputError
 from allotment.model.serialization import to_yaml
 from allotment.model.server_facts import API_VERSION, KIND, ServerFacts
@@ -64,4 +63,4 @@ def test_doctor_counts_only_readable_objects(allot: Allot, tmp_path: Path) -> No
 def test_unreadable_kind_is_not_reported_as_missing(subject: str, unread: str) -> None:
     facts = ServerFacts(unread={unread: "forbidden"})
     with pytest.raises(InputError, match=rf"cannot answer without {unread}, which could not be read \(forbidden\)"):
-        subject_of(Namespace(object=subject, namespace=None), [facts])
+        subject_of(subject, None, [facts])

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from allotment.cli.examples import find
 from allotment.model.loading import load_text
 from allotment.planning.planner import plan_demand
 from allotment.planning.relaxations.savings import RelaxationResult
 from allotment.planning.report import ProvisioningPlan, UntriedRelaxations
+from allotment.reference.packaged_examples import find_example
 from tests.unit.cli.conftest import Allot
 
 APP = """\
@@ -85,7 +85,7 @@ def test_plan_serves_all_pods(allot: Allot, app: str) -> None:
 
 
 def test_the_article_example_is_planned(allot: Allot) -> None:
-    ran = allot("plan", str(find("1").path), "-o", "json")
+    ran = allot("plan", str(find_example("1").path), "-o", "json")
     data = json.loads(ran.out)
     assert (ran.code, data["total"], [machine["instance"] for machine in data["machines"]]) == (
         0,
@@ -156,7 +156,7 @@ def test_claim_without_pod_is_planned(allot: Allot, tmp_path: Path) -> None:
 
 
 def test_a_single_workload_can_be_planned(allot: Allot, app: str) -> None:
-    both = [str(find(number).path) for number in ("1", "5")]
+    both = [str(find_example(number).path) for number in ("1", "5")]
     data = json.loads(allot("plan", *both, "--only", "job/finetune", "-o", "json").out)
     assert [placement["owner"] for machine in data["machines"] for placement in machine["seats"]] == [
         "Job default/finetune"
@@ -238,7 +238,7 @@ def test_limits_restrict_machines(allot: Allot, app: str) -> None:
         (["--zones", "us-east-1z"], "--zones: no type in the catalog is available in 'us-east-1z'", "did you mean"),
         (["--max-per-type", "aws/p5*"], "--max-per-type: expected TYPE=N, found 'aws/p5*'", "aws/p5*=2"),
         (["--budget", "cheap"], "--budget: expected a number >= 0, found 'cheap'", "for example 30"),
-        (["--max-spot", "50%"], "--max-spot: requires --capacity-type cheapest", "allows on-demand and spot"),
+        (["--max-spot", "50%"], "--max-spot: requires capacity type cheapest", "allows on-demand and spot"),
         (["--capacity-type", "cheapest", "--max-spot", "150%"], "expected at most 100%, found '150%'", "50%"),
         (["--modes", "static"], "--modes: unknown mode 'static'", "did you mean static-mig?"),
         (["--max-machines", "-1"], "--max-machines: expected a number >= 0, found -1", ""),
@@ -308,7 +308,7 @@ def test_ctrl_c_keeps_the_plan_and_skips_relaxations(allot: Allot, app: str, mon
         assert not keep_going()
         return RelaxationResult((), UntriedRelaxations(limit="time"))
 
-    monkeypatch.setattr("allotment.cli.plan.command.relaxations", interrupted)
+    monkeypatch.setattr("allotment.api.plans.inputs.relaxations", interrupted)
     ran = allot("plan", app)
     assert ran.code == 0
     assert ran.out.startswith("2 machines")
@@ -322,7 +322,7 @@ def test_ctrl_c_skips_relaxations(allot: Allot, app: str, monkeypatch: pytest.Mo
         os.kill(os.getpid(), signal.SIGINT)
         return plan_demand(*arguments, **options)
 
-    monkeypatch.setattr("allotment.cli.plan.command.plan_demand", interrupted)
+    monkeypatch.setattr("allotment.api.plans.inputs.plan_demand", interrupted)
     ran = allot("plan", app)
     assert ran.code == 0
     assert heading not in ran.out
@@ -345,7 +345,7 @@ def test_without_a_time_limit_the_clock_does_not_end_the_search_for_savings(
 def test_without_a_time_limit_the_plan_is_the_same_on_a_slow_machine(
     allot: Allot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("allotment.cli.plan.command.steps_for", lambda values: 7)
+    monkeypatch.setattr("allotment.api.plans.inputs.steps_for", lambda values: 7)
     command = ("plan", str(MIXED_PODS), "--catalog", "aws")
     usual = allot(*command)
     assert "the search for machines was ended after 7 steps" in usual.out

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import io
-import json
-from decimal import Decimal
 
 import pytest
 from msgspec.structs import replace
 
 from allotment.cli.output.console import Screen
-from allotment.cli.plan.json_output import data_of
 from allotment.cli.plan.text_output import Manner, free_of, print_plan
 from allotment.explanation.report import ClaimAllocation, DeviceAllocation
 from allotment.planning.reasons.machine_groups import group_machines
@@ -141,32 +138,3 @@ def test_text_too_long_for_its_column_is_below_the_row() -> None:
 def test_no_nearest_type_without_known_capacity() -> None:
     (pod,) = mixed_plan().unserved
     assert "nearest:" not in text_of(ProvisioningPlan(unserved=(replace(pod, code="run-time-only"),)))
-
-
-def test_an_unknown_bound_is_null() -> None:
-    data = data_of(replace(mixed_plan(), bound=Decimal(0)))
-    assert (data["bound"], data["gap"]) == (None, None)
-
-
-def test_empty_fields_are_included() -> None:
-    data = data_of(
-        plan_of_machines([machine("n", "aws/g5.xlarge", "a10g", "1.006", placement("a", "n", "gpu-0"))], "1")
-    )
-    (machine_,) = data["machines"]
-    assert (machine_["taints"], machine_["layout"]) == ([], [])
-    assert machine_["seats"][0]["claims"][0]["devices"][0]["share"] == {}
-    assert machine_["seats"][0]["pod"] == {"namespace": "default", "name": "a"}
-
-
-def test_json_always_has_every_field() -> None:
-    keys = [
-        "verdict", "total", "bound", "gap", "machines", "existing", "unserved", "choices", "relaxations", "untried",
-        "notes", "catalogProblems",
-    ]  # fmt: skip
-    assert list(data_of(ProvisioningPlan())) == keys
-    data = data_of(mixed_plan())
-    assert list(data) == keys
-    assert data["total"] == "26.637027"
-    assert data["choices"][0]["verdicts"][0]["serves"] is True
-    assert data["choices"][0]["verdicts"][-1]["perHour"] is None
-    assert json.dumps(data)

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from allotment.cli.replay.options import policies_of, seeds_of, share_of
+from allotment.api.replays.experiment import policies_named
+from allotment.cli.replay.options import seeds_of, share_of
 from allotment.errors import InputError
 from allotment.tools.replay.report import COLUMNS
 from tests.unit.cli.conftest import Allot
@@ -247,8 +248,8 @@ def test_the_picture_is_the_same_every_time(allot: Allot, tmp_path: Path) -> Non
 
 
 def test_policies_seeds_and_shares_are_parsed() -> None:
-    assert [policy.name for policy in policies_of(["fgd", "random"])] == ["random", "fgd"]
-    assert len(policies_of([])) == 6
+    assert [policy.name for policy in policies_named(["fgd", "random"])] == ["random", "fgd"]
+    assert len(policies_named([])) == 6
     assert seeds_of("42-51") == tuple(range(42, 52))
     assert share_of("130%") == share_of("130") == 1.3
     for wrong in ("", "1-", "a", "0-99999"):

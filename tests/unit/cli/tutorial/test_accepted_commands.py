@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
-
 import pytest
 
-from allotment.api.inputs import Inputs
-from allotment.cli.next_step import add_next_steps, only_commands
+from allotment.api.named_objects import object_name
+from allotment.cli.next_step import only_commands, without_other_commands
 from allotment.cli.tutorial.actions import is_accepted
+from allotment.explanation.next_step import Origin, with_next_steps
 from tests.corpus.test_corpus import Scenario, explained
 
 
@@ -29,11 +28,8 @@ def test_a_line_with_one_command_of_allot_is_accepted(line: str, accepted: bool)
 
 def test_a_next_step_that_is_not_accepted_is_left_out() -> None:
     scenario = Scenario("product-name-shortened")
-    arguments = Namespace(
-        files=[], cluster=[], fleet=[], context="lab", kubeconfig=None, kube_version=None, feature_gates=[], object=None
-    )
-    inputs = Inputs(scenario.features, tuple(scenario.values), ())
-    found = explained("product-name-shortened")
-    assert "replace --force" in add_next_steps(found, arguments, inputs).answers[0].next
+    origin = Origin({object_name(value): value for value in scenario.values})
+    found = with_next_steps(explained("product-name-shortened"), origin)
+    assert "replace --force" in without_other_commands(found).answers[0].next
     with only_commands(is_accepted):
-        assert not add_next_steps(found, arguments, inputs).answers[0].next
+        assert not without_other_commands(found).answers[0].next

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from allotment.cli.live.cluster_state import what_to_read
+from allotment.api.explain import kinds_for
 from allotment.cluster.client import Resource
 from allotment.cluster.inspection.discovery import discover
 from allotment.cluster.inspection.server_facts import facts_of
@@ -77,6 +77,6 @@ def test_facts_contain_the_served_versions_of_changing_kinds() -> None:
     assert "priorityclasses" not in found
 
 
-@pytest.mark.parametrize("subject", [None, "pod/chat", "deploy/web"])
-def test_pods_are_explained_with_their_groups(subject: str | None) -> None:
-    assert SnapshotResource("scheduling.k8s.io", "podgroups") in what_to_read(subject)
+@pytest.mark.parametrize("subject", ["", "pod/chat", "deploy/web"])
+def test_pods_are_explained_with_their_groups(subject: str) -> None:
+    assert SnapshotResource("scheduling.k8s.io", "podgroups") in kinds_for(subject)

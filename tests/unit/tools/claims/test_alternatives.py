@@ -6,7 +6,7 @@ import pytest
 
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.tools.claims.alternatives import Alternative, alternatives
-from allotment.tools.claims.request import ClaimError, Requirements, parse_memory, parse_share
+from allotment.tools.claims.request import ClaimError, LackingDevices, Requirements, parse_memory, parse_share
 from allotment.tools.claims.supply import Supply, known_supply, supply_of
 
 
@@ -114,12 +114,12 @@ def test_reason_for_refusal(required: Requirements, specs: list[str], problem: s
         alternatives(required, fleet(*specs) if specs else known_supply())
     assert problem in str(caught.value)
     assert hint in caught.value.hint
-    assert caught.value.lacking == bool(specs)
+    assert isinstance(caught.value, LackingDevices) == bool(specs)
 
 
 @pytest.mark.parametrize("text", ["80", "much", "0GB", "-1GB", ""])
 def test_memory_that_is_no_amount(text: str) -> None:
-    with pytest.raises(ClaimError, match="--memory: expected"):
+    with pytest.raises(ClaimError, match="memory: expected"):
         parse_memory(text)
 
 

@@ -6,7 +6,7 @@ import csv
 import io
 from decimal import Decimal
 
-from allotment.cli.replay.options import prices_of
+from allotment.api.replays.experiment import gpu_prices
 from allotment.fleet.catalog import catalog
 from allotment.tools.replay.manifests import PRODUCTS
 from allotment.tools.replay.report import CurvePoint, Range, RunOutcome, cost_per_hour, curves_of, to_csv
@@ -49,7 +49,7 @@ def test_unused_nodes_cost_nothing_and_need_no_price() -> None:
 
 
 def test_a_gpu_costs_its_share_of_the_cheapest_machine_with_it() -> None:
-    prices = prices_of(catalog(), PRODUCTS)
+    prices = gpu_prices(catalog(), PRODUCTS)
     assert prices["T4"] == Decimal("0.526")  # the smallest machine with one T4
     assert "no-such-model" not in prices
     assert all(price > 0 for price in prices.values())

@@ -1,0 +1,76 @@
+"""The answers for pods that have a node and claims that have their devices, which are not evaluated again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from allotment.engine.cluster.identity import DeviceID
+from allotment.explanation import Answer
+from allotment.explanation.origin_mapping import owner_of
+from allotment.explanation.prepare_errors import PrepareError
+from allotment.explanation.report import claim_allocation
+from allotment.model.contested_claims import is_contested
+from allotment.model.core import Pod
+from allotment.model.meta import Object, ObjectKey
+from allotment.model.resource import Device, ResourceClaim, ResourceSlice
+
+
+def is_bound(pod: Pod) -> bool:
+    """Return whether a pod has a node or has ended."""
+    return bool(pod.spec.node_name) or pod.status.phase in ("Succeeded", "Failed")
+
+
+def answers_of_bound(
+    pods: Iterable[Pod], values: Sequence[Object], errors: Mapping[ObjectKey, PrepareError] = {}
+) -> list[Answer]:
+    """Return the answer for each bound pod of a cluster with these objects; ``errors``: of pods that do not start."""
+    claims = {value.key: value for value in values if isinstance(value, ResourceClaim)}
+    devices = _devices(values)
+    return [_answer(pod, claims, devices, errors.get(pod.key)) for pod in pods]
+
+
+def answer_of_claim(claim: ResourceClaim, values: Sequence[Object]) -> Answer:
+    """Return the allocation and the users of a claim."""
+    users = [f"{user.resource}/{user.name}" for user in claim.status.reserved_for]
+    note = f"the claim is reserved for {', '.join(users)}" if users else "the claim is not in use"
+    if is_contested(claim):
+        note = (
+            "the claim was set aside, because another scheduler also allocated its devices; it is deleted when the"
+            " devices are free"
+        )
+    given = claim_allocation(claim, "", False, _devices(values))
+    return Answer(kind="ResourceClaim", name=str(claim.key), outcome="fits", claims=(given,), bound=True, notes=(note,))
+
+
+def _devices(values: Sequence[Object]) -> dict[DeviceID, Device]:
+    return {
+        DeviceID(value.spec.driver, value.spec.pool.name, device.name): device
+        for value in values
+        if isinstance(value, ResourceSlice)
+        for device in value.spec.devices or ()
+    }
+
+
+def _answer(
+    pod: Pod, claims: dict[ObjectKey, ResourceClaim], devices: dict[DeviceID, Device], error: PrepareError | None
+) -> Answer:
+    made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
+    named = [
+        (entry.resource_claim_name or made.get(entry.name) or "", entry.resource_claim_template_name or "")
+        for entry in pod.spec.resource_claims
+    ]
+    if pod.status.extended_resource_claim_status is not None:
+        named.append((pod.status.extended_resource_claim_status.resource_claim_name, ""))
+    given = []
+    for name, template in named:
+        claim = claims.get(ObjectKey(pod.metadata.namespace, name))
+        if claim is not None and claim.status.allocation is not None:
+            given.append(claim_allocation(claim, template, False, devices))
+    notes: tuple[str, ...] = (f"the pod's phase is {pod.status.phase or 'Pending'}",)
+    if error is not None:
+        notes = (f"the pod cannot start, because its devices cannot be prepared: {error.cause}", error.advice)
+    outcome = "fits" if error is None else "unprepared"
+    return Answer(
+        kind="Pod", name=str(pod.key), outcome=outcome, node=pod.spec.node_name or "", claims=tuple(given),
+        owner=owner_of(pod), bound=True, notes=notes,
+    )  # fmt: skip

@@ -1,0 +1,14 @@
+"""Arguments that must be one of several words."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from allotment.errors import InputError
+
+
+def require_choice(argument: str, value: str, choices: object) -> None:
+    """Raise InputError unless the value of an argument is one of a Literal type."""
+    known = get_args(choices)
+    if value not in known:
+        raise InputError(f"expected one of {', '.join(filter(None, known))}, found {value!r}", argument=argument)

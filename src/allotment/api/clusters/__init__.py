@@ -1,0 +1,1 @@
+"""Where clusters come from: described, running and saved ones."""

@@ -1,0 +1,1 @@
+"""The inputs of a plan: instance types, limits, and the control of its search."""

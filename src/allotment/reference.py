@@ -1,1 +1,0 @@
-"""Reference data, as ``-o json`` prints it: rules, hardware, instance types, vocabulary, permissions."""

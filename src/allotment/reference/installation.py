@@ -1,0 +1,22 @@
+"""The installed version of Allotment, and its running labs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from allotment import __version__
+from allotment.lab.state import Register
+from allotment.model.releases import RELEASES
+
+
+def versions() -> dict[str, Any]:
+    """Return the version of Allotment, and the Kubernetes releases that it models."""
+    return {"allotment": __version__, "kubernetes": list(RELEASES)}
+
+
+def labs() -> list[dict[str, Any]]:
+    """Return the running labs."""
+    # Via JSON, because msgspec then converts tuples to lists.
+    return [msgspec.json.decode(msgspec.json.encode(lab)) for lab in Register().running()]
