@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from allotment.api.plan import plan as plan
     from allotment.api.replay import replay as replay
     from allotment.api.verify_driver import verify_driver as verify_driver
+    from allotment.cluster.client import Resource as Resource
+    from allotment.cluster.client import WatchEvent as WatchEvent
     from allotment.cluster.errors import StatusError as StatusError
     from allotment.cluster.errors import Unreachable as Unreachable
     from allotment.drivers.driver import Driver as Driver
@@ -33,9 +35,11 @@ if TYPE_CHECKING:
     from allotment.explanation.report import Answer as Answer
     from allotment.explanation.report import Explanation as Explanation
     from allotment.extras import MissingExtraError as MissingExtraError
+    from allotment.lab.kinds import UnknownKind as UnknownKind
     from allotment.lab.lab import Lab as Lab
-    from allotment.lab.lab import NotApplied as NotApplied
-    from allotment.lab.lab import UnknownKind as UnknownKind
+    from allotment.lab.manifests import NotApplied as NotApplied
+    from allotment.lab.sync import SyncClient as SyncClient
+    from allotment.lab.sync import Watch as Watch
     from allotment.model.problems import InputProblem as InputProblem
     from allotment.model.problems import Position as Position
     from allotment.model.quantity import Quantity as Quantity
@@ -77,11 +81,15 @@ __all__ = [
     "Position",
     "Quantity",
     "QuantityError",
+    "Resource",
     "Source",
     "StatusError",
+    "SyncClient",
     "UnknownKind",
     "Unreachable",
     "VerifyReport",
+    "Watch",
+    "WatchEvent",
     "check",
     "claim",
     "describe_claims",
@@ -122,15 +130,19 @@ _MODULES = {
     "Manifests": "allotment.api.load",
     "MigrationReport": "allotment.tools.migrate.migration_report",
     "MissingExtraError": "allotment.extras",
-    "NotApplied": "allotment.lab.lab",
+    "NotApplied": "allotment.lab.manifests",
     "Position": "allotment.model.problems",
     "Quantity": "allotment.model.quantity",
     "QuantityError": "allotment.model.quantity",
+    "Resource": "allotment.cluster.client",
     "Source": "allotment.api.load",
     "StatusError": "allotment.cluster.errors",
-    "UnknownKind": "allotment.lab.lab",
+    "SyncClient": "allotment.lab.sync",
+    "UnknownKind": "allotment.lab.kinds",
     "Unreachable": "allotment.cluster.errors",
     "VerifyReport": "allotment.drivers.verify.report",
+    "Watch": "allotment.lab.sync",
+    "WatchEvent": "allotment.cluster.client",
     "check": "allotment.api.check",
     "claim": "allotment.api.claim",
     "describe_claims": "allotment.api.claim",

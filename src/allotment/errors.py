@@ -13,21 +13,29 @@ _SHOWN: Final = 10
 
 
 class InputError(Exception):
-    """Raised for an argument or an input that cannot be used.
+    """Raised for an argument or an input that cannot be used. ``str(error)`` is the message with the hint.
 
-    ``problem``: the error, without the argument. ``hint``: what to do. ``argument``: the argument of the Python
-    function, if the problem is the value of one.
+    ``problem``: the error, without the argument. ``hint``: what to do, may be empty. ``argument``: the argument of the
+    Python function, if the problem is the value of one.
     """
 
     def __init__(self, problem: str, hint: str = "", *, argument: str = "") -> None:
-        super().__init__(f"{argument}: {problem}" if argument else problem)
+        super().__init__(problem)
         self.problem = problem
         self.hint = hint
         self.argument = argument
 
+    def __str__(self) -> str:
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
+    @property
+    def message(self) -> str:
+        """The argument and the problem, without the hint."""
+        return f"{self.argument}: {self.problem}" if self.argument else self.problem
+
     def to_dict(self) -> dict[str, Any]:
         """Return what ``-o json`` prints."""
-        return {"problems": [{"code": "bad-input", "message": str(self), "hint": self.hint}]}
+        return {"problems": [{"code": "bad-input", "message": self.message, "hint": self.hint}]}
 
 
 class InvalidManifests(InputError):

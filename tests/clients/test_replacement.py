@@ -100,7 +100,7 @@ def test_template_and_pod_are_replaced_and_the_pod_runs(kubectl: Run, namespace:
 
 
 def test_pod_with_another_spec_is_replaced(kubectl: Run, namespace: str, shell: Shell) -> None:
-    wrong = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40G"}
+    wrong = {"disk": "nvme"}
     anything = template("any", 'device.driver == "gpu.nvidia.com"')
     apply(kubectl, namespace, anything, pod("chat", "any", nodeSelector=wrong))
     step = shell.next_step("pod/chat", namespace)

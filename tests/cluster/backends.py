@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from allotment.apiserver.http_messages import Peer, Request, Response
 from allotment.apiserver.local_client import LocalClient
-from allotment.cluster.client import Client, Event, Resource
+from allotment.cluster.client import Client, Resource, WatchEvent
 from allotment.cluster.errors import StatusError
 from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import ClusterTarget
@@ -126,7 +126,7 @@ def labs() -> Iterator[dict[str, Backend]]:
 @asynccontextmanager
 async def watch_events(client: Client, resource: Resource, namespace: str = "", **more: Any) -> Any:
     """The events of a watch, in a list that grows."""
-    seen: list[Event] = []
+    seen: list[WatchEvent] = []
 
     async def follow() -> None:
         note = seen.append

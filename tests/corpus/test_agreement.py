@@ -21,6 +21,7 @@ import yaml
 from allotment.engine.refusal import AllocationRefusal
 from allotment.explanation import Answer, explain
 from allotment.explanation.messages import diagnosis_lines
+from allotment.explanation.next_step import with_next_steps
 from allotment.explanation.subjects import objects_to_explain, other_pods
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.model.decoding import decode_all
@@ -166,9 +167,10 @@ class Applied(NamedTuple):
 
 
 def after_changes(world: ToolInput) -> Applied:
-    """The files after the changes of ``explain``."""
-    trees = copy.deepcopy(list(world.files))
-    outside = tuple(change.text for change in world.refused.changes if not apply_change(trees, change))
+    """The files after the changes of ``explain``; a person decides about those that lose required devices."""
+    trees, changes = copy.deepcopy(list(world.files)), world.refused.changes
+    is_decision = any(change.remedy == "unselect-hardware" for change in changes)
+    outside = tuple(change.text for change in changes if is_decision or not apply_change(trees, change))
     return Applied([plain(tree) for tree in trees], outside)
 
 
@@ -289,6 +291,19 @@ def test_the_doctor_names_the_cause_and_the_first_remedy(name: str) -> None:
         assert world.refused.summary in finding.evidence
         first = world.refused.changes[0] if world.refused.changes else None
         assert first is None or first.text.lower() in finding.remedy.lower()
+
+
+@pytest.mark.parametrize("name", [name for name in REFUSED if name != _ONCE])
+def test_the_doctor_prints_the_commands_of_explain(name: str) -> None:
+    scenario = Scenario(name)
+    answers = with_next_steps(scenario.explain(), scenario.cluster).answers
+    next_steps = {answer.name: answer.next for answer in answers if answer.kind == "Pod" and answer.reasons is not None}
+    for finding in doctors(name):
+        first = finding.objects[0]
+        namespace, _, pod = first.partition("/")
+        *commands, last = [line.removeprefix("$ ") for line in finding.remedy.splitlines() if line.startswith("$ ")]
+        assert last == f"allot explain pod/{pod} -n {namespace}"
+        assert commands in ([], [next_steps[first]])
 
 
 def test_exceptions_are_about_refusals() -> None:

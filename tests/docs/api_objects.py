@@ -54,7 +54,7 @@ def bases(owner: griffe.Class) -> Iterator[griffe.Class]:
     """Yield the base classes of this package, the nearest first."""
     for base in owner.bases:
         path = base.canonical_path if isinstance(base, griffe.Expr) else base
-        found = lookup(path) or owner.module.members.get(path)
+        found = lookup(path) or owner.module.members.get(path.rpartition(".")[2])
         if isinstance(found, griffe.Class):
             yield found
             yield from bases(found)
@@ -93,8 +93,9 @@ def constant(expression: object) -> str:
         if isinstance(found, griffe.Attribute) and re.match(r"['\"\d]", str(found.value)):
             return str(found.value)
     text = str(expression)
+    text = text.removeprefix("msgspec.")
     if text.startswith("field("):
-        default = re.search(r"default=(.+?)\)$", text)
+        default = re.search(r"default=(.+?)(?:, name=.+)?\)$", text)
         return (
             default[1] if default else {"dict": "{}", "list": "[]"}.get(text[len("field(default_factory=") : -1], "…")
         )

@@ -35,7 +35,7 @@ _wrap: Final[Callable[[str], str]] = runpy.run_path(str(ROOT / "scripts" / "wrap
 class Page(NamedTuple):
     """A page. ``modules``: it has the exports of modules with such a beginning that no page before it has.
 
-    ``parts``: the modules of classes that are shown although they are no exports.
+    ``parts``: the modules of classes that are shown although they are no exports, except for those of ``internals``.
     """
 
     title: str
@@ -43,6 +43,7 @@ class Page(NamedTuple):
     package: str
     modules: Sequence[str]
     parts: Sequence[str] = ()
+    internals: Sequence[str] = ()
 
 
 #: The order of the index.
@@ -57,7 +58,8 @@ PAGES: Final[Mapping[str, Page]] = {
     "questions": Page(
         "Questions",
         "Each function answers one question, as the command of the same name does, and returns a [result](results.md)."
-        " None of them prints anything, or ends the program. Strings that name files can be paths, too.",
+        " None of them prints anything, or ends the program. Strings that name files can be paths, too; instead of a"
+        ' sequence of strings, one string is enough: `select="S"`.',
         "allotment",
         ("allotment.api",),
         ("allotment.planning.limits",),
@@ -65,7 +67,9 @@ PAGES: Final[Mapping[str, Page]] = {
     "results": Page(
         "Results",
         "Results are values that do not change. Each has `to_dict()`, which returns what the command prints with"
-        " `-o json`. `next` is a command line that helps most; it is empty if there is none.",
+        " `-o json`, with keys in camelCase. `next` is a command line that helps most; it is empty if there is none."
+        " Types without a section are [objects of Kubernetes](https://kubernetes.io/docs/reference/kubernetes-api/), or"
+        " internal: they may change in any version.",
         "allotment",
         (
             "allotment.explanation", "allotment.tools", "allotment.planning", "allotment.drivers.verify",
@@ -73,15 +77,24 @@ PAGES: Final[Mapping[str, Page]] = {
         ),
         ("allotment.explanation", "allotment.tools", "allotment.planning", "allotment.engine.refusal",
          "allotment.drivers.verify.check"),
+        # What the results are made from: Kubernetes' objects, the reader of a cluster, the checks themselves.
+        (
+            "allotment.drivers.verify.check.DriverCheck", "allotment.explanation.next_step",
+            "allotment.tools.claims.objects", "allotment.tools.claims.workload", "allotment.tools.doctor.check",
+            "allotment.tools.doctor.cluster_index", "allotment.tools.doctor.objects",
+            "allotment.tools.doctor.snapshot", "allotment.tools.migrate.decision.DriverGate",
+            "allotment.tools.migrate.decision.Needs", "allotment.tools.migrate.plugin_requests",
+            "allotment.tools.migrate.report.Label", "allotment.tools.migrate.report.Migration",
+            "allotment.tools.migrate.target.Target", "allotment.tools.views",
+        ),
     ),
     "lab": Page(
         "Labs",
         "Tests use a [lab](../reference/lab.md) like a cluster: [Test in Python](../how-to/test-in-python.md). It"
         " requires the extra `lab`.",
         "allotment",
-        ("allotment.lab",),
-        ("allotment.lab.sync", "allotment.lab.wait_conditions", "allotment.cluster.client.Resource",
-         "allotment.cluster.client.Listing"),
+        ("allotment.lab", "allotment.cluster.client"),
+        ("allotment.lab.wait_conditions", "allotment.cluster.client.Listing"),
     ),
     "drivers": Page(
         "Drivers",
@@ -93,13 +106,25 @@ PAGES: Final[Mapping[str, Page]] = {
     ),
     "reference": Page(
         "Reference data",
-        "Data as `-o json` prints it: `from allotment import reference`.",
+        "Data as `-o json` prints it, in new lists and dicts: `from allotment import reference`. Keys without a value"
+        " may be missing.",
         _REFERENCE,
         ("allotment",),
     ),
     "errors": Page(
         "Errors",
-        "What the functions raise. Other exceptions are defects of Allotment.",
+        "What the functions raise:\n\n"
+        "- [`InputError`](#inputerror): the user has to correct an argument or an input. Its subclasses are"
+        " [`InvalidManifests`](#invalidmanifests),"
+        " `ClaimError` (of `claim`) with [`LackingDevices`](results.md#lackingdevices), `FleetError` (unknown hardware;"
+        " also a `ValueError`) and `KubeconfigError`. The last two and this `ClaimError` are not exported: catch"
+        " `InputError`. [`drivers.ClaimError`](drivers.md#claimerror) is another class, which drivers raise.\n"
+        "- [`StatusError`](#statuserror) and [`Unreachable`](#unreachable): a request to a running cluster failed.\n"
+        "- [`NotApplied`](lab.md#notapplied), [`UnknownKind`](lab.md#unknownkind), and Python's `TimeoutError`: of"
+        " labs.\n"
+        "- [`MissingExtraError`](#missingextraerror): an optional package is not installed. `QuantityError`: of"
+        " `Quantity`.\n"
+        "- Python's `OSError`: a file that cannot be written.",
         "allotment",
         ("allotment",),
     ),
@@ -112,7 +137,7 @@ def pages() -> dict[str, str]:
     texts = {}
     for name, objects in exports_by_page().items():
         page = PAGES[name]
-        parts = [part for part in _parts(objects.values(), page.parts) if part.path not in known]
+        parts = [part for part in _parts(objects.values(), page) if part.path not in known]
         known |= {part.path for part in parts}
         sections = [section(label, found) for label, found in objects.items()]
         if parts:
@@ -175,7 +200,7 @@ def _is_within(found: griffe.Object, modules: Iterable[str]) -> bool:
     return any(found.path == each or found.path.startswith(f"{each}.") for each in modules)
 
 
-def _parts(objects: Iterable[griffe.Object], modules: Sequence[str]) -> list[griffe.Object]:
+def _parts(objects: Iterable[griffe.Object], page: Page) -> list[griffe.Object]:
     """Return the types in the annotations of objects, and in those of their parts, by name."""
     found: dict[str, griffe.Object] = {}
     queue = list(objects)
@@ -183,7 +208,8 @@ def _parts(objects: Iterable[griffe.Object], modules: Sequence[str]) -> list[gri
         owner = queue.pop()
         within = list(shown_members(owner)) if isinstance(owner, griffe.Class) else []
         for part in (part for each in (owner, *within) for part in api_objects.types_in(each)):
-            if part.path not in found and _is_within(part, modules):
+            is_shown = _is_within(part, page.parts) and not _is_within(part, page.internals)
+            if part.path not in found and is_shown:
                 found[part.path] = part
                 queue.append(part)
     return sorted(found.values(), key=lambda part: part.name)
@@ -229,15 +255,15 @@ def _class_blocks(label: str, owner: griffe.Class, mark: str) -> Iterator[str]:
     if fields:
         yield _code("\n".join(_field(member) for member in fields if isinstance(member, griffe.Attribute)))
     yield from _prose(owner)
+    properties = [member for member in shown if isinstance(member, griffe.Attribute) and member not in fields]
+    if properties:
+        yield "Properties:"
+        yield "\n".join(f"- `{each.name}: {_text(each.annotation)}`: {' '.join(_prose(each))}" for each in properties)
     for member in shown:
-        if member in fields:
-            continue
-        yield f"{mark}# `{label}.{member.name}`"
         if isinstance(member, griffe.Function):
+            yield f"{mark}# `{label}.{member.name}`"
             yield _code(signature(member.name, member))
-        elif isinstance(member, griffe.Attribute):
-            yield _code(f"{member.name}: {_text(member.annotation)}")
-        yield from _prose(member)
+            yield from _prose(member)
 
 
 def _field(member: griffe.Attribute) -> str:

@@ -9,6 +9,9 @@ import pytest
 
 import allotment
 from allotment import drivers, reference
+from allotment.cluster.remote.kubeconfig import KubeconfigError
+from allotment.fleet.errors import FleetError
+from allotment.tools.claims.request import ClaimError
 from tests.docs import api_objects, api_pages
 from tests.docs.screens import headings
 
@@ -29,6 +32,14 @@ def test_the_index_lists_all_names() -> None:
 
 def test_no_page_is_left_from_an_earlier_version() -> None:
     assert api_pages.stale_pages([f"{name}.md" for name in api_pages.PAGES]) == []
+
+
+def test_the_page_of_errors_names_all_exceptions() -> None:
+    text = (api_pages.FOLDER / "errors.md").read_text(encoding="utf-8")
+    exported = [getattr(allotment, name) for name in allotment.__all__]
+    errors = [each for each in exported if isinstance(each, type) and issubclass(each, Exception)]
+    for error in (*errors, ClaimError, FleetError, KubeconfigError, TimeoutError, OSError):
+        assert f"`{error.__name__}`" in text
 
 
 @pytest.mark.parametrize(("package", "page"), [(drivers, "drivers"), (reference, "reference")])
@@ -111,13 +122,9 @@ A box, see `open`.
 - `size`: of each side
 - `colour`: a name; by default `red`
 
-### `Box.heavy`
+Properties:
 
-```python
-heavy: bool
-```
-
-Whether it is heavy.
+- `heavy: bool`: Whether it is heavy.
 
 ## `opened`
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from allotment.apiserver.http_messages import Request, Response, Streaming
 from allotment.cluster.resources import CLAIMS, EVENTS, NAMESPACES, PODS
-from allotment.lab import lab
 from allotment.lab.control_plane import Plane, running
+from allotment.lab.kinds import by_type
 from allotment.lab.settings import Settings
 from allotment.model import DEFAULT_RELEASE
 from allotment.model.features import Features
@@ -30,7 +30,7 @@ class LabHarness(ClusterActions):
     """A running control plane with the actions of tests."""
 
     def __init__(self, plane: Plane) -> None:
-        super().__init__(plane.client(), lambda version, kind: lab.by_type(plane.kinds(), version, kind))
+        super().__init__(plane.client(), lambda version, kind: by_type(plane.kinds(), version, kind))
         self.plane = plane
 
     async def post(self, tree: Tree, *, strict: bool = True) -> tuple[int, str]:

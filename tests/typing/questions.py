@@ -10,6 +10,7 @@ from typing import Any, assert_type
 
 import allotment
 from allotment import Cluster, Manifests
+from allotment.tools.free import DeviceState
 
 
 def clusters() -> None:
@@ -45,7 +46,7 @@ def explanations() -> None:
 def devices() -> None:
     for node in allotment.free(Cluster.fleet("t4"), tolerations=["dedicated=ml:NoSchedule"]).nodes:
         for device in node.devices:
-            assert_type(device.state, str)
+            assert_type(device.state, DeviceState)
             for amount in device.capacity:
                 assert_type(amount.total - amount.left, allotment.Quantity)
 

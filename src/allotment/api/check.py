@@ -9,7 +9,7 @@ from typing import Final
 from allotment.api.checks.next_step import CheckCommand
 from allotment.api.checks.options import check_options
 from allotment.api.checks.run import CheckRun
-from allotment.api.cluster import Cluster
+from allotment.api.cluster import Cluster, cluster_given
 from allotment.api.clusters.source import Gates, gate_texts
 from allotment.api.load import Source
 from allotment.api.manifest_files import read_manifest_files
@@ -99,12 +99,13 @@ def _run(
     *,
     fixes: tuple[str, ...],
 ) -> CheckRun:
+    cluster = cluster_given(cluster)
     options = check_options(
         cluster, select=select, ignore=ignore, drivers=drivers, driver_gates=driver_gates, namespace=namespace,
         fail_on=fail_on, config=config, isolated=isolated,
     )  # fmt: skip
     files = read_manifest_files(sources or (_HERE,), options.is_excluded)
-    source = (cluster or Cluster()).source
+    source = cluster.source
     values = {
         "--driver": [f"{driver}={release}" for driver, release in (drivers or {}).items()],
         "--driver-gates": gate_texts(driver_gates),

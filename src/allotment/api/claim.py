@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 from allotment.api.choices import require_choice
 from allotment.api.claim_context import ClaimContext
-from allotment.api.cluster import Cluster
+from allotment.api.cluster import Cluster, cluster_given
 from allotment.api.load import Source
 from allotment.api.manifest_files import read_manifest_files
 from allotment.errors import InputError
@@ -31,7 +31,7 @@ from allotment.tools.claims.request import (
 )
 from allotment.tools.claims.sentences import ClaimSentence, claim_sentences
 from allotment.tools.claims.supply import Supply
-from allotment.tools.claims.verification import reason_for_refusal
+from allotment.tools.claims.verification import refusal_of
 from allotment.tools.claims.workload import (
     Workload,
     edits_of,
@@ -80,7 +80,7 @@ def claim(
     Raises InputError for a request that no claim can state, LackingDevices if the cluster does not serve it.
     """
     require_choice("vendor", vendor, Vendor)
-    context = ClaimContext.of(objects, cluster or Cluster())
+    context = ClaimContext.of(objects, cluster_given(cluster))
     required = requirements(
         context.supply, gpus=gpus, all_devices=all_devices, memory=memory, model=model, vendor=vendor, mig=mig,
         partition=partition, share=share, same_switch=same_switch, device_class=device_class, extended=extended,
@@ -96,7 +96,7 @@ def describe_claims(*sources: Source, cluster: Cluster | None = None, namespace:
     ``cluster``: only its release matters. ``namespace``: that of objects which state none. Raises InputError if there
     is no claim.
     """
-    features = (cluster or Cluster()).features
+    features = cluster_given(cluster).features
     files = read_manifest_files(sources)
     files.require_syntax()
     found = tuple(claim_sentences(files.documents, features, namespace or "default"))
@@ -179,11 +179,12 @@ def written_claim(
     written_in = user.namespace if user is not None else namespace
     plan = plan_objects(required, found, _name(name, required, user), written_in)
     text = _text(context, plan, user, comments)
+    refused = None
     if context.supply.given:
-        reason = reason_for_refusal(text, plan, user, context.cluster, context.features, namespace or "default")
-        if reason:
-            raise LackingDevices(f"the hardware does not serve this claim: {reason}")
-    return ClaimManifests(text, plan, user)
+        refused = refusal_of(text, plan, user, context.cluster, context.features, namespace or "default")
+    if refused is not None and not refused.is_temporary:
+        raise LackingDevices(f"the hardware does not serve this claim: {refused.reason}")
+    return ClaimManifests(text, plan, user, refused.reason if refused is not None else "")
 
 
 def _workload(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from allotment.api.choices import not_a_cluster
 from allotment.api.clusters.described import HardwareSource, SnapshotSource
 from allotment.api.clusters.saved import SavedCluster, require_writable, saved_cluster
 from allotment.api.clusters.source import ClusterOrigin, ClusterSource, Gates
 from allotment.api.load import Source, read_sources
 from allotment.api.objects.inputs import Inputs
 from allotment.cluster.inspection.snapshot import EVERYTHING, SnapshotResource
+from allotment.fleet.errors import FleetError
 from allotment.model.features import Features
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ class Cluster:
     @staticmethod
     def fleet(*machines: str, kube: str | None = None, gates: Gates = ()) -> Cluster:
         """Return a cluster of described hardware, such as ``"dgx-a100-40gb:2"``. Raises FleetError."""
+        _require_texts(machines)
         return Cluster._of(HardwareSource(machines, kube, gates))
 
     @staticmethod
@@ -108,3 +111,19 @@ class Cluster:
     def features(self) -> Features:
         """The release of the cluster and its feature gates."""
         return self.source.read(()).features
+
+
+def cluster_given(cluster: object, default: Callable[[], Cluster] = Cluster) -> Cluster:
+    """Return the argument ``cluster`` of a question, or the default for None. Raises InputError for other values."""
+    if cluster is None:
+        return default()
+    if isinstance(cluster, Cluster):
+        return cluster
+    raise not_a_cluster(cluster)
+
+
+def _require_texts(machines: Iterable[object]) -> None:
+    for machine in machines:
+        if not isinstance(machine, str):
+            found = type(machine).__name__
+            raise FleetError(f"expected texts, found {found}", "use Cluster.fleet(*machines)", argument="machines")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from allotment.api.cluster import Cluster
+from allotment.api.cluster import Cluster, cluster_given
 from allotment.api.clusters.described import SnapshotSource
 from allotment.api.clusters.source import ClusterSource
 from allotment.api.objects.validation import defined_twice
@@ -31,7 +31,7 @@ def doctor(cluster: Cluster | None = None, *, select: Sequence[str] = ()) -> Doc
     unknown check, InvalidManifests for an invalid snapshot, StatusError and Unreachable for a running cluster.
     """
     checks = selected_checks(select)
-    cluster = cluster or Cluster.live()
+    cluster = cluster_given(cluster, Cluster.live)
     found, notes = _examined(cluster)
     findings = run_checks(found, checks)
     if cluster.origin.place == "cluster" and needs_confirmation(findings, checks):

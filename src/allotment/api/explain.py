@@ -54,6 +54,9 @@ def explain(
     this object: ``trainer-0``, ``pod/trainer-0``, ``claim/shared``, ``deploy/llm``. ``namespace``: that of the named
     object, and of manifests without one.
 
+    A ResourceClaim without a pod has an answer of its own; for a template, it is that of a generated pod: template
+    ``gpu`` is answered as Pod ``any-pod-with-gpu``.
+
     Raises InputError if there is nothing to explain, InvalidManifests for objects, StatusError and Unreachable for a
     cluster.
     """

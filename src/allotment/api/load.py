@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, TextIO, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TextIO, TypeAlias, TypeGuard, cast, overload
 
+from allotment.api.choices import not_a_cluster
 from allotment.api.objects.releases import features
 from allotment.api.objects.validation import cut_off, no_object, validate
 from allotment.cel.validation_context import validation_context
-from allotment.errors import InvalidManifests
+from allotment.errors import InputError, InvalidManifests
 from allotment.model import DEFAULT_RELEASE
 from allotment.model.features import Features
 from allotment.model.loading import Document, LoadResult, is_manifest_text, load_paths, load_text, load_tree
@@ -23,11 +24,11 @@ from allotment.model.problems import InputProblem
 
 if TYPE_CHECKING:
     from allotment.api.cluster import Cluster
+    from allotment.tools.claims.manifests import ClaimManifests
 
-#: Manifests: the path of a file or folder, a text, an open file, a dict, loaded manifests, or a sequence of these.
-Source: TypeAlias = (
-    "str | os.PathLike[str] | TextIO | BinaryIO | Mapping[str, Any] | Document | Manifests | Sequence[Source]"
-)
+#: Manifests: the path of a file or folder, a text, an open file, a dict, a claim that was written, loaded manifests, or
+#: a sequence of these.
+Source: TypeAlias = "str | os.PathLike[str] | TextIO | BinaryIO | Mapping[str, Any] | ClaimManifests | Document | Manifests | Sequence[Source]"  # noqa: E501 - pyright cannot read parts of a text
 #: The names of manifests that are no files.
 STDIN: Final = "<stdin>"
 _TEXT: Final = "<text>"
@@ -68,6 +69,8 @@ class Manifests(Sequence[Document]):
         """
         if cluster is None:
             return self.validated(features(DEFAULT_RELEASE, ()), namespace)
+        if not hasattr(cluster, "source"):  # its class depends on this module
+            raise not_a_cluster(cluster)
         inputs = cluster.read()
         return self.validated(inputs.features, namespace, inputs.cluster)
 
@@ -133,7 +136,7 @@ def _parts(source: Source, taken: set[str]) -> Iterator[Manifests]:
     if isinstance(source, Manifests):
         yield source
         taken.update(source.sources)
-    elif isinstance(source, str) and is_manifest_text(source):
+    elif isinstance(source, str) and is_text(source):
         yield _of_text(source, _unique(_TEXT, taken))
     elif source == "-":
         yield _of_stream(sys.stdin.buffer, taken)
@@ -145,11 +148,34 @@ def _parts(source: Source, taken: set[str]) -> Iterator[Manifests]:
     elif isinstance(source, Mapping):
         loaded = load_tree(source, _DICT)
         yield Manifests(tuple(loaded.documents), (), tuple(loaded.problems), is_repeatable=False)
-    elif isinstance(source, Sequence):
+    elif _is_sequence(source):
         for item in source:
             yield from _parts(item, taken)
     else:
-        yield _of_stream(source, taken)
+        yield _of_claim_or_stream(source, taken)
+
+
+def is_text(source: str) -> bool:
+    """Return whether a string is a text rather than a path. Raises InputError if it is empty."""
+    if not source.strip():
+        raise InputError("expected manifests or the path of a file, found an empty text")
+    return is_manifest_text(source)
+
+
+def _is_sequence(source: object) -> TypeGuard[Sequence[Source]]:
+    return isinstance(source, Sequence) and not isinstance(source, bytes)
+
+
+def _of_claim_or_stream(source: object, taken: set[str]) -> Manifests:
+    from allotment.tools.claims.manifests import ClaimManifests
+
+    if isinstance(source, ClaimManifests):
+        return _of_text(source.text, _unique(_TEXT, taken))
+    if hasattr(source, "readable"):
+        return _of_stream(cast("TextIO | BinaryIO", source), taken)
+    found = type(source).__name__
+    hint = "use cluster=…" if found == "Cluster" else "use a path, a text, an open file or a dict"
+    raise InputError(f"expected manifests, found {found}", hint)
 
 
 def _of_stream(stream: TextIO | BinaryIO, taken: set[str]) -> Manifests:

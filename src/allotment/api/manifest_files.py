@@ -17,17 +17,9 @@ from typing import Any, Final
 
 from msgspec.structs import replace as replace_of
 
-from allotment.api.load import Manifests, Source, read_sources
+from allotment.api.load import Manifests, Source, is_text, read_sources
 from allotment.errors import InvalidManifests
-from allotment.model.loading import (
-    Document,
-    InputProblem,
-    LoadResult,
-    is_manifest_text,
-    load_paths,
-    load_text,
-    manifest_files,
-)
+from allotment.model.loading import Document, InputProblem, LoadResult, load_paths, load_text, manifest_files
 from allotment.model.serialization import to_yaml
 
 #: Fields that only Kubernetes objects, and parts of them, have.
@@ -190,9 +182,9 @@ def read_manifest_files(
 def _flat(sources: Sequence[Source]) -> Iterator[Source]:
     """Yield single sources; a text and standard input become manifests."""
     for source in sources:
-        if isinstance(source, str) and (source == "-" or is_manifest_text(source)):
+        if isinstance(source, str) and (source == "-" or is_text(source)):
             yield read_sources(source)
-        elif isinstance(source, Manifests | str) or not isinstance(source, Sequence):
+        elif isinstance(source, Manifests | str | bytes) or not isinstance(source, Sequence):
             yield source
         else:
             yield from _flat(source)

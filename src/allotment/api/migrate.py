@@ -8,7 +8,7 @@ from os import PathLike, fspath
 from typing import Final, Literal, TypeAlias
 
 from allotment.api.choices import require_choice
-from allotment.api.cluster import Cluster
+from allotment.api.cluster import Cluster, cluster_given
 from allotment.api.clusters.described import HardwareSource
 from allotment.api.load import STDIN, Source
 from allotment.api.manifest_files import read_manifest_files
@@ -62,7 +62,7 @@ def migrate(
     if in_place and files.unwritable:
         name = "standard input" if STDIN in files.unwritable else min(files.unwritable)
         raise InputError(f"{name} is not a file", "write to a new directory instead", argument="in_place")
-    target = with_expected(_target(cluster or Cluster(), strategy, shares, match_attribute))
+    target = with_expected(_target(cluster_given(cluster), strategy, shares, match_attribute))
     migration = decide(files.documents, target, namespace or "default")
     trial = compare(migration)
     written: Iterable[str] = ()

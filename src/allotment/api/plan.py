@@ -45,7 +45,8 @@ def plan(
     """Return the cheapest machines for pending pods, with a proven bound, and why each type was taken or not.
 
     ``objects``: workloads, pods and claims to plan for; without them, all pending pods of ``cluster``, by default the
-    running one. ``only``: a name or ``kind/name`` among these. ``namespace``: that of objects which state none.
+    running one. With ``objects``, pending pods of the cluster are not planned for; a note counts them. ``only``: a name
+    or ``kind/name`` among these. ``namespace``: that of objects which state none.
 
     ``catalog``: providers (``"aws"``) and CSV files that add types and prices; by default all packaged types.
     ``types``, ``exclude_types``: patterns such as ``"aws/g5.*"``. ``zones``: by name. ``max_spot``: the maximum share

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from allotment.api.cluster import Cluster
+from allotment.api.cluster import Cluster, cluster_given
 from allotment.api.load import Manifests, Source, read_sources
 from allotment.api.objects.inputs import Inputs
 from allotment.cluster.inspection.snapshot import SnapshotResource
@@ -34,10 +34,9 @@ class Question:
     def of(cls, objects: Source | None, cluster: Cluster | None, namespace: str | None) -> Question:
         """Return a question whose cluster has not been read. Without a cluster, it is the running one if there are no
         objects, and has only the objects otherwise."""
-        if cluster is None:
-            cluster = Cluster.live() if objects is None else Cluster()
+        chosen = cluster_given(cluster, Cluster.live if objects is None else Cluster)
         manifests = None if objects is None else read_sources(objects)
-        return cls(cluster, manifests, Inputs(Features(DEFAULT_RELEASE)), namespace)
+        return cls(chosen, manifests, Inputs(Features(DEFAULT_RELEASE)), namespace)
 
     @property
     def is_live(self) -> bool:

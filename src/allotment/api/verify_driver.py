@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from allotment.api.cluster import Cluster
+from allotment.api.cluster import Cluster, cluster_given
 from allotment.errors import InputError
 from allotment.extras import require
 
@@ -39,7 +39,7 @@ def verify_driver(
     from allotment.drivers.verify.observer import RunObserver
     from allotment.drivers.verify.run import VerifiedDriver, run
 
-    source = (cluster if cluster is not None else Cluster.live()).source
+    source = cluster_given(cluster, Cluster.live).source
     if not isinstance(source, LiveSource):
         raise InputError("expected a running cluster, to which the driver publishes its devices", argument="cluster")
     roots = (cdi_roots,) if isinstance(cdi_roots, str) else cdi_roots

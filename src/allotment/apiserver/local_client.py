@@ -25,7 +25,7 @@ from allotment.apiserver.reads.selectors import exact_name, parse_selection
 from allotment.apiserver.request_options import DeleteOptions, ListOptions, WriteOptions
 from allotment.apiserver.storage.store import Entry
 from allotment.apiserver.verbs import Operation
-from allotment.cluster.client import Event, Listing, PatchKind, Propagation, Resource
+from allotment.cluster.client import Listing, PatchKind, Propagation, Resource, WatchEvent
 from allotment.model.trees import Tree
 
 _encode = msgspec.json.Encoder().encode
@@ -127,7 +127,7 @@ class LocalClient:
 
     async def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncIterator[WatchEvent]:
         """Yield the changes after ``revision``."""
         operation = self._operation(resource, namespace, "", "", False, "watch", exact_name(fields))
         kind, version = operation.kind, operation.version
@@ -145,7 +145,7 @@ class LocalClient:
         try:
             async for batch in batches:
                 for event in batch:
-                    yield Event(event.type, watching.event_tree(kind, version, event))
+                    yield WatchEvent(event.type, watching.event_tree(kind, version, event))
         finally:
             watch.close()
             await batches.aclose()

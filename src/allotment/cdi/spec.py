@@ -76,6 +76,8 @@ class NetDevice(_CdiObject, frozen=True):
 
 
 class IntelRdt(_CdiObject, frozen=True):
+    """The class of the container in Intel Resource Director Technology, and limits of its cache and bandwidth."""
+
     clos_id: str = msgspec.field(default="", name="closID")
     l3_cache_schema: str = ""
     mem_bw_schema: str = ""

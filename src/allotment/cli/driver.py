@@ -97,9 +97,8 @@ def _machine(arguments: Namespace, node: str) -> FleetMachine:
     try:
         machine = parse_fleet([form])[0]
     except FleetError as error:
-        raise InputError(
-            f"--simulate: {str(error).removeprefix(f'fleet entry {form!r}: ')}", error.hint or _FLEET
-        ) from None
+        problem = error.problem.removeprefix(f"fleet entry {form!r}: ")
+        raise InputError(f"--simulate: {problem}", error.hint or _FLEET) from None
     # --fleet also accepts several machines, and names.
     if machine.form != form:
         raise InputError(f"--simulate: expected {_FORM}, for this node, found {requested!r}", "8xa100-40gb/dynamic-mig")

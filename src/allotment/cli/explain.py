@@ -94,7 +94,16 @@ def _noted(explanation: Explanation, question: Question) -> Explanation:
     note = "the input contains no ResourceSlices: add --cluster FILE or --fleet SPEC (see allot fleet list)"
     if not question.cluster.origin.options and (options := lab_options()):
         note = f"the input contains no ResourceSlices, and the running lab was not used: add {shlex.join(options)}"
+        explanation = _repeated_in_lab(explanation, question, options)
     return replace(explanation, notes=(*explanation.notes, note))
+
+
+def _repeated_in_lab(explanation: Explanation, question: Question, options: Sequence[str]) -> Explanation:
+    """Return the explanation whose next step is the same question in the lab, instead of on known hardware."""
+    files = (word for file in question.files for word in ("-f", file))
+    command = shlex.join(("allot", "explain", *files, *options))
+    answers = (replace(a, next=command) if " --fleet " in a.next else a for a in explanation.answers)
+    return replace(explanation, answers=tuple(answers))
 
 
 def print_explanation(screen: Screen, explanation: Explanation, wide: bool = False) -> None:

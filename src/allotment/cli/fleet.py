@@ -116,7 +116,7 @@ def _machines(arguments: Namespace) -> tuple[FleetMachine, ...]:
         machine = hardware(name, arguments.gpus)
         mode = parse_mode(arguments.mode or "", machine)
     except FleetError as error:
-        raise InputError(str(error), error.hint) from None
+        raise InputError(error.problem, error.hint) from None
     return (FleetMachine(arguments.node_name or machine.id, machine, mode),)
 
 

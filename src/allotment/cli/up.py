@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import sys
 import time
 from argparse import Namespace
@@ -20,7 +19,7 @@ from allotment.extras import require
 from allotment.lab import kubeconfig
 from allotment.lab.runtimes import NoRuntime
 from allotment.lab.secret_files import DamagedFile
-from allotment.lab.settings import Settings, fleet_of
+from allotment.lab.settings import Settings, fleet_of, made_roots
 from allotment.lab.state import (
     DEFAULT_NAME,
     DataFolder,
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
 _PORT = 6443
 #: The column of the values in the announcement.
 _INDENT = 11
-#: Leaves room for ``/NODE/plugins_registry/DRIVER-reg.sock``.
-_LONGEST_ROOTS = 50
 
 
 def run(arguments: Namespace) -> int:
@@ -125,7 +122,7 @@ def _settings(arguments: Namespace) -> Settings:
         port=arguments.port, preferred_port=_PORT if name == DEFAULT_NAME else 0,
         features=known, runtime_config=tuple(arguments.runtime_config), without=_without(arguments.disable),
         runtime=arguments.runtime, images=_images(arguments),
-        roots=_roots(arguments.kubelet_roots) if arguments.kubelet_roots else None, autoscale=_autoscale(arguments),
+        roots=made_roots(arguments.kubelet_roots) if arguments.kubelet_roots else None, autoscale=_autoscale(arguments),
     )  # fmt: skip
 
 
@@ -162,25 +159,6 @@ def _autoscale(arguments: Namespace) -> Autoscale | None:
         consolidation=arguments.consolidate, budget=arguments.disruption_budget,
         consolidate_after=duration("--consolidate-after", arguments.consolidate_after),
     )  # fmt: skip
-
-
-def _roots(given: str) -> Path:
-    """Create and return the root directory of the nodes' kubelets."""
-    path = Path(given).absolute()
-    if (length := len(os.fsencode(path))) > _LONGEST_ROOTS:
-        raise InputError(
-            f"--kubelet-roots: {path} is {length} bytes long; socket paths below it are limited to 107 bytes",
-            f"choose a path of at most {_LONGEST_ROOTS} bytes",
-        )
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"--kubelet-roots: {error.filename or path}: {(error.strerror or str(error)).lower()}"
-        ) from None
-    if not os.access(path, os.W_OK | os.X_OK):
-        raise InputError(f"--kubelet-roots: {path}: permission denied")
-    return path
 
 
 def _images(arguments: Namespace) -> Path | None:

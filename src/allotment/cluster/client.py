@@ -41,7 +41,7 @@ class Resource(NamedTuple):
         return "".join((root, inside, f"/{self.plural}", name and f"/{name}", subresource and f"/{subresource}"))
 
 
-class Event(NamedTuple):
+class WatchEvent(NamedTuple):
     """A watch event. ``BOOKMARK`` only advances the revision."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
@@ -74,7 +74,7 @@ class Client(Protocol):
 
     def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncIterator[WatchEvent]:
         """Yield changes after ``revision`` until the server ends the watch. Raises StatusError 410 if it is too old."""
         ...
 

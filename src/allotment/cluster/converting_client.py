@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
-from allotment.cluster.client import Client, Event, Listing, PatchKind, Propagation, Resource
+from allotment.cluster.client import Client, Listing, PatchKind, Propagation, Resource, WatchEvent
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import (
     CLAIM_TEMPLATES,
@@ -108,12 +108,12 @@ class ConvertingClient:
 
     async def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncIterator[WatchEvent]:
         """Yield changes after ``revision``."""
         served = await self._versions.of(resource)
         try:
             async for event in self._client.watch(served, namespace, revision=revision, labels=labels, fields=fields):
-                yield Event(event.type, self._read(resource, served, event.object))
+                yield WatchEvent(event.type, self._read(resource, served, event.object))
         except StatusError as error:
             # A cache takes 404 for "no objects" and would drop all: end the watch, so that it lists again.
             if _no_such_path(error) and await self._versions.changed(resource, served):

@@ -12,11 +12,14 @@ if TYPE_CHECKING:
     from allotment.cdi.spec import ContainerEdits as ContainerEdits
     from allotment.cdi.spec import DeviceNode as DeviceNode
     from allotment.cdi.spec import Hook as Hook
+    from allotment.cdi.spec import IntelRdt as IntelRdt
     from allotment.cdi.spec import Mount as Mount
+    from allotment.cdi.spec import NetDevice as NetDevice
     from allotment.drivers.device_values import InvalidDevice as InvalidDevice
     from allotment.drivers.device_values import device as device
     from allotment.drivers.driver import AllocatedClaim as AllocatedClaim
     from allotment.drivers.driver import AllocatedDevice as AllocatedDevice
+    from allotment.drivers.driver import AttributeValue as AttributeValue
     from allotment.drivers.driver import ClaimError as ClaimError
     from allotment.drivers.driver import DeviceEvent as DeviceEvent
     from allotment.drivers.driver import DevicePool as DevicePool
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AllocatedClaim",
     "AllocatedDevice",
+    "AttributeValue",
     "ClaimError",
     "ContainerEdits",
     "Counter",
@@ -55,8 +59,10 @@ __all__ = [
     "Driver",
     "HealthUpdate",
     "Hook",
+    "IntelRdt",
     "InvalidDevice",
     "Mount",
+    "NetDevice",
     "PreparedClaim",
     "Quantity",
     "ReadyDevice",
@@ -67,11 +73,11 @@ __all__ = [
 
 #: Imported at first access: every vendor's driver is in this package, and needs few of these modules.
 _MODULES = {
-    "allotment.cdi.spec": ("ContainerEdits", "DeviceNode", "Hook", "Mount"),
+    "allotment.cdi.spec": ("ContainerEdits", "DeviceNode", "Hook", "IntelRdt", "Mount", "NetDevice"),
     "allotment.drivers.device_values": ("InvalidDevice", "device"),
     "allotment.drivers.driver": (
-        "AllocatedClaim", "AllocatedDevice", "ClaimError", "DeviceEvent", "DevicePool", "DevicesChanged", "Driver",
-        "HealthUpdate", "PreparedClaim", "ReadyDevice", "Tree",
+        "AllocatedClaim", "AllocatedDevice", "AttributeValue", "ClaimError", "DeviceEvent", "DevicePool",
+        "DevicesChanged", "Driver", "HealthUpdate", "PreparedClaim", "ReadyDevice", "Tree",
     ),
     "allotment.drivers.main": ("run",),
     "allotment.model.quantity": ("Quantity",),

@@ -167,6 +167,11 @@ class Driver(Protocol):
         ...
 
 
+def missing_members(driver: object) -> list[str]:
+    """Return the members of :class:`Driver` that an object does not have."""
+    return [name for name in vars(Driver) if not name.startswith("_") and not hasattr(driver, name)]
+
+
 @runtime_checkable
 class SimulatedDriver(Protocol):
     """A driver of simulated devices. Its slices have a label, since the attributes are the vendor's."""

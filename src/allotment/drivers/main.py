@@ -16,7 +16,7 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.remote.kubeconfig import ClusterTarget, KubeconfigError
 from allotment.cluster.remote.kubeconfig import target as default_target
 from allotment.drivers.device_values import InvalidDevice
-from allotment.drivers.driver import Driver
+from allotment.drivers.driver import Driver, missing_members
 from allotment.drivers.host import CheckpointLocked
 from allotment.drivers.program import DriverOptions, default_options, run_until_signal
 from allotment.kubelet_plugin.sockets import SocketError
@@ -27,8 +27,11 @@ _USER_ERRORS: Final = (StatusError, Unreachable, SocketError, CheckpointLocked, 
 def run(driver: Driver, arguments: Sequence[str] | None = None) -> None:
     """Run a node's driver until SIGTERM or SIGINT. ``arguments``: the command line, by default that of the process.
 
-    Errors of the node, the folders or the cluster, and InvalidDevice, end the process with one line and exit status 1.
+    Errors of the node, the folders or the cluster, InvalidDevice, and missing methods end the process with one line and
+    exit status 1.
     """
+    if missing := missing_members(driver):
+        sys.exit(f"{type(driver).__name__}: missing {', '.join(missing)}: a driver has all members of drivers.Driver")
     try:
         options, target = parse_arguments(driver.name, sys.argv[1:] if arguments is None else arguments)
     except KubeconfigError as error:

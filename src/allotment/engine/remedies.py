@@ -88,7 +88,9 @@ REMEDIES: Final[Mapping[str, Remedy]] = {
     ),
     "tolerate-node": Remedy("placement", LossClass.PLACEMENT, "As before, but a taint reserves the node for others."),
     "wait": Remedy("nothing", LossClass.WAIT, "Matching devices are in use; the claim fits when they are released."),
-    "recover": Remedy("nothing", LossClass.WAIT, "The node with the requested devices is not ready or unreachable."),
+    "recover": Remedy(
+        "nothing", LossClass.WAIT, "The node with the requested devices is not ready, broken or in maintenance."
+    ),
     "rollout": Remedy(
         "placement", LossClass.WAIT, "The pod to be replaced holds the devices and waits for its successor."
     ),
@@ -116,6 +118,9 @@ REMEDIES: Final[Mapping[str, Remedy]] = {
         "devices", LossClass.CONDITION, "Devices of a class of another driver, for which a program must be written."
     ),
     "unselect": Remedy("placement", LossClass.CONDITION, "Any node: the pod's rules for nodes are dropped."),
+    "unselect-hardware": Remedy(
+        "placement", LossClass.CONDITION, "As before, and a rule stated devices by labels that no claim states."
+    ),
     "condition": Remedy("devices", LossClass.CONDITION, "Any devices: the condition is dropped."),
     "of-class": Remedy(
         "devices", LossClass.CONDITION, "The class is changed, which affects all other users of the class."
@@ -124,7 +129,7 @@ REMEDIES: Final[Mapping[str, Remedy]] = {
 }
 
 #: Remedies after which the pod's own rules match other nodes.
-RESELECTIONS: Final = frozenset({"select", "select-model", "select-less", "unselect"})
+RESELECTIONS: Final = frozenset({"select", "select-model", "select-less", "unselect", "unselect-hardware"})
 #: remedy -> position in the table, which decides between remedies at equal distance; smaller comes first.
 POSITION: Final[Mapping[str, int]] = {name: number for number, name in enumerate(REMEDIES)}
 

@@ -18,6 +18,7 @@ from allotment.engine.refusal import SuggestedChange
 from allotment.engine.remedies import REMEDIES
 from allotment.explanation.node_eligibility import EligibilityNode, required_affinity, why_excluded
 from allotment.explanation.node_nearness import ANY_HARDWARE, NamedHardware, affinity_rules, label_change
+from allotment.explanation.stated_hardware import lost_hardware
 from allotment.explanation.taint_remedies import recovery_text, remedy_of, uncordon_text
 from allotment.model.core import Pod, Taint, Toleration
 from allotment.model.editing.edits import Remove, SetValue
@@ -28,6 +29,7 @@ from allotment.model.trees import to_tree, to_value
 from allotment.model.validation import FieldError
 from allotment.model.validation.admin_access import LABEL
 from allotment.model.validation.errors import ErrorType
+from allotment.phrases import listed
 
 _V = TypeVar("_V", bound=Value)
 #: Maximum number of changes that are proposed together to make a node eligible.
@@ -147,7 +149,10 @@ def make_eligible(
             node = node._replace(taints=tuple(taint for taint in node.taints if remedy_of(taint) != change.remedy))
             found.append(replace(change, text=text, node=name))
         else:
-            pod = apply_change(pod, change.path, change.becomes)
+            before, pod = pod, apply_change(pod, change.path, change.becomes)
+            if lost := lost_hardware(before, pod):
+                text = f"{change.text}, which loses {listed([stated.label for stated in lost])}"
+                change = replace(change, text=text, remedy="unselect-hardware")
             found.append(replace(change, object=where[0], path=f"{where[1]}{change.path}", node=name))
     return EligibilityFix(tuple(found), pod, node)
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from allotment.engine.refusal import BUSY, SEARCH_GIVEN_UP, AllocationRefusal, Diagnosis, SuggestedChange
 from allotment.engine.remedies import REMEDIES
-from allotment.explanation.origin_mapping import template_of
+from allotment.explanation.origin_mapping import endless_owner, template_of
 from allotment.explanation.replacement import named, replacement_of
 from allotment.explanation.report import Answer, Explanation
 from allotment.explanation.subjects import ANY_POD, pod_spec_of
@@ -27,6 +27,7 @@ from allotment.model.resource import ResourceClaim
 from allotment.model.trees import to_tree
 
 _ALLOT: Final = "allot"
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
 #: Where the devices are: in a running cluster, in the snapshot of one, or only in a description of hardware or files.
 Place: TypeAlias = Literal["cluster", "snapshot", "hardware"]
 
@@ -97,7 +98,8 @@ def next_step_in_message(pod: str, reasons: Diagnosis) -> str:
     It is the command that makes the pod fit, or else `allot explain`, which says more than fits into an event.
     """
     answer = Answer(kind="Pod", name=pod, outcome="refused")
-    commands = [_change(change, answer, Origin()) for change in _complete(reasons.headline.changes)]
+    changes = _complete(reasons.headline.changes)
+    commands = [_change(change, answer, Origin()) for change in changes] if not _loses_hardware(changes) else []
     if commands and all(commands):
         return " && ".join(dict.fromkeys(commands))
     namespace, _, name = pod.partition("/")
@@ -107,10 +109,15 @@ def next_step_in_message(pod: str, reasons: Diagnosis) -> str:
 # --- the first remedy ------------------------------------------------------------------------------------------------
 
 
+def commands_for_changes(answer: Answer, origin: Origin) -> str:
+    """The commands for the first remedy of a refusal; empty if none make it."""
+    return _of_changes(answer, answer.reasons.headline, origin) if answer.reasons is not None else ""
+
+
 def _of_changes(answer: Answer, refused: AllocationRefusal, origin: Origin) -> str:
     """The commands that make the changes of the first remedy; none if one of the changes is in a file."""
     changes = _complete(refused.changes)
-    if not changes:
+    if not changes or _loses_hardware(changes):
         return ""
     if all(change.remedy == "wait" for change in changes):
         return _see_users(answer, changes, origin)
@@ -120,6 +127,11 @@ def _of_changes(answer: Answer, refused: AllocationRefusal, origin: Origin) -> s
     if all(commands):
         return " && ".join(dict.fromkeys(commands))
     return _replace(answer, origin)
+
+
+def _loses_hardware(changes: Sequence[SuggestedChange]) -> bool:
+    """Whether changes lose what the pod requires of devices; no command makes them, a person has to decide."""
+    return any(change.remedy == "unselect-hardware" for change in changes)
 
 
 def _complete(changes: Sequence[SuggestedChange]) -> list[SuggestedChange]:
@@ -224,12 +236,13 @@ def _subject(answer: Answer, origin: Origin) -> str:
 def _see_users(answer: Answer, changes: Sequence[SuggestedChange], origin: Origin) -> str:
     """The command that shows the pods to wait for, or that deletes one that has ended but holds devices.
 
-    Nothing can be waited for if the claims are those of the question itself.
+    Nothing can be waited for if the claims are those of the question itself, or their pods do not end.
     """
     own = answer.name.partition("/")[0]
     ended: list[ObjectKey] = []
     running: list[ObjectKey] = []
     claims: list[ObjectKey] = []
+    endless = False
     for change in changes:
         claim = origin.objects.get(change.object)
         if not isinstance(claim, ResourceClaim) or claim.status.allocation is None:
@@ -238,7 +251,10 @@ def _see_users(answer: Answer, changes: Sequence[SuggestedChange], origin: Origi
         for user in claim.status.reserved_for:
             pod = origin.objects.get(f"Pod {ObjectKey(claim.key.namespace, user.name)}")
             if isinstance(pod, Pod):
-                (ended if pod.status.phase in ("Succeeded", "Failed") else running).append(pod.key)
+                endless |= pod.status.phase not in _ENDED and bool(endless_owner(pod))
+                (ended if pod.status.phase in _ENDED else running).append(pod.key)
+    if endless and not ended:
+        return ""
     for pods, verb in ((ended, "delete"), (running, "get")):
         pods = [key for key in pods if verb == "get" or key.namespace == own]
         if pods:
@@ -256,7 +272,7 @@ def _see_users(answer: Answer, changes: Sequence[SuggestedChange], origin: Origi
 def _of_files(answer: Answer, refused: AllocationRefusal, origin: Origin) -> str:
     """The command of `allot check`, unless the first remedy is not an edit, or the search reached its limit, which each
     trial of a fix would do again."""
-    if refused.code == SEARCH_GIVEN_UP:
+    if refused.code == SEARCH_GIVEN_UP or _loses_hardware(refused.changes):
         return ""
     first = refused.changes[0] if refused.changes else None
     is_edit = first is None or first.remedy not in ("wait", "driver", "enable")

@@ -19,10 +19,13 @@ from allotment.explanation.extended_corrections import with_count
 from allotment.fleet.accelerator_labels import accelerator_label
 from allotment.model.core import Pod
 from allotment.model.meta import ObjectKey, OwnerReference
+from allotment.phrases import first_few
 
 #: Workloads whose pods do not end by themselves; those of the first ones can be reduced in number.
 _SCALABLE: Final = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "ReplicationController"})
 ENDLESS: Final = _SCALABLE | {"DaemonSet"}
+#: The beginning of `freeing_text`.
+_ENDS: Final = re.compile(r"wait for pods? .+? to finish \((?P<claims>claims? (?P<names>[^)]+))\)")
 #: The label of the pods of a Deployment; their ReplicaSet has its value as the suffix of its name.
 HASH_LABEL: Final = "pod-template-hash"
 #: The strategy with which a Deployment replaces pods without devices for an additional one.
@@ -37,19 +40,20 @@ def pending_diagnosis(
     excluded: tuple[NodeReason, ...] = (),
     *,
     ended: bool = False,
-    is_endless: Callable[[ObjectKey], bool] = lambda claim: False,
+    endless_owner: Callable[[ObjectKey], str] = lambda claim: "",
     nodes: Mapping[str, NodeFacts] = {},
 ) -> Diagnosis:
     """The diagnosis of a pending pod, from the reasons ``found`` on eligible nodes and the ``excluded`` nodes.
 
     ``templates`` and ``extended``: see `by_origin`. ``pod`` is None for a claim without a pod. ``ended``: an error on
-    an eligible node ends the scheduling attempt. ``is_endless``: whether the pods that use a claim do not end by
-    themselves. ``nodes``: the nodes of the cluster.
+    an eligible node ends the scheduling attempt. ``endless_owner``: the workload of the pods that use a claim,
+    empty if they end by themselves. ``nodes``: the nodes of the cluster.
     """
     reasons = by_origin(found, templates, extended, pod)
     if pod is not None:
         reasons = _with_replica_advice(reasons, pod)
-    return _with_excluded(reasons, excluded, ended, is_endless, nodes) if excluded else reasons
+    reasons = _instead_of_endless_waits(reasons, endless_owner)
+    return _with_excluded(reasons, excluded, ended, endless_owner, nodes) if excluded else reasons
 
 
 def _with_replica_advice(diagnosis: Diagnosis, pod: Pod) -> Diagnosis:
@@ -100,6 +104,28 @@ def _instead_of_own_pods(refused: AllocationRefusal, pod: Pod, owner: OwnerRefer
     return replace(refused, changes=(instead,))
 
 
+def _instead_of_endless_waits(diagnosis: Diagnosis, endless_owner: Callable[[ObjectKey], str]) -> Diagnosis:
+    """The reasons with other advice instead of "wait" if the pods to wait for do not end: it names their workloads."""
+
+    def map_change(change: SuggestedChange) -> SuggestedChange:
+        found = _ENDS.match(change.text) if change.remedy == "wait" else None
+        keys = (ObjectKey(*name.split("/", 1)) for name in found["names"].split(", ")) if found is not None else ()
+        owners = list(dict.fromkeys(filter(None, map(endless_owner, keys))))
+        if found is None or not owners:
+            return change
+        verb = "stop" if any(owner.startswith("DaemonSet ") for owner in owners) else "scale down"
+        rest = change.text[found.end() :].replace(", and for", ", and wait for")
+        text = f"{verb} {first_few(owners)}, whose pods do not end ({found['claims']}){rest}, or add a node"
+        return replace(change, text=text)
+
+    def map_refusal(refused: AllocationRefusal) -> AllocationRefusal:
+        changes, otherwise = tuple(map(map_change, refused.changes)), tuple(map(map_change, refused.otherwise))
+        return replace(refused, changes=changes, otherwise=otherwise)
+
+    rows = tuple(replace(row, refused=map_refusal(row.refused)) for row in diagnosis.nodes)
+    return replace(diagnosis, headline=map_refusal(diagnosis.headline), nodes=rows)
+
+
 def owner_of(pod: Pod) -> str:
     """The workload that owns a pod, as ``Deployment ml/server``; empty if there is none."""
     for owner in pod.metadata.owner_references:
@@ -140,7 +166,7 @@ def _with_excluded(
     diagnosis: Diagnosis,
     rows: tuple[NodeReason, ...],
     ended: bool,
-    is_endless: Callable[[ObjectKey], bool],
+    endless_owner: Callable[[ObjectKey], str],
     nodes: Mapping[str, NodeFacts],
 ) -> Diagnosis:
     """The diagnosis with the excluded nodes added.
@@ -155,7 +181,7 @@ def _with_excluded(
         return replace(diagnosis, nodes=(*diagnosis.nodes, *rows))
     waits = [REMEDIES[change.remedy].scope == "nothing" for change in before.changes]
     waiting_helps = before.code in BUSY or (bool(waits) and all(waits))
-    nearness = _distance_in_time(before, is_endless)
+    nearness = _distance_in_time(before, endless_owner)
     last = any(change.remedy in ("select", "recover") for change in fix.refused.changes)
     comes_after = nearness.loss <= LossClass.WAIT and last
     scopes = {REMEDIES[change.remedy].scope for change in fix.refused.changes}
@@ -197,19 +223,20 @@ def _distance(refused: AllocationRefusal) -> Distance:
     return distance(change.remedy for change in refused.changes)
 
 
-def _distance_in_time(refused: AllocationRefusal, is_endless: Callable[[ObjectKey], bool]) -> Distance:
+def _distance_in_time(refused: AllocationRefusal, endless_owner: Callable[[ObjectKey], str]) -> Distance:
     """The distance of the first remedy; a pod that does not end must be stopped, which is as far as fewer replicas."""
     first = next(iter(refused.changes), None)
     if first is not None and first.remedy == "wait" and first.object:
         namespace, _, name = first.object.removeprefix("ResourceClaim ").rpartition("/")
-        if is_endless(ObjectKey(namespace, name)):
+        if endless_owner(ObjectKey(namespace, name)):
             return distance(["replicas"])
     return _distance(refused)
 
 
-def has_endless_owner(pod: Pod) -> bool:
-    """Whether a workload controls the pod whose pods do not end by themselves."""
-    return any(owner.controller and owner.kind in ENDLESS for owner in pod.metadata.owner_references)
+def endless_owner(pod: Pod) -> str:
+    """The workload that owns a pod, if its pods do not end by themselves; otherwise empty."""
+    owner = owner_of(pod)
+    return template_of(pod, owner)[0] if owner.partition(" ")[0] in ENDLESS else ""
 
 
 def easiest_fix(rows: Iterable[NodeReason]) -> NodeReason | None:

@@ -6,12 +6,14 @@ The search for changes takes most of the time of an explanation; equal pods, suc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace as replace_fields
 from functools import cached_property, partial
 from itertools import chain
 from typing import Final
 
 from msgspec.structs import replace
 
+from allotment.engine.diagnosis.funnel import driver_of
 from allotment.engine.placement import Placed
 from allotment.engine.refusal import CODES, AllocationRefusal, Diagnosis, NodeReason, SuggestedChange
 from allotment.engine.remedies import FARTHEST, LossClass, distance
@@ -28,9 +30,18 @@ from allotment.explanation.node_accounts import Shortage, shortage_rows, with_sh
 from allotment.explanation.node_eligibility import daemon_node, exclusion_text, why_excluded
 from allotment.explanation.node_nearness import NamedHardware, by_nearness, models_by_node, named_hardware
 from allotment.explanation.obstacles import Obstacle, with_first
-from allotment.explanation.origin_mapping import easiest_fix, not_eligible, pending_diagnosis, template_of
+from allotment.explanation.origin_mapping import easiest_fix, not_eligible, owner_of, pending_diagnosis, template_of
 from allotment.explanation.placement import claim_obstacle
 from allotment.explanation.references import REFERENCE_FIELDS
+from allotment.explanation.stated_hardware import (
+    StatedHardware,
+    StatingClaim,
+    classes_of,
+    lost_hardware,
+    named_claims,
+    stating,
+)
+from allotment.explanation.subjects import pod_spec_of
 from allotment.explanation.trial_state import TrialState
 from allotment.explanation.tried_pod import TriedPod
 from allotment.model.core import Pod, PodSpec
@@ -42,18 +53,19 @@ _WITH_CHANGE: Final = 8
 
 
 class RefusalReasons:
-    """The reasons in the present state of the cluster. ``is_endless``: whether the pods that use a claim do not end by
-    themselves. ``after``: what happens to a pod of a workload after a change; see `with_further_changes`."""
+    """The reasons in the present state of the cluster. ``endless_owner``: the workload of the pods that use a claim,
+    empty if they end by themselves. ``after``: what happens to a pod of a workload after a change; see
+    `with_further_changes`."""
 
     def __init__(
         self,
         state: TrialState,
-        is_endless: Callable[[ObjectKey], bool],
+        endless_owner: Callable[[ObjectKey], str],
         after: Callable[[Pod, str, SuggestedChange], AfterChange],
     ) -> None:
         self._state = state
         self._placer = state.placer
-        self._is_endless = is_endless
+        self._endless_owner = endless_owner
         self._after = after
         self._tried_obstacles: dict[tuple[object, ...], Diagnosis] = {}
         self._named_hardware: dict[int, tuple[PodSpec, NamedHardware]] = {}
@@ -152,7 +164,7 @@ class RefusalReasons:
             tried.requested.extended,
             excluded,
             ended=bool(tried.exclusions) and self._placer.aborts(tried.requested, tried.eligible),
-            is_endless=self._is_endless,
+            endless_owner=self._endless_owner,
             nodes=self._placer.inventory.nodes,
         )
 
@@ -183,8 +195,9 @@ class RefusalReasons:
         eligible; another one if there are none for it, because it is also not ready. Without any, the name is empty."""
         nearest = ""
         for group in self._by_nearness(tried, nodes):
+            stating = self._stating(tried, group)
             left, found = list(group), list[tuple[str, tuple[SuggestedChange, ...]]]()
-            while left and len(group) - len(left) < _WITH_CHANGE and (node := self._with_devices(tried, left)):
+            while left and len(group) - len(left) < _WITH_CHANGE and (node := self._with_devices(stating, left)):
                 nearest = nearest or node
                 if tried.pod is None or not with_changes:
                     return nearest, ()
@@ -230,9 +243,14 @@ class RefusalReasons:
 
     def _claim_changes(self, tried: TriedPod, nodes: Sequence[str]) -> tuple[SuggestedChange, ...]:
         """The changes after which the pending claims fit on one of these nodes, whether or not it is eligible."""
-        reasons = self._diagnosed(tried, nodes)
-        found = pending_diagnosis(reasons, tried.pod, tried.requested.templates, tried.requested.extended)
-        return found.headline.changes
+        stating = self._stating(tried, nodes)
+        reasons = self._diagnosed(stating, nodes)
+        found = pending_diagnosis(
+            reasons, tried.pod, tried.requested.templates, tried.requested.extended, endless_owner=self._endless_owner
+        )
+        changes = found.headline.changes
+        # Other changes are those of claims that do not exist.
+        return changes if stating is tried or all(change.remedy == "wait" for change in changes) else ()
 
     def _reachable(self, tried: TriedPod, nodes: Iterable[str]) -> list[str]:
         """The nodes that can use the devices of the allocated claims."""
@@ -278,7 +296,71 @@ class RefusalReasons:
         """Changes that make a node eligible; empty if an error on another node would end the attempt."""
         way = self._made_eligible(tried, node)
         stays = [name for name in tried.eligible if not why_excluded(way.pod, self._placer.nodes[name])]
-        return () if self._placer.aborts(tried.requested, stays) else way.changes
+        if self._placer.aborts(tried.requested, stays):
+            return ()
+        return way.changes if tried.pod is None else self._with_claims(tried, way.changes, way.pod)
+
+    # --- rules for nodes that state devices --------------------------------------------------------------------------
+
+    def _stating(self, tried: TriedPod, nodes: Sequence[str]) -> TriedPod:
+        """The pod with claims that state what its rules state by labels that nodes such as these do not have."""
+        if tried.pod is None or not nodes or not tried.pending:
+            return tried
+        lost = lost_hardware(tried.pod, self._made_eligible(tried, nodes[0]).pod)
+        if not lost:
+            return tried
+        claims = [found.claim for found in self._stated(tried, lost)]
+        return tried._replace(requested=replace_fields(tried.requested, pending=claims))
+
+    def _stated(self, tried: TriedPod, lost: Sequence[StatedHardware]) -> list[StatingClaim]:
+        known = [stated for stated in lost if stated.condition]
+        templates = tried.requested.templates
+        return [stating(claim, known, self._driver_of, templates.get(claim.key, "")) for claim in tried.pending]
+
+    def _driver_of(self, class_: str) -> str:
+        found = self._state.input.classes.get(class_)
+        return driver_of(found, self._state.input.features) if found is not None else ""
+
+    def _with_claims(
+        self, tried: TriedPod, changes: tuple[SuggestedChange, ...], after: Pod
+    ) -> tuple[SuggestedChange, ...]:
+        """The changes of the rules for nodes with those of the claims that state what the rules no longer do.
+
+        As they are if the claims cannot state it: because of an unknown value, or because others use the claims, too.
+        """
+        assert tried.pod is not None
+        lost = lost_hardware(tried.pod, after)
+        moved = [change for found in self._stated(tried, lost) for change in found.changes] if lost else []
+        drivers = {self._driver_of(name) for name in classes_of(tried.pending)}
+        is_known = all(stated.condition and stated.driver in drivers for stated in lost)
+        if not lost or not is_known or any(not self._is_own(tried, change.object) for change in moved):
+            return changes
+        kept = (
+            replace(change, text=change.text.partition(", which loses ")[0], remedy="select")
+            if change.remedy == "unselect-hardware"
+            else change
+            for change in changes
+        )
+        return (*kept, *(replace(change, node=changes[-1].node) for change in moved))
+
+    def _is_own(self, tried: TriedPod, name: str) -> bool:
+        """Whether a claim or template exists and is used by no other workload."""
+        return name != tried.requested.extended and self._users.get(name, set()) <= {tried.where[0]}
+
+    @cached_property
+    def _users(self) -> dict[str, set[str]]:
+        """The pods and workloads that name each claim and template."""
+        found: dict[str, set[str]] = {}
+        for value in (*self._state.input.workloads, *self._state.input.others):
+            if isinstance(value, Pod):
+                user = template_of(value, owner_of(value))[0]
+            elif any(owner.controller for owner in value.metadata.owner_references):
+                continue  # its owner is one of the others
+            else:
+                user = f"{type(value).__name__} {value.key}"
+            for name in named_claims(pod_spec_of(value), value.metadata.namespace):
+                found.setdefault(name, set()).add(user)
+        return found
 
     def _hardware(self, pod: Pod) -> NamedHardware:
         """The hardware of the nodes that the pod's rules name; equal pods, such as replicas, have the same."""

@@ -29,7 +29,7 @@ from allotment.explanation.input import (
     with_change,
 )
 from allotment.explanation.node_eligibility import EligibilityNode
-from allotment.explanation.origin_mapping import has_endless_owner, owner_of, template_of
+from allotment.explanation.origin_mapping import endless_owner, owner_of, template_of
 from allotment.explanation.orphaned_slices import orphaned_note
 from allotment.explanation.pod_trial import DoesNotFit, PodTrial, TrialScope
 from allotment.explanation.refusal_reasons import RefusalReasons
@@ -94,7 +94,7 @@ class _Run:
         self._input = input
         self._tries = tries
         self._state = TrialState(input, tries)
-        self._trial = PodTrial(self._state, RefusalReasons(self._state, self._is_endless, self._pod_after))
+        self._trial = PodTrial(self._state, RefusalReasons(self._state, self._endless_owner, self._pod_after))
         self._verifications = 0 if tries == 0 else _MAX_VERIFICATIONS
         self._further = 0 if tries == 0 else further
         """Number of changes after which a pod may still be explained."""
@@ -135,15 +135,16 @@ class _Run:
         return found
 
     @cached_property
-    def _endless_pods(self) -> frozenset[ObjectKey]:
-        """The pods that do not end by themselves."""
-        pods = (pod for pod in (*(pod for pod, _ in self._pods()), *self._input.others) if has_endless_owner(pod))
-        return frozenset(pod.key for pod in pods)
+    def _endless_owners(self) -> dict[ObjectKey, str]:
+        """The workloads whose pods do not end by themselves, by pod."""
+        pods = (*(pod for pod, _ in self._pods()), *self._input.others)
+        return {pod.key: owner for pod in pods if (owner := endless_owner(pod))}
 
-    def _is_endless(self, claim: ObjectKey) -> bool:
-        """Whether a pod that uses a claim does not end by itself."""
+    def _endless_owner(self, claim: ObjectKey) -> str:
+        """See `RefusalReasons`."""
         users = self.claims[claim].status.reserved_for if claim in self.claims else ()
-        return any(ObjectKey(claim.namespace, user.name) in self._endless_pods for user in users)
+        pods = (ObjectKey(claim.namespace, user.name) for user in users)
+        return next((self._endless_owners[pod] for pod in pods if pod in self._endless_owners), "")
 
     # --- trying ------------------------------------------------------------------------------------------------------
 

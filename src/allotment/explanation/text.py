@@ -184,21 +184,24 @@ def _allocations(answer: Answer) -> Iterator[str]:
 
 
 def _reasons(reasons: Diagnosis, wide: bool, next_step: str) -> Iterator[str]:
-    yield from _refused(reasons.headline, _where(reasons), next_step)
     others = _others(reasons, wide)
+    same = [] if wide else [row for row in others if _is_same(row[1], reasons.headline)]
+    yield from _details(reasons.headline, _where(reasons))
+    # Before the remedy, which need not help on these nodes. Funnels name only their own nodes.
+    if same and reasons.headline.funnels:
+        yield f"  fails for the same reason on {_nodes(same[0][0])}"
+    yield from _remedies(reasons.headline, next_step)
+    others = [row for row in others if row not in same]
     shown = others if wide else others[:_ROWS]
     for nodes, refused in shown:
         if refused.code == "node-not-eligible":
             if refused.summary not in reasons.headline.summary:  # which already contains it if all nodes are excluded
                 yield f"  {refused.summary}"
             continue
-        if (refused.code, refused.summary) == (reasons.headline.code, reasons.headline.summary) and not wide:
-            if reasons.headline.funnels:  # funnels name only their own nodes
-                yield f"  the same on {_nodes(nodes)}"
-            continue
         yield f"  {_nodes(nodes)}: {_shorten(refused.summary)} ({refused.code})"
         if wide:
-            yield from _refused(refused, _nodes(nodes))
+            yield from _details(refused, _nodes(nodes))
+            yield from _remedies(refused)
     if len(others) > len(shown):
         rest = others[len(shown) :]
         yield f"  {sum(len(nodes) for nodes, _ in rest)} more nodes for {len(rest)} other reasons (-o wide)"
@@ -252,7 +255,13 @@ def _shorten(text: str) -> str:
     return text if len(text) <= _MAX_SENTENCE else f"{text[: _MAX_SENTENCE - 100]} … {text[-100:]}"
 
 
-def _refused(refused: AllocationRefusal, where: str, next_step: str = "") -> Iterator[str]:
+def _is_same(refused: AllocationRefusal, headline: AllocationRefusal) -> bool:
+    """Whether the headline says the same about a node; exclusions are listed with their nodes."""
+    is_excluded = refused.code == "node-not-eligible"
+    return not is_excluded and (refused.code, refused.summary) == (headline.code, headline.summary)
+
+
+def _details(refused: AllocationRefusal, where: str) -> Iterator[str]:
     for funnel in refused.funnels:
         yield from _funnel(funnel, where)
     for alternative in refused.alternatives:
@@ -265,7 +274,6 @@ def _refused(refused: AllocationRefusal, where: str, next_step: str = "") -> Ite
         yield f"  nearest miss: {refused.nearest}"
     for note in refused.notes:
         yield f"{_VERBATIM}  {note}" if note.startswith(" ") else f"  {note}"
-    yield from _remedies(refused, next_step)
 
 
 def _funnel(funnel: Funnel, where: str) -> Iterator[str]:
@@ -281,7 +289,7 @@ def _funnel(funnel: Funnel, where: str) -> Iterator[str]:
         yield f"  {step.left:>5}  {_shorten(step.text)}{held or detail}"
 
 
-def _remedies(refused: AllocationRefusal, next_step: str) -> Iterator[str]:
+def _remedies(refused: AllocationRefusal, next_step: str = "") -> Iterator[str]:
     node = refused.changes[-1].node if refused.changes else ""
     if refused.changes:
         yield from _changes(f"to make it fit{f' on {node}' if node else ''}", refused.changes, next_step)

@@ -91,7 +91,7 @@ def _parse(text: str) -> _FleetEntry:
         mode = parse_mode(found["mode"] or "", machine)
         nodes = _nodes(found["nodes"])
     except FleetError as error:
-        raise FleetError(f"fleet entry {text!r}: {error}", error.hint) from None
+        raise FleetError(f"fleet entry {text!r}: {error.problem}", error.hint) from None
     name = found["name"]
     if name is not None and _NODE_NAME.fullmatch(name) is None:
         raise FleetError(

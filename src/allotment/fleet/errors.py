@@ -8,10 +8,7 @@ from allotment.errors import InputError
 
 
 class FleetError(InputError, ValueError):
-    """Raised when a fleet description names something unknown or impossible.
-
-    ``str(error)`` says what was expected and what was found; ``hint`` states how to fix it and may be empty.
-    """
+    """Raised when a fleet description names something unknown or impossible."""
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

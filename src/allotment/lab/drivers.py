@@ -43,8 +43,7 @@ def vendor_drivers(nodes: NodeDrivers) -> Program:
             try:
                 machine = parse_hardware(node.name, hardware)
             except FleetError as error:
-                text = "; ".join(filter(None, (f"annotation {HARDWARE}: {error}", error.hint)))
-                warn(node, "UnknownHardware", text)
+                warn(node, "UnknownHardware", f"annotation {HARDWARE}: {error}")
                 return None
             simulated = simulated_drivers(machine, compute)
             nodes.environment.machine(node.name)  # for the kubelet, which handles the node's change after this program

@@ -18,87 +18,39 @@ import builtins
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
-from difflib import get_close_matches
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from allotment.apiserver.kinds.kind import ServedKind
 from allotment.cluster.client import Client, Resource
-from allotment.cluster.error_location import SourceLocation, locate_error
 from allotment.cluster.errors import StatusError
 from allotment.cluster.object_watch import states
 from allotment.files import atomic_write
 from allotment.files.atomic_write import Sync
 from allotment.lab import kubeconfig, unmet_conditions, wait_conditions
 from allotment.lab.control_plane import Plane, running
+from allotment.lab.kinds import UnknownKind, by_object, by_word
+from allotment.lab.manifests import Source, documents, not_applied
 from allotment.lab.pod_http import http_get
 from allotment.lab.programs import excluded_programs
 from allotment.lab.runtimes import RuntimeName
-from allotment.lab.settings import Settings, fleet_of
+from allotment.lab.settings import Settings, checked_fleet, features_of, made_roots
 from allotment.lab.state import DEFAULT_NAME, DataFolder, context_of
 from allotment.lab.sync import LoopThread, SyncClient
 from allotment.lab.wait_conditions import Test
 from allotment.model import DEFAULT_RELEASE
-from allotment.model.features import Features
-from allotment.model.loading import Document, LoadResult, is_manifest_text, load_paths, load_text
+from allotment.model.loading import Document
 from allotment.model.trees import Tree
 
 if TYPE_CHECKING:
     from allotment.lab.autoscaling import Autoscale
 
 
-class UnknownKind(LookupError):
-    """Raised if no resource has the given name."""
-
-    def __init__(self, word: str, known: Iterable[str]) -> None:
-        spelt = {name.lower(): name for name in known}
-        near = get_close_matches(word.lower(), list(spelt), 1)
-        super().__init__(f"unknown kind {word!r}" + (f"; did you mean {spelt[near[0]]!r}?" if near else ""))
-
-
-def resource_of(kind: ServedKind, version: str = "") -> Resource:
-    """Return the resource of a kind, in the given version or the preferred one."""
-    return Resource(kind.group, version or kind.versions[0], kind.plural, kind.kind, kind.namespaced)
-
-
-def by_word(kinds: Iterable[ServedKind], word: str) -> Resource:
-    """Return the resource with this kind, plural, singular or short name. Raises UnknownKind."""
-    listed = tuple(kinds)
-    wanted = word.lower()
-    for kind in listed:
-        if wanted in _words(kind):
-            return resource_of(kind)
-    raise UnknownKind(word, (known for kind in listed for known in _words(kind)))
-
-
-def by_type(kinds: Iterable[ServedKind], api_version: str, name: str) -> Resource:
-    """Return the resource of an apiVersion and kind. Raises UnknownKind."""
-    group, _, version = api_version.rpartition("/")
-    listed = tuple(kinds)
-    for kind in listed:
-        if kind.kind == name and kind.group == group and version in kind.versions:
-            return resource_of(kind, version)
-    if any(kind.kind == name for kind in listed):
-        raise UnknownKind(f"{name} of {api_version}", ())
-    raise UnknownKind(name, (kind.kind for kind in listed))
-
-
-def _words(kind: ServedKind) -> tuple[str, ...]:
-    singular = kind.singular or kind.kind.lower()
-    names = (kind.plural, singular, *kind.short_names)
-    return (*names, f"{kind.plural}.{kind.group}", f"{singular}.{kind.group}") if kind.group else names
-
-
-Source = str | Path | Tree | Document | Sequence["Source"]
-
-
-class NotApplied(Exception):
-    """Raised if a manifest cannot be read or the API rejects one of its objects, with its location."""
-
-
 class Lab:
     """A lab in a thread of this process. Use it as a context manager, or call :meth:`start` and :meth:`stop`.
+
+    Its methods block. They can be called in any thread, also in one that runs an event loop. An argument that cannot
+    be used raises InputError.
 
     ``fleet``: the machines, in the syntax of ``allot up --fleet``; by default those of ``data``, else none. ``data``:
     a folder for the cluster's data; without one they are deleted with the lab. ``gates``: feature gates that differ
@@ -108,8 +60,13 @@ class Lab:
     with your permissions, but only those whose image is in the file ``images``; without a file, only the demo
     application (:mod:`allotment.node.runtimes.images`). ``autoscale``: instance types to provision for pending pods
     (``aws,gcp``, a catalog file, or an :class:`~allotment.lab.autoscaling.Autoscale`); ``cloud``: the cloud's faults
-    (``aws/g5.*=no-capacity``). ``tls`` is off by default: a user who can start a lab in a test can also reach its
-    port.
+    (``aws/g5.*=no-capacity``). ``kubelet_roots``: a folder in which external drivers register for the nodes, as with
+    ``allot up --kubelet-roots``. ``tls``: off by default, because a user who can start a lab in a test can also reach
+    its port.
+
+    Until a driver registers on a node for the first time, preparation for its devices is simulated: pods with slices
+    that have no driver run, as if the driver had nothing to do. Afterwards, they stay in ``ContainerCreating`` while it
+    is not registered.
     """
 
     def __init__(
@@ -117,22 +74,22 @@ class Lab:
         gates: dict[str, bool] | None = None, port: int = 0, speed: float = 1.0, tls: bool = False,
         name: str = DEFAULT_NAME, without: Iterable[str] = (), runtime: RuntimeName = "simulated",
         images: str | Path | None = None, autoscale: str | Autoscale | None = None, cloud: Iterable[str] = (),
-        runtime_config: Iterable[str] = (),
+        runtime_config: Iterable[str] = (), kubelet_roots: str | Path | None = None,
     ) -> None:  # fmt: skip
         folder = None if data is None else DataFolder(Path(data))
-        features = Features(kube=kube, gates=gates or {})
         self._settings = Settings(
             name=name,
-            fleet=fleet_of(fleet),
+            fleet=checked_fleet(fleet),
             data=folder,
             port=port,
             tls=tls,
             speed=speed,
-            features=features,
+            features=features_of(kube, gates or {}),
             runtime_config=tuple(runtime_config),
             without=excluded_programs(without),
             runtime=runtime,
             images=None if images is None else Path(images),
+            roots=None if kubelet_roots is None else made_roots(kubelet_roots),
             autoscale=_autoscale(autoscale, cloud),
         )
         self._thread: LoopThread | None = None
@@ -159,16 +116,15 @@ class Lab:
         return self
 
     def stop(self) -> None:
-        """Stop the lab; no error if it is not running."""
+        """Stop the lab, and end the watches of all threads; no error if it is not running."""
         thread, self._thread, self._plane = self._thread, None, None
-        if thread is not None:
-            try:
-                thread.wait(self._running.aclose())
-            finally:
-                thread.stop()
-        if self._files is not None:
-            self._files.cleanup()
-            self._files = None
+        try:
+            if thread is not None:
+                thread.stop(self._running.aclose())
+        finally:
+            if self._files is not None:
+                self._files.cleanup()
+                self._files = None
 
     def __enter__(self) -> Lab:
         return self.start()
@@ -233,17 +189,17 @@ class Lab:
         Objects are written as by ``kubectl apply --server-side --force-conflicts``; those without a namespace go to
         ``namespace``. Raises NotApplied.
         """
-        return self._loop.wait(self._apply(list(_documents(source)), namespace))
+        return self._loop.wait(self._apply(list(documents(source)), namespace))
 
     async def _apply(self, documents: Sequence[tuple[Tree, Document | None]], namespace: str) -> list[Tree]:
         client = self.plane.client("allotment-admin")
         written = []
         for tree, document in documents:
             try:
-                resource = by_type(self.plane.kinds(), str(tree.get("apiVersion")), str(tree.get("kind")))
+                resource = by_object(self.plane.kinds(), tree)
                 written.append(await _applied(client, resource, tree, namespace))
             except (StatusError, UnknownKind) as error:
-                raise _not_applied(document, error) from error
+                raise not_applied(document, error) from error
             meta = written[-1]["metadata"]
             self._applied.append((resource, meta.get("namespace", ""), meta["name"]))
         return written
@@ -256,7 +212,7 @@ class Lab:
         if name:
             targets = [(self.resource(str(source)), namespace, name)]
         else:
-            targets = [self._target(tree, namespace) for tree, _ in reversed(list(_documents(source)))]
+            targets = [self._target(tree, namespace) for tree, _ in reversed(list(documents(source)))]
         self._loop.wait(
             self._delete([(kind, ns if kind.namespaced else "", name) for kind, ns, name in targets], timeout)
         )
@@ -288,10 +244,12 @@ class Lab:
                 for (kind, _, name), tree in held.items()
             ]
             raise TimeoutError(f"not deleted after {timeout:g} s:\n" + "\n".join(lines)) from None
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
 
     def _target(self, tree: Tree, namespace: str) -> tuple[Resource, str, str]:
         meta = tree.get("metadata") or {}
-        resource = by_type(self.plane.kinds(), str(tree.get("apiVersion")), str(tree.get("kind")))
+        resource = by_object(self.plane.kinds(), tree)
         return resource, meta.get("namespace") or namespace, str(meta.get("name"))
 
     def get(self, kind: str, name: str, *, namespace: str = "default") -> Tree:
@@ -314,7 +272,7 @@ class Lab:
 
         ``until``: a condition type, ``phase=Running``, ``allocated``, or a function of the object. The default depends
         on the kind: a pod is ready or has succeeded, a claim is allocated, a workload has its replicas. Raises
-        TimeoutError with the reason, for a workload or a claim that of its pods.
+        TimeoutError with the reason, for a workload or a claim that of its pods, and what the function raises.
         """
         wanted = [self._named(target, namespace) for target in targets] or list(dict.fromkeys(self._applied))
         return self._loop.wait(self._wait(wanted, until, timeout))
@@ -352,7 +310,10 @@ class Lab:
                 for number, (kind, _, name) in enumerate(targets)
                 if number not in found
             ]
-            raise TimeoutError(f"conditions not met after {timeout:g} s:\n" + "\n".join(lines)) from None
+            unmet = wait_conditions.described(until) or "conditions"
+            raise TimeoutError(f"{unmet} not met after {timeout:g} s:\n" + "\n".join(lines)) from None
+        except ExceptionGroup as errors:  # of the function, or of a request
+            raise errors.exceptions[0] from None
         return [found[number] for number in range(len(targets))]
 
 
@@ -370,32 +331,3 @@ async def _applied(client: Client, resource: Resource, tree: Tree, namespace: st
     if not meta.get("name") and meta.get("generateName"):
         return await client.create(resource, tree, inside)
     return await client.patch(resource, str(meta.get("name", "")), tree, inside, kind="apply", force=True)
-
-
-def _not_applied(document: Document | None, error: StatusError | UnknownKind) -> NotApplied:
-    if document is None:
-        return NotApplied(str(error))
-    place = SourceLocation(document.position()) if isinstance(error, UnknownKind) else locate_error(document, error)
-    words = f"{place.position}: {document.kind} {document.name}: {error}"
-    return NotApplied("\n  ".join(filter(None, (words, place.sentence, *place.advice))))
-
-
-def _documents(source: Source) -> Iterable[tuple[Tree, Document | None]]:
-    """The objects of manifests, each with its source location if there is one."""
-    if isinstance(source, dict):
-        yield source, None
-    elif isinstance(source, Document):
-        yield source.tree, source
-    elif isinstance(source, str | Path):
-        loaded = load_text(source) if isinstance(source, str) and is_manifest_text(source) else load_paths([source])
-        yield from _loaded(loaded)
-    else:
-        for item in source:
-            yield from _documents(item)
-
-
-def _loaded(loaded: LoadResult) -> Iterable[tuple[Tree, Document]]:
-    if loaded.problems:
-        raise NotApplied("\n".join(f"{problem.position}: {problem.message}" for problem in loaded.problems))
-    for document in loaded.documents:
-        yield document.tree, document

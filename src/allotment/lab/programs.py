@@ -29,6 +29,7 @@ from allotment.controllers.quotas import quotas
 from allotment.controllers.replica_sets import replica_sets, replication_controllers
 from allotment.controllers.resource_claims import resource_claims
 from allotment.controllers.stateful_sets import stateful_sets
+from allotment.errors import InputError
 from allotment.lab.compute_domains import compute_domains
 from allotment.lab.driver_environment import DriverEnvironment
 from allotment.lab.drivers import vendor_drivers
@@ -80,7 +81,7 @@ _CONTROLLERS: Final = frozenset({*_ALWAYS, *_GATED, _POD_GROUPS})
 NAMES: Final = (CONTROLLERS, *sorted((*_CONTROLLERS, _COMPUTE_DOMAINS, DRIVERS, _JOINING, _KUBELETS, _SCHEDULER)))
 
 
-class UnknownProgram(ValueError):
+class UnknownProgram(InputError, ValueError):
     """Raised for an unknown program name, ``name``."""
 
     def __init__(self, name: str) -> None:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from allotment.errors import InputError
+from allotment.fleet import parse_fleet
+from allotment.fleet.errors import suggestion
 from allotment.lab.runtimes import RuntimeName
 from allotment.lab.state import DEFAULT_NAME, DataFolder
 from allotment.model import DEFAULT_RELEASE
-from allotment.model.features import Features
+from allotment.model.features import GATES, Features
+from allotment.model.releases import RELEASES
 
 if TYPE_CHECKING:
     from allotment.lab.autoscaling import Autoscale
+
+#: Leaves room for ``/NODE/plugins_registry/DRIVER-reg.sock``.
+LONGEST_ROOTS: Final = 50
 
 
 class Settings(NamedTuple):
@@ -54,3 +62,39 @@ def fleet_of(words: str | Sequence[str] | None) -> tuple[str, ...] | None:
         return None
     given = [words] if isinstance(words, str) else words
     return tuple(part.strip() for text in given for part in text.split(",") if part.strip())
+
+
+def checked_fleet(words: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    """Normalize a fleet. Raises FleetError."""
+    fleet = fleet_of(words)
+    parse_fleet(fleet or ())
+    return fleet
+
+
+def features_of(kube: str, gates: Mapping[str, bool]) -> Features:
+    """Return the features of a release with these gates. Raises InputError."""
+    if kube not in RELEASES:
+        raise InputError(f"expected one of {', '.join(RELEASES)}, found {kube!r}", argument="kube")
+    for gate in gates:
+        if gate not in GATES:
+            raise InputError(f"unrecognized feature gate: {gate}", suggestion(gate, GATES), argument="gates")
+    return Features(kube, gates)
+
+
+def made_roots(given: str | Path) -> Path:
+    """Create and return the folder of the nodes' kubelets. Raises InputError."""
+    path = Path(given).absolute()
+    if (length := len(os.fsencode(path))) > LONGEST_ROOTS:
+        raise InputError(
+            f"{path} is {length} bytes long; socket paths below it are limited to 107 bytes",
+            f"choose a path of at most {LONGEST_ROOTS} bytes",
+            argument="kubelet_roots",
+        )
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        problem = f"{error.filename or path}: {(error.strerror or str(error)).lower()}"
+        raise InputError(problem, argument="kubelet_roots") from None
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise InputError(f"{path}: permission denied", argument="kubelet_roots")
+    return path

@@ -84,6 +84,16 @@ def predicate_for(until: str | Test | None, kind: str) -> Test:
     return has_condition(until)
 
 
+def described(until: str | Test | None) -> str:
+    """The awaited state, as text; empty for the default and for functions without a name.
+
+    >>> described("phase=Running"), described(bool), described(lambda pod: True)
+    ('phase=Running', 'bool', '')
+    """
+    name = until if until is None or isinstance(until, str) else getattr(until, "__name__", "<lambda>")
+    return name if name and name != "<lambda>" else ""
+
+
 def describe_state(tree: Tree | None) -> str:
     """The state of an object as text, the most specific source first."""
     if tree is None:

@@ -22,8 +22,11 @@ class Position(msgspec.Struct, frozen=True, order=True):
 class InputProblem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A problem of the input.
 
-    ``path``: the field path, if any (``spec.devices.requests[0].count``). ``hint``: what to do, or the probably
-    intended value. ``suggestion``: the bare name in a "did you mean" hint.
+    ``code``: stable. Of files: ``no-files`` (in a folder), ``unreadable``, ``too-big``, ``bad-text`` (no UTF-8, or
+    control characters), ``bad-yaml``, ``bad-json``, ``cut-off``, ``no-object``. Of objects: ``not-an-object``,
+    ``no-kind``, ``given-twice``, ``duplicate-field``, ``unknown-field``, ``wrong-type``, ``bad-value``, and others that
+    validation has. ``path``: the field path, if any (``spec.devices.requests[0].count``). ``hint``: what to do, or the
+    probably intended value. ``suggestion``: the bare name in a "did you mean" hint.
     """
 
     code: str

@@ -36,11 +36,16 @@ class MachinePlan(ProvisioningPlan, frozen=True):
     compared: tuple[BaselineResult, ...] | None = None
     next: str = ""
 
+    @property
+    def verdict(self) -> str:
+        """The summary in one sentence."""
+        return plan_summary(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Return what ``allot plan -o json`` prints."""
         is_bounded = bool(self.bound) or not self.machines
         return {
-            "verdict": plan_summary(self),
+            "verdict": self.verdict,
             "total": str(self.total),
             "bound": str(self.bound) if is_bounded else None,
             "gap": round(self.gap, 6) if is_bounded else None,

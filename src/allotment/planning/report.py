@@ -31,7 +31,10 @@ class PodPlacement(Value, frozen=True):
 
 
 class PlannedMachine(Value, frozen=True):
-    """A machine to provision. ``node``: its name in the plan. ``form``: hardware and mode, as in ``--fleet``."""
+    """A machine to provision. ``node``: its name in the plan. ``form``: hardware and mode, as in ``--fleet``.
+
+    ``placements``: its pods; in JSON, ``seats``.
+    """
 
     node: str
     instance: str

@@ -13,12 +13,19 @@ from allotment.tools.check.selection import is_known_pattern, known_patterns, pa
 
 
 def rules(pattern: str = "all") -> list[dict[str, Any]]:
-    """Return the rules of a family or code prefix: ``"cel"``, ``"M4"``; by default all. Raises InputError."""
+    """Return the rules of a family or code prefix: ``"cel"``, ``"M4"``; by default all. Raises InputError.
+
+    The keys of a rule: ``code``, ``name``, ``family``, ``level``, ``summary``, ``why``, ``bad``, ``good``, ``fixable``,
+    ``see``, ``url``.
+    """
     return [rule_data(rule) for rule in matching_rules(pattern)]
 
 
 def rule(code: str) -> dict[str, Any]:
-    """Return one rule: ``"M401"``. Raises InputError."""
+    """Return one rule: ``"M401"``. Raises InputError.
+
+    The keys are those of ``rules``.
+    """
     found = matching_rules(code)
     if len(found) != 1:
         raise InputError(f"expected the code of one rule, found {code!r}, which selects {len(found)}")

@@ -8,7 +8,10 @@ from allotment.exporter.definitions import COMPONENTS, GROUPS
 
 
 def metrics() -> list[dict[str, Any]]:
-    """Return the definition of each metric: name, type, help, labels, the number of its series, and group."""
+    """Return the definition of each metric: name, type, help, labels, the number of its series, and group.
+
+    The keys of a metric: ``name``, ``type``, ``help``, ``labels``, ``series``, ``group``.
+    """
     return [
         {
             "name": metric.name,

@@ -30,6 +30,11 @@ def instance_types(
     or ``"none"``. ``gpus``: the minimum number. ``memory``: the minimum of each GPU (``"24Gi"``), as its driver reports
     it. ``mig``: only GPUs that support MIG. ``max_price``: USD per hour. ``spot``: only types with a spot price, which
     is then compared. ``catalog``: CSV files that add types and prices. Raises InputError.
+
+    The keys of a type: ``name``, ``provider``, ``instanceType``, ``region``, ``zones``, ``arch``, ``vcpu``,
+    ``memoryGiB``, ``allocatable``, ``gpus``, ``gpuModel``, ``gpuFraction``, ``gpuMemoryGiBByCloud``,
+    ``gpuMemoryMiBByDriver``, ``gpuMemoryBound``, ``productName``, ``accelerator``, ``hardware``, ``modes``,
+    ``unusable``, ``usdPerHour``, ``asOf``, ``priceSource``, ``specSource``, ``notes``.
     """
     wanted = TypeFilter(
         patterns=patterns, providers=providers, gpu=gpu, gpus=gpus, memory=memory, mig=mig, max_price=max_price,
@@ -42,6 +47,8 @@ def instance_type(name: str, *, catalog: Sequence[str | PathLike[str]] = ()) -> 
     """Return the properties of ``"aws/p5.48xlarge"``; the provider may be omitted if the name is unique.
 
     ``catalog``: CSV files that add types and prices. Raises InputError.
+
+    The keys are those of ``instance_types``.
     """
     return type_data(find_type(valid_catalog(catalog).types, name))
 

@@ -16,7 +16,10 @@ from allotment.model.trees import manifest_of
 
 
 def fleet() -> dict[str, Any]:
-    """Return all known servers and accelerators."""
+    """Return all known servers and accelerators.
+
+    The keys: ``servers``, ``accelerators``; for each, ``hardware`` returns the same.
+    """
     return {
         "servers": [_server_data(known.hardware(name)) for name in known.servers()],
         "accelerators": [_accelerator_data(accelerator) for accelerator in known.accelerators().values()],
@@ -24,7 +27,15 @@ def fleet() -> dict[str, Any]:
 
 
 def hardware(name: str) -> dict[str, Any]:
-    """Return the properties of a server or accelerator. Raises FleetError."""
+    """Return the properties of a server or accelerator. Raises FleetError.
+
+    The keys of a server: ``id``, ``title``, ``accelerator``, ``gpus``, ``nvSwitches``, ``unverified``, ``cpu``,
+    ``socketOfNuma``, ``nvlinkMatrix``, ``nics``, ``nvlink``, ``order``. The keys of an accelerator: ``id``,
+    ``aliases``, ``vendor``, ``product``, ``architecture``, ``formFactor``, ``memoryMiB``, ``memoryType``,
+    ``pciDevice``, ``pcie``, ``powerW``, ``driverVersion``, ``memoryBound``, ``computeUnits``, ``simdUnits``,
+    ``family``, ``gfx``, ``unverified``, ``xgmi``, ``partitions``, ``brand``, ``cudaDriverVersion``,
+    ``computeCapability``, ``multiprocessors``, ``cudaCores``, ``nvlink``, ``mig``, ``minPowerW``.
+    """
     machine = known.hardware(name)
     return _server_data(machine) if machine.server else _accelerator_data(machine.accelerator)
 

@@ -28,7 +28,10 @@ class Example:
 
 
 def examples() -> list[dict[str, Any]]:
-    """Return name, title, expected code of ``explain`` and path of each packaged manifest."""
+    """Return name, title, expected code of ``explain`` and path of each packaged manifest.
+
+    The keys of a manifest: ``name``, ``title``, ``expect``, ``path``.
+    """
     return [
         {"name": each.name, "title": each.title, "expect": each.expect, "path": each.path}
         for each in packaged_examples()

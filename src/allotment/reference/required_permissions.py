@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from allotment.api.cluster import Cluster
+from allotment.api.cluster import Cluster, cluster_given
 from allotment.errors import InputError
 from allotment.fleet.errors import suggestion
 from allotment.model.trees import Tree
@@ -57,6 +57,8 @@ def components(*names: str, drivers: Sequence[str] = ()) -> list[dict[str, Any]]
     """Return the name, the number of rules and the purpose of components, by default of all.
 
     ``drivers``: the names of the drivers, for component ``driver``. Raises InputError.
+
+    The keys of a component: ``name``, ``rules``, ``for``.
     """
     return [
         {"name": each.name, "rules": len(each.cluster_wide) + len(each.in_namespace), "for": each.summary}
@@ -87,9 +89,11 @@ def missing_permissions(
 
     ``user``: another user to review, which requires an administrator; ``service_account``: the same for one of
     ``namespace``. Raises InputError, StatusError and Unreachable.
+
+    The keys: ``user`` and ``parts``; of a part: ``part``, ``needed``, ``missing``.
     """
     chosen = permissions_of(components, drivers)
-    return review_permissions(chosen, cluster or Cluster.live(), user, namespace, service_account).to_dict()
+    return review_permissions(chosen, cluster_given(cluster, Cluster.live), user, namespace, service_account).to_dict()
 
 
 def permissions_of(names: Iterable[str], drivers: Sequence[str] = ()) -> list[ComponentPermissions]:

@@ -24,6 +24,12 @@ def vocabulary(driver: str = "", name: str = "", *, release: str = "") -> dict[s
 
     ``driver``: a full name, or a vendor (``"nvidia"``). ``release``: of the driver, by default the newest known. Raises
     InputError.
+
+    The keys: ``drivers``, or with ``name`` ``found``. The keys of a known driver: ``driver``, ``vendor``, ``title``,
+    ``releases``. The keys of what it publishes: ``driver``, ``vendor``, ``title``, ``release``, ``releases``,
+    ``types``, ``attributes``, ``capacities``, ``classes``, ``renamed``, ``gates``, ``configs``, ``helm``, ``mistaken``,
+    ``guessed``, ``guessedClasses``, ``published``, ``parameters``, ``changes``. The keys of an entry: ``driver``,
+    ``sort``, ``name``, ``meaning``, ``kind``, ``on``, ``cel``, ``values``.
     """
     if not driver:
         rows = [

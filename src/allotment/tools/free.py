@@ -7,7 +7,7 @@ are listed once, without a node.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from msgspec import field
 
@@ -22,9 +22,12 @@ from allotment.model.quantity import Quantity
 from allotment.model.resource import Device, ResourceClaim
 from allotment.phrases import first_few
 
-#: States of a device, best first. ``shared``: held by shares, with capacity left; ``full``: without capacity left;
-#: ``unschedulable``: not held, but no pod is scheduled to the device's node, or to any node that can use it.
-STATES = ("free", "shared", "full", "in-use", "blocked", "tainted", "unschedulable")
+#: The state of a device. ``shared``: held by shares, with capacity left; ``full``: without capacity left; ``in-use``:
+#: held as a whole; ``blocked``: other devices use what it consists of; ``unschedulable``: not held, but no pod is
+#: scheduled to the device's node, or to any node that can use it.
+DeviceState: TypeAlias = Literal["free", "shared", "full", "in-use", "blocked", "tainted", "unschedulable"]
+#: Best first.
+STATES: Final[tuple[DeviceState, ...]] = get_args(DeviceState)
 
 #: Attributes that name the kind of a device, in order of preference.
 _KINDS = ("productName", "model", "type")
@@ -59,16 +62,17 @@ class DeviceHolder(Value, frozen=True):
 class DeviceReport(Value, frozen=True):
     """A device with its published attributes and capacities.
 
-    ``blocked_by`` names the claims whose devices consume the counters that this one needs, or share its hardware and
-    have no compatibility group in common with it (KEP-5941). The remaining capacity of a device that is not shared is
-    all or nothing.
+    ``kind``: its product and the profile of its partition, as the driver publishes them (``Tesla T4``). ``blocked_by``
+    names the claims whose devices consume the counters that this one needs, or share its hardware and have no
+    compatibility group in common with it (KEP-5941). ``capacity``: all or nothing is left of a device that is not
+    shared.
     """
 
     driver: str
     pool: str
     device: str
     kind: str
-    state: str
+    state: DeviceState
     holders: tuple[DeviceHolder, ...] = ()
     blocked_by: tuple[str, ...] = ()
     taints: tuple[str, ...] = ()
@@ -120,8 +124,9 @@ class UnpublishedDevice(Value, frozen=True):
 class FreeReport(Value, frozen=True):
     """The devices of a cluster by node, and claims on devices that are not published.
 
-    ``unread``: the resources that the cluster does not serve or that could not be read, with the reason. ``next``: the
-    command that helps most if no device is free. ``notes``: what to know about reading the cluster; not in JSON.
+    ``unpublished``: these claims; in JSON, ``strays``. ``unread``: the resources that the cluster does not serve or
+    that could not be read, with the reason. ``next``: the command that helps most if no device is free. ``notes``: what
+    to know about reading the cluster; not in JSON.
     """
 
     nodes: tuple[NodeReport, ...] = ()
@@ -134,7 +139,7 @@ class FreeReport(Value, frozen=True):
         """Return what ``-o json`` prints."""
         return {name: value for name, value in super().to_dict().items() if name != "notes"}
 
-    def count(self, state: str = "") -> int:
+    def count(self, state: DeviceState | Literal[""] = "") -> int:
         """The number of devices in a state, or of all devices."""
         return sum(state in ("", device.state) for node in self.nodes for device in node.devices)
 
@@ -246,6 +251,7 @@ class _NodeDevices:
         held = self._inventory.usage.is_allocated(record.id)
         capacity = _remaining(record.device, holders, taken=held and not record.traits.shareable)
         taints = tuple(map(str, record.traits.taints))
+        state: DeviceState
         if held:
             state = ("shared" if _has_room(capacity) else "full") if record.traits.shareable else "in-use"
         elif any(taint.effect in BLOCKING for taint in record.traits.taints):

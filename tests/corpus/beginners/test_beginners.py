@@ -33,8 +33,9 @@ Command = Callable[..., str]
 
 @pytest.fixture
 def allot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Runs a command in a folder of its own, and returns its output, errors and exit code."""
+    """Runs a command in a folder of its own, and returns its output, errors and exit code; no lab is in reach."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "100")
 
     def run(*arguments: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from allotment.annotator.program import AVAILABLE, NAME, UNAVAILABLE, Options, annotator
 from allotment.cluster.caches import Caches
-from allotment.cluster.client import Client, Event, Listing
+from allotment.cluster.client import Client, Listing, WatchEvent
 from allotment.cluster.clock import Clock, parse
 from allotment.cluster.errors import Unreachable
 from allotment.cluster.program import ProgramContext, run
@@ -47,7 +47,7 @@ class Line:
             raise Unreachable("no route")
         return await self._client.list(*words, **options)
 
-    async def watch(self, *words: Any, **options: Any) -> AsyncIterator[Event]:
+    async def watch(self, *words: Any, **options: Any) -> AsyncIterator[WatchEvent]:
         events = self._client.watch(*words, **options)
         ended = asyncio.ensure_future(self._cut.wait())
         while True:

@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+import yaml
 
 import allotment
 from allotment import Cluster, InputError, LackingDevices
 from allotment.api.claim import Vendor
 from allotment.cli.arguments.claim import VENDORS
 from allotment.cli.main import main
+from allotment.fleet import cluster_of, parse_fleet
+from allotment.model.trees import manifest_of
 
 APP = """\
 apiVersion: apps/v1
@@ -80,6 +83,52 @@ def test_slices_among_the_objects_describe_the_hardware() -> None:
 def test_the_cluster_may_lack_the_devices() -> None:
     with pytest.raises(LackingDevices, match="3 devices requested; the node has 1"):
         allotment.claim(gpus=3, cluster=Cluster.fleet("t4"))
+
+
+@pytest.mark.parametrize("waiting", [3, 16])
+def test_claims_of_others_that_wait_for_devices_do_not_matter(waiting: int) -> None:
+    machine = cluster_of(parse_fleet(["t4-4x-pcie"]), "1.36")
+    exactly = {"deviceClassName": "gpu.nvidia.com", "count": waiting}
+    other = {
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "other", "namespace": "ml"},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
+    }  # fmt: skip
+    trees = [manifest_of(value) for value in (*machine.nodes, *machine.slices, *machine.classes)]
+    cluster = Cluster.snapshot(trees, other)
+    for options in ({}, {"workload": "llm", "containers": "server", "objects": APP}, {"extended": True}):
+        found = allotment.claim(gpus=2, cluster=cluster, **options)
+        assert not found.waits_for
+    with pytest.raises(LackingDevices, match="5 devices requested; the node has 4"):
+        allotment.claim(gpus=5, cluster=cluster)
+
+
+@pytest.mark.parametrize("what", ["cordoned", "tainted", "devices tainted", "in use"])
+def test_a_claim_for_devices_that_are_not_available_at_present_is_written(what: str) -> None:
+    machine = cluster_of(parse_fleet(["t4"]), "1.36")
+    objects = [manifest_of(value) for value in (*machine.nodes, *machine.slices, *machine.classes)]
+    for tree in objects:
+        if tree["kind"] == "Node" and what == "cordoned":
+            tree["spec"] = {"unschedulable": True}
+        if tree["kind"] == "Node" and what == "tainted":
+            tree["spec"] = {"taints": [{"key": "maintenance", "value": "planned", "effect": "NoSchedule"}]}
+        for device in tree.get("spec", {}).get("devices", ()) if what == "devices tainted" else ():
+            device["taints"] = [{"key": "example.com/broken", "effect": "NoSchedule"}]
+    if what == "in use":
+        (resource_slice,) = machine.slices
+        result = {"request": "gpu", "driver": "gpu.nvidia.com", "pool": resource_slice.spec.pool.name}
+        devices = [{**result, "device": device.name} for device in resource_slice.spec.devices or ()]
+        objects.append({
+            "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+            "metadata": {"name": "busy", "namespace": "ml"},
+            "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}},
+            "status": {"allocation": {"devices": {"results": devices}}},
+        })  # fmt: skip
+    found = allotment.claim(memory="16GB", cluster=Cluster.snapshot(yaml.safe_dump_all(objects)))
+    assert "kind: ResourceClaimTemplate" in found.text
+    assert found.waits_for
+    assert found.notes[-1] == f"the claim cannot be allocated at present: {found.waits_for}"
+    with pytest.raises(LackingDevices):
+        allotment.claim(memory="80GB", cluster=Cluster.snapshot(yaml.safe_dump_all(objects)))
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_nothing_to_explain_is_an_error_without_options() -> None:
 def test_no_objects_are_not_those_of_the_cluster() -> None:
     cluster = Cluster.snapshot(CLAIM)
     assert [answer.name for answer in allotment.explain(cluster=cluster).answers] == ["default/gpu"]
-    with pytest.raises(InputError, match=r"^objects: no Kubernetes objects$"):
+    with pytest.raises(InputError, match=r"^objects: no Kubernetes objects; omit it for the objects of the cluster$"):
         allotment.explain([], cluster)
 
 

@@ -48,6 +48,8 @@ def test_a_claim_gets_the_cheapest_machine() -> None:
     (machine,) = found.machines
     assert machine.instance.startswith("aws/")
     assert (found.total, found.unserved, found.compared, found.next) == (machine.usd_per_hour, (), None, "")
+    assert found.verdict == found.to_dict()["verdict"]
+    assert found.verdict.startswith("1 machine")
 
 
 def test_the_command_prints_the_plan(impossible: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from allotment.apiserver.local_client import TimeSlice
-from allotment.cluster.client import Event
+from allotment.cluster.client import WatchEvent
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CLAIMS, CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, PODS
 from tests.unit.apiserver.served import MAPS, Served, config_map, pod
@@ -121,7 +121,7 @@ def test_a_watch_continues_a_list() -> None:
         listing = await client.list(CONFIG_MAPS, "shop")
         await client.create(CONFIG_MAPS, config_map("a"), "shop")
         await client.delete(CONFIG_MAPS, "a", "shop")
-        seen: list[Event] = []
+        seen: list[WatchEvent] = []
         async for event in client.watch(CONFIG_MAPS, "shop", revision=listing.revision):
             seen.append(event)
             if event.type == "DELETED":

@@ -17,7 +17,7 @@ from allotment.autoscaler.provider import Provider
 from allotment.autoscaler.providers.faults import parse_faults
 from allotment.autoscaler.providers.simulated import simulated_cloud
 from allotment.cluster.caches import Caches
-from allotment.cluster.client import Client, Event, Listing, PatchKind, Resource
+from allotment.cluster.client import Client, Listing, PatchKind, Resource, WatchEvent
 from allotment.cluster.clock import Clock
 from allotment.cluster.leader_election import LeaderElection
 from allotment.cluster.program import ProgramContext, run
@@ -113,7 +113,7 @@ class CrashingClient(ClusterClient):
     async def list(self, *words: Any, **named: Any) -> Listing:
         return await self._cluster.list(*words, **named)
 
-    async def watch(self, *words: Any, **named: Any) -> AsyncIterator[Event]:
+    async def watch(self, *words: Any, **named: Any) -> AsyncIterator[WatchEvent]:
         async for event in self._cluster.watch(*words, **named):
             yield event
 

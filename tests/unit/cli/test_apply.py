@@ -8,7 +8,7 @@ import pytest
 
 import allotment
 from allotment.cluster.resources import CONFIG_MAPS
-from allotment.lab.lab import NotApplied
+from allotment.lab.manifests import NotApplied
 from tests.unit.cli.conftest import Allot
 
 BEGINNERS = Path(__file__).parents[2] / "corpus" / "beginners"

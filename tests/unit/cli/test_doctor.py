@@ -63,7 +63,7 @@ def test_lines_fit_80_columns_and_commands_are_not_wrapped(allot: Allot, tmp_pat
 def test_the_first_command_is_the_next_step(allot: Allot, tmp_path: Path) -> None:
     file = sick(tmp_path, "D602")
     data = json.loads(allot("doctor", "--cluster", file, "--select", "D602", "-o", "json").out)
-    assert data["next"] == "allot explain pod/big-0 -n ml"
+    assert data["next"] == "allot explain pod/big-0 -n ml -o manifests | kubectl replace --force -f -"
     assert f"\n\nnext: {data['next']}\n" in allot("doctor", "--cluster", file, "--select", "D602").out
     assert "next" not in json.loads(allot("doctor", "--cluster", sick(tmp_path), "-o", "json").out)
 

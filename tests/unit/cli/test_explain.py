@@ -308,7 +308,9 @@ def test_a_running_lab_that_was_not_used_is_noted(
         note = "note: the input contains no ResourceSlices, and the running lab was not used: add"
         assert f"{note} --kubeconfig {tmp_path / 'own'}" in " ".join(allot("explain", "-f", str(file)).out.split())
         monkeypatch.setenv("KUBECONFIG", str(config))
-        assert f"{note} --context allotment" in " ".join(allot("explain", "-f", str(file)).out.split())
+        out = allot("explain", "-f", str(file)).out
+        assert f"{note} --context allotment" in " ".join(out.split())
+        assert f"next: allot explain -f {file} --context allotment\n" in out
         assert "running lab" not in allot("explain", "-f", str(file), "--fleet", "t4").out
 
 

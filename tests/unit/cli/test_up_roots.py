@@ -23,7 +23,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_invalid_directory_is_one_line(
     file: str, below: str, wanted: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("allotment.cli.up._LONGEST_ROOTS", len(str(Path("a").absolute())) + 10)
+    monkeypatch.setattr("allotment.lab.settings.LONGEST_ROOTS", len(str(Path("a").absolute())) + 10)
     assert main(["up", "--ephemeral", "--fleet", "t4", "--kubelet-roots", file + below]) == 2
     error = capsys.readouterr().err
     assert error.startswith("allot: error: --kubelet-roots: ")

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from allotment.cluster.client import Event, Listing, PatchKind, Propagation, Resource
+from allotment.cluster.client import Listing, PatchKind, Propagation, Resource, WatchEvent
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.model.trees import Tree
 
@@ -23,7 +23,7 @@ class MemoryClient:
 
     def __init__(self) -> None:
         self.objects: dict[tuple[Resource, str, str], Tree] = {}
-        self.history: list[tuple[int, Resource, Event]] = []
+        self.history: list[tuple[int, Resource, WatchEvent]] = []
         self.oldest = 0
         self.lists = 0
         self.refuse: list[Exception] = []
@@ -46,7 +46,7 @@ class MemoryClient:
     def _record(self, type_: Any, resource: Resource, tree: Tree) -> Tree:
         self._revision = next(self._numbers)
         tree = {**tree, "metadata": {**tree["metadata"], "resourceVersion": str(self._revision)}}
-        self.history.append((self._revision, resource, Event(type_, tree)))
+        self.history.append((self._revision, resource, WatchEvent(type_, tree)))
         self._moved.set()
         self._moved = asyncio.Event()
         return tree
@@ -125,7 +125,7 @@ class MemoryClient:
 
     async def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncIterator[WatchEvent]:
         self._refused(resource)
         seen = int(revision)
         generation = self._generation

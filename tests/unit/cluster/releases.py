@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
-from allotment.cluster.client import Event, Listing, PatchKind, Resource
+from allotment.cluster.client import Listing, PatchKind, Resource, WatchEvent
 from allotment.model.trees import Tree
 from tests.unit.cluster.memory import MemoryClient, refusal
 
@@ -93,7 +93,7 @@ class ReleaseClient(MemoryClient):
 
     async def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncIterator[WatchEvent]:
         self._require(resource)
         async for event in super().watch(resource, namespace, revision=revision, labels=labels, fields=fields):
             yield event

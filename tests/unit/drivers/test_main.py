@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from allotment.drivers import main
 from allotment.drivers.device_values import InvalidDevice
+from allotment.drivers.driver import DevicePool
 from allotment.drivers.main import parse_arguments, run
 from tests.unit.drivers.fake_driver import FakeDriver
 
@@ -57,6 +59,22 @@ def test_errors_are_one_line(kubeconfig: str, arguments: list[str], expected: st
     message = str(exit_error.value.code)
     assert expected in message
     assert "\n" not in message
+
+
+def test_missing_methods_are_one_line() -> None:
+    class Unfinished:
+        name = "fpga.example.com"
+        configs: Mapping[tuple[str, str], type] = {}
+
+        async def discover(self) -> Sequence[DevicePool]:
+            return []
+
+    with pytest.raises(SystemExit) as exit_error:
+        run(Unfinished(), [])  # type: ignore[arg-type]
+    assert exit_error.value.code == (
+        "Unfinished: missing config_applies, validate, plan, prepare, unprepare, watch: "
+        "a driver has all members of drivers.Driver"
+    )
 
 
 def test_a_device_with_a_wrong_type_is_one_line(kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> None:

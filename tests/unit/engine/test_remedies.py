@@ -42,6 +42,6 @@ def test_a_combination_loses_as_much_as_its_worst_part(left: list[str], right: l
 def test_the_second_remedy_keeps_the_kind_of_device() -> None:
     assert [name for name in REMEDIES if not is_alternative([name])] == [
         "select-model", "other-value", "smaller", "select-less", "less-memory", "smaller-model", "other-class",
-        "constraint", "other-driver", "unselect", "condition", "of-class", "leave-out",
+        "constraint", "other-driver", "unselect", "unselect-hardware", "condition", "of-class", "leave-out",
     ]  # fmt: skip
     assert not is_alternative(["name", "slip"])

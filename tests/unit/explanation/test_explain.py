@@ -359,4 +359,4 @@ def test_a_reason_for_all_nodes_is_not_repeated_per_node() -> None:
     nodes = [part for name in "ab" for part in (node(name), slice_(name, 1, name))]
     text = "\n".join(lines(explained(TEMPLATE, *nodes, pod("p"))))
     assert "(class-missing)" in text
-    assert "the same on" not in text
+    assert "the same reason" not in text

@@ -107,7 +107,7 @@ def explained(*documents: str) -> list[tuple[str, str]]:
             "  nodeSelector: {disk: hdd}\n",
             [("Pod ns/p", "spec.nodeSelector"), ("Pod ns/p", "spec.tolerations"), ("Pod ns/p", "spec.tolerations")],
         ),
-        ("spec: {taints: [{key: node.kubernetes.io/disk-pressure, effect: NoSchedule}]}\n", "", []),
+        ("spec: {taints: [{key: ToBeDeletedByClusterAutoscaler, effect: NoSchedule}]}\n", "", []),
         (
             "",
             f"  affinity: {{nodeAffinity: {{{FIELD}: {ZONED}}}}}\n",
@@ -119,7 +119,7 @@ def test_changes_that_make_a_node_eligible(on_node: str, in_pod: str, wanted: li
     assert explained(CLASS, TEMPLATE, SLICE, node(on_node), pod(in_pod)) == wanted
 
 
-@pytest.mark.parametrize("state", ["not-ready", "unreachable"])
+@pytest.mark.parametrize("state", ["not-ready", "unreachable", "disk-pressure", "out-of-service"])
 def test_a_node_that_does_not_work_must_recover(state: str) -> None:
     on_node = f"spec: {{taints: [{{key: node.kubernetes.io/{state}, effect: NoSchedule}}]}}\n"
     reasons = answer("---".join((CLASS, TEMPLATE, SLICE, node(on_node), pod("")))).reasons

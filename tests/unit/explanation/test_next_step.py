@@ -124,6 +124,20 @@ def test_the_deployment_of_an_existing_pod_is_changed_although_it_was_not_read()
     assert next_step(answer, origin) == f"kubectl patch deployment web -n ml --type=merge -p '{patch}'"
 
 
+def test_no_command_drops_what_the_pod_requires_of_devices() -> None:
+    drop = SuggestedChange(
+        text="remove the nodeSelector", object="Deployment ml/web", path="spec.template.spec.nodeSelector",
+        remedy="unselect-hardware",
+    )  # fmt: skip
+    answer = refused(drop, name="ml/web-5d9-x", owner="ReplicaSet ml/web-5d9")
+    origin = cluster(pod("web-5d9-x", **{"pod-template-hash": "5d9"}))
+    files = origin._replace(files=("web.yaml",), for_files=lambda name: "allot check web.yaml --fix")
+    for step in (next_step(answer, origin), next_step(answer, files)):
+        assert "patch" not in step
+        assert "--fix" not in step
+        assert step.startswith(("allot ", "kubectl "))
+
+
 @pytest.mark.parametrize(
     ("values", "step"),
     [

@@ -126,3 +126,15 @@ def test_uncordoning_comes_before_fewer_replicas_and_has_a_command() -> None:
     assert reasons is not None
     (first,), (second,) = reasons.headline.changes, reasons.headline.otherwise
     assert (first.command, second.remedy, second.command) == ("kubectl uncordon b", "replicas", "")
+
+
+def test_pods_of_another_workload_that_do_not_end_are_not_waited_for() -> None:
+    """Each of two devices is held by a pod of the same StatefulSet, and the Job needs both."""
+    second = (held("store-1-gpu-vmdn6").replace("gpu-0", "gpu-1"), holder("StatefulSet").replace("store-0", "store-1"))
+    both = TEMPLATE.replace("{deviceClassName: gpu}", "{deviceClassName: gpu, count: 2}")
+    holders = (held("store-0-gpu-vmdn6"), holder("StatefulSet"), *second)
+    (*_, answer) = explained(CLASS, both, node("a"), slice_("a", 2), *holders, waiting("batch", kind="Job")).answers
+    assert answer.reasons is not None
+    (change,) = answer.reasons.headline.changes
+    claims = "ns/store-0-gpu-vmdn6, ns/store-1-gpu-vmdn6"
+    assert change.text == (f"scale down StatefulSet ns/store, whose pods do not end (claims {claims}), or add a node")

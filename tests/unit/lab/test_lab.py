@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
+import tempfile
 import textwrap
+import threading
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import allotment
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import NODES, PODS
-from allotment.lab.lab import NotApplied
+from allotment.lab.manifests import NotApplied
 from tests.polling import wait_until
 
 CLAIM = """
@@ -200,3 +204,92 @@ def test_pytest_gives_each_test_a_lab(tmp_path: Path) -> None:
         cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert "2 passed" in done.stdout, done.stdout
+
+
+def test_a_lab_starts_and_stops_while_an_event_loop_is_running() -> None:
+    async def main() -> Path:
+        with allotment.Lab() as lab:
+            return lab.kubeconfig
+
+    assert not asyncio.run(main()).exists()
+
+
+def test_wait_raises_what_the_function_raises(lab: allotment.Lab) -> None:
+    with pytest.raises(KeyError, match="nosuch"):
+        lab.wait("node/t4-4x-pcie-1", until=lambda node: bool(node["nosuch"]))
+
+
+def test_a_timeout_names_what_was_awaited(lab: allotment.Lab) -> None:
+    with pytest.raises(TimeoutError, match=r"^phase=Runing not met after 0 s:\nnode/t4-4x-pcie-1: "):
+        lab.wait("node/t4-4x-pcie-1", until="phase=Runing", timeout=0)
+
+
+def test_watches_of_all_threads_end_with_the_lab() -> None:
+    seen: list[str] = []
+    with allotment.Lab() as lab:
+        pods = lab.resource("pod")
+        watch = lab.client.watch(lab.resource("ns"), revision=lab.client.list(pods).revision)
+        idle = lab.client.watch(pods, revision=lab.client.list(pods).revision)
+
+        def follow() -> None:
+            seen.extend(event.object["metadata"]["name"] for event in watch)
+            seen.append("end")
+
+        thread = threading.Thread(target=follow)
+        thread.start()
+        lab.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+        wait_until(lambda: "shop" in seen)
+        client = lab.client
+    thread.join(timeout=20)
+    assert (seen[0], seen[-1], list(idle)) == ("shop", "end", [])
+    with pytest.raises(RuntimeError, match="has been stopped"):
+        client.list(pods)
+
+
+def test_another_thread_closes_a_watch(lab: allotment.Lab) -> None:
+    events: list[allotment.WatchEvent] = []
+    with lab.client.watch(PODS, revision=lab.client.list(PODS).revision) as watch:
+        thread = threading.Thread(target=lambda: events.extend(watch))
+        thread.start()
+    thread.join(timeout=20)
+    assert (thread.is_alive(), events, list(watch)) == (False, [], [])
+
+
+def test_a_watch_ends_at_its_timeout(lab: allotment.Lab) -> None:
+    revision = lab.client.list(lab.resource("cm")).revision
+    assert list(lab.client.watch(lab.resource("cm"), "kube-node-lease", revision=revision, timeout=0.01)) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"kube": "1.20"}, r"^kube: expected one of 1\.34, .*, found '1\.20'"),
+        ({"gates": {"Nope": True}}, "^gates: unrecognized feature gate: Nope"),
+        ({"fleet": "dgx-z9"}, "dgx-z9"),
+        ({"without": ["schedular"]}, "unknown program 'schedular'"),
+        ({"kubelet_roots": "/proc/none"}, "^kubelet_roots: /proc/none: "),
+    ],
+)
+def test_an_unusable_argument_is_an_input_error(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(allotment.InputError, match=message):
+        allotment.Lab(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "status"),
+    [
+        ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "In_valid"}}, (422, "Invalid")),
+        ({"kind": "Pod", "metadata": {"name": "a"}}, (0, "")),
+    ],
+)
+def test_a_rejection_has_the_code_and_reason_of_the_api(
+    lab: allotment.Lab, manifest: dict[str, Any], status: tuple[int, str]
+) -> None:
+    with pytest.raises(NotApplied) as error:
+        lab.apply(manifest)
+    assert (error.value.code, error.value.reason) == status
+
+
+def test_drivers_of_other_processes_can_register_with_the_nodes() -> None:
+    with tempfile.TemporaryDirectory() as folder, allotment.Lab("t4-4x-pcie", kubelet_roots=f"{folder}/k"):
+        assert Path(folder, "k", "t4-4x-pcie-1", "plugins_registry").is_dir()

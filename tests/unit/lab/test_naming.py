@@ -6,7 +6,7 @@ import pytest
 
 from allotment.apiserver.built_in_kinds import built_in_kinds
 from allotment.cluster.resources import DEPLOYMENTS, PODS
-from allotment.lab.lab import UnknownKind, by_type, by_word
+from allotment.lab.kinds import UnknownKind, by_object, by_type, by_word
 from allotment.model.features import Features
 
 KINDS = built_in_kinds(Features(kube="1.36"))
@@ -34,3 +34,11 @@ def test_misspelt_words_get_a_suggestion() -> None:
         by_type(KINDS, "apps/v1", "StateflSet")
     with pytest.raises(UnknownKind, match="Deployment of extensions/v1beta1"):
         by_type(KINDS, "extensions/v1beta1", "Deployment")
+
+
+def test_an_object_without_a_type_is_described() -> None:
+    assert by_object(KINDS, {"apiVersion": "v1", "kind": "Pod"}) == PODS
+    with pytest.raises(UnknownKind, match=r"^Pod: apiVersion is missing$"):
+        by_object(KINDS, {"kind": "Pod"})
+    with pytest.raises(UnknownKind, match=r"^kind is missing$"):
+        by_object(KINDS, {"apiVersion": "v1"})

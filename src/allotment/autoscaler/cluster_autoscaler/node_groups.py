@@ -131,7 +131,7 @@ def groups_of(
             try:
                 group.template("any", DEFAULT_RELEASE)
             except FleetError as error:
-                raise InvalidNodeGroups(f"--nodes {spec.pattern}/{spec.mode}: {error}", error.hint) from None
+                raise InvalidNodeGroups(f"--nodes {spec.pattern}/{spec.mode}: {error.problem}", error.hint) from None
             found[id] = group
     return tuple(found.values())
 

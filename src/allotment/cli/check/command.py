@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,7 @@ from allotment.cli.inputs.target_cluster import target_cluster
 from allotment.cli.output.console import open_screen, print_notes
 from allotment.cluster.gc_pause import gc_paused
 from allotment.errors import InputError
+from allotment.lab.state import Register
 from allotment.model.loading import load_text
 
 
@@ -36,7 +38,17 @@ def _run(arguments: Namespace) -> int:
         return fix_files(screen, arguments, check)
     report = check.with_next(check.report())
     write(screen, report, arguments.output)
+    if report.objects and not (report.by_level["error"] or arguments.output or check.command.cluster.options):
+        print_notes(_unused_lab())
     return EXIT_FINDINGS if report.fails else EXIT_FINE
+
+
+def _unused_lab() -> Iterator[str]:
+    """Yield a note if a lab is running, in which the objects were not tried, with the option that selects it."""
+    if Register().running():
+        from allotment.cli.live.connection import lab_options
+
+        yield f"the running lab was not used: add {shlex.join(lab_options())}"
 
 
 def _check_of(arguments: Namespace) -> CheckRun:

@@ -161,6 +161,8 @@ def _print(arguments: Namespace, context: ClaimContext, found: ClaimManifests) -
 def _notes(arguments: Namespace, context: ClaimContext, required: Requirements, found: ClaimManifests) -> Iterable[str]:
     if found.workload is not None or required.share is not None:
         yield from found.notes
+    else:
+        yield from found.availability
     if arguments.patch:
         yield _how_to_patch(found)
     is_default_vendor = not (arguments.vendor or required.model or required.class_name or context.supply.given)

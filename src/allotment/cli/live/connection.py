@@ -55,7 +55,7 @@ def no_cluster(arguments: Namespace) -> Iterator[None]:
             raise
         missing = getattr(arguments, "missing", "")
         hint = getattr(arguments, "otherwise", "start a lab with allot up")
-        raise InputError(f"{missing}, and {error}" if missing else str(error), hint) from None
+        raise InputError(f"{missing}, and {error.problem}" if missing else error.problem, hint) from None
 
 
 def _contexts() -> list[str]:

@@ -102,4 +102,4 @@ def _answer_or_nothing(question: Question, name: str) -> Explanation:
     try:
         return without_other_commands(answer(question, name))
     except InputError as mistake:
-        return Explanation(notes=(str(mistake),))
+        return Explanation(notes=(mistake.message,))

@@ -15,7 +15,9 @@ from allotment.cli.tutorial.lab_watch import LabWatch
 from allotment.cli.tutorial.step import Step
 from allotment.cli.tutorial.step_text import paragraph
 from allotment.cluster.errors import StatusError
-from allotment.lab.lab import Lab, NotApplied, UnknownKind
+from allotment.lab.kinds import UnknownKind
+from allotment.lab.lab import Lab
+from allotment.lab.manifests import NotApplied
 from allotment.model.loading import load_text
 
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from allotment.cluster.client import Event, Listing, PatchKind, Propagation, Resource
+from allotment.cluster.client import Listing, PatchKind, Propagation, Resource, WatchEvent
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.remote.connection import (
     LATER_SECONDS,
@@ -117,7 +117,7 @@ class HttpClient:
 
     async def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncIterator[WatchEvent]:
         """Yield changes after ``revision``, until the server ends the watch or sends nothing for long."""
         query = [("watch", "true"), ("resourceVersion", revision), ("allowWatchBookmarks", "true"),
                  ("timeoutSeconds", str(random.randint(*_WATCH_SECONDS))), *_selectors(labels, fields)]  # fmt: skip
@@ -131,7 +131,7 @@ class HttpClient:
                 if tree.get("type") == "ERROR":
                     raise StatusError(tree.get("object") or {})
                 if tree.get("type") in _EVENTS:
-                    yield Event(tree["type"], tree["object"])
+                    yield WatchEvent(tree["type"], tree["object"])
 
     async def create(
         self, resource: Resource, tree: Tree, namespace: str = "", *, name: str = "", subresource: str = "",

@@ -82,7 +82,7 @@ def target(paths: Sequence[Path] = (), context: str = "", environment: Mapping[s
         if not (given or context) and (inside := in_cluster(environment, _SERVICE_ACCOUNT)) is not None:
             return inside
         looked = ", ".join(str(path) for path in paths)
-        raise KubeconfigNotFound(f"no kubeconfig found: looked for {looked}; set --kubeconfig or KUBECONFIG")
+        raise KubeconfigNotFound(f"no kubeconfig found: looked for {looked}; specify one or set KUBECONFIG")
     return _Merged(paths).target(context)
 
 

@@ -376,9 +376,11 @@ class NodeDriver:
 
     async def _watch_devices(self, publisher: PoolPublisher) -> None:
         backoff = Backoff(self._random, first=0.5, longest=60.0)
+        reported = ""
         while True:
             try:
                 publisher.set_pools(self.name, self.host.node, await self.discover_pools())
+                reported = ""
                 self._health.set_watching(True)
                 async for event in self.driver.watch():
                     backoff.reset()
@@ -396,7 +398,9 @@ class NodeDriver:
                 if isinstance(error, InvalidDevice) and not self._pools:
                     raise
                 self._health.set_watching(False)
-                log.error("%s: %s; will retry", self.name, error)
+                if str(error) != reported:  # once: retries fail until the driver is changed
+                    log.error("%s: %s; will retry", self.name, error)
+                reported = str(error)
             except Exception:
                 self._health.set_watching(False)
                 log.warning("%s: error while watching devices; will retry", self.name, exc_info=True)

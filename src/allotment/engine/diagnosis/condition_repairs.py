@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from allotment.cel import DeviceInput, EvaluationError, ValueComparison
 from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.diagnosis.condition_text import comparison_text, one_line, request_text
+from allotment.engine.diagnosis.letter_case import in_right_case
 from allotment.engine.diagnosis.stated_memory import is_memory, memory_of
 from allotment.engine.diagnosis.value_distance import names_same, sold_as, value_distance
 from allotment.engine.diagnosis.visible_devices import VisibleDevice
@@ -16,10 +17,10 @@ from allotment.engine.remedies import REMEDIES
 from allotment.model.quantity import Quantity
 from allotment.model.semver import Semver
 
-#: ``device.attributes["domain"].name.contains("part")``, also of the value in lower case.
+#: ``device.attributes["domain"].name.contains("part")``, also of the value in lower case, or another test of a string.
 _PART = re.compile(
-    r"""device\.attributes\[(["'])([^"']+)\1\]\.(\w+)(?:\.lowerAscii\(\))?\.(?:contains|startsWith|endsWith)"""
-    r"""\((["'])([^"'\\]+)\4\)"""
+    r"""device\.attributes\[(["'])([^"']+)\1\]\.(\w+)(?:\.lowerAscii\(\))?\.(contains|startsWith|endsWith|matches)"""
+    r"""\((["'])([^"'\\]+)\5\)"""
 )
 #: Number of other values that are tried for one condition.
 _VALUES = 4
@@ -83,25 +84,25 @@ def other_values(
 
 
 def other_case(text: str, arriving: Sequence[VisibleDevice]) -> list[ConditionRepair]:
-    """The repair of a part of a value that is published in other letters: ``A100``, not ``a100``."""
+    """The repair of a test of values that are published in other letters: ``A100``, not ``a100``."""
     found = _PART.fullmatch(one_line(text))
     if found is None or ".lowerAscii()" in text:
         return []
-    part = found[5]
-    for visible in arriving:
-        value = value_of(ValueComparison(("attributes", found[2], found[3]), "==", part), visible)
-        at = value.lower().find(part.lower()) if isinstance(value, str) else -1
-        if isinstance(value, str) and at >= 0:
-            written = value[at : at + len(part)]
-            becomes = text.replace(f"{found[4]}{part}{found[4]}", f"{found[4]}{written}{found[4]}")
-            return [ConditionRepair("name", f'write "{written}"', becomes)]
-    return []
+    function, quote, part = found[4], found[5], found[6]
+    comparison = ValueComparison(("attributes", found[2], found[3]), "==", part)
+    values = {value for visible in arriving if isinstance(value := value_of(comparison, visible), str)}
+    if not (written := in_right_case(function, part, values)):
+        return []
+    becomes = text.replace(f"{quote}{part}{quote}", f"{quote}{written}{quote}")
+    return [ConditionRepair("name", f'write "{written}"', becomes)]
 
 
 def partial_comparison(text: str) -> ValueComparison | None:
     """The comparison of an attribute with a part of its value, as if it were compared with the whole value."""
     found = _PART.fullmatch(one_line(text))
-    return None if found is None else ValueComparison(("attributes", found[2], found[3]), "==", found[5])
+    if found is None or found[4] == "matches":
+        return None
+    return ValueComparison(("attributes", found[2], found[3]), "==", found[6])
 
 
 def other_amounts(

@@ -11,6 +11,7 @@ from allotment.engine.diagnosis.condition_repairs import ConditionRepair
 from allotment.engine.diagnosis.condition_text import one_line, value_text
 from allotment.engine.diagnosis.context import Cause, NodeContext
 from allotment.engine.diagnosis.funnel import Loss, Trace, compile_or_none, driver_of, has_device
+from allotment.engine.diagnosis.mig_profiles import how_to_enable
 from allotment.engine.diagnosis.scenario import (
     CandidateChange,
     Edit,
@@ -83,6 +84,7 @@ def selector_mismatch(
         (trace,),
         finding.nearest,
         tuple(candidates),
+        notes=how_to_enable(loss.conjunct.comparison, context.shared.published),
         kubernetes=kubernetes,
     )
 

@@ -301,7 +301,7 @@ class _RowReader:
         try:
             return accelerator_of(name)
         except FleetError as error:
-            self._report("bad-cell", f"gpu: {error}", self._column("gpu"), error.hint)
+            self._report("bad-cell", f"gpu: {error.problem}", self._column("gpu"), error.hint)
             return None
 
     def room(self, provider: str, vcpu: Decimal | None, memory: Decimal | None) -> NodeCapacity | None:

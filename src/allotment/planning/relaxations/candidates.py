@@ -113,6 +113,18 @@ def _selector_relaxations(
                     yield _selector_edit(pod, claim, selector_path, relaxed)
 
 
+def existing_device_relaxations(kind: ItemKind, demand: ClusterDemand) -> Iterator[list[RelaxationCandidate]]:
+    """For each selector condition, the relaxations to the values of existing devices, the nearest first."""
+    pod = kind.representative.pods[0]
+    for claim in pod.claims.pending:
+        for path, request in _requests(claim):
+            for index, selector in enumerate(request.selectors):
+                expression = selector.cel.expression if selector.cel is not None else ""
+                for condition in conditions(expression, demand.features):
+                    relaxed = condition.relaxed_to_each(demand.objects.slices)
+                    yield [_selector_edit(pod, claim, f"{path}.selectors[{index}]", each) for each in relaxed]
+
+
 def _nearest_and_cheapest(
     condition: SelectorCondition, serving: Sequence[ServingType], evaluator: TypeEvaluator
 ) -> Iterator[RelaxedSelector]:

@@ -7,7 +7,7 @@ steps, so that the result is the same on every machine; what was left out is cou
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, Literal, NamedTuple
@@ -21,14 +21,16 @@ from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.packing.problem import KeepGoing
 from allotment.packing.step_limit import StepLimit
+from allotment.phrases import first_few
 from allotment.planning.limits import PlanLimits
 from allotment.planning.pending_pods.demand import ClusterDemand, read_demand
-from allotment.planning.pending_pods.grouping import group_items
+from allotment.planning.pending_pods.grouping import ItemKind, group_items
 from allotment.planning.planner import plan_demand
 from allotment.planning.reasons.type_verdicts import TypeEvaluator
 from allotment.planning.relaxations.candidates import (
     RelaxationCandidate,
     claim_relaxations,
+    existing_device_relaxations,
     limit_relaxations,
     node_relaxations,
 )
@@ -41,6 +43,8 @@ _MAX_PODS: Final = 3000
 #: Maximum number of pod groups whose claims are relaxed; no further group is begun after this many candidates.
 _MAX_GROUPS: Final = 12
 _MAX_CANDIDATES: Final = 60
+#: Maximum number of relaxations to devices of existing nodes that are tried.
+_MAX_EXISTING: Final = 6
 #: Steps of the search for one candidate. A shorter search can only find a higher cost, so that savings are real.
 _STEPS: Final = 20
 #: The estimate for an unknown saving: the candidate is planned after the others.
@@ -74,12 +78,12 @@ def relaxations(
         return RelaxationResult((), UntriedRelaxations())
     objects = tuple(values)
     demand = read_demand(objects, features)
-    estimates, groups = _estimates(demand, plan, catalog, limits, keep_going)
+    estimates, groups = _estimates(objects, demand, plan, catalog, limits, keep_going)
     estimates.sort(key=lambda each: (each.candidate.distance.loss != UNIT, -each.saves))
     candidates = [estimate.candidate for estimate in _distinct(estimates)]
     planned = min(MAX_PLANNED, max(1, _MAX_PODS // max(len(demand.pending), 1)))
     untried, shortened = len(candidates[planned:]), 0
-    found: dict[tuple[str, str, Decimal], tuple[Distance, Relaxation]] = {}
+    found: list[tuple[Distance, Relaxation]] = []
     for number, candidate in enumerate(candidates[:planned]):
         if not keep_going():
             untried += len(candidates[number:planned])
@@ -91,20 +95,42 @@ def relaxations(
         shortened += steps.exhausted and result.total > result.bound
         if result.total < plan.total:
             saves = plan.total - result.total
-            relaxation = Relaxation(candidate.what, candidate.object, candidate.path, result.total, saves)
-            # Of changes with the same saving at one path, only the nearest is reported.
-            key = (candidate.object, candidate.path, result.total)
-            if key not in found or candidate.distance < found[key][0]:
-                found[key] = (candidate.distance, relaxation)
-    ranked = sorted(found.values(), key=lambda each: (each[0], -each[1].saves))
+            what = f"{candidate.what}{_where(plan, result)}"
+            relaxation = Relaxation(what, candidate.object, candidate.path, result.total, saves)
+            found.append((candidate.distance, relaxation))
+    ranked = _nearest_with_each_saving(found)
     time_ended = not keep_going()
     limit: Literal["", "work", "time"] = "time" if time_ended else "work" if untried or groups or shortened else ""
-    return RelaxationResult(
-        tuple(relaxation for _, relaxation in ranked), UntriedRelaxations(untried, groups, shortened, limit)
-    )
+    return RelaxationResult(ranked, UntriedRelaxations(untried, groups, shortened, limit))
+
+
+def _where(plan: ProvisioningPlan, result: ProvisioningPlan) -> str:
+    """The existing nodes of all pods for which the plan orders machines; empty if it still orders one."""
+    if result.machines:
+        return ""
+    ordered = {placement.pod for machine in plan.machines for placement in machine.placements}
+    nodes = sorted({placement.node for placement in result.existing if placement.pod in ordered})
+    if len(nodes) == 1:
+        return f" (fits on node {nodes[0]}, which exists)"
+    return f" (fits on nodes {first_few(nodes)}, which exist)" if nodes else ""
+
+
+def _nearest_with_each_saving(found: Iterable[tuple[Distance, Relaxation]]) -> tuple[Relaxation, ...]:
+    """The relaxations in order, without those that save no more than a nearer one at the same path."""
+    kept: list[tuple[Distance, Relaxation]] = []
+    for distance, each in sorted(found, key=lambda pair: (pair[0], -pair[1].saves)):
+        nearer = (
+            (other_distance, other.saves)
+            for other_distance, other in kept
+            if (other.object, other.path) == (each.object, each.path)
+        )
+        if not any(saves == each.saves or (saves > each.saves and other < distance) for other, saves in nearer):
+            kept.append((distance, each))
+    return tuple(each for _, each in kept)
 
 
 def _estimates(
+    objects: Sequence[Object],
     demand: ClusterDemand,
     plan: ProvisioningPlan,
     catalog: Sequence[InstanceType],
@@ -119,7 +145,11 @@ def _estimates(
     before = {kind.number: evaluator.cheapest(kind, limits) for kind in kinds}
     # The groups with the highest cost can save the most.
     kinds.sort(key=lambda kind: -(before[kind.number] or Decimal(0)))
-    found: list[_Estimate] = []
+    found = [
+        _Estimate(candidate, cost)
+        for kind, candidate in _on_existing_nodes(kinds, objects, demand, plan, limits, keep_going)
+        if (cost := before[kind.number]) is not None
+    ]
     count = 0
     for number, kind in enumerate(kinds):
         if count >= _MAX_CANDIDATES:
@@ -147,6 +177,30 @@ def _estimates(
         if saves > 0:
             found.append(_Estimate(candidate, saves))
     return found, left_out
+
+
+def _on_existing_nodes(
+    kinds: Sequence[ItemKind],
+    objects: Sequence[Object],
+    demand: ClusterDemand,
+    plan: ProvisioningPlan,
+    limits: PlanLimits,
+    keep_going: KeepGoing,
+) -> Iterator[tuple[ItemKind, RelaxationCandidate]]:
+    """The nearest relaxation of each selector condition with which a group fits on existing nodes."""
+    ordered = {placement.pod for machine in plan.machines for placement in machine.placements}
+    tried = 0
+    for kind in kinds:
+        pods = {pod.key for item in kind.items for pod in item.pods} & ordered
+        for candidates in existing_device_relaxations(kind, demand) if pods else ():
+            for candidate in candidates:
+                if tried == _MAX_EXISTING or not keep_going():
+                    return
+                tried += 1
+                result = _plan_with(candidate, objects, demand, (), limits, lambda: False)
+                if result is not None and pods <= {placement.pod for placement in result.existing}:
+                    yield kind, candidate
+                    break
 
 
 def _saved(before: Decimal | None, after: Decimal | None) -> Decimal:

@@ -119,6 +119,21 @@ class SelectorCondition(NamedTuple):
             )
         return self.without()
 
+    def relaxed_to_each(self, slices: Iterable[ResourceSlice]) -> list[RelaxedSelector]:
+        """The selector relaxed to each value of these slices that the condition excludes, the nearest first."""
+        by_value = {value: each for each in slices if (value := self.published((each,))) is not None}
+        relaxed = [self.relaxed_to((each,)) for value, each in by_value.items() if not self._includes(value)]
+        return sorted((each for each in relaxed if each.distance.loss == VALUE), key=lambda each: each.distance)
+
+    def _includes(self, value: object) -> bool:
+        """Whether an amount meets the condition; of other values, whether it is the requested one."""
+        comparison = self.program.conjuncts[self.position].comparison
+        assert comparison is not None
+        requested = comparison.literal
+        if comparison.operator in _ORDERED and isinstance(value, Quantity) and isinstance(requested, Quantity):
+            return value >= requested if comparison.operator[0] == ">" else value <= requested
+        return bool(value == requested)
+
     def _actual(self, slices: Iterable[ResourceSlice]) -> object | None:
         """The value of the first device that matches all other conditions."""
         comparison = self.program.conjuncts[self.position].comparison

@@ -16,12 +16,14 @@ class ClaimManifests:
     """The claim for required devices.
 
     ``text``: YAML with comments; after the documents of the workload's file, if there is a workload. ``plan``: the new
-    objects, and how pods refer to them. ``workload``: the one that gets the devices.
+    objects, and how pods refer to them. ``workload``: the one that gets the devices. ``waits_for``: the reason
+    why the devices are not available at present.
     """
 
     text: str
     plan: Plan
     workload: Workload | None = None
+    waits_for: str = ""
 
     @property
     def objects(self) -> tuple[dict[str, Any], ...]:
@@ -45,10 +47,15 @@ class ClaimManifests:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The new objects and the reasons for their kinds, as sentences."""
-        return tuple(self._notes())
+        """The new objects and the reasons for their kinds, and why the devices are not available, as sentences."""
+        return (*self._kinds(), *self.availability)
 
-    def _notes(self) -> Iterator[str]:
+    @property
+    def availability(self) -> tuple[str, ...]:
+        """The reason why the devices are not available at present, as a sentence; empty if they are."""
+        return (f"the claim cannot be allocated at present: {self.waits_for}",) if self.waits_for else ()
+
+    def _kinds(self) -> Iterator[str]:
         plan, workload = self.plan, self.workload
         if workload is None:
             if plan.claim is not None:

@@ -13,6 +13,7 @@ from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.cluster.pools import Pool, PoolRules, PoolStatus, gather_pool
 from allotment.explanation import Explanation, explain
 from allotment.explanation.matches import ClassMatches, matches
+from allotment.explanation.next_step import Origin
 from allotment.explanation.node_eligibility import eligibility_nodes, unschedulable_nodes
 from allotment.explanation.subjects import objects_to_explain, other_pods
 from allotment.model.contested_claims import is_contested
@@ -297,6 +298,11 @@ class ClusterIndex:
             for container in (*pod.spec.init_containers, *pod.spec.containers)
             for name in (*container.resources.requests, *container.resources.limits)
         )
+
+    @cached_property
+    def origin(self) -> Origin:
+        """The objects by kind and name, for the commands that change them."""
+        return Origin({f"{type(value).__name__} {value.key}": value for value in self.snapshot.values})
 
     @cached_property
     def explanation(self) -> Explanation:

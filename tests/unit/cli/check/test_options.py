@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from allotment.lab.state import Register, Status
 from tests.unit.cli.check.conftest import Write
 from tests.unit.cli.conftest import Allot
 
@@ -193,3 +196,17 @@ def test_command_line_errors_do_not_name_the_configuration(allot: Allot, write: 
     write({"a.yaml": FINE, "allotment.toml": "[check]\nfleet = 't4'\n"})
     assert "allotment.toml" not in allot("check", "--fleet", "dgx").err
     assert "allotment.toml" not in allot("check", "--ignore", "Q").err
+
+
+def test_a_running_lab_that_was_not_used_is_noted(allot: Allot, write: Write, tmp_path: Path) -> None:
+    write({"a.yaml": FINE, "old.yaml": OLD})
+    assert allot("check", "a.yaml").err == ""
+    lab = Status("default", 1, "https://l:2", "allotment", str(tmp_path / "own"), "2026-01-01T00:00:00Z", "0")
+    with Register().hold("default"):
+        Register().write(lab)
+        ran = allot("check", "a.yaml")
+        note = f"note: the running lab was not used: add --kubeconfig {tmp_path / 'own'}"
+        assert " ".join(ran.err.split()) == note
+        assert "fine" in ran.out
+        for words in (("old.yaml",), ("a.yaml", "-o", "json"), ("a.yaml", "--fleet", "t4")):
+            assert allot("check", *words).err == ""

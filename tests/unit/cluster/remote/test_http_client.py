@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from allotment.apiserver.http_messages import AnyResponse, Request, Response, Streaming
-from allotment.cluster.client import Client, Event, Resource
+from allotment.cluster.client import Client, Resource, WatchEvent
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.gc_pause import gc_paused
 from allotment.cluster.remote.connection import LATER_SECONDS, WriteBlock
@@ -155,7 +155,7 @@ def test_watch_events_are_independent_of_chunk_boundaries() -> None:
 
     async def scenario(client: HttpClient) -> None:
         events = [event async for event in client.watch(PODS, "n", revision="5", labels="a=b")]
-        assert events == [Event("ADDED", {"metadata": {"name": "a\u2028"}}), Event("BOOKMARK", {})]
+        assert events == [WatchEvent("ADDED", {"metadata": {"name": "a\u2028"}}), WatchEvent("BOOKMARK", {})]
 
     run_with_client(server, scenario)
     assert server.lines()[0].startswith(

@@ -166,7 +166,7 @@ def test_an_impersonated_user_becomes_headers(tmp_path: Path) -> None:
 
 
 def test_the_error_for_a_missing_file_lists_the_searched_paths(tmp_path: Path) -> None:
-    with pytest.raises(KubeconfigError, match=r"looked for .*/none; set --kubeconfig or KUBECONFIG"):
+    with pytest.raises(KubeconfigError, match=r"looked for .*/none; specify one or set KUBECONFIG"):
         kubeconfig.target([tmp_path / "none"])
 
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from allotment.fleet import hardware, parse_mode, slices_of
 from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.model.core import PodResourceClaimStatus, PodStatus
 from allotment.model.features import Features
@@ -25,6 +26,7 @@ from tests.unit.planning.demands import (
     claim_template,
     instance,
     make_plan,
+    node,
     pod,
     pods,
     request,
@@ -79,6 +81,28 @@ def test_an_amount_is_relaxed_to_the_nearest_of_cheaper_gpus_first() -> None:
         "memory >= 15Gi instead of >= 30Gi": Decimal("0.5"),
     }
     assert next(iter(found)).startswith("memory >= 23034Mi")
+
+
+def test_an_amount_is_relaxed_to_the_nearest_of_existing_nodes_with_free_devices() -> None:
+    values: list[Object] = [
+        claim_template("one", request(MEMORY.replace("30Gi", "80G"))),
+        *gpu_node("small", "a100-40gb"),
+        *gpu_node("full", "l40s", cpu="500m"),
+        *gpu_node("t4", "t4"),
+        pod("a", template="one"),
+    ]
+    types = (*CLOUD_TYPES, instance("l40s", "l40s", 1, "2"), instance("h100", "h100-pcie", 1, "3.29"))
+    relaxed = [(each.what, each.total) for each in relaxations_of(values, types)]
+    assert relaxed == [
+        ("memory >= 46068Mi instead of >= 80G", Decimal(2)),
+        ("memory >= 40Gi instead of >= 80G (fits on node small, which exists)", Decimal(0)),
+    ]
+
+
+def gpu_node(name: str, model: str, cpu: str = "16") -> tuple[Object, ...]:
+    """A node with one GPU, and its slices."""
+    machine = hardware(model, 1)
+    return (node(name, cpu=cpu), *slices_of(machine, parse_mode("", machine), name))
 
 
 def test_cards_of_24_gb_are_meant_by_24_gi() -> None:

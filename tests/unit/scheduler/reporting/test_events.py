@@ -67,9 +67,9 @@ def test_a_report_names_no_other_workload_with_equal_pods() -> None:
             for entry in (claim("batch-1-gpu"), owned("batch-1", "batch-1-gpu", "batch")):
                 lab.put(*entry)
             own, other = [await condition_with(lab, name, "0/1 nodes") for name in ("web-2", "batch-1")]
-            assert "ReplicaSet ns/web" in own
-            assert "ReplicaSet" not in other
-            assert "wait for pod web-1 to finish" in other
+            assert "run fewer replicas of ReplicaSet ns/web" in own
+            assert "run fewer replicas" not in other
+            assert "scale down ReplicaSet ns/web, whose pods do not end (claim ns/web-1-gpu)" in other
 
     idle.run(scenario())
 

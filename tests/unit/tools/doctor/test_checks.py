@@ -238,6 +238,25 @@ def test_the_first_remedy_of_explain_is_advised_with_its_command() -> None:
     assert cluster.finding("D602").remedy.startswith("Uncordon node-1.\n$ kubectl uncordon node-1\n$ allot explain")
 
 
+@pytest.mark.parametrize(
+    ("key", "commands"),
+    [
+        ("example.com/maintenance", "$ kubectl describe node node-1\n$ allot explain"),
+        ("dedicated", '--type=json -p \'[{"op":"add","path":"/spec/tolerations",'),
+    ],
+)
+def test_cordoned_nodes_with_another_taint_have_the_commands_of_explain(key: str, commands: str) -> None:
+    cluster = Cluster()
+    for node in ("node-1", "node-2"):
+        taint = {"key": key, "value": "yes", "effect": "NoSchedule"}
+        cluster["Node", node]["spec"] = {"unschedulable": True, "taints": [taint]}
+    cluster.pending_pod("next")
+    advice = cluster.finding("D602").remedy
+    assert commands in advice
+    assert "\n$ kubectl uncordon" not in advice
+    assert (" && kubectl uncordon node-1\n" in advice) is (key == "dedicated")
+
+
 def test_a_missing_template_beside_cordoned_nodes_is_advised_with_both_changes() -> None:
     cluster = Cluster()
     for node in ("node-1", "node-2"):
@@ -245,7 +264,9 @@ def test_a_missing_template_beside_cordoned_nodes_is_advised_with_both_changes()
     cluster.pod("typo", template="onne")
     advice = cluster.finding("D603").remedy
     assert advice.startswith(
-        "Change Pod ml/typo: use one, and uncordon node-1.\n$ kubectl uncordon node-1\n$ allot explain pod/typo -n ml"
+        "Change Pod ml/typo: use one, and uncordon node-1.\n"
+        "$ kubectl uncordon node-1 && allot explain pod/typo -n ml -o manifests | kubectl replace --force -f -\n"
+        "$ allot explain pod/typo -n ml"
     )
 
 

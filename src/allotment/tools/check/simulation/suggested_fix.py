@@ -39,6 +39,8 @@ def suggested_fix(bundle: Bundle, changes: Sequence[SuggestedChange]) -> Fix | N
     safe if nothing else can be meant: it loses nothing, and each edit corrects the spelling of a name, the unit of an
     amount or the syntax of an expression.
     """
+    if any(change.remedy == "unselect-hardware" for change in changes):
+        return None  # a person has to decide what the claim requires instead
     trees: dict[Document, Any] = {}
     for change in changes:
         found = _changed_document(bundle, change)

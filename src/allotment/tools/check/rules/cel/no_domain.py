@@ -39,9 +39,12 @@ def of_selector(bundle: Bundle, view: SelectorView, expr: Expression) -> Iterato
 
 
 def _domain_and_name_in_one_key(view: SelectorView, access: DeviceAccess) -> RuleMatch | None:
-    """``device.attributes["gpu.nvidia.com/model"]``: domain and name in one key."""
-    domain, slash, name = access.domain.partition("/")
-    if not slash or not domain or not name:
+    """``device.attributes["gpu.nvidia.com/model"]``: domain and name in one key, also with a dot between them."""
+    domain, _, name = access.domain.partition("/")
+    if not name:
+        domain = next((driver for driver in drivers() if access.domain.startswith(f"{driver}.")), "")
+        name = access.domain.removeprefix(f"{domain}.")
+    if not domain or not name:
         return None
     step = access.steps[0]
     if isinstance(step.node, Call) and step.node.function == ast.IN:
@@ -71,13 +74,15 @@ def _domain_as_fields(view: SelectorView, access: DeviceAccess) -> RuleMatch | N
 
 
 def _domain_missing(bundle: Bundle, view: SelectorView, expr: Expression, access: DeviceAccess) -> RuleMatch | None:
-    """``device.attributes["model"]``, or another key without a dot in place of the domain."""
+    """``device.attributes["model"]``, or another key in place of the domain, with a dot only if it is a known name."""
     first = access.steps[0]
-    if "." in first.key or not first.key:
+    if not first.key:
         return None
     is_name = len(access.steps) == 1 or is_value_accessor(bundle, access, 1)
     name = first.key if is_name else access.name
     guess = guess_domain(bundle, view, expr, name, access.kind)
+    if "." in first.key and not (is_name and guess is not None and _is_guessed_name(bundle, guess.domain, name)):
+        return None
     noun = "an attribute" if access.kind == "attributes" else "a capacity"
     message = f'"{first.key}" is read as a domain: the domain must come before the name of {noun}'
     fix: Fix | None = None
@@ -97,6 +102,12 @@ def _domain_missing(bundle: Bundle, view: SelectorView, expr: Expression, access
     level: Level | None = None if is_name else "warning"
     return RuleMatch(view.document, view.path, message, help=help_text, fix=fix, span=first.key_extent,
                  level="warning" if level == "warning" else None)  # fmt: skip
+
+
+def _is_guessed_name(bundle: Bundle, domain: str, name: str) -> bool:
+    """Whether a name with a dot stands for one of a driver, as ``gpu.memory`` of node labels does."""
+    vocab = vocabulary_of(bundle, domain)
+    return vocab is not None and name in vocab.guessed
 
 
 def _name_access(name: str) -> str:

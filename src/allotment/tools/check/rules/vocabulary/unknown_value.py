@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from allotment.engine.diagnosis.letter_case import in_right_case
 from allotment.engine.diagnosis.published_names import qualified, similar_names, similarity
 from allotment.engine.diagnosis.value_distance import name_distance, named_memory, names_same
 from allotment.phrases import either, listed, quoted
@@ -14,7 +15,14 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known_names import TYPO_SIMILARITY, vocabulary_of
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.check.selectors.edits import replace_extent
-from allotment.tools.check.selectors.expressions import Expression, LiteralComparison, LiteralValue, parsed_selectors
+from allotment.tools.check.selectors.expressions import (
+    DeviceAccess,
+    Expression,
+    LiteralComparison,
+    LiteralValue,
+    parsed_selectors,
+)
+from allotment.tools.check.selectors.text_tests import TextTest, text_tests
 from allotment.tools.views import SelectorView
 from allotment.vocabulary import Attribute
 
@@ -43,18 +51,41 @@ class _KnownValues(NamedTuple):
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     for view, expr in parsed_selectors(bundle):
         for comparison in expr.comparisons:
-            access = comparison.access
-            vocab = vocabulary_of(bundle, access.domain)
-            term = vocab.attribute(access.domain, access.name) if vocab is not None else None
-            if access.kind != "attributes" or term is None or term.kind != "string" or term.name == _PROFILE:
+            term = _text_attribute(bundle, comparison.access)
+            if term is None or comparison.operator not in ("==", "!=", "in"):
                 continue
-            published = bundle.cached(_published_values).get(term.name, ())
-            known = _KnownValues(frozenset(published), frozenset(term.values))
-            if not known.all or comparison.operator not in ("==", "!=", "in"):
-                continue
-            for literal in comparison.literals:
+            known = _known_values(bundle, term)
+            for literal in comparison.literals if known.all else ():
                 if isinstance(literal.value, str) and literal.value not in known.all:
                     yield from _check_value(view, expr, comparison, literal, term, known)
+        for test in text_tests(expr):
+            term = _text_attribute(bundle, test.access)
+            values = _known_values(bundle, term).all if term is not None else ()
+            if text := in_right_case(test.function, test.text, values):
+                yield _of_case(view, test, text)
+
+
+def _text_attribute(bundle: Bundle, access: DeviceAccess) -> Attribute | None:
+    vocab = vocabulary_of(bundle, access.domain)
+    term = vocab.attribute(access.domain, access.name) if vocab is not None else None
+    is_text = access.kind == "attributes" and term is not None and term.kind == "string" and term.name != _PROFILE
+    return term if is_text else None
+
+
+def _known_values(bundle: Bundle, term: Attribute) -> _KnownValues:
+    return _KnownValues(frozenset(bundle.cached(_published_values).get(term.name, ())), frozenset(term.values))
+
+
+def _of_case(view: SelectorView, test: TextTest, text: str) -> RuleMatch:
+    """A test that values would pass in another case."""
+    message = f'no known device has a {test.access.name} that {test.verb} "{test.text}": upper and lower case differ'
+    quote = "'" if view.expression[test.extent[1] - 1] == "'" else '"'
+    written = view.expression[slice(*test.extent)]
+    fix = None
+    if written == f"{quote}{test.text}{quote}":
+        edit = replace_extent(view, test.extent, f"{quote}{text}{quote}")
+        fix = Fix(f'write "{text}"', ((view.document, edit),), safe=False)
+    return RuleMatch(view.document, view.path, message, fix=fix, span=test.extent)
 
 
 def _check_value(
@@ -209,7 +240,8 @@ RULE = Rule(
     summary="an attribute is compared with a value that no known device has",
     why=(
         "String comparison is exact: 'ampere' is not 'Ampere', and NVML calls an H100 'NVIDIA H100 80GB HBM3'. Such "
-        "a comparison is false, so the pod stays pending without an error. If not all values of an attribute are "
+        "a comparison is false, so the pod stays pending without an error. contains(), startsWith(), endsWith() and "
+        "matches() distinguish upper and lower case, too. If not all values of an attribute are "
         "known, as for product names, only values that are similar to a known one are reported."
     ),
     bad=examples.template("ampere", selector='device.attributes["gpu.nvidia.com"].architecture == "ampere"'),

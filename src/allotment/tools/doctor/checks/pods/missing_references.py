@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from allotment.explanation import Answer
+from allotment.explanation.next_step import commands_for_changes
 from allotment.tools.doctor.check import ClusterCheck, Symptom
 from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.wording import remedy
@@ -33,9 +34,9 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
             if changes
             else "Create the object in the pod's namespace, or correct the name in the manifest."
         )
-        commands = [change.command for change in changes if change.command]
         namespace, _, name = names[0].partition("/")
-        yield Symptom.of("pod", names, text, remedy(words, *commands, f"allot explain pod/{name} -n {namespace}"))
+        commands = (commands_for_changes(answers[0], cluster.origin), f"allot explain pod/{name} -n {namespace}")
+        yield Symptom.of("pod", names, text, remedy(words, *filter(None, commands)))
 
 
 CHECK = ClusterCheck(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from allotment.engine.refusal import BUSY, CODES, AllocationRefusal, Diagnosis
 from allotment.explanation import Answer
+from allotment.explanation.next_step import commands_for_changes
 from allotment.tools.doctor.check import ClusterCheck, Symptom
 from allotment.tools.doctor.checks.pods.claims_not_made import pods_without_claims
 from allotment.tools.doctor.checks.pods.no_scheduler import unscheduled_pods
@@ -60,24 +61,25 @@ def _symptom(cluster: ClusterIndex, code: str, answers: Sequence[Answer]) -> Sym
     first = "" if len(names) == 1 else f"; {names[0]}"
     text = f"{pods_text(cluster, names)} {verb}: {code}{first}: {headline.summary or CODES[code].summary}"
     namespace, _, name = names[0].partition("/")
-    words, commands = _remedy(cluster, reasons)
-    if any(_remedy(cluster, answer.reasons)[0] != words for answer in answers[1:] if answer.reasons is not None):
+    words = _remedy(cluster, reasons)
+    if any(_remedy(cluster, answer.reasons) != words for answer in answers[1:] if answer.reasons is not None):
         words = f"For {names[0]}: {words}"
-    help_ = remedy(words, *commands, f"allot explain pod/{name} -n {namespace}")
+    commands = (commands_for_changes(answers[0], cluster.origin), f"allot explain pod/{name} -n {namespace}")
+    help_ = remedy(words, *filter(None, commands))
     return Symptom.of("pod", names, text, help_, "warning" if code in BUSY else "error")
 
 
-def _remedy(cluster: ClusterIndex, reasons: Diagnosis) -> tuple[str, list[str]]:
-    """The remedies of the diagnosis as sentences, and the commands for the first one; general advice without any."""
+def _remedy(cluster: ClusterIndex, reasons: Diagnosis) -> str:
+    """The remedies of the diagnosis as sentences; general advice without any."""
     refused = reasons.headline
     if not refused.changes:
         excluded = {node for row in reasons.nodes for node in row.nodes} or cluster.nodes.keys()
         if refused.code == "node-not-eligible" and not cluster.nodes_by_state.keys().isdisjoint(excluded):
-            return "Find out why the nodes are cordoned or not ready: kubectl get nodes.", []
-        return CODES[refused.code].advice, []
+            return "Find out why the nodes are cordoned or not ready: kubectl get nodes."
+        return CODES[refused.code].advice
     texts = [", and ".join(c.text for c in changes) for changes in (refused.changes, refused.otherwise) if changes]
     words = ". Or ".join(texts)
-    return f"{words[:1].upper()}{words[1:]}.", [change.command for change in refused.changes if change.command]
+    return f"{words[:1].upper()}{words[1:]}."
 
 
 CHECK = ClusterCheck(

@@ -68,6 +68,8 @@ STANDARD = "device.attributes['resource.kubernetes.io']"
         # C205
         ("device.attributes['brand'] == 'x'", "C205", "'brand'", f"{N}.brand == 'x'"),
         ("device.attributes.brand == 'x'", "C205", "brand", f"{N}.brand == 'x'"),
+        ("device.attributes['gpu.memory'] >= 80", "C205", "'gpu.memory'", f"{C}['gpu.memory'] >= 80"),
+        ("device.attributes['gpu.nvidia.com.brand'] == 'x'", "C205", "'gpu.nvidia.com.brand'", f"{N}.brand == 'x'"),
         ("device.attributes['memory'] == quantity('1')", "C205", "'memory'", f"{C}.memory == quantity('1')"),
         ("'uuid' in device.attributes", "C205", "'uuid'", f'"uuid" in {N}'),
         ("device.attributes['gpu'].brand == 'x'", "C205", "'gpu'", f"{N}.brand == 'x'"),

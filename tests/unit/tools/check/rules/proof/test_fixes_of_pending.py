@@ -208,3 +208,27 @@ def test_a_node_of_the_files_is_uncordoned() -> None:
     cordoned = NODE + "spec: {unschedulable: true}\n"
     text = f"{TEMPLATE}---\n{POD}---\n{cordoned}"
     assert "unschedulable" not in fixed_text(text, cluster=NODE + SLICES)
+
+
+def test_what_the_pod_requires_of_devices_is_not_dropped() -> None:
+    """The pod has no claim that could require the memory instead."""
+    affinity = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: app
+spec:
+  affinity:
+    nodeAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+        nodeSelectorTerms:
+        - matchExpressions:
+          - {key: nvidia.com/gpu.memory, operator: Gt, values: ["39000"]}
+  containers:
+  - name: main
+    image: registry.example/app:1
+    resources:
+      limits:
+        nvidia.com/gpu: 1
+"""
+    assert pending_fix(affinity, fleet=A100) is None

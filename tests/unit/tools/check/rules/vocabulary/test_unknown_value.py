@@ -24,6 +24,16 @@ RULE = unknown_value.RULE
         (f'{NVIDIA}.productName != "H100"', f'!{NVIDIA}.productName.contains("H100")'),
         (f'{NVIDIA}.productName == "nvidia l4"', f'{NVIDIA}.productName == "NVIDIA L4"'),
         (f'{NVIDIA}.productName == "A100-SXM4-40GB"', f'{NVIDIA}.productName.contains("A100-SXM4-40GB")'),
+        (f'{NVIDIA}.productName.contains("a100")', f'{NVIDIA}.productName.contains("A100")'),
+        (f"!{NVIDIA}.productName.startsWith('nvidia h100')", f"!{NVIDIA}.productName.startsWith('NVIDIA H100')"),
+        (f'{NVIDIA}.productName.endsWith("NVL72")', f'{NVIDIA}.productName.endsWith("NVL72")'),
+        (f'{NVIDIA}.productName.endsWith("nvl")', f'{NVIDIA}.productName.endsWith("NVL")'),
+        (f'{NVIDIA}.productName.matches("a100.*80gb")', f'{NVIDIA}.productName.matches("A100.*80GB")'),
+        (
+            f'{NVIDIA}.productName.matches("nvidia a100-[a-z0-9]+-80gb")',
+            f'{NVIDIA}.productName.matches("NVIDIA A100-[A-Z0-9]+-80GB")',
+        ),
+        (f'{NVIDIA}.productName.matches("tesla t4")', f'{NVIDIA}.productName.matches("(?i)tesla t4")'),
         (f'{NVIDIA}.productName == "nvidia-a100"', f'{NVIDIA}.productName == "nvidia-a100"'),
         (
             f'{NVIDIA}.productName == "A100-80GB"',
@@ -39,6 +49,23 @@ def test_message() -> None:
     assert selector_messages(RULE, f'{NVIDIA}.architecture == "Amper"') == [
         ("warning", 'no known device has architecture "Amper": did you mean "Ampere"?')
     ]
+
+
+def test_message_about_the_case() -> None:
+    assert selector_messages(RULE, f'{NVIDIA}.productName.matches("a100.*80gb")') == [
+        ("warning", 'no known device has a productName that matches "a100.*80gb": upper and lower case differ')
+    ]
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        'matches("A100.*80GB")', 'matches("(?i)a100")', 'contains("A100")', 'contains("R300")', 'matches("r300")',
+        'lowerAscii().contains("a100")', 'startsWith("NVIDIA")',
+    ],
+)  # fmt: skip
+def test_tests_that_some_value_passes_or_none_in_any_case_are_not_reported(test: str) -> None:
+    assert selector_messages(RULE, f"{NVIDIA}.productName.{test}") == []
 
 
 @pytest.mark.parametrize("product", ["NVIDIA L40", "NVIDIA A100-PCIE-40GB", "NVIDIA H100 PCIe", "Tesla V100-SXM2-32GB"])
