@@ -255,6 +255,14 @@ def test_another_thread_closes_a_watch(lab: allotment.Lab) -> None:
     assert (thread.is_alive(), events, list(watch)) == (False, [], [])
 
 
+def test_a_closed_watch_has_no_more_events(lab: allotment.Lab) -> None:
+    maps = lab.resource("cm")
+    watch = lab.client.watch(maps, revision=lab.client.list(maps).revision, timeout=60)
+    watch.close()
+    lab.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late"}})
+    assert list(watch) == []
+
+
 def test_a_watch_ends_at_its_timeout(lab: allotment.Lab) -> None:
     revision = lab.client.list(lab.resource("cm")).revision
     assert list(lab.client.watch(lab.resource("cm"), "kube-node-lease", revision=revision, timeout=0.01)) == []
