@@ -95,7 +95,9 @@ def _physical(where: SourceRange) -> dict[str, Any]:
 
 
 def _artifact(file: str) -> dict[str, str]:
-    return {"uri": quote(file.replace("\\", "/"))}
+    path = quote(file.replace("\\", "/"))
+    # A relative URI is relative to the repository; readers find the repository in an absolute one.
+    return {"uri": f"file://{path}" if path.startswith("/") else path}
 
 
 def _region(where: SourceRange) -> dict[str, int]:

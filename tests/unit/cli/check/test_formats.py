@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from allotment.cli.check.github import commands
@@ -74,6 +75,18 @@ def test_sarif_conforms_to_the_specification(allot: Allot, write: Write) -> None
         "startLine": 4, "startColumn": 9, "endLine": 4, "endColumn": 12,
     }  # fmt: skip
     assert run["columnKind"] == "unicodeCodePoints"
+
+
+def test_sarif_locates_absolute_paths_by_file_uris(allot: Allot, write: Write) -> None:
+    write({"with blank/a.yaml": TWO})
+    file = Path("with blank/a.yaml").resolve()
+    log = json.loads(allot("check", str(file), "-o", "sarif").out)
+    uris = {
+        location["physicalLocation"]["artifactLocation"]["uri"]
+        for result in log["runs"][0]["results"]
+        for location in result["locations"]
+    }
+    assert uris == {file.as_uri()}
 
 
 def test_sarif_offers_fixes(allot: Allot, write: Write) -> None:
