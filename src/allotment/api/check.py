@@ -38,8 +38,9 @@ def check(
     such as ``S`` or ``V301``. ``drivers``: releases that are not the newest known ones: ``{"gpu.nvidia.com": "25.8"}``.
     ``driver_gates``: feature gates of drivers that differ from their defaults. ``namespace``: that of objects which
     state none. ``fail_on``: the level at which the report ``fails``, by default ``error``. ``config``: the
-    configuration file, by default the nearest allotment.toml or pyproject.toml; ``isolated``: none. Arguments override
-    the configuration. Raises InputError for an invalid argument, InvalidManifests for a file that cannot be read.
+    configuration file, by default the nearest allotment.toml or pyproject.toml, which arguments override;
+    ``isolated``: read no configuration. Raises InputError for an invalid argument, InvalidManifests for a file that
+    cannot be read.
     """
     with gc_paused():
         run = _run(
