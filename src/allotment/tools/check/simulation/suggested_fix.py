@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from typing import Any, Final
 
 from allotment.engine.diagnosis.published_names import similarity
-from allotment.engine.diagnosis.value_distance import names_same
+from allotment.engine.diagnosis.value_distance import named_memory, names_same
 from allotment.engine.refusal import SuggestedChange
 from allotment.engine.remedies import REMEDIES, LossClass, distance
 from allotment.explanation.fixes import change_tree, path_steps
@@ -73,8 +73,13 @@ def _is_correction(document: Document, edit: Edit) -> bool:
         case ReplaceText(_, start, stop, new) if isinstance(old, str):
             before, after = old[start:stop].strip("\"' "), new.strip("\"' ")
             are_names = _NAME.fullmatch(before) and _NAME.fullmatch(after)
-            return not are_names or before == after or names_same(before, after) or _is_typo(before, after)
+            return not are_names or before == after or _is_same_product(before, after) or _is_typo(before, after)
     return False
+
+
+def _is_same_product(old: str, new: str) -> bool:
+    """Whether a name is a longer one of the same product: "NVIDIA A100" is neither the card of 40 GB nor that of 80."""
+    return names_same(old, new) and bool(named_memory(old) or not named_memory(new))
 
 
 def _is_typo(old: str, new: str) -> bool:

@@ -160,6 +160,13 @@ def test_a_fix_is_safe_only_if_no_other_meaning_is_possible(written: str, become
     assert (becomes in fixed_text(text, unsafe=False, cluster=NODE + SLICES)) is safe
 
 
+@pytest.mark.parametrize(("written", "safe"), [("nvidia-a100-sxm4-40gb", True), ("A100-40GB", True), ("A100", False)])
+def test_a_product_is_a_guess_if_the_name_does_not_state_its_memory(written: str, safe: bool) -> None:
+    text = with_expression(f'device.attributes["gpu.nvidia.com"].productName == "{written}"') + f"---\n{POD}"
+    assert '"NVIDIA A100-SXM4-40GB"' in fixed_text(text, fleet=A100)
+    assert ('"NVIDIA A100-SXM4-40GB"' in fixed_text(text, unsafe=False, fleet=A100)) is safe
+
+
 def test_a_similar_name_of_another_driver_is_a_guess() -> None:
     """``gpu.example.com`` is not a misspelled ``gpu.nvidia.com``."""
     text = f"{TEMPLATE}---\n{POD}".replace("gpu.nvidia.com", "gpu.example.com")
