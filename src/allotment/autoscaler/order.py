@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from allotment.decoding import decodable
 from allotment.model.meta import Value
 from allotment.model.trees import Tree
 from allotment.planning.report import PlannedMachine
@@ -102,6 +103,6 @@ def order_of(tree: Tree, provider: str) -> MachineOrder | None:
     if (metadata.get("labels") or {}).get(LABEL) != provider:
         return None
     try:
-        return msgspec.json.decode((tree.get("data") or {}).get(_KEY, ""), type=MachineOrder)
+        return msgspec.json.decode((tree.get("data") or {}).get(_KEY, ""), type=decodable(MachineOrder))
     except msgspec.DecodeError as error:
         raise ValueError(f"ConfigMap {metadata['name']}: {_KEY}: {error}") from None

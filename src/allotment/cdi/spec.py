@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from allotment.cdi.naming import device_problem, kind_problem
+from allotment.decoding import decodable
 from allotment.model.loading import json_parser, yaml_parser
 from allotment.model.loading.marks import DocumentError, DuplicateKey
 
@@ -213,7 +214,7 @@ def encode(spec: Spec) -> bytes:
 def decode(data: bytes, source: str = "") -> Spec:
     """Parse a file strictly, JSON or YAML. ``source``: its name for messages. Raises InvalidSpec."""
     try:
-        spec = msgspec.convert(_without_nulls(_tree(data.decode("utf-8-sig"))), Spec)
+        spec = msgspec.convert(_without_nulls(_tree(data.decode("utf-8-sig"))), decodable(Spec))
         if not spec.cdi_version:
             raise InvalidSpec(f"cdiVersion: expected one of {', '.join(VERSIONS)}, found none")
         validate(spec)

@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from allotment.decoding import decodable
 from allotment.fleet.errors import FleetError, suggestion
 from allotment.fleet.hardware import Hardware
 from allotment.fleet.mig import MigPlacement, mig_of, parse_layout
@@ -261,7 +262,7 @@ def _example(text: str, accelerator: Accelerator) -> ExampleMode:
             values[name] = int(argument[:9])
         else:
             raise _unknown_mode(text, name, accelerator)
-    return msgspec.convert(values, ExampleMode)
+    return msgspec.convert(values, decodable(ExampleMode))
 
 
 def _unknown_mode(text: str, kind: str, accelerator: Accelerator) -> FleetError:

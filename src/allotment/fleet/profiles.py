@@ -14,6 +14,8 @@ from types import MappingProxyType
 
 import msgspec
 
+from allotment.decoding import decodable
+
 MIB = 1 << 20
 
 
@@ -162,7 +164,7 @@ def accelerators() -> Mapping[str, Accelerator]:
     >>> accelerators()["nvidia-t4-16gb"].memory_mib
     15360
     """
-    records = msgspec.json.decode(_read("accelerators.json"), type=tuple[Accelerator, ...])
+    records = msgspec.json.decode(_read("accelerators.json"), type=decodable(tuple[Accelerator, ...]))
     return MappingProxyType({record.id: record for record in records})
 
 
@@ -173,5 +175,5 @@ def servers() -> Mapping[str, Server]:
     >>> len(servers()["dgx-a100-40gb"].gpus)
     8
     """
-    records = msgspec.json.decode(_read("servers.json"), type=tuple[Server, ...])
+    records = msgspec.json.decode(_read("servers.json"), type=decodable(tuple[Server, ...]))
     return MappingProxyType({record.id: record for record in records})

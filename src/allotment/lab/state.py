@@ -21,6 +21,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from allotment.decoding import decodable
 from allotment.files import atomic_write, private
 
 #: The default lab name.
@@ -170,7 +171,7 @@ class Register:
     def status(self, name: str) -> Status | None:
         """The status of a lab; None if it has not written one."""
         try:
-            return msgspec.json.decode(self._file(name).read_bytes(), type=Status)
+            return msgspec.json.decode(self._file(name).read_bytes(), type=decodable(Status))
         except (FileNotFoundError, msgspec.DecodeError):
             return None
 

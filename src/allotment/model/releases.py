@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from allotment.decoding import decodable
+
 _FOLDER: Final = resources.files("allotment.model").joinpath("data/releases")
 _SUFFIX: Final = ".json"
 
@@ -107,4 +109,4 @@ def release_table(release: str) -> ReleaseTable:
     """
     if release not in RELEASES:
         raise ValueError(f"Kubernetes release: expected one of {', '.join(RELEASES)}, found {release!r}")
-    return msgspec.json.decode(_FOLDER.joinpath(f"{release}.json").read_bytes(), type=ReleaseTable)
+    return msgspec.json.decode(_FOLDER.joinpath(f"{release}.json").read_bytes(), type=decodable(ReleaseTable))

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from allotment.decoding import decodable
 from allotment.model.meta import Object, Value
 from allotment.model.quantity import Quantity
 
@@ -19,7 +20,7 @@ def to_value(tree: Any, type: type[V]) -> V:
 
     Raises ``msgspec.ValidationError`` for a tree that was not cleaned, ``QuantityError`` for an invalid quantity.
     """
-    return msgspec.convert(tree, type, dec_hook=_decode)
+    return msgspec.convert(tree, decodable(type), dec_hook=_decode)
 
 
 def read_value(tree: Any, type: type[V]) -> V:

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, Protocol, TypeVar
 
 import msgspec
 
+from allotment.decoding import decodable
 from allotment.fleet import accelerators
 from allotment.fleet.modes import AMD_VIRTUAL_FUNCTIONS
 from allotment.fleet.profiles import Accelerator
@@ -187,13 +188,13 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 def load_record(driver: str) -> DriverRecord:
     """Return the packaged record of a driver."""
-    return msgspec.convert(_read(f"{driver}.toml"), DriverRecord)
+    return msgspec.convert(_read(f"{driver}.toml"), decodable(DriverRecord))
 
 
 @cache
 def load_chart(name: str) -> tuple[HelmEntry, ...]:
     """Return the packaged values of a chart."""
-    return msgspec.convert(_read(f"charts/{name}.toml"), Chart).values
+    return msgspec.convert(_read(f"charts/{name}.toml"), decodable(Chart)).values
 
 
 def build_vocabulary(record: DriverRecord, release: str, values: Iterable[HelmEntry] = ()) -> Vocabulary:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from allotment.apiserver.kinds import field_validation
+from allotment.decoding import decodable
 from allotment.model.core import ContainerResourceClaim
 from allotment.model.trees import Tree
 from allotment.model.validation import names
@@ -283,7 +284,8 @@ def resource_requirements(resources: Tree, claims: AbstractSet[str], path: str) 
     requests: Mapping[str, Any] = resources.get("requests") or {}
     yield from container_resources(limits, requests, path)
     if uses := resources.get("claims"):
-        yield from container_claims(msgspec.convert(uses, tuple[ContainerResourceClaim, ...]), claims, f"{path}.claims")
+        used = msgspec.convert(uses, decodable(tuple[ContainerResourceClaim, ...]))
+        yield from container_claims(used, claims, f"{path}.claims")
 
 
 def _resize_policies(policies: Sequence[Tree], restart_policy: str, path: str) -> Errors:

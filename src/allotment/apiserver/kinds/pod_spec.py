@@ -16,6 +16,7 @@ from allotment.apiserver.kinds.containers import (
     resource_requirements,
 )
 from allotment.apiserver.kinds.volumes import volumes
+from allotment.decoding import decodable
 from allotment.model.core import PodResourceClaim
 from allotment.model.meta import ObjectMeta
 from allotment.model.node_selectors import NodeSelector
@@ -41,9 +42,8 @@ def pod_spec(spec: Tree, annotations: Mapping[str, str], path: str) -> Errors:
         yield from volumes(spec["volumes"], f"{path}.volumes", mountable)
     claims: Sequence[Tree] = spec.get("resourceClaims") or ()
     if claims:
-        yield from resource_claims(
-            msgspec.convert(claims, tuple[PodResourceClaim, ...]), ObjectMeta(annotations=dict(annotations)), path
-        )
+        stated = msgspec.convert(claims, decodable(tuple[PodResourceClaim, ...]))
+        yield from resource_claims(stated, ObjectMeta(annotations=dict(annotations)), path)
     restart_policy = spec.get("restartPolicy") or ""
     context = ContainerContext(mountable, {claim["name"] for claim in claims if claim.get("name")}, restart_policy)
     regular: Sequence[Tree] = spec.get("containers") or ()
@@ -164,12 +164,12 @@ def _node_affinity(affinity: Tree, path: str) -> Errors:
     required_terms = affinity.get(_REQUIRED)
     if required_terms is not None:
         terms = required_terms.get("nodeSelectorTerms") or ()
-        selector = msgspec.convert({"nodeSelectorTerms": terms}, NodeSelector)
+        selector = msgspec.convert({"nodeSelectorTerms": terms}, decodable(NodeSelector))
         yield from node_selector(selector, f"{path}.{_REQUIRED}")
     for index, term in enumerate(affinity.get(_PREFERRED) or ()):
         item_path = f"{path}.{_PREFERRED}[{index}]"
         yield from _weight(term, item_path)
-        preference = msgspec.convert({"nodeSelectorTerms": [term.get("preference") or {}]}, NodeSelector)
+        preference = msgspec.convert({"nodeSelectorTerms": [term.get("preference") or {}]}, decodable(NodeSelector))
         for error in node_selector(preference, item_path):
             yield error._replace(
                 path=error.path.replace(f"{item_path}.nodeSelectorTerms[0]", f"{item_path}.preference")

@@ -10,6 +10,7 @@ import msgspec
 from allotment.apiserver.kinds import field_validation
 from allotment.apiserver.kinds.kind import Errors, KindRules, Write
 from allotment.apiserver.kinds.volume_claims import access_modes
+from allotment.decoding import decodable
 from allotment.model.node_selectors import NodeSelector
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
@@ -63,7 +64,7 @@ def _volume(tree: Tree, write: Write) -> Errors:
             yield required("spec.nodeAffinity.required", "must specify required node constraints")
         else:
             terms = affinity["required"].get("nodeSelectorTerms") or ()
-            selector = msgspec.convert({"nodeSelectorTerms": terms}, NodeSelector)
+            selector = msgspec.convert({"nodeSelectorTerms": terms}, decodable(NodeSelector))
             yield from node_selector(selector, "spec.nodeAffinity.required")
     yield from _source(spec)
     if spec.get("storageClassName"):

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
+from allotment.decoding import decodable
+
 #: Buffered bytes of standard input beyond which the client is not read.
 _WAITING = 256 * 1024
 
@@ -65,7 +67,7 @@ class Sizes(AsyncIterator[tuple[int, int]]):
     def put(self, message: bytes) -> None:
         """Add a message of the resize channel; invalid messages are ignored."""
         try:
-            size = msgspec.json.decode(message, type=_Size)
+            size = msgspec.json.decode(message, type=decodable(_Size))
         except msgspec.DecodeError:
             return
         self._sizes.append((size.Width, size.Height))

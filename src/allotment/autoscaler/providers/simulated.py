@@ -24,6 +24,7 @@ from allotment.cluster.clock import Timer
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.program import ProgramContext
 from allotment.cluster.resources import CONFIG_MAPS, NODES
+from allotment.decoding import decodable
 from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.model import DEFAULT_RELEASE
 from allotment.model.meta import Value
@@ -242,7 +243,7 @@ class SimulatedCloud:
     def _read(self, tree: Tree) -> _Entry | None:
         if (tree["metadata"].get("labels") or {}).get(_LABEL) != self.name:
             return None
-        return msgspec.json.decode((tree.get("data") or {}).get(_KEY, ""), type=_Entry)
+        return msgspec.json.decode((tree.get("data") or {}).get(_KEY, ""), type=decodable(_Entry))
 
     def _written(self, entry: _Entry) -> dict[str, Any]:
         metadata = {"name": _map_of(entry.name), "namespace": self._namespace, "labels": {_LABEL: self.name}}

@@ -18,6 +18,7 @@ from allotment.api.replays.workers import Job, WorkerLost, run_jobs
 from allotment.cli.output.console import open_screen
 from allotment.cli.replay.options import seeds_of, share_of
 from allotment.cli.replay.text_output import ReplayProgress, print_replay
+from allotment.decoding import decodable
 from allotment.errors import InputError
 from allotment.files import atomic_write
 from allotment.files.atomic_write import PUBLIC, TEMPORARY_SUFFIX
@@ -42,7 +43,7 @@ class Folder:
     def find(self, policy: str, seed: int, fingerprint: str) -> RunOutcome | None:
         """Return the stored outcome of a run of this experiment, or None if it is missing or unreadable."""
         try:
-            outcome = msgspec.json.decode(self._file(policy, seed).read_bytes(), type=RunOutcome)
+            outcome = msgspec.json.decode(self._file(policy, seed).read_bytes(), type=decodable(RunOutcome))
         except (FileNotFoundError, msgspec.DecodeError):
             return None
         return outcome if outcome.fingerprint == fingerprint else None

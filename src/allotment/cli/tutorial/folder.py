@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from allotment.cli.output.console import from_home
+from allotment.decoding import decodable
 from allotment.errors import InputError
 from allotment.files import atomic_write, private
 from allotment.files.atomic_write import PUBLIC, Sync
@@ -141,7 +142,7 @@ class Folder:
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.shown} is not a folder", "use another one with --dir")
         try:
-            return msgspec.json.decode(self._record.read_bytes(), type=Progress)
+            return msgspec.json.decode(self._record.read_bytes(), type=decodable(Progress))
         except FileNotFoundError:
             if self.path.exists() and any(path.name != _OWN for path in self.path.iterdir()):
                 raise InputError(

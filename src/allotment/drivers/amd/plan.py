@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import msgspec
 
+from allotment.decoding import decodable
 from allotment.model.trees import Tree
 
 
@@ -52,7 +53,7 @@ class Plan(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 def decode(tree: Tree) -> Plan:
     """Decode a plan; unknown fields of newer versions are ignored. Raises msgspec.ValidationError."""
-    return msgspec.convert(tree, Plan)
+    return msgspec.convert(tree, decodable(Plan))
 
 
 def decode_known(trees: Iterable[Tree]) -> tuple[Plan, ...]:

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from allotment.decoding import decodable
 from allotment.model.trees import Tree
 
 Kind: TypeAlias = Literal["gpu", "mig", "vfio"]
@@ -107,7 +108,7 @@ class Plan(_PlanStruct, frozen=True):
 
 def decode(tree: Tree) -> Plan:
     """Decode a plan. Raises msgspec.ValidationError."""
-    return msgspec.convert(tree, Plan)
+    return msgspec.convert(tree, decodable(Plan))
 
 
 def decode_known(trees: Iterable[Tree]) -> Iterator[Plan]:

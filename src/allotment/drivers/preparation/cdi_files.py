@@ -15,6 +15,7 @@ import msgspec
 from allotment.cdi.naming import qualified_name, transient_name
 from allotment.cdi.spec import CdiDevice, ContainerEdits, InvalidSpec, Spec
 from allotment.cdi.store import MemoryStore, SpecStore
+from allotment.decoding import decodable
 from allotment.drivers.driver import AllocatedDevice, ClaimError, PreparedClaim, Tree
 from allotment.drivers.preparation.checkpoint import CheckpointDevice, CheckpointEntry
 from allotment.drivers.preparation.metadata import MetadataFiles
@@ -105,7 +106,7 @@ class ClaimFiles:
             if metadata is not None and entry.metadata:
                 await self._run(lambda: metadata.restore(uid, entry.metadata))
             if entry.cdi is not None and self._prefix + uid not in self._store.names():
-                await self.write(uid, msgspec.convert(entry.cdi, Spec))
+                await self.write(uid, msgspec.convert(entry.cdi, decodable(Spec)))
         except (msgspec.ValidationError, InvalidSpec, OSError) as error:
             raise ClaimError(f"cannot rewrite the CDI file: {error}") from error
 

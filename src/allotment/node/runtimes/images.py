@@ -35,6 +35,7 @@ from typing import Final, Literal
 import msgspec
 
 from allotment.checkout import APPLICATION, examples_folder
+from allotment.decoding import decodable
 from allotment.model.trees import Tree
 from allotment.node.runtimes.runtime import NotStarted
 
@@ -154,7 +155,7 @@ def demo_images() -> Images:
 def parse_images(text: str, source: str, folder: Path) -> Images:
     """Parse an images file; its folders are relative to ``folder``. Raises InvalidImages with all errors."""
     try:
-        file = msgspec.convert(tomllib.loads(text), _File)
+        file = msgspec.convert(tomllib.loads(text), decodable(_File))
     except tomllib.TOMLDecodeError as error:
         raise InvalidImages(f"{source}: not TOML: {error}") from None
     except msgspec.ValidationError as error:

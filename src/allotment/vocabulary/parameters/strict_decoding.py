@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import inspect
 
+from allotment.decoding import decodable
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.vocabulary.parameters.problem import ParameterProblem, Path
 
@@ -48,7 +49,7 @@ def decode_parameters(parameters: Any, kinds: Kinds) -> Any:
     if problems:
         raise ParameterError(problems)
     try:
-        return msgspec.convert(tree, parameter_type, dec_hook=_decode)
+        return msgspec.convert(tree, decodable(parameter_type), dec_hook=_decode)
     except (msgspec.ValidationError, QuantityError) as error:
         # The walk below finds wrong names and values of closed sets; only bounds and patterns of types remain.
         text, _, location = str(error).partition(" - at `$")

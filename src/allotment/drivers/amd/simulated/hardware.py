@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from allotment.cluster.clock import Clock
+from allotment.decoding import decodable
 from allotment.drivers.amd.kernel import KernelHardware
 from allotment.drivers.amd.simulated.pci_functions import SimulatedFunctions
 from allotment.drivers.amd.simulated.sysfs_tree import DeviceFile, FileTree, SymbolicLink, health_files, sysfs_tree
@@ -243,7 +244,7 @@ class StateFile:
             return (
                 SimulatedState()
                 if self._file is None
-                else msgspec.json.decode(self._file.read_bytes(), type=SimulatedState)
+                else msgspec.json.decode(self._file.read_bytes(), type=decodable(SimulatedState))
             )
         except FileNotFoundError:
             return SimulatedState()

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from allotment.decoding import decodable
 from allotment.drivers.nvidia.hardware import ComputeMode, HardwareError, MigDevice, MpsDaemon
 from allotment.files import atomic_write
 from allotment.files.atomic_write import PUBLIC, Sync
@@ -249,7 +250,7 @@ class StateFile:
             status = (self._folder / _FILE).stat()
             stamp = (status.st_ino, status.st_mtime_ns)
             if stamp != self._stamp:
-                self._state = msgspec.json.decode((self._folder / _FILE).read_bytes(), type=SimulatedState)
+                self._state = msgspec.json.decode((self._folder / _FILE).read_bytes(), type=decodable(SimulatedState))
                 self._stamp = stamp
         return self._state
 
