@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from allotment.cli.main import main
-from allotment.explanation import Explanation
+from allotment.explanation import Answer, Explanation
 from allotment.explanation.next_step import with_next_steps
 from allotment.explanation.replacement import manifests, replacement_of
 from allotment.model.meta import ObjectKey
@@ -57,7 +57,15 @@ def test_command_for_a_cluster_succeeds_and_makes_the_pod_fit(name: str) -> None
         if changed:
             again = explained_again(name, trees)
             subject = (*same, answer)[0].name  # of a gang whose minCount is lowered, not all pods fit
+            if waits(answer):
+                continue
             assert next(after.fits for after in again.answers if after.name == subject), answer.next
+
+
+def waits(answer: Answer) -> bool:
+    """Whether the pod also has to wait for devices, or for other pods, after its first remedy."""
+    changes = answer.reasons.headline.changes if answer.reasons is not None else ()
+    return any(change.remedy == "wait" for change in changes)
 
 
 def name_of(tree: Tree) -> str:

@@ -139,7 +139,7 @@ def _exceeding_cost(
 
 
 class CompiledExpression:
-    """What is known of an expression without a device."""
+    """The properties of an expression that do not depend on a device."""
 
     def __init__(self, checked: CheckedExpression) -> None:
         self.expression = checked.parsed.source

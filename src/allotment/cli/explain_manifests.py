@@ -20,6 +20,7 @@ from allotment.cli.output.console import folded, print_notes, width_of
 from allotment.cluster.inspection.snapshot import SnapshotResource
 from allotment.errors import InputError
 from allotment.explanation import Answer, Explanation
+from allotment.explanation.manifest_changes import change_in_manifests
 from allotment.explanation.next_step import Origin
 from allotment.explanation.replacement import REPLACEABLE, Replacement, manager_of, manifests, named, replacement_of
 from allotment.model.meta import ObjectKey
@@ -66,6 +67,8 @@ def print_manifests(arguments: Namespace, explanation: Explanation, question: Qu
         return _nothing("the objects have changed since they were explained", "repeat the command")
     sys.stdout.write(to_yaml(printed))
     print_notes(f"also necessary: {change.text}" for change in found.remaining)
+    if note := change_in_manifests(found.changes):
+        print_notes([note])
     return _PRINTED
 
 

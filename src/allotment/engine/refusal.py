@@ -251,7 +251,8 @@ CODES: Mapping[str, ReasonCode] = {
     ),
     "claim-missing": ReasonCode(
         "The pod references a ResourceClaim that does not exist in its namespace.",
-        "Create the claim, or correct resourceClaimName.",
+        "If the API server rejected the claim's manifest, correct it with allot check FILE --fix, and apply it again. "
+        "Otherwise correct resourceClaimName, or write the claim with allot claim.",
         'could not find ResourceClaim "ns/name" (the pod stays Pending without an event)',
     ),
     "claim-not-owned": ReasonCode(
@@ -273,7 +274,8 @@ CODES: Mapping[str, ReasonCode] = {
     ),
     "template-missing": ReasonCode(
         "The pod references a ResourceClaimTemplate that does not exist in its namespace, so no claim is generated.",
-        "Create the template, or correct resourceClaimTemplateName.",
+        "If the API server rejected the template's manifest, correct it with allot check FILE --fix, and apply it "
+        "again. Otherwise correct resourceClaimTemplateName, or write the template with allot claim.",
         "ResourceClaim not created yet (the pod stays Pending without an event)",
     ),
     "extended-resource-missing": ReasonCode(

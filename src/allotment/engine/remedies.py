@@ -65,7 +65,9 @@ class Remedy(NamedTuple):
 
 
 REMEDIES: Final[Mapping[str, Remedy]] = {
-    "slip": Remedy("spelling", LossClass.SPELLING, "An expression that does not compile has one obvious correction."),
+    "correction": Remedy(
+        "spelling", LossClass.SPELLING, "An expression that does not compile has one obvious correction."
+    ),
     "name": Remedy("spelling", LossClass.SPELLING, "A name that is not published is similar to a published one."),
     "likely": Remedy(
         "spelling", LossClass.SPELLING, "The expression is valid, but authors who write it usually intend another one."

@@ -17,7 +17,7 @@ from allotment.engine.diagnosis.selector_corrections import selector_corrections
 from allotment.engine.refusal import SuggestedChange
 from allotment.engine.remedies import REMEDIES
 from allotment.explanation.node_eligibility import EligibilityNode, required_affinity, why_excluded
-from allotment.explanation.node_nearness import ANY_HARDWARE, NamedHardware, affinity_rules, label_change
+from allotment.explanation.node_nearness import ANY_HARDWARE, NamedHardware, affinity_rules, label_change, similar_label
 from allotment.explanation.stated_hardware import lost_hardware
 from allotment.explanation.taint_remedies import recovery_text, remedy_of, uncordon_text
 from allotment.model.core import Pod, Taint, Toleration
@@ -101,21 +101,21 @@ def admission_fixes(
         # If only one class exists, it is the one to request.
         if path.endswith(".deviceClassName"):
             yield SuggestedChange(
-                text=f"request class {only[0]}", object=object_, path=path, becomes=only[0], remedy="slip"
+                text=f"request class {only[0]}", object=object_, path=path, becomes=only[0], remedy="correction"
             )
         elif path.endswith("]") and "exactly" in first.detail:
             value = {"deviceClassName": only[0]}
             path = f"{path}.exactly"
             yield SuggestedChange(
-                text=f"request class {only[0]}", object=object_, path=path, becomes=value, remedy="slip"
+                text=f"request class {only[0]}", object=object_, path=path, becomes=value, remedy="correction"
             )
     elif (advice := rejected_value_advice(split_path(path), first.body)) is not None:
         match advice.edits:
             case (SetValue(field, str() as written),):
                 where = join_path(field)
-                yield SuggestedChange(text=advice.fix, object=object_, path=where, becomes=written, remedy="slip")
+                yield SuggestedChange(text=advice.fix, object=object_, path=where, becomes=written, remedy="correction")
             case (Remove(field),):
-                yield SuggestedChange(text=advice.fix, object=object_, path=join_path(field), remedy="slip")
+                yield SuggestedChange(text=advice.fix, object=object_, path=join_path(field), remedy="correction")
 
 
 # --- nodes that the pod excludes ------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def _next_change(pod: Pod, node: EligibilityNode, daemon: bool, is_other: bool) 
         return None if daemon else _select(text=f"remove nodeName {spec.node_name}", path="spec.nodeName")
     unmet = {key: value for key, value in spec.node_selector.items() if labels.get(key) != value}
     if unmet:
-        return _other_key(spec.node_selector, unmet, labels) or _other_labels(
+        return _other_key(spec.node_selector, unmet, labels, is_other) or _other_labels(
             unmet, labels, is_whole=len(unmet) == len(spec.node_selector), is_other=is_other
         )
     if not why_excluded(pod, node._replace(taints=())):
@@ -174,16 +174,18 @@ def _next_change(pod: Pod, node: EligibilityNode, daemon: bool, is_other: bool) 
 
 
 def _other_key(
-    selector: Mapping[str, str], unmet: Mapping[str, str], labels: Mapping[str, str]
+    selector: Mapping[str, str], unmet: Mapping[str, str], labels: Mapping[str, str], is_other: bool
 ) -> SuggestedChange | None:
-    """The next change of a misspelled key to a similar one for which the node has the value; None if there is none."""
+    """The next change of a misspelled key to a similar one with the node's value; None if there is none."""
     for key, value in unmet.items():
-        alike = [label for label, actual in labels.items() if actual == value]
-        right = next(iter(similar_names(key, alike)), "") if key not in labels else ""
+        right = similar_label(key, [value], labels) if key not in labels else ""
         if right in selector:
             return _select(text=f"remove {key} from the nodeSelector", path=f'spec.nodeSelector["{key}"]')
         if right:
-            return _select(text=f"set nodeSelector {right}={value}", path="spec.nodeSelector", becomes={right: value})
+            actual = labels[right]
+            remedy = label_change([value], actual, is_other=is_other).remedy if actual != value else "select"
+            text = f"set nodeSelector {right}={actual}{_lost_memory(remedy)}"
+            return _select(text=text, path="spec.nodeSelector", becomes={right: actual}, remedy=remedy)
     return None
 
 
@@ -199,12 +201,15 @@ def _other_labels(
         text = "set nodeSelector " + ", ".join(f"{key}={value}" for key, value in has.items())
         changes = [label_change([unmet[key]], value, is_other=is_other) for key, value in has.items()]
         remedy = max((change.remedy for change in changes), key=lambda name: REMEDIES[name].loss)
-        text += ", which has less memory" if remedy == "select-less" else ""
-        return _select(text=text, path="spec.nodeSelector", becomes=has, remedy=remedy)
+        return _select(text=f"{text}{_lost_memory(remedy)}", path="spec.nodeSelector", becomes=has, remedy=remedy)
     if is_whole:
         return _select(text="remove the nodeSelector", path="spec.nodeSelector", remedy="unselect")
     key = next(iter(unmet))
     return _select(text=f"remove {key} from the nodeSelector", path=f'spec.nodeSelector["{key}"]', remedy="unselect")
+
+
+def _lost_memory(remedy: str) -> str:
+    return ", which has less memory" if remedy == "select-less" else ""
 
 
 def _other_affinity(pod: Pod, labels: Mapping[str, str], is_other: bool) -> SuggestedChange:

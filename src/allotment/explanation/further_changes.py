@@ -52,34 +52,56 @@ def with_further_changes(reasons: Diagnosis, ways: Iterable[SuggestedChange], af
 
 class LossLimit(NamedTuple):
     """The loss below which changes are considered: ``rules`` if the pod's own rules then match other nodes, otherwise
-    ``nodes``."""
+    ``nodes``. ``equal``: the worst loss of the changes that suffice, and the sum of their other losses; with the same
+    worst loss, changes whose other losses are smaller are considered, too, unless they are of the pod's own rules."""
 
     rules: int = FARTHEST.loss
     nodes: int = FARTHEST.loss
+    equal: tuple[int, int] = (FARTHEST.loss, 0)
 
     def at_most(self, loss: int) -> LossLimit:
         """The limit, reduced to a loss."""
-        return LossLimit(min(self.rules, loss), min(self.nodes, loss))
+        return LossLimit(
+            min(self.rules, loss), min(self.nodes, loss), self.equal if self.equal[0] < loss else NO_LIMIT.equal
+        )
 
     def allows(self, changes: Sequence[SuggestedChange]) -> bool:
         """Whether changes lose less."""
-        reselects = any(change.remedy in RESELECTIONS for change in changes)
-        return _distance(changes).loss < (self.rules if reselects else self.nodes)
+        worst, others = _losses(changes)
+        if any(change.remedy in RESELECTIONS for change in changes):
+            return worst < self.rules
+        return worst < self.nodes or (worst == self.equal[0] and others < self.equal[1])
 
 
 NO_LIMIT: Final = LossLimit()
 
 
+def _losses(changes: Sequence[SuggestedChange]) -> tuple[int, int]:
+    """The worst loss of changes, and the sum of the others."""
+    lost = [REMEDIES[change.remedy].loss for change in changes]
+    return (max(lost), sum(lost) - max(lost)) if lost else (FARTHEST.loss, 0)
+
+
 def loss_limit(changes: Sequence[SuggestedChange]) -> LossLimit:
     """The limit for changes of the rules for nodes and of the claims together if ``changes`` of the claims suffice.
 
-    Other models and less memory are requested for an excluded node only to keep a condition or constraint, or if
-    nothing else helps and the pod's own rules do not change.
+    Other models and less memory are requested for an excluded node only to keep a condition or constraint, if nothing
+    else helps and the pod's own rules do not change, or if nothing else is lost.
     """
     if not changes:
         return LossLimit(rules=LossClass.MODEL)
     loss = _distance(changes).loss
-    return NO_LIMIT.at_most(loss if loss > LossClass.MEMORY else min(loss, LossClass.MODEL))
+    limit = NO_LIMIT.at_most(loss if loss > LossClass.MEMORY else min(loss, LossClass.MODEL))
+    return limit._replace(equal=_losses(changes))
+
+
+def may_lose_less(changes: Sequence[SuggestedChange]) -> bool:
+    """Whether changes of the rules for nodes and of the claims together may lose less than ``changes`` of the claims.
+
+    If only devices have to be released, an excluded node that has free ones needs no change of the claims.
+    """
+    lost = [REMEDIES[change.remedy].loss for change in changes]
+    return not lost or max(lost) >= (LossClass.FEWER if min(lost) == LossClass.WAIT else LossClass.WAIT)
 
 
 def combined_changes(

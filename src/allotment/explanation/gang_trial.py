@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from msgspec.structs import replace
 
 from allotment.engine.refusal import SuggestedChange
-from allotment.engine.remedies import distance
+from allotment.engine.remedies import Distance, LossClass, distance
 from allotment.explanation.gangs import (
     Domain,
     Gang,
@@ -17,10 +17,11 @@ from allotment.explanation.gangs import (
     Outcome,
     Remedies,
     domains,
+    held_claims,
     incomplete,
     more_pods,
     smaller_gang,
-    waits,
+    wait_for,
     without_domain,
 )
 from allotment.explanation.node_eligibility import EligibilityNode
@@ -32,6 +33,8 @@ from allotment.model.resource import ResourceClaim
 
 #: Maximum number of missing pods for which it is tested whether they would fit.
 _MAX_COPIES: Final = 64
+#: Maximum number of claims of other users that are verified one by one.
+_MAX_WAITS: Final = 3
 
 
 class Explainer(Protocol):
@@ -130,10 +133,42 @@ def _remedies(run: Explainer, outcome: Outcome, spare: bool) -> Iterator[Remedie
     refused = outcome.refused
     if refused is not None and refused.reasons is not None and not outcome.gang.missing:
         headline = refused.reasons.headline
-        waiting = ((wait,) for wait in waits(refused.reasons, run.claims))
-        possible = filter(None, (*waiting, headline.changes, headline.otherwise))
-        for changes in sorted(possible, key=lambda changes: distance(change.remedy for change in changes)):
-            if helped := frozenset(run.after(changes, outcome.gang)):
-                yield Remedies(changes, helped)
+        own = sorted(filter(None, (headline.changes, headline.otherwise)), key=_distance)
+        nearer = [changes for changes in own if _distance(changes).loss < LossClass.WAIT]
+        yield from _verified(run, outcome, nearer)
+        yield from _waiting(run, outcome, held_claims(refused.reasons, run.claims))
+        yield from _verified(run, outcome, [changes for changes in own if changes not in nearer])
     if (smaller := smaller_gang(outcome)) is not None:
         yield smaller
+
+
+def _verified(run: Explainer, outcome: Outcome, ways: Iterable[Sequence[SuggestedChange]]) -> Iterator[Remedies]:
+    for changes in ways:
+        if helped := frozenset(run.after(changes, outcome.gang)):
+            yield Remedies(tuple(changes), helped)
+
+
+def _waiting(run: Explainer, outcome: Outcome, held: Sequence[ResourceClaim]) -> Iterator[Remedies]:
+    """Waiting for one of the claims that hold devices, or for as many of them as the gang needs."""
+    single = list(_verified(run, outcome, ((wait_for([claim]),) for claim in held[:_MAX_WAITS])))
+    yield from single
+    if single or len(held) < 2:
+        return
+
+    def helped(count: int) -> frozenset[str]:
+        return frozenset(run.after([wait_for([claim]) for claim in held[:count]], outcome.gang))
+
+    count, last = 1, len(held)  # too few, and enough
+    if not (found := helped(last)):
+        return
+    while last - count > 1:
+        middle = (count + last) // 2
+        if names := helped(middle):
+            last, found = middle, names
+        else:
+            count = middle
+    yield Remedies((wait_for(held[:last]),), found)
+
+
+def _distance(changes: Iterable[SuggestedChange]) -> Distance:
+    return distance(change.remedy for change in changes)

@@ -7,7 +7,7 @@ says.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -32,7 +32,7 @@ from allotment.phrases import counted, first_few
 INCOMPLETE: Final = "gang-incomplete"
 _ENDED: Final = ("Succeeded", "Failed")
 #: Maximum number of claims of other users whose release is verified.
-_MAX_WAITS: Final = 3
+_MAX_WAITS: Final = 8
 #: Explains the claims of earlier pods in the reason of a later one.
 _TENTATIVE: Final = "devices of the pods of the gang that fit count as in use for the others"
 _SILENT: Final = " (the pod stays Pending without an event)"
@@ -40,7 +40,7 @@ _TOO_FEW: Final = f"waiting for minCount pods from a gang to appear in schedulin
 
 
 class Member(NamedTuple):
-    """A pod of a group, and its workload. ``is_explained``: whether an answer about it is wanted."""
+    """A pod of a group, and its workload. ``is_explained``: whether an answer about it is expected."""
 
     pod: Pod
     owner: str
@@ -84,7 +84,7 @@ class Gang(NamedTuple):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is not considered."""
+        """The restrictions of the answers: what they do not consider."""
         parent = self.group.spec.parent_composite_pod_group_name if self.group is not None else None
         if not parent:
             return ()
@@ -92,7 +92,7 @@ class Gang(NamedTuple):
 
     @property
     def gates(self) -> str:
-        """Why Kubernetes holds all pods of the group: the scheduling gates of one of them; empty if there are none."""
+        """The reason why Kubernetes holds all pods of the group, the scheduling gates of one; empty if none."""
         for member in self.members:
             if gates := member.pod.spec.scheduling_gates:
                 return (
@@ -233,7 +233,7 @@ def without_domain(gang: Gang, error: NoDomain) -> list[Answer]:
 
 
 class Outcome(NamedTuple):
-    """What became of the pods of a group: an answer for each member, in order."""
+    """The result for the pods of a group: an answer for each member, in order."""
 
     gang: Gang
     domain: Domain
@@ -264,17 +264,23 @@ class Remedies(NamedTuple):
     helped: frozenset[str]
 
 
-def waits(reasons: Diagnosis, claims: Mapping[ObjectKey, ResourceClaim]) -> Iterator[SuggestedChange]:
-    """Waiting for the claims that hold devices of a refused pod on any node, except those of its own gang, which
-    ``claims`` do not contain as allocated."""
+def held_claims(reasons: Diagnosis, claims: Mapping[ObjectKey, ResourceClaim]) -> list[ResourceClaim]:
+    """The first claims that hold devices of a refused pod on any node, except those of its own gang, which ``claims``
+    do not contain as allocated."""
     refusals = (reasons.headline, *(row.refused for row in reasons.nodes))
     funnels = (funnel for refused in refusals for funnel in refused.funnels)
     names = dict.fromkeys(name for funnel in funnels for step in funnel.steps for name in step.claims)
     known = (claims.get(ObjectKey(*name.split("/", 1))) for name in names)
     held = (claim for claim in known if claim is not None and claim.status.allocation is not None)
-    for claim in islice(held, _MAX_WAITS):
-        text = freeing_text([claim_holder(claim)])
-        yield SuggestedChange(text=text, object=f"ResourceClaim {claim.key}", path="status.allocation", remedy="wait")
+    return list(islice(held, _MAX_WAITS))
+
+
+def wait_for(claims: Sequence[ResourceClaim]) -> SuggestedChange:
+    """The advice to wait until claims are released."""
+    text = freeing_text([claim_holder(claim) for claim in claims])
+    object_ = f"ResourceClaim {claims[0].key}" if len(claims) == 1 else ""
+    path = "status.allocation" if object_ else ""
+    return SuggestedChange(text=text, object=object_, path=path, remedy="wait")
 
 
 def smaller_gang(outcome: Outcome) -> Remedies | None:
@@ -305,7 +311,7 @@ def incomplete(outcome: Outcome, remedies: Sequence[Remedies]) -> list[Answer]:
     """
     gang, refused = outcome.gang, outcome.refused
     if not outcome.fitting and not gang.missing:
-        note = f"PodGroup {gang.key} is scheduled only if {gang.minimum} of its pods fit together"
+        note = _together(gang.key, gang.minimum)
         return [
             replace(answer, reasons=_with_changes(answer.reasons, answer, remedies), notes=(*answer.notes, note))
             for answer in outcome.answers
@@ -323,6 +329,25 @@ def incomplete(outcome: Outcome, remedies: Sequence[Remedies]) -> list[Answer]:
         )  # fmt: skip
         found.append(_refused(member, _with_changes(_with_headline(shared, headline), answer, remedies)))
     return found
+
+
+def of_one_pod(reasons: Diagnosis, key: ObjectKey, minimum: int) -> Diagnosis:
+    """The reasons of a pod of a gang that was tried without the others, so that no change is verified for the gang.
+
+    To wait for the devices of this pod may not suffice. If the pod fits alone, the others hold what it needs.
+    """
+    refused = reasons.headline
+    if refused.code == "not-explained":
+        summary = f"the pod fits alone, but not together with the other pods of gang {key}, which requires {minimum}"
+        return Diagnosis(headline=AllocationRefusal(code=INCOMPLETE, summary=summary))
+    waits_only = any(change.remedy == "wait" for change in refused.changes)
+    changes = () if waits_only else refused.changes
+    notes = (*refused.notes, _together(key, minimum))
+    return _with_headline(reasons, replace(refused, changes=changes, otherwise=(), notes=notes))
+
+
+def _together(key: ObjectKey, minimum: int) -> str:
+    return f"PodGroup {key} is scheduled only if {minimum} of its pods fit together"
 
 
 def _with_headline(reasons: Diagnosis, headline: AllocationRefusal) -> Diagnosis:

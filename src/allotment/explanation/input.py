@@ -166,6 +166,11 @@ def with_change(given: ExplainInput, change: SuggestedChange) -> ExplainInput | 
         templates=dict(given.templates),
         refused=dict(given.refused),
     )
+    if kind == "PodGroup":
+        if key not in given.groups:
+            return None
+        new.groups = {**given.groups, key: apply_change(given.groups[key], change.path, change.becomes)}
+        return new
     if kind == "Node":
         new.nodes = [_changed_node(n, change) if n.metadata.name == name else n for n in given.nodes]
         return new

@@ -2,7 +2,8 @@
 
 It follows from the first remedy and from where its object is: kubectl changes objects of the cluster, ``allot check``
 those of files. A command is returned only if it succeeds for the objects of the question; one that changes something
-makes the pod fit. Objects that the API server does not allow to change are replaced: see `replacement`.
+makes the pod fit, unless it also has to wait for devices. Objects that the API server does not allow to change are
+replaced: see `replacement`.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
 from allotment.engine.refusal import BUSY, SEARCH_GIVEN_UP, AllocationRefusal, Diagnosis, SuggestedChange
 from allotment.engine.remedies import REMEDIES
-from allotment.explanation.origin_mapping import endless_owner, template_of
+from allotment.explanation.manifest_changes import change_in_manifests
+from allotment.explanation.origin_mapping import awaited_claims, endless_owner, owner_of, template_of
 from allotment.explanation.replacement import named, replacement_of
 from allotment.explanation.report import Answer, Explanation
 from allotment.explanation.subjects import ANY_POD, pod_spec_of
@@ -70,7 +73,9 @@ def with_next_steps(explanation: Explanation, origin: Origin) -> Explanation:
         key = (whole, reasons.headline.code, reasons.headline.summary) if reasons is not None else whole
         if key not in known:
             known[key] = next_step(answer, origin)
-        answers.append(replace(answer, next=known[key]))
+        note = manifest_note(answer, origin) if known[key] else ""
+        notes = (*answer.notes, note) if note else answer.notes
+        answers.append(replace(answer, next=known[key], notes=notes))
     return replace(explanation, answers=tuple(answers))
 
 
@@ -114,6 +119,17 @@ def commands_for_changes(answer: Answer, origin: Origin) -> str:
     return _of_changes(answer, answer.reasons.headline, origin) if answer.reasons is not None else ""
 
 
+def manifest_note(answer: Answer, origin: Origin) -> str:
+    """The changes to make in the author's files after `commands_for_changes`, which change only the cluster; empty if
+    they change nothing that is in files."""
+    commands = commands_for_changes(answer, origin)
+    if answer.reasons is None or not (" replace " in commands or " patch " in commands or " scale " in commands):
+        return ""
+    headline = answer.reasons.headline
+    scaled = _scaled(answer, headline.changes, origin)
+    return change_in_manifests((scaled,) if scaled is not None else _complete(headline.changes))
+
+
 def _of_changes(answer: Answer, refused: AllocationRefusal, origin: Origin) -> str:
     """The commands that make the changes of the first remedy; none if one of the changes is in a file."""
     changes = _complete(refused.changes)
@@ -121,9 +137,11 @@ def _of_changes(answer: Answer, refused: AllocationRefusal, origin: Origin) -> s
         return ""
     if all(change.remedy == "wait" for change in changes):
         return _see_users(answer, changes, origin)
+    if (scaled := _scaled(answer, changes, origin)) is not None:
+        return _change(scaled, answer, origin)
     if broken := next((change.node for change in changes if change.remedy == "recover"), ""):
         return _kubectl(origin, "describe", "node", broken)
-    commands = [_change(change, answer, origin) for change in changes]
+    commands = [_change(change, answer, origin) for change in changes if change.remedy != "wait"]
     if all(commands):
         return " && ".join(dict.fromkeys(commands))
     return _replace(answer, origin)
@@ -173,6 +191,24 @@ def _change(change: SuggestedChange, answer: Answer, origin: Origin) -> str:
     return _kubectl(origin, "patch", kind.lower(), key.name, *where, f"--type={form}", "-p", text) if patch else ""
 
 
+def _scaled(answer: Answer, changes: Sequence[SuggestedChange], origin: Origin) -> SuggestedChange | None:
+    """The change to as many replicas as have nodes, if the first remedy is to run fewer; None if it is another one, or
+    if the number is not known: of a workload with pods of several versions, each holds devices."""
+    pod = origin.objects.get(f"Pod {answer.name}")
+    if [change.remedy for change in changes] != ["replicas"] or not isinstance(pod, Pod):
+        return None
+    where, path = template_of(pod, answer.owner or owner_of(pod))
+    pods = [
+        other
+        for other in origin.objects.values()
+        if isinstance(other, Pod) and template_of(other, owner_of(other))[0] == where
+    ]
+    running = [other for other in pods if other.spec.node_name and other.status.phase not in _ENDED]
+    if not running or path != "spec.template." or len({owner_of(other) for other in pods}) > 1:
+        return None
+    return replace(changes[0], object=where, path="spec.replicas", becomes=len(running))
+
+
 #: Kinds whose changes take effect; a pod's own spec and the specs of claims, templates and Jobs are immutable.
 _PATCHABLE: Final = frozenset(
     {"Deployment", "StatefulSet", "DaemonSet", "ReplicationController", "CronJob", "DeviceClass"}
@@ -212,7 +248,7 @@ def _replace(answer: Answer, origin: Origin) -> str:
     found = replacement_of(answer, origin.objects, origin.in_files)
     if found is None or origin.place == "hardware" or not origin.is_repeatable:
         return ""
-    before = [_change(change, answer, origin) for change in found.remaining]
+    before = [_change(change, answer, origin) for change in found.remaining if change.remedy != "wait"]
     subject = _subject(answer, origin)
     if not subject or not all(before):
         return ""
@@ -243,8 +279,9 @@ def _see_users(answer: Answer, changes: Sequence[SuggestedChange], origin: Origi
     running: list[ObjectKey] = []
     claims: list[ObjectKey] = []
     endless = False
-    for change in changes:
-        claim = origin.objects.get(change.object)
+    held = (f"ResourceClaim {key}" for change in changes for key in awaited_claims(change))
+    for name in dict.fromkeys(chain((change.object for change in changes), held)):
+        claim = origin.objects.get(name)
         if not isinstance(claim, ResourceClaim) or claim.status.allocation is None:
             continue
         claims.append(claim.key)
@@ -262,7 +299,10 @@ def _see_users(answer: Answer, changes: Sequence[SuggestedChange], origin: Origi
             names = dict.fromkeys(key.name for key in pods if key.namespace == first)
             return _kubectl(origin, verb, "pod", *names, "-n", first)
     if claims:
-        return _kubectl(origin, "describe", "resourceclaim", claims[0].name, "-n", claims[0].namespace)
+        first = claims[0].namespace
+        return _kubectl(
+            origin, "describe", "resourceclaim", *(key.name for key in claims if key.namespace == first), "-n", first
+        )
     return ""
 
 
@@ -319,9 +359,16 @@ def _missing(answer: Answer, origin: Origin) -> str:
 
 
 def _of_code(answer: Answer, refused: AllocationRefusal, origin: Origin) -> str:
-    """The command for a cause that no change of an object removes."""
+    """The command for a cause that no change of an object removes.
+
+    A claim that a pod of the cluster lacks may be in a file that the API server rejected; `allot claim` would write
+    another one.
+    """
     namespace = answer.name.partition("/")[0]
-    if refused.code in _CREATED and (name := _missing(answer, origin)):
+    is_new = origin.place == "hardware" or not origin.in_files.isdisjoint(
+        {f"{answer.kind} {answer.name}", answer.owner}
+    )
+    if is_new and refused.code in _CREATED and (name := _missing(answer, origin)):
         return _allot("claim", "--gpus", "1", *_CREATED[refused.code], "--name", name, "-n", namespace)
     if refused.code in _DOCTOR_CODES:
         return _doctor(origin)

@@ -2,17 +2,18 @@
 
 A label that names a product is compared like a product name: ``NVIDIA-A100-80GB`` means the nodes with
 ``NVIDIA-A100-SXM4-80GB``, and nodes with less memory per device than the named product are the last choice. Of other
-labels, such as the name of a pool, the devices of the nodes that have the wanted value say which hardware is meant.
+labels, such as the name of a pool, the nodes that have the expected value say which hardware is intended.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Final, NamedTuple, TypeAlias
 
 from allotment.engine.claims.constraints import find_attribute
-from allotment.engine.diagnosis.published_names import similar_names
+from allotment.engine.diagnosis.published_names import MIN_SIMILARITY, similar_names, similarity
 from allotment.engine.diagnosis.value_distance import name_distance, named_memory, names_same
 from allotment.engine.remedies import REMEDIES, Distance
 from allotment.explanation.node_eligibility import EligibilityNode, matches, required_affinity, tolerated
@@ -64,7 +65,7 @@ class AffinityRule(NamedTuple):
 def label_change(wanted: Iterable[str], actual: str | None, *, is_other: bool = False) -> LabelChange:
     """The change from the ``wanted`` values of a label to the ``actual`` one; without one the rule must be removed.
 
-    ``is_other``: the nodes with the actual value have other hardware than those with a wanted one.
+    ``is_other``: the nodes with the actual value have other hardware than those with an expected one.
 
     >>> label_change(["NVIDIA-A100-80GB"], "NVIDIA-A100-SXM4-80GB").remedy
     'select'
@@ -165,15 +166,31 @@ def _taint_remedies(pod: Pod, node: EligibilityNode) -> tuple[str, ...]:
 
 
 def _values(wanted: Mapping[str, tuple[str, ...]], labels: Mapping[str, str]) -> _Values:
-    """The values of a node for the keys of rules; for a key that it lacks, the wanted value of a similar key."""
+    """The values of a node for the keys of rules; for a key that it lacks, that of a similar key."""
     return tuple(
-        labels[key] if key in labels else _of_similar_key(key, allowed, labels) for key, allowed in wanted.items()
+        labels.get(key if key in labels else similar_label(key, allowed, labels)) for key, allowed in wanted.items()
     )
 
 
-def _of_similar_key(key: str, values: tuple[str, ...], labels: Mapping[str, str]) -> str | None:
-    alike = [label for label, actual in labels.items() if actual in values]
-    return next((labels[label] for label in similar_names(key, alike)), None) if alike else None
+def similar_label(key: str, values: Sequence[str], labels: Mapping[str, str]) -> str:
+    """The label of a node that a misspelled key of a rule names: a similar one that has one of the values, or else a
+    similar value; empty if there is none.
+
+    >>> similar_label("example.com/poool", ["a100"], {"example.com/pool": "a100", "example.com/pools": "t4"})
+    'example.com/pool'
+    >>> similar_label("example.com/poool", ["a1000"], {"example.com/pool": "a100", "example.com/pools": "t4"})
+    'example.com/pool'
+    """
+    similar = _similar(key, tuple(labels))
+    found = [label for label in similar if labels[label] in values] or [
+        label for label in similar if any(similarity(value, labels[label]) >= MIN_SIMILARITY for value in values)
+    ]
+    return next(iter(similar_names(key, found)), "") if found else ""
+
+
+@lru_cache(maxsize=1024)  # most nodes have the same labels
+def _similar(key: str, labels: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(label for label in labels if similarity(key, label) >= MIN_SIMILARITY)
 
 
 def _distance(

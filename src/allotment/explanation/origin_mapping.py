@@ -26,6 +26,8 @@ _SCALABLE: Final = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "Replic
 ENDLESS: Final = _SCALABLE | {"DaemonSet"}
 #: The beginning of `freeing_text`.
 _ENDS: Final = re.compile(r"wait for pods? .+? to finish \((?P<claims>claims? (?P<names>[^)]+))\)")
+#: The claims in such a text, also after `_instead_of_endless_waits`.
+_CLAIMS: Final = re.compile(r"\(claims? (?P<names>[^)]+)\)")
 #: The label of the pods of a Deployment; their ReplicaSet has its value as the suffix of its name.
 HASH_LABEL: Final = "pod-template-hash"
 #: The strategy with which a Deployment replaces pods without devices for an additional one.
@@ -109,8 +111,7 @@ def _instead_of_endless_waits(diagnosis: Diagnosis, endless_owner: Callable[[Obj
 
     def map_change(change: SuggestedChange) -> SuggestedChange:
         found = _ENDS.match(change.text) if change.remedy == "wait" else None
-        keys = (ObjectKey(*name.split("/", 1)) for name in found["names"].split(", ")) if found is not None else ()
-        owners = list(dict.fromkeys(filter(None, map(endless_owner, keys))))
+        owners = list(dict.fromkeys(filter(None, map(endless_owner, awaited_claims(change)))))
         if found is None or not owners:
             return change
         verb = "stop" if any(owner.startswith("DaemonSet ") for owner in owners) else "scale down"
@@ -124,6 +125,16 @@ def _instead_of_endless_waits(diagnosis: Diagnosis, endless_owner: Callable[[Obj
 
     rows = tuple(replace(row, refused=map_refusal(row.refused)) for row in diagnosis.nodes)
     return replace(diagnosis, headline=map_refusal(diagnosis.headline), nodes=rows)
+
+
+def awaited_claims(change: SuggestedChange) -> list[ObjectKey]:
+    """The claims that a change waits for, without those of which only the number is known.
+
+    >>> awaited_claims(SuggestedChange("wait for pods x, y to finish (claims ml/a, ml/b)", remedy="wait"))
+    [ObjectKey(namespace='ml', name='a'), ObjectKey(namespace='ml', name='b')]
+    """
+    found = _CLAIMS.search(change.text) if change.remedy == "wait" else None
+    return [ObjectKey(*name.split("/", 1)) for name in found["names"].split(", ")] if found is not None else []
 
 
 def owner_of(pod: Pod) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from allotment.engine.allocator import Allocator
+from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.diagnosis.context import requests_of
+from allotment.engine.diagnosis.published_names import PublishedNames, published_names
 from allotment.engine.placement import Placed
 from allotment.engine.refusal import Diagnosis, SuggestedChange
 from allotment.explanation.extended_requests import extended_resources
@@ -24,7 +26,7 @@ from allotment.explanation.obstacles import Obstacle, invalid, invalid_class, re
 from allotment.explanation.pod_claims import PodClaims, pod_claims
 from allotment.model.core import Pod
 from allotment.model.meta import ObjectKey
-from allotment.model.resource import ResourceClaim
+from allotment.model.resource import Device, ResourceClaim, ResourceSlice
 from allotment.node_fit.device_table import DeviceTables
 
 
@@ -36,10 +38,27 @@ def claim_obstacle(objects: ExplainInput, key: ObjectKey, claim: ResourceClaim) 
 class ClaimPlacer:
     """Finds nodes for claims among the devices of the input, which hold the allocations that the caller recorded."""
 
-    def __init__(self, input: ExplainInput) -> None:
+    def __init__(self, input: ExplainInput, devices_of: ClaimPlacer | None = None) -> None:
+        """``devices_of``: a placer whose inventory is used, with the same slices and the allocations of the input."""
         self.input = input
+        self.claims = dict(input.claims)
+        self.plugins = plugin_resources(input.nodes)
+        self.slices: list[ResourceSlice]
+        self.nodes: dict[str, EligibilityNode]
+        self.inventory: Inventory
+        self.allocator: Allocator
+        self.tables: DeviceTables
+        self.devices: dict[DeviceID, Device]
+        self._names: list[PublishedNames]
+        """See `published`; computed when they are first needed."""
+        if devices_of is not None:
+            self.slices, self.nodes = devices_of.slices, eligibility_nodes(input.nodes, devices_of.slices)
+            self.inventory, self.allocator = devices_of.inventory, devices_of.allocator
+            self.tables, self.devices = devices_of.tables, devices_of.devices
+            self._names = devices_of._names
+            return
         self.slices = [s for s in input.slices if ("ResourceSlice", s.key) not in input.refused]
-        self.nodes: dict[str, EligibilityNode] = eligibility_nodes(input.nodes, self.slices)
+        self.nodes = eligibility_nodes(input.nodes, self.slices)
         self.inventory = Inventory.of(
             input.features,
             nodes=(node.facts for node in self.nodes.values()),
@@ -50,8 +69,18 @@ class ClaimPlacer:
         )
         self.allocator = Allocator(self.inventory)
         self.tables = DeviceTables(self.allocator)
-        self.plugins = plugin_resources(input.nodes)
-        self.claims = dict(input.claims)
+        self.devices = {
+            DeviceID(slice_.spec.driver, slice_.spec.pool.name, device.name): device
+            for slice_ in self.slices
+            for device in slice_.spec.devices or ()
+        }
+        self._names = []
+
+    def published(self) -> PublishedNames:
+        """The names that the slices of the inventory publish."""
+        if not self._names:
+            self._names.append(published_names(self.inventory.slices.values()))
+        return self._names[0]
 
     def aborts(self, requested: PodClaims, eligible: Sequence[str]) -> bool:
         """Whether an error on a node ends the attempt, even if allocated claims of the pod cannot be used there."""
@@ -67,6 +96,8 @@ class ClaimPlacer:
         one on which the pod fits is returned, groups with fewer resources first; otherwise the first group.
         """
         wanted = frozenset(extended_resources(pod))
+        if not wanted:
+            return wanted, eligible
         kinds: dict[frozenset[str], list[str]] = {}
         for node in eligible:
             kinds.setdefault(self.plugins.get(node, frozenset()) & wanted, []).append(node)

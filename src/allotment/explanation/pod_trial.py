@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.refusal import Diagnosis
 from allotment.explanation.gangs import Domain
 from allotment.explanation.node_accounts import shared_reason, unknown_reason
@@ -19,7 +18,7 @@ from allotment.explanation.trial_state import TrialState
 from allotment.explanation.tried_pod import TriedPod
 from allotment.model.core import Pod
 from allotment.model.meta import ObjectKey
-from allotment.model.resource import Device, ResourceClaim
+from allotment.model.resource import ResourceClaim
 from allotment.node_fit.node_allocatable import UnknownUse
 
 
@@ -42,11 +41,6 @@ class PodTrial:
         self._state = state
         self._placer = state.placer
         self._reasons = reasons
-        self._devices: dict[DeviceID, Device] = {
-            DeviceID(slice_.spec.driver, slice_.spec.pool.name, device.name): device
-            for slice_ in state.placer.slices
-            for device in slice_.spec.devices or ()
-        }
 
     def pod(self, pod: Pod, owner: str, scope: TrialScope) -> Answer:
         """Try one pod and record its allocations. Raises DoesNotFit."""
@@ -129,7 +123,7 @@ class PodTrial:
     def _report(self, claim: ResourceClaim, tried: TriedPod) -> ClaimAllocation:
         template = tried.requested.templates.get(claim.key, "")
         before = any(claim is other for other in tried.requested.allocated)
-        return claim_allocation(claim, template, before, self._devices)
+        return claim_allocation(claim, template, before, self._placer.devices)
 
 
 def _pod(pod: Pod, owner: str) -> TriedPod:

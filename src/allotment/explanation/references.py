@@ -1,4 +1,4 @@
-"""Broken references of pods: a claim or template that does not exist in the pod's namespace, and what was meant.
+"""Broken references of pods: a claim or template that does not exist in the pod's namespace, and the intended one.
 
 The intended object is looked for nearest to the pod first: the other kind with the same name in the pod's namespace, a
 similar name there, then the same name in another namespace, if the reader may see that namespace. `allot explain`,
@@ -83,7 +83,7 @@ def _comparable(name: str, names: Sequence[str]) -> Sequence[str]:
 
 
 class OtherNamespaces(NamedTuple):
-    """The objects outside the pod's namespace that an answer may name, and change if nobody uses them."""
+    """The objects outside the pod's namespace that an answer may name, and change if no pod uses them."""
 
     objects: ExplainInput
     claims: Mapping[ObjectKey, ResourceClaim]

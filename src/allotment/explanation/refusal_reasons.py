@@ -24,8 +24,10 @@ from allotment.explanation.further_changes import (
     LossLimit,
     combined_changes,
     loss_limit,
+    may_lose_less,
     with_further_changes,
 )
+from allotment.explanation.moved_rules import MovedRules
 from allotment.explanation.node_accounts import Shortage, shortage_rows, with_shortages
 from allotment.explanation.node_eligibility import daemon_node, exclusion_text, why_excluded
 from allotment.explanation.node_nearness import NamedHardware, by_nearness, models_by_node, named_hardware
@@ -33,14 +35,7 @@ from allotment.explanation.obstacles import Obstacle, with_first
 from allotment.explanation.origin_mapping import easiest_fix, not_eligible, owner_of, pending_diagnosis, template_of
 from allotment.explanation.placement import claim_obstacle
 from allotment.explanation.references import REFERENCE_FIELDS
-from allotment.explanation.stated_hardware import (
-    StatedHardware,
-    StatingClaim,
-    classes_of,
-    lost_hardware,
-    named_claims,
-    stating,
-)
+from allotment.explanation.stated_hardware import named_claims
 from allotment.explanation.subjects import pod_spec_of
 from allotment.explanation.trial_state import TrialState
 from allotment.explanation.tried_pod import TriedPod
@@ -85,13 +80,13 @@ class RefusalReasons:
         return self._tried_obstacles[key]
 
     def _after_obstacle(self, pod: Pod, owner: str, change: SuggestedChange) -> AfterChange:
-        """What happens to a pod after a change; unknown if it then names an object of other pods that must change."""
+        """The result for a pod after a change; unknown if it then names an object of other pods that must change."""
         found = self._after(pod, owner, change)
         kind = next((kind for kind, name in REFERENCE_FIELDS.items() if change.path.endswith(f".{name}")), "")
         if not kind or pod.metadata.namespace not in self._state.input.namespaces_naming(kind, str(change.becomes)):
             return found
-        meant = f"{kind} {ObjectKey(pod.metadata.namespace, str(change.becomes))}"
-        return AfterChange() if any(further.object == meant for further in found.further) else found
+        intended = f"{kind} {ObjectKey(pod.metadata.namespace, str(change.becomes))}"
+        return AfterChange() if any(further.object == intended for further in found.further) else found
 
     def of_invalid_claim(self, key: ObjectKey) -> Diagnosis | None:
         """The reasons if the API server rejects a claim or one of its classes."""
@@ -154,8 +149,7 @@ class RefusalReasons:
 
     def _with_excluded(self, tried: TriedPod, found: Diagnosis) -> Diagnosis:
         excluded = self._excluded(tried) if tried.exclusions else ()
-        lost = distance(change.remedy for change in found.headline.changes).loss
-        if lost >= LossClass.FEWER:
+        if may_lose_less(found.headline.changes):
             excluded = self._with_combined(tried, excluded, loss_limit(found.headline.changes))
         return pending_diagnosis(
             found,
@@ -228,7 +222,7 @@ class RefusalReasons:
         certain = (row.refused.changes for row in rows if any(c.remedy != "recover" for c in row.refused.changes))
         losses = (distance(change.remedy for change in changes).loss for changes in certain)
         limit = limit.at_most(min(losses, default=FARTHEST.loss))
-        if tried.pod is None or not tried.pending or limit.nodes < LossClass.FEWER:
+        if tried.pod is None or not tried.pending or limit.nodes < LossClass.WAIT:
             return rows
         names = self._reachable(tried, chain.from_iterable(row.nodes for row in rows))
         groups = by_nearness(tried.pod, (self._placer.nodes[name] for name in names), self._hardware(tried.pod))
@@ -239,7 +233,13 @@ class RefusalReasons:
             limit,
             partial(self._after_claim, tried),
         )
-        return tuple(_with_changes(row, nearest) if nearest and nearest[0].node in row.nodes else row for row in rows)
+        lost = distance(change.remedy for change in nearest)
+        return tuple(
+            _with_changes(row, nearest)
+            if nearest and nearest[0].node in row.nodes and lost < distance(c.remedy for c in row.refused.changes)
+            else row
+            for row in rows
+        )
 
     def _claim_changes(self, tried: TriedPod, nodes: Sequence[str]) -> tuple[SuggestedChange, ...]:
         """The changes after which the pending claims fit on one of these nodes, whether or not it is eligible."""
@@ -298,7 +298,7 @@ class RefusalReasons:
         stays = [name for name in tried.eligible if not why_excluded(way.pod, self._placer.nodes[name])]
         if self._placer.aborts(tried.requested, stays):
             return ()
-        return way.changes if tried.pod is None else self._with_claims(tried, way.changes, way.pod)
+        return way.changes if tried.pod is None else self._moved_rules(tried, tried.pod).changes(way.changes, way.pod)
 
     # --- rules for nodes that state devices --------------------------------------------------------------------------
 
@@ -306,42 +306,24 @@ class RefusalReasons:
         """The pod with claims that state what its rules state by labels that nodes such as these do not have."""
         if tried.pod is None or not nodes or not tried.pending:
             return tried
-        lost = lost_hardware(tried.pod, self._made_eligible(tried, nodes[0]).pod)
-        if not lost:
+        claims = self._moved_rules(tried, tried.pod).claims(self._made_eligible(tried, nodes[0]).pod)
+        if claims == tried.pending:
             return tried
-        claims = [found.claim for found in self._stated(tried, lost)]
-        return tried._replace(requested=replace_fields(tried.requested, pending=claims))
+        return tried._replace(requested=replace_fields(tried.requested, pending=list(claims)))
 
-    def _stated(self, tried: TriedPod, lost: Sequence[StatedHardware]) -> list[StatingClaim]:
-        known = [stated for stated in lost if stated.condition]
-        templates = tried.requested.templates
-        return [stating(claim, known, self._driver_of, templates.get(claim.key, "")) for claim in tried.pending]
+    def _moved_rules(self, tried: TriedPod, pod: Pod) -> MovedRules:
+        return MovedRules(
+            pod,
+            tried.pending,
+            tried.requested.templates,
+            self._driver_of,
+            partial(self._is_own, tried),
+            lambda: self._products,
+        )
 
     def _driver_of(self, class_: str) -> str:
         found = self._state.input.classes.get(class_)
         return driver_of(found, self._state.input.features) if found is not None else ""
-
-    def _with_claims(
-        self, tried: TriedPod, changes: tuple[SuggestedChange, ...], after: Pod
-    ) -> tuple[SuggestedChange, ...]:
-        """The changes of the rules for nodes with those of the claims that state what the rules no longer do.
-
-        As they are if the claims cannot state it: because of an unknown value, or because others use the claims, too.
-        """
-        assert tried.pod is not None
-        lost = lost_hardware(tried.pod, after)
-        moved = [change for found in self._stated(tried, lost) for change in found.changes] if lost else []
-        drivers = {self._driver_of(name) for name in classes_of(tried.pending)}
-        is_known = all(stated.condition and stated.driver in drivers for stated in lost)
-        if not lost or not is_known or any(not self._is_own(tried, change.object) for change in moved):
-            return changes
-        kept = (
-            replace(change, text=change.text.partition(", which loses ")[0], remedy="select")
-            if change.remedy == "unselect-hardware"
-            else change
-            for change in changes
-        )
-        return (*kept, *(replace(change, node=changes[-1].node) for change in moved))
 
     def _is_own(self, tried: TriedPod, name: str) -> bool:
         """Whether a claim or template exists and is used by no other workload."""
@@ -374,6 +356,11 @@ class RefusalReasons:
     def _models(self) -> dict[str, frozenset[str]]:
         """The models of the devices by node."""
         return models_by_node(self._placer.inventory.slices.values())
+
+    @cached_property
+    def _products(self) -> frozenset[str]:
+        """The models of all devices."""
+        return frozenset(chain.from_iterable(self._models.values()))
 
     def _mask(self, nodes: Iterable[str]) -> int:
         return self._placer.inventory.node_mask(nodes)

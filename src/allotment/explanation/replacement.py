@@ -156,7 +156,10 @@ def _is_made(change: SuggestedChange, answer: Answer, objects: Mapping[str, Obje
     pod, template = objects.get(f"Pod {answer.name}"), objects.get(change.object)
     if not isinstance(pod, Pod) or not isinstance(template, ResourceClaimTemplate):
         return False
-    claims = {value.key: value for value in objects.values() if isinstance(value, ResourceClaim)}
+    names = (status.resource_claim_name or "" for status in pod.status.resource_claim_statuses)
+    keys = (ObjectKey(pod.metadata.namespace, name) for name in names)
+    own = ((key, objects.get(f"ResourceClaim {key}")) for key in keys)
+    claims = {key: value for key, value in own if isinstance(value, ResourceClaim)}
     return any(stale_claims(pod, claims, {template.key: template}))
 
 

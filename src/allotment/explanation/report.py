@@ -64,7 +64,8 @@ class Answer(Value, frozen=True):
 class Explanation(Value, frozen=True, omit_defaults=False):
     """The answers in the order in which the pods were tried, and notes about the input.
 
-    ``unread``: the resources that the cluster does not serve or that could not be read, with the reason.
+    ``unread``: the resources that the answers do not consider, because the cluster does not serve them or they could
+    not be read, with the reason.
     """
 
     answers: tuple[Answer, ...] = ()

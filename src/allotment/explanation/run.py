@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace as replace_fields
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -31,6 +31,7 @@ from allotment.explanation.input import (
 from allotment.explanation.node_eligibility import EligibilityNode
 from allotment.explanation.origin_mapping import endless_owner, owner_of, template_of
 from allotment.explanation.orphaned_slices import orphaned_note
+from allotment.explanation.placement import ClaimPlacer
 from allotment.explanation.pod_trial import DoesNotFit, PodTrial, TrialScope
 from allotment.explanation.refusal_reasons import RefusalReasons
 from allotment.explanation.report import Answer, Explanation
@@ -70,7 +71,7 @@ def explain(
     of a namespace; objects that the reader may not see are not named. ``admitted``: the objects that an earlier
     explanation with the same features has validated.
     """
-    run = _Run(sort_objects(values, features, others, default_namespace, readers, admitted), tries)
+    run = ExplainRun(sort_objects(values, features, others, default_namespace, readers, admitted), tries)
     answers = list(run.answers(TrialScope()))
     answers += [run.claim_alone(key, TrialScope()) for key in run.unnamed()]
     return Explanation(answers=tuple(answers), notes=tuple(run.notes()))
@@ -78,7 +79,7 @@ def explain(
 
 def fits(values: Iterable[Object], features: Features) -> bool:
     """Whether everything fits; faster than an explanation, because it ends at the first pod that does not fit."""
-    run, scope = _Run(sort_objects(values, features)), TrialScope(with_reasons=False)
+    run, scope = ExplainRun(sort_objects(values, features)), TrialScope(with_reasons=False)
     try:
         return all(answer.fits for answer in run.answers(scope)) and all(
             run.claim_alone(key, scope).fits for key in run.unnamed()
@@ -87,13 +88,29 @@ def fits(values: Iterable[Object], features: Features) -> bool:
         return False
 
 
-class _Run:
+class Turn(NamedTuple):
+    """A pod to try, or the pods of a group, which are tried together; ``gangs`` are all groups."""
+
+    pod: Pod
+    owner: str
+    gang: Gang | None = None
+    gangs: Mapping[ObjectKey, Gang] = {}
+
+
+class ExplainRun:
     """The pods and claims of an input, tried in order."""
 
-    def __init__(self, input: ExplainInput, tries: int | None = None, further: int = _MAX_FURTHER) -> None:
+    def __init__(
+        self,
+        input: ExplainInput,
+        tries: int | None = None,
+        further: int = _MAX_FURTHER,
+        devices_of: ExplainRun | None = None,
+    ) -> None:
+        """``devices_of``: a run on the same slices and taint rules, whose inventory is used instead of a new one."""
         self._input = input
         self._tries = tries
-        self._state = TrialState(input, tries)
+        self._state = TrialState(input, tries, devices_of.placer if devices_of is not None else None)
         self._trial = PodTrial(self._state, RefusalReasons(self._state, self._endless_owner, self._pod_after))
         self._verifications = 0 if tries == 0 else _MAX_VERIFICATIONS
         self._further = 0 if tries == 0 else further
@@ -103,9 +120,14 @@ class _Run:
 
     # --- input -------------------------------------------------------------------------------------------------------
 
-    def _pods(self) -> list[tuple[Pod, str]]:
+    def pods(self) -> list[tuple[Pod, str]]:
         """The pods to try, with their workloads."""
         return [(pod, owner_of(pod)) for value in self._input.workloads for pod in pods_of(value, nodes=self.nodes)]
+
+    @property
+    def placer(self) -> ClaimPlacer:
+        """The devices, with what has been allocated."""
+        return self._state.placer
 
     @property
     def claims(self) -> Mapping[ObjectKey, ResourceClaim]:
@@ -137,7 +159,7 @@ class _Run:
     @cached_property
     def _endless_owners(self) -> dict[ObjectKey, str]:
         """The workloads whose pods do not end by themselves, by pod."""
-        pods = (*(pod for pod, _ in self._pods()), *self._input.others)
+        pods = (*(pod for pod, _ in self.pods()), *self._input.others)
         return {pod.key: owner for pod in pods if (owner := endless_owner(pod))}
 
     def _endless_owner(self, claim: ObjectKey) -> str:
@@ -150,16 +172,27 @@ class _Run:
 
     def answers(self, scope: TrialScope) -> Iterator[Answer]:
         """Try all pods; those of a group together, when its first one is reached. Raises DoesNotFit."""
-        pods = self._pods()
+        for turn in self.turns(self.pods()):
+            yield from self.take(turn, scope)
+
+    def turns(self, pods: Sequence[tuple[Pod, str]]) -> Iterator[Turn]:
+        """The turns of these pods."""
         gangs = gangs_of(pods, self._input.others, self._input.groups, self._input.features)
         tried: set[ObjectKey] = set()
         for pod, owner in pods:
             key = group_key(pod) if gangs and not pod.spec.node_name else None
             if key is None:
-                yield with_waiting_reason(self.pod(pod, owner, scope), pod)
+                yield Turn(pod, owner)
             elif key not in tried:
                 tried.add(key)
-                yield from self._group(gangs[key], gangs, scope)
+                yield Turn(pod, owner, gangs[key], gangs)
+
+    def take(self, turn: Turn, scope: TrialScope) -> Iterator[Answer]:
+        """Try the pods of a turn. Raises DoesNotFit."""
+        if turn.gang is None:
+            yield with_waiting_reason(self.pod(turn.pod, turn.owner, scope), turn.pod)
+        else:
+            yield from self._group(turn.gang, turn.gangs, scope)
 
     def _group(self, gang: Gang, gangs: Mapping[ObjectKey, Gang], scope: TrialScope) -> Iterator[Answer]:
         """The answers for the pods of a group that are explained."""
@@ -185,23 +218,27 @@ class _Run:
 
     def pod(self, pod: Pod, owner: str, scope: TrialScope) -> Answer:
         """Try one pod and record its allocations. Raises DoesNotFit."""
-        named = [entry.resource_claim_name for entry in pod.spec.resource_claims]
-        named += [status.resource_claim_name for status in pod.status.resource_claim_statuses]
-        self._used.update(ObjectKey(pod.metadata.namespace, claim) for claim in named if claim)
+        self.count_as_used(pod)
         answer = self._trial.pod(pod, owner, scope)
-        self._used.update(_meant_claims(answer, pod.metadata.namespace))
+        self._used.update(_intended_claims(answer, pod.metadata.namespace))
         if answer.fits or not self._further:
             return answer
         stale = next(stale_claims(pod, self.claims, self._input.templates), None)
         return answer if stale is None else with_recreation(answer, pod, stale, self._pod_without_claims)
 
+    def count_as_used(self, pod: Pod) -> None:
+        """Do not try the claims of a pod alone."""
+        named = [entry.resource_claim_name for entry in pod.spec.resource_claims]
+        named += [status.resource_claim_name for status in pod.status.resource_claim_statuses]
+        self._used.update(ObjectKey(pod.metadata.namespace, claim) for claim in named if claim)
+
     def _pod_without_claims(self, pod: Pod) -> AfterChange:
-        """What happens to a pod that gets new claims."""
-        answer = _Run(self._present(), self._tries, self._further - 1).pod(pod, owner_of(pod), TrialScope())
+        """The result for a pod that gets new claims."""
+        answer = ExplainRun(self._present(), self._tries, self._further - 1).pod(pod, owner_of(pod), TrialScope())
         return AfterChange(answer.node, answer.reasons.headline.changes if answer.reasons is not None else ())
 
     def _pod_after(self, pod: Pod, owner: str, change: SuggestedChange) -> AfterChange:
-        """What happens to a pod after a change past an obstacle, unless enough of them were tried."""
+        """The result for a pod after a change past an obstacle, unless enough of them were tried."""
         if not self._further:
             return AfterChange()
         self._further -= 1
@@ -217,7 +254,7 @@ class _Run:
             return AfterChange()
         if change.object.startswith("ResourceClaimTemplate "):  # the pod gets other claims than it has now
             pod = replace(pod, status=replace(pod.status, resource_claim_statuses=()))
-        answer = _Run(changed, self._tries, self._further).pod(pod, owner, TrialScope())
+        answer = ExplainRun(changed, self._tries, self._further).pod(pod, owner, TrialScope())
         return AfterChange(answer.node, answer.reasons.headline.changes if answer.reasons is not None else ())
 
     def claim_alone(self, key: ObjectKey, scope: TrialScope) -> Answer:
@@ -257,13 +294,13 @@ class _Run:
             return
         self._verifications -= 1
         try:
-            answers = group_answers(_Run(input), gang, TrialScope(with_reasons=False))
+            answers = group_answers(ExplainRun(input), gang, TrialScope(with_reasons=False))
         except DoesNotFit:
             return
         yield from (answer.name for answer in answers if answer.fits)
 
 
-def _meant_claims(answer: Answer, namespace: str) -> Iterator[ObjectKey]:
+def _intended_claims(answer: Answer, namespace: str) -> Iterator[ObjectKey]:
     """The claims that a pod would use after the remedy, as they are named now: they are not to be tried alone."""
     changes = answer.reasons.headline.changes if answer.reasons is not None else ()
     for change in changes:

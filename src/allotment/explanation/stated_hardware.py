@@ -27,13 +27,15 @@ _OF_CLOUDS: Final = frozenset({"cloud.google.com/gke-accelerator", "karpenter.k8
 
 class StatedHardware(NamedTuple):
     """A label of nodes in a pod's rules that describes devices: its text, and the driver and the condition on devices
-    that means the same; the condition is empty if it is not known."""
+    that means the same; the condition is empty if it is not known. ``names``: the products that an unknown one means,
+    perhaps misspelled."""
 
     key: str
     label: str
     driver: str
     condition: str
     text: str
+    names: tuple[str, ...] = ()
 
 
 def stated_hardware(pod: Pod) -> tuple[StatedHardware, ...]:
@@ -55,10 +57,11 @@ def _meaning(rule: NodeSelectorRequirement) -> StatedHardware | None:
     label = f"{rule.key}={rule.values[0]}" if len(rule.values) == 1 and rule.operator == "In" else rule.key
     match rule.key:
         case "nvidia.com/gpu.product":
-            known = [product_of_label(value) for value in rule.values]
-            names = [name for name, is_certain in known if is_certain]
-            names = names if rule.operator == "In" and len(names) == len(known) else []
-            return _attribute(rule.key, label, _NVIDIA, "productName", names)
+            known = [product_of_label(value) for value in rule.values] if rule.operator == "In" else []
+            names = [name for name, _ in known]
+            if all(is_certain for _, is_certain in known):
+                return _attribute(rule.key, label, _NVIDIA, "productName", names)
+            return StatedHardware(rule.key, label, _NVIDIA, "", "", tuple(names))
         case key if key in _OF_CLOUDS:
             names = [name for value in rule.values for name in products_of_cloud(value)]
             return _attribute(key, label, _NVIDIA, "productName", names if rule.operator == "In" else [])
@@ -71,6 +74,11 @@ def _meaning(rule: NodeSelectorRequirement) -> StatedHardware | None:
         case "nvidia.com/gpu.memory":
             return _memory(rule, label)
     return None
+
+
+def product_condition(stated: StatedHardware, names: Sequence[str]) -> StatedHardware:
+    """What is stated if its unknown products mean these ``names``."""
+    return _attribute(stated.key, stated.label, stated.driver, "productName", names)
 
 
 def _attribute(key: str, label: str, driver: str, name: str, values: Sequence[str]) -> StatedHardware:

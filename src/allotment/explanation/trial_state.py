@@ -27,11 +27,11 @@ from allotment.model.resource import (
 class TrialState:
     """Devices, claims and node resources, with what has been recorded since the start."""
 
-    def __init__(self, input: ExplainInput, tries: int | None = None) -> None:
+    def __init__(self, input: ExplainInput, tries: int | None = None, devices_of: ClaimPlacer | None = None) -> None:
         self.input = input
-        self.placer = ClaimPlacer(input)
+        self.placer = ClaimPlacer(input, devices_of)
         self.accounts = NodeAccounts(input)
-        self._diagnoser = Diagnoser(self.placer.inventory, input.claims.values(), tries)
+        self._diagnoser = Diagnoser(self.placer.inventory, input.claims.values(), tries, self.placer.published)
         self.diagnoses = DiagnosisCache(self._diagnoser)
         self.version = 0
         """Increased with each change of the allocations."""

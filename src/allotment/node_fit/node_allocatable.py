@@ -112,7 +112,7 @@ class NodeAllocatableDevices:
 class _PublishedSlice(NamedTuple):
     spec: ResourceSliceSpec
     devices: Mapping[str, Device]
-    """By name."""
+    """The slice's devices, by name."""
 
 
 def _is_published_for(spec: ResourceSliceSpec, node: NodeFacts) -> bool:

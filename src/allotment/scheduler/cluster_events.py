@@ -34,7 +34,7 @@ class ClusterEvent(Enum):
 
 
 _E = ClusterEvent
-#: A pod uses nothing of its node any more.
+#: A pod uses no part of its node any more.
 _LEFT: Final = frozenset({_E.POD_GONE, _E.CLAIM_USER_GONE})
 _DEVICES: Final = frozenset({_E.NODE, _E.CLAIM_FREED, _E.SLICE, _E.CLASS, _E.RULE})
 

@@ -121,7 +121,7 @@ def scheduler(options: SchedulerOptions) -> Program:
 
 
 class _Coexistence(NamedTuple):
-    """What a scheduler does because others may allocate the same devices."""
+    """The state of a scheduler that exists because others may allocate the same devices."""
 
     others: OtherSchedulers
     contested: ContestedClaims

@@ -151,7 +151,11 @@ def _class_misspelled(random: Random, world: World) -> World:
 
 
 def _class_of_partitions(random: Random, world: World) -> World:
-    if any(attribute(device, "type") == "mig" for device in _published_by_all(world)):
+    """The class of MIG devices, of which there are none. Of another vendor's devices only if they are the only ones:
+    otherwise those of the class's vendor are nearer."""
+    drivers = {tree["spec"]["driver"] for tree in world.of_kind("ResourceSlice")}
+    is_of_vendor = world.request["deviceClassName"] != AMD or GPU not in drivers
+    if not is_of_vendor or any(attribute(device, "type") == "mig" for device in _published_by_all(world)):
         raise Inapplicable
     world.request["deviceClassName"] = MIG
     return world
@@ -213,9 +217,11 @@ def _larger_share(random: Random, world: World) -> World:
     return world
 
 
-_SPELLING: Final = frozenset({"name", "slip", "likely"})
+_SPELLING: Final = frozenset({"name", "correction", "likely"})
 _SMALLER: Final = frozenset({"less", "less-memory", "smaller", "smaller-share"})
 _OTHER: Final = frozenset({"other-value", "smaller-model"})
+#: The devices with exactly a version, instead of at least it, or of a second product may be on the nodes of the noise.
+_ELSEWHERE: Final = frozenset({"uncordon", "driver", "select", "tolerate-node", "wait", "recover"})
 _CEL: Final = frozenset({"selector-invalid", "selector-fails"})
 _NOTHING: Final = frozenset({"selector-matches-nothing"})
 _AMOUNTS: Final = frozenset({"selector-matches-nothing", "not-enough-capacity"})
@@ -296,20 +302,21 @@ CLAIM_MISTAKES: Final = (
     Mistake("single ampersand", _of("both", "numa"), in_selector(re.compile(" && "), _to(" & ")), _CEL, _SPELLING),
     Mistake(
         "version as string", _of("capability"), in_selector(_VERSION, _to(r' == "\1"')),
-        _of("type-mismatch", "selector-fails"), _SPELLING | _OTHER,
+        _of("type-mismatch", "selector-fails"), _SPELLING | _OTHER | _ELSEWHERE,
     ),
     Mistake("number as string", _of("numa"), in_selector(_NUMA_NODE, _to(r'"\1"')), _of("type-mismatch"), _SPELLING),
     Mistake(
-        "more memory than any device", _BY_MEMORY, in_selector(_AMOUNT, _too_much), _AMOUNTS,
-        _of("likely") | _SMALLER | _OTHER, changes_devices=True,
+        "more memory than any device", _BY_MEMORY, in_selector(_AMOUNT, _too_much),
+        # Whole cards may have the memory that no partition has.
+        _AMOUNTS | {"class-matches-nothing"}, _of("likely", "other-class") | _SMALLER | _OTHER, changes_devices=True,
     ),
     Mistake(
         "product that no node has", _of("product"), in_selector(_PRODUCT, _quoted(_other_product)), _NOTHING,
         _SPELLING | _OTHER, changes_devices=True,
     ),
     Mistake(
-        "two products at once", _of("product"), in_selector(_PRODUCT, _second_product), _NOTHING,
-        _of("condition") | _OTHER, changes_devices=True,
+        "two products at once", _of("product"), in_selector(_PRODUCT, _second_product),
+        _NOTHING | {"node-not-eligible"}, _of("condition") | _OTHER | _ELSEWHERE, changes_devices=True,
     ),
     Mistake("count too large by one", _of("product", "any"), _one_too_many, _of("too-few-devices"), _of("less")),
     Mistake(
@@ -333,7 +340,8 @@ CLAIM_MISTAKES: Final = (
     ),
     Mistake(
         "share larger than any device", _of("amount"), _larger_share, _AMOUNTS,
-        _of("likely") | _SMALLER | _OTHER, changes_devices=True,
+        # The amount may be the advertised size of a card of which others use shares.
+        _of("likely", "wait") | _SMALLER | _OTHER, changes_devices=True,
     ),
     Mistake(
         "class of other devices", _of("any"), _class_of_partitions,

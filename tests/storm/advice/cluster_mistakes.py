@@ -146,11 +146,13 @@ _NODE: Final = frozenset({"node-not-eligible"})
 _IN_USE: Final = frozenset({"devices-in-use", "counters-exhausted"})
 _WHOLE: Final = _ALL - {"amount", "admin"}
 _WAIT: Final = frozenset({"wait"})
+#: The same model in another pool is nearer than the end of a repair.
+_REPAIR: Final = frozenset({"recover", "select"})
 
 CLUSTER_MISTAKES: Final = (
     Mistake("fitting nodes cordoned", _ALL, _state("cordon"), _NODE, frozenset({"uncordon"}), only_noise=True),
     Mistake("fitting nodes tainted", _ALL, _state("taint"), _NODE, frozenset({"tolerate-node"})),
-    Mistake("fitting nodes not ready", _ALL, _state("not-ready"), _NODE, frozenset({"recover"})),
+    Mistake("fitting nodes not ready", _ALL, _state("not-ready"), _NODE, _REPAIR),
     Mistake(
         "devices tainted", _ALL - {"extended"}, _on_every_fitting_node(_tainted_devices),
         frozenset({"devices-tainted"}), frozenset({"tolerate-device"}),
@@ -183,7 +185,7 @@ CLUSTER_MISTAKES: Final = (
     Mistake(
         "claim allocated on another node", _ALL - {"extended", "admin"}, _claim_elsewhere,
         frozenset({"claim-on-other-node", "node-not-eligible"}),
-        frozenset({"select", "select-model", "select-less", "uncordon", "tolerate-node", "wait"}), only_noise=True,
-        alone=True, changes_devices=True,
+        frozenset({"select", "select-model", "select-less", "uncordon", "tolerate-node", "wait", "recover"}),
+        only_noise=True, alone=True, changes_devices=True,
     ),
 )  # fmt: skip

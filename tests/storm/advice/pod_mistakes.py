@@ -115,11 +115,11 @@ _SELECT: Final = frozenset({"select", "select-model"})
 #: Mistakes in the reference to the claim: of two, none of the names in the pod would be right.
 REFERENCES: Final = frozenset({"claim for template", "reference misspelled", "claim in another namespace"})
 POD_MISTAKES: Final = (
-    Mistake("claim for template", _WITH_CLAIM, _wrong_reference, _MISSING, frozenset({"name", "slip"})),
-    Mistake("reference misspelled", _WITH_CLAIM, _misspelled_reference, _MISSING, frozenset({"name", "slip"})),
+    Mistake("claim for template", _WITH_CLAIM, _wrong_reference, _MISSING, frozenset({"name", "correction"})),
+    Mistake("reference misspelled", _WITH_CLAIM, _misspelled_reference, _MISSING, frozenset({"name", "correction"})),
     Mistake(
         "claim in another namespace", _WITH_CLAIM - {"admin"}, _elsewhere, frozenset({"wrong-namespace"}),
-        frozenset({"name", "slip"}), hidden=_MISSING | {"wrong-namespace"},
+        frozenset({"name", "correction"}), hidden=_MISSING | {"wrong-namespace"},
     ),
     Mistake("wrong value in nodeSelector", _ALL, _selector_value, _EXCLUDED, _SELECT),
     Mistake("misspelled key in nodeSelector", _ALL, _selector_key, _EXCLUDED, frozenset({"select"})),
@@ -130,6 +130,6 @@ POD_MISTAKES: Final = (
     ),
     Mistake(
         "extended resource misspelled", frozenset({"extended"}), _misspelled_resource,
-        frozenset({"extended-resource-missing"}), frozenset({"name", "slip"}),
+        frozenset({"extended-resource-missing"}), frozenset({"name", "correction"}),
     ),
 )  # fmt: skip

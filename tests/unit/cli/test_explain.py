@@ -147,6 +147,20 @@ def test_running_pods_are_not_evaluated_but_keep_their_devices(allot: Allot, sna
     assert "waiting" not in with_manifests.out
 
 
+def test_manifests_to_replace_come_with_the_change_to_make_in_files(allot: Allot) -> None:
+    cluster = str(Path(__file__).parents[2] / "corpus" / "class-missing.yaml")
+    shown = allot("explain", "--cluster", cluster)
+    ran = allot("explain", "pod/trainer", "-n", "ml", "--cluster", cluster, "-o", "manifests")
+    assert ran.code == 0
+    assert "kind: ResourceClaimTemplate" in ran.out
+    note = (
+        "note: make the same change in the manifest, or the next kubectl apply reverts it or fails: deviceClassName: "
+        "gpu.nvidia.com in ResourceClaimTemplate mig-gpu-1g"
+    )
+    assert note in " ".join(ran.err.split())
+    assert note in " ".join(shown.out.split())
+
+
 def test_an_existing_claim_keeps_its_allocation(allot: Allot, snapshot: str, tmp_path: Path) -> None:
     file = tmp_path / "second.yaml"
     file.write_text(

@@ -24,7 +24,7 @@ def test_a_spelling_correction_is_nearer_than_waiting_and_a_dropped_condition_is
 
 
 def test_two_corrections_are_nearer_than_one_dropped_condition() -> None:
-    assert distance(["name", "slip"]) < distance(["condition"])
+    assert distance(["name", "correction"]) < distance(["condition"])
 
 
 def test_within_a_class_fewer_edits_precede_smaller_ones() -> None:
@@ -44,4 +44,4 @@ def test_the_second_remedy_keeps_the_kind_of_device() -> None:
         "select-model", "other-value", "smaller", "select-less", "less-memory", "smaller-model", "other-class",
         "constraint", "other-driver", "unselect", "unselect-hardware", "condition", "of-class", "leave-out",
     ]  # fmt: skip
-    assert not is_alternative(["name", "slip"])
+    assert not is_alternative(["name", "correction"])

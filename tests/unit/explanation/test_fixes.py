@@ -159,8 +159,10 @@ def test_an_expression_that_does_not_compile(condition: str, fixed: bool) -> Non
     assert explained(CLASS, in_template, SLICE, pod()) == ([("ResourceClaimTemplate ns/one", path)] if fixed else [])
 
 
-def test_a_misspelled_key_of_the_node_selector_is_corrected() -> None:
-    selector = "  nodeSelector: {dsik: ssd}\n"
+@pytest.mark.parametrize("value", ["ssd", "sssd"])
+def test_a_misspelled_key_of_the_node_selector_is_corrected(value: str) -> None:
+    """Also if the value is misspelled, too."""
+    selector = f"  nodeSelector: {{dsik: {value}}}\n"
     found = explained(CLASS, TEMPLATE, SLICE, node(), workload("Deployment", f"    {selector}"))
     path = "spec.template.spec.nodeSelector"
     assert found == [("Deployment ns/w", path), ("Deployment ns/w", f'{path}["dsik"]')]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from allotment.engine.refusal import SuggestedChange
+from allotment.explanation.further_changes import loss_limit
 from tests.unit.explanation.test_explain import CLASS, TEMPLATE, explained, node, pod, slice_
 
 
@@ -114,3 +117,30 @@ def test_less_on_a_node_that_is_not_ready_is_better_than_no_remedy() -> None:
     )
     found = changes(broken, slice_("a", 1), node("b"), wanted, pod("p"))
     assert found == ["repair a, or wait until it is ready again", 'request model "a"']
+
+
+@pytest.mark.parametrize(
+    ("on_an_excluded_node", "loses_less"),
+    [
+        (("other-driver", "uncordon"), True),
+        (("other-driver", "recover"), False),
+        (("other-driver", "select"), False),
+        (("less-memory", "recover"), True),
+    ],
+)
+def test_of_two_remedies_with_the_same_worst_loss_the_other_changes_decide(
+    on_an_excluded_node: tuple[str, ...], loses_less: bool
+) -> None:
+    limit = loss_limit(of("other-driver", "wait"))
+    assert limit.allows(of(*on_an_excluded_node)) == loses_less
+
+
+def test_a_class_is_kept_if_less_memory_is_requested_anyway() -> None:
+    limit = loss_limit(of("other-class", "less-memory"))
+    assert limit.allows(of("less-memory", "recover"))
+    assert not limit.at_most(1).allows(of("less-memory", "recover"))
+
+
+def of(*remedies: str) -> list[SuggestedChange]:
+    """Changes of these kinds."""
+    return [SuggestedChange(text=remedy, remedy=remedy) for remedy in remedies]

@@ -163,7 +163,8 @@ def test_if_no_pod_fits_each_has_its_own_reason() -> None:
                             holding("a", "n1", "gpu-0", "x"), holding("b", "n1", "gpu-1", "z"))  # fmt: skip
     assert outcomes(explanation) == {"p0": "devices-in-use", "p1": "devices-in-use"}
     assert explanation.answers[0].notes == ("PodGroup ns/train is scheduled only if 2 of its pods fit together",)
-    assert all(refused.changes == () for refused in headlines(explanation))  # one device is not enough for the gang
+    wait = ["wait for pods x, z to finish (claims ns/a, ns/b)"]  # one device is not enough for the gang
+    assert [changes(refused) for refused in headlines(explanation)] == [[wait], [wait]]
 
 
 def test_releasing_a_claim_of_another_user_is_suggested_if_the_whole_gang_then_fits() -> None:
@@ -173,6 +174,16 @@ def test_releasing_a_claim_of_another_user_is_suggested_if_the_whole_gang_then_f
         ["wait for pod x to finish (claim ns/theirs)"], ["lower minCount of PodGroup ns/train to 2"],
     ]  # fmt: skip
     assert changes(last) == [["wait for pod x to finish (claim ns/theirs)"]]
+
+
+def test_a_gang_waits_for_as_many_pods_as_it_needs() -> None:
+    """Four of six devices are in use; a third pod of the gang needs one of them, and a fourth another."""
+    theirs = [holding(f"theirs-{number}", "n1", f"gpu-{number}", f"x{number}") for number in range(4)]
+    first, *_ = headlines(explained(slice_("n1", 6), *theirs, gang(4), *members(4)))
+    assert changes(first) == [
+        ["wait for pods x0, x1 to finish (claims ns/theirs-0, ns/theirs-1)"],
+        ["lower minCount of PodGroup ns/train to 2"],
+    ]
 
 
 def test_a_change_that_helps_one_pod_only_is_not_suggested() -> None:

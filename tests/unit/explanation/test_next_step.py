@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from allotment.engine.refusal import AllocationRefusal, Diagnosis, SuggestedChange
-from allotment.explanation.next_step import Origin, next_step, next_step_in_message
+from allotment.explanation.next_step import Origin, manifest_note, next_step, next_step_in_message
 from allotment.explanation.report import Answer
-from allotment.model.core import Namespace, Pod, PodSpec, PodStatus, Toleration
-from allotment.model.meta import Object, ObjectMeta
+from allotment.model.core import Namespace, Pod, PodResourceClaim, PodSpec, PodStatus, Toleration
+from allotment.model.meta import Object, ObjectMeta, OwnerReference
 from allotment.model.resource import (
     AllocationResult,
     ResourceClaim,
@@ -156,6 +156,68 @@ def test_an_ended_pod_of_another_namespace_is_not_deleted() -> None:
     origin = cluster(claim("b"), pod("b", "Succeeded"))
     step = next_step(refused(WAIT, code="devices-in-use", name="other/p"), origin)
     assert step == "kubectl describe resourceclaim gpus -n ml"
+
+
+def test_all_pods_to_wait_for_are_shown() -> None:
+    other = claim("c")
+    values = (pod("b"), pod("c"), claim("b"), replace(other, metadata=replace(other.metadata, name="more")))
+    both = SuggestedChange(text="wait for pods b, c to finish (claims ml/gpus, ml/more)", remedy="wait")
+    assert next_step(refused(both, code="gang-incomplete"), cluster(*values)) == "kubectl get pod b c -n ml"
+
+
+def replicas(count: int, running: int) -> list[Pod]:
+    """The pods of a Deployment, and those of them that are running have a node."""
+    owner = OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="web-1", uid="1", controller=True)
+    pods = [pod(f"web-1-{number}", **{"pod-template-hash": "1"}) for number in range(count)]
+    return [
+        replace(
+            value,
+            metadata=replace(value.metadata, owner_references=(owner,)),
+            spec=replace(value.spec, node_name="a" if number < running else None),
+        )
+        for number, value in enumerate(pods)
+    ]
+
+
+def test_a_workload_is_scaled_to_the_replicas_that_have_devices() -> None:
+    fewer = SuggestedChange(text="run fewer replicas of Deployment ml/web, or add a node", remedy="replicas")
+    answer = refused(fewer, code="devices-in-use", name="ml/web-1-2", owner="ReplicaSet ml/web-1")
+    assert next_step(answer, cluster(*replicas(3, 2))) == "kubectl scale deployment web -n ml --replicas=2"
+    assert manifest_note(answer, cluster(*replicas(3, 2))).endswith("fails: replicas: 2 in Deployment web")
+    assert "scale" not in next_step(answer, cluster(*replicas(3, 0)))
+
+
+def test_what_a_command_changes_in_the_cluster_is_also_to_be_changed_in_the_manifest() -> None:
+    free = replace(claim(), status=ResourceClaimStatus())
+    assert manifest_note(refused(UNCORDON, FEWER), cluster(free)) == (
+        "make the same change in the manifest, or the next kubectl apply reverts it or fails: "
+        "count: 1 in ResourceClaim gpus"
+    )
+    assert manifest_note(refused(UNCORDON), cluster(free)) == ""
+    files = cluster(free)._replace(in_files=frozenset({"ResourceClaim ml/gpus"}))
+    assert manifest_note(refused(FEWER), files) == ""
+
+
+def naming(name: str) -> Pod:
+    """A pod that names a claim."""
+    spec = PodSpec(resource_claims=(PodResourceClaim(name="gpu", resource_claim_name=name),))
+    return replace(pod("p", "Pending"), spec=spec)
+
+
+def test_a_missing_claim_of_a_pod_in_the_cluster_is_looked_for() -> None:
+    """The API server may have rejected its manifest, so that it must not be written once more."""
+    answer, origin = refused(code="claim-missing"), cluster(naming("gpus"))
+    assert next_step(answer, origin) == "kubectl get resourceclaims -n ml"
+    snapshot = origin._replace(place="snapshot", options=("--cluster", "a.yaml"))
+    assert next_step(answer, snapshot) == "kubectl get resourceclaims -n ml"
+
+
+def test_a_missing_claim_of_a_pod_in_files_is_written() -> None:
+    answer, origin = refused(code="claim-missing"), cluster(naming("gpus"))
+    new = origin._replace(files=("a.yaml",), in_files=frozenset({"Pod ml/p"}))
+    assert next_step(answer, new) == "allot claim --gpus 1 --share --name gpus -n ml"
+    rejected = new._replace(for_files=lambda name: "allot check a.yaml --fix")
+    assert next_step(answer, rejected) == "allot check a.yaml --fix"
 
 
 def test_files_are_fixed_by_check() -> None:

@@ -44,7 +44,7 @@ class _PoolEntry:
         self.counting: dict[str, ResourceSlice] = {}
         """Slices that count on every node because of their shared counters."""
         self.ignored: set[str] = set()
-        """Names of the slices that the rules ignore; kept, because every node asks."""
+        """Names of the slices that the rules ignore; kept, because they are needed for every node."""
         self.nodes: dict[str, int] = {}
         """Number of slices by the node that they name."""
         self.unbound = 0

@@ -327,7 +327,7 @@ def available(layout: Layout, state: NodeState) -> list[int]:
 
 
 def excluded_by_groups(layout: Layout, common: Sequence[int]) -> int:
-    """The slots whose compatibility groups exclude them beside devices with these common groups (see `NodeState`).
+    """The slots whose compatibility groups exclude them next to devices with these common groups (see `NodeState`).
 
     They include shareable devices in use, which keep the groups that they have: further shares are not excluded.
     """

@@ -100,7 +100,7 @@ def has_compatibility_groups(slice_: ResourceSlice) -> bool:
 
 
 def ignored_groups(slices: Iterable[ResourceSlice], features: Features) -> str:
-    """Why slices of a pool are ignored because of their compatibility groups; empty if none is."""
+    """The reason why slices of a pool are ignored because of their compatibility groups; empty if none is."""
     rules = PoolRules.of(features)
     ignored = sum(rules.ignores(slice_) for slice_ in slices)
     if not ignored:

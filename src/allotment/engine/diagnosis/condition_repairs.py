@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Container, Sequence
 from dataclasses import dataclass
 
 from allotment.cel import DeviceInput, EvaluationError, ValueComparison
 from allotment.engine.cluster.identity import DeviceID
-from allotment.engine.diagnosis.condition_text import comparison_text, one_line, request_text
+from allotment.engine.diagnosis.condition_text import comparison_text, literal, one_line, path_text, request_text
 from allotment.engine.diagnosis.letter_case import in_right_case
 from allotment.engine.diagnosis.stated_memory import is_memory, memory_of
-from allotment.engine.diagnosis.value_distance import names_same, sold_as, value_distance
+from allotment.engine.diagnosis.value_distance import named_memory, names_same, sold_as, value_distance
 from allotment.engine.diagnosis.visible_devices import VisibleDevice
 from allotment.engine.remedies import REMEDIES
 from allotment.model.quantity import Quantity
@@ -81,6 +81,28 @@ def other_values(
             )
         )
     return sorted(found, key=lambda r: (REMEDIES[r.remedy].loss, r.size, -r.devices, r.text))[:_VALUES]
+
+
+def any_model(
+    comparison: ValueComparison, arriving: Sequence[VisibleDevice], models: Collection[str], in_use: Container[DeviceID]
+) -> list[ConditionRepair]:
+    """The repair that requests any of the published ``models`` with the words of the compared one, if these are several
+    and one of the devices is of them: ``A100`` means the cards of 40 GB and of 80 GB."""
+    path, wanted = comparison.path, comparison.literal
+    if comparison.operator != "==" or path[0] != "attributes" or not isinstance(wanted, str):
+        return []
+    named = sorted(model for model in models if names_same(wanted, model))
+    devices = [visible for visible in arriving if value_of(comparison, visible) in named]
+    if len(named) < 2 or not devices:
+        return []
+    if [model for model in sorted(models) if wanted in model] == named and not named_memory(wanted):
+        text = f"test whether {path[-1]} contains {literal(wanted)}"
+        becomes = f"{path_text(path)}.contains({literal(wanted)})"
+    else:
+        names = [literal(model) for model in named]
+        text = f"request {path[-1]} {' or '.join(names)}"
+        becomes = f"{path_text(path)} in [{', '.join(names)}]"
+    return [ConditionRepair("name", text, becomes, devices=sum(visible.id not in in_use for visible in devices))]
 
 
 def other_case(text: str, arriving: Sequence[VisibleDevice]) -> list[ConditionRepair]:

@@ -109,7 +109,7 @@ def requests_of(claim: ResourceClaim) -> list[tuple[RequestLocation, RequestSpec
 
 
 def definitions_of(claim: ResourceClaim, attribute: str) -> tuple[str, ...]:
-    """How the claim's requests define a derived attribute, one line each; empty if none does."""
+    """The definitions of a derived attribute in the claim's requests, one line each; empty if there are none."""
     return tuple(
         f"request {location.name} defines {attribute}: {derived.expression}"
         for location, spec in requests_of(claim)

@@ -6,7 +6,7 @@ read in selectors or constraints; UUIDs and bus addresses that no claim reads ar
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -43,12 +43,12 @@ class Diagnoser:
         inventory: Inventory,
         allocated: Iterable[ResourceClaim] = (),
         tries: int | None = None,
-        names: PublishedNames | None = None,
+        names: Callable[[], PublishedNames] | None = None,
     ) -> None:
         """``allocated`` are the claims that hold devices, so that reasons can name their pods.
 
-        ``tries`` limits the trials for changes over all diagnoses; after that, reasons have no changes. ``names`` are
-        the published names to compare with instead of those of the inventory's slices.
+        ``tries`` limits the trials for changes over all diagnoses; after that, reasons have no changes. ``names``
+        returns the published names to compare with; by default those of the inventory's slices.
         """
         self._inventory = inventory
         self._budget = TrialBudget(tries)
@@ -61,7 +61,7 @@ class Diagnoser:
 
     @cached_property
     def _published(self) -> PublishedNames:
-        return self._names or published_names(self._inventory.slices.values())
+        return published_names(self._inventory.slices.values()) if self._names is None else self._names()
 
     @cached_property
     def _index(self) -> _SliceIndex:
@@ -190,15 +190,15 @@ class _NodeGroup(NamedTuple):
         return min((change.distance for change in self.cause.candidates), default=FARTHEST)
 
 
-def _nearness(pair: tuple[_NodeGroup, RemedyChanges]) -> tuple[bool, int, int, int, Distance, int, int, str, int]:
+def _nearness(pair: tuple[_NodeGroup, RemedyChanges]) -> tuple[bool, int, int, int, int, Distance, int, int, str, int]:
     """Sort key of the reasons, nearest first.
 
     A remedy that loses nothing precedes one that keeps what was intended, that one precedes one that selects other
     devices, with less memory last, and that one precedes a dropped condition; nodes without a remedy come last. A node
     that needs fewer changes precedes those that need more, such as one that also lacks slices; then the cause decides,
-    the distance of the remedy, the number of devices that match or that the remedy selects, the name of the selected
-    value, and the number of nodes. If the claims fit the idle node, or may fit, what was intended is kept, whatever the
-    remedy.
+    how often the requested memory is halved, the distance of the remedy, the number of devices that match or that the
+    remedy selects, the name of the selected value, and the number of nodes. If the claims fit the idle node, or may
+    fit, what was intended is kept, whatever the remedy.
     """
     group, remedy = pair
     rank, loss = RANK[group.cause.code], remedy.distance.loss
@@ -207,7 +207,8 @@ def _nearness(pair: tuple[_NodeGroup, RemedyChanges]) -> tuple[bool, int, int, i
     tiers = (loss <= LossClass.CLUSTER, kept, *(loss <= most for most in losses), True)
     free = remedy.devices * len(group.nodes)
     value = remedy.changes[0].text if remedy.devices else ""
-    order = (not group.ends, tiers.index(True), max(remedy.distance.edits, 1), rank)
+    halvings = max((round(edit.size) for edit in remedy.edits if edit.remedy == "less-memory"), default=0)
+    order = (not group.ends, tiers.index(True), max(remedy.distance.edits, 1), rank, halvings)
     return (*order, remedy.distance, -_found(group.cause), -free, value, -len(group.nodes))
 
 

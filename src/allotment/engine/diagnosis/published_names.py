@@ -18,18 +18,22 @@ from allotment.model.resource import Device, DeviceAttribute, ResourceSlice
 MIN_SIMILARITY = 0.6
 #: The minimum similarity of the label that names a domain's owner.
 _MIN_OWNER = MIN_SIMILARITY
+#: The attributes that name a device's model.
+_MODELS = ("productName", "model")
 #: Generic parts of domain names.
 _TOP = frozenset({"com", "io", "org", "net", "k8s", "kubernetes", "resource"})
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedNames:
-    """Published names: drivers, and by domain the attributes (with their types) and capacities."""
+    """Published names: drivers, and by domain the attributes (with their types) and capacities. ``models`` are the
+    values of the attributes that name models, by domain and name."""
 
     slices: int = 0
     drivers: frozenset[str] = frozenset()
     attributes: Mapping[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
     capacities: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    models: Mapping[tuple[str, str], frozenset[str]] = field(default_factory=dict)
 
     def domains(self) -> list[str]:
         """All domains with published names, sorted."""
@@ -70,7 +74,7 @@ def attribute_kind(attribute: DeviceAttribute) -> str:
 def kind_of(device: Device, driver: str) -> str:
     """The kind of a device as its driver publishes it: product and partition profile."""
     words = []
-    for name in ("productName", "profile", "model"):
+    for name in (_MODELS[0], "profile", *_MODELS[1:]):
         found = find_attribute(device, driver, f"{driver}/{name}")
         if found is not None and found.string:
             words.append(found.string)
@@ -83,6 +87,7 @@ def published_names(slices: Iterable[ResourceSlice]) -> PublishedNames:
     drivers: set[str] = set()
     attributes: dict[str, dict[str, set[str]]] = {}
     capacities: dict[str, set[str]] = {}
+    models: dict[tuple[str, str], set[str]] = {}
     for slice_ in slices:
         count += 1
         driver = slice_.spec.driver
@@ -91,6 +96,8 @@ def published_names(slices: Iterable[ResourceSlice]) -> PublishedNames:
             for key, attribute in device.attributes.items():
                 domain, name = qualified(key, driver)
                 attributes.setdefault(domain, {}).setdefault(name, set()).add(attribute_kind(attribute))
+                if name in _MODELS and attribute.string:
+                    models.setdefault((domain, name), set()).add(attribute.string)
             for key in device.capacity:
                 domain, name = qualified(key, driver)
                 capacities.setdefault(domain, set()).add(name)
@@ -99,6 +106,7 @@ def published_names(slices: Iterable[ResourceSlice]) -> PublishedNames:
         frozenset(drivers),
         {d: {n: frozenset(k) for n, k in names.items()} for d, names in attributes.items()},
         {d: frozenset(names) for d, names in capacities.items()},
+        {of: frozenset(values) for of, values in models.items()},
     )
 
 
@@ -170,9 +178,9 @@ def similar_qualified_names(name: str, known: Iterable[str]) -> tuple[str, ...]:
     """
     domain, slash, rest = name.rpartition("/")
     parts = [other.rpartition("/") for other in known]
-    rests = similar_names(rest, [r for d, _, r in parts if d == domain])
+    names = similar_names(rest, [r for d, _, r in parts if d == domain])
     domains = similar_names(domain, [d for d, _, r in parts if r == rest]) if domain else ()
-    return (*(f"{domain}{slash}{other}" for other in rests), *(f"{other}/{rest}" for other in domains))
+    return (*(f"{domain}{slash}{other}" for other in names), *(f"{other}/{rest}" for other in domains))
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from allotment.phrases import counted
 
 
 class Reader(NamedTuple):
-    """Who reads an answer. ``namespaces``: those that the reader may see; None for all."""
+    """The reader of an answer. ``namespaces``: those that the reader may see; None for all."""
 
     namespaces: frozenset[str] | None = None
 

@@ -105,7 +105,7 @@ def _invalid_selector(context: NodeContext, location: RequestLocation, spec: Req
                     candidates=(
                         (
                             CandidateChange(
-                                "slip",
+                                "correction",
                                 correction.text,
                                 edit(index, correction.expression),
                                 object_,

@@ -7,7 +7,7 @@ actual values can be reported; for other conditions only the names that they rea
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import dataclass
 
 from allotment.cel import Conjunct, DeviceReference, ValueComparison
@@ -15,6 +15,7 @@ from allotment.engine.claims.constraints import find_attribute
 from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.diagnosis.condition_repairs import (
     ConditionRepair,
+    any_model,
     other_amounts,
     other_case,
     other_values,
@@ -91,15 +92,26 @@ def explain_condition(
         part = partial_comparison(conjunct.text)
         named = other_case(conjunct.text, arriving)
         if part is not None and not named:
-            named = other_values(part, arriving, stated, in_use)
+            named = [
+                *any_model(part, arriving, _models(part, published), in_use),
+                *other_values(part, arriving, stated, in_use),
+            ]
         return _plain(conjunct, of_class, None, [*named, *repairs])
-    others = other_values(comparison, arriving, stated, in_use)
+    others = [
+        *any_model(comparison, arriving, _models(comparison, published), in_use),
+        *other_values(comparison, arriving, stated, in_use),
+    ]
     if comparison.path == ("driver",):
         return _driver(conjunct, comparison, published, of_class)
     mismatch = _type_mismatch(comparison, arriving)
     if mismatch is not None:
         return _with_repairs(mismatch, repairs)
     return _value_mismatch(conjunct, comparison, arriving, of_class, [*others, *repairs], stated)
+
+
+def _models(comparison: ValueComparison, published: PublishedNames) -> Collection[str]:
+    """The published values of a compared attribute that names models."""
+    return published.models.get(comparison.path[1:3], ()) if len(comparison.path) == 3 else ()
 
 
 def _driver(
@@ -114,9 +126,9 @@ def _driver(
         return _plain(conjunct, of_class, None, [])
     if wanted in published.drivers:
         return ConditionFinding("driver-missing", f'the node has no device of driver "{wanted}"')
-    alike = of_similar_owner(wanted, published.drivers)
-    names = similar_names(wanted, alike)
-    summary = f'driver "{wanted}" publishes no ResourceSlices.{did_you_mean(wanted, alike)}'
+    similar = of_similar_owner(wanted, published.drivers)
+    names = similar_names(wanted, similar)
+    summary = f'driver "{wanted}" publishes no ResourceSlices.{did_you_mean(wanted, similar)}'
     if not names:
         drivers = ", ".join(sorted(published.drivers))
         return ConditionFinding("driver-missing", f"{summary} Existing drivers: {drivers}")
@@ -228,8 +240,8 @@ def _unknown_domain(
 ) -> ConditionFinding:
     domain, name = path[1], path[2]
     domains = published.domains()
-    alike = of_similar_owner(domain, domains)
-    names = similar_names(domain, alike)
+    similar = of_similar_owner(domain, domains)
+    names = similar_names(domain, similar)
     summary = f'no device publishes anything in the domain "{domain}".'
     if not names and "." not in domain:
         # device.attributes["model"]: the author used the attribute as the domain.
@@ -239,7 +251,7 @@ def _unknown_domain(
         hint = path_text((kind, driver, right)) if found else f'device.{kind}["{driver}"].…'
         summary = f"{summary} Index by the domain first, then by the name: {hint}"
         return ConditionFinding("unknown-driver", summary, None, found)
-    summary += did_you_mean(domain, alike) or f" Published domains: {', '.join(domains)}"
+    summary += did_you_mean(domain, similar) or f" Published domains: {', '.join(domains)}"
     repairs = [_rename(domain, n, f'read {name} from "{n}"') for n in names]
     return ConditionFinding("unknown-driver", summary, None, tuple(repairs))
 

@@ -29,7 +29,7 @@ class SelectorCorrection(NamedTuple):
 
     text: str
     expression: str
-    remedy: Literal["slip", "likely"] = "slip"
+    remedy: Literal["correction", "likely"] = "correction"
 
 
 class _Edit(NamedTuple):
@@ -62,7 +62,7 @@ def selector_corrections(expression: str, published: PublishedNames) -> Iterator
         result = last.expression if last is not None else compared.expression
         if result != expression and result not in seen:
             seen.add(result)
-            remedy: Literal["slip", "likely"] = "likely" if compared.text else "slip"
+            remedy: Literal["correction", "likely"] = "likely" if compared.text else "correction"
             yield SelectorCorrection(", ".join(dict.fromkeys(steps)), result, remedy)
 
 

@@ -24,6 +24,7 @@ _TOKEN: Final = re.compile(
     r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[mgt])(?P<binary>i?)b?(?![a-z0-9])|[a-z]+[0-9]*[a-z]*|[0-9]+[a-z]*"
 )
 _GB: Final = re.compile(r"(?<![a-z0-9.])([0-9]+)[ _-]?gb(?![a-z0-9])", re.IGNORECASE)
+_NUMBER: Final = re.compile(r"([0-9]+)[a-z]{0,3}")
 _GIBIBYTES: Final = re.compile(r"([0-9]+)Gi")
 #: The memory of GPUs by their data sheets, in GB.
 CARD_SIZES: Final = frozenset(
@@ -98,6 +99,8 @@ def names_same(written: str, published: str) -> bool:
     (True, False)
     >>> names_same("A100-SMX4-80GB", "NVIDIA A100-SXM4-80GB"), names_same("H100", "NVIDIA A100-SXM4-80GB")
     (True, False)
+    >>> names_same("A100-SXM4-80B", "NVIDIA A100-SXM4-80GB"), names_same("A100-SXM4-80B", "NVIDIA A100-SXM4-40GB")
+    (True, False)
     >>> names_same("RTX6000", "Quadro RTX 6000"), names_same("gpu", "vgpu"), names_same("A10", "NVIDIA A10G")
     (True, False, False)
     """
@@ -121,8 +124,11 @@ def _costs(written: str, published: str) -> list[tuple[_Token, float]]:
 
 def _cost(written: _Token, published: _Token) -> float:
     """The cost of a written token that has another form in the published name, from 0 to 1."""
-    if written.amount or published.amount:
+    if written.amount and published.amount:
         return min(1.0, amount_distance(written.amount, published.amount))
+    if written.amount or published.amount:  # 80B for 80GB: the unit is misspelled, or left out
+        one, other = _NUMBER.fullmatch(written.text), _NUMBER.fullmatch(published.text)
+        return _ABBREVIATED if one is not None and other is not None and one[1] == other[1] else 1.0
     if written.rest == published.rest:
         similar = SequenceMatcher(None, written.letters, published.letters, autojunk=False).ratio()
         shorter = min(len(written.letters), len(published.letters))

@@ -205,7 +205,7 @@ class SearchAttempt:
         return groups
 
     def incompatible(self) -> int:
-        """Slots whose compatibility groups exclude them now; shareable devices in use keep theirs."""
+        """Slots whose compatibility groups exclude them now; shareable devices in use keep their groups."""
         excluded = excluded_by_groups(self.layout, self.groups)
         return excluded & ~(self.layout.shareable & (self.shared_before | self.touched))
 

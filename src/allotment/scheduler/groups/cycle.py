@@ -14,6 +14,7 @@ from allotment.cluster.instrumentation import WorkInProgress
 from allotment.engine.refusal import NO_NODES
 from allotment.model import pod_groups
 from allotment.model.features import Features
+from allotment.model.meta import ObjectKey
 from allotment.model.trees import Tree
 from allotment.scheduler.attempt import AttemptFailed, NodeAssignment, NoNode, SchedulingAlgorithm
 from allotment.scheduler.binding.cycle import BindingCycle
@@ -201,10 +202,11 @@ class GroupCycle:
             counts = fit_error.count_texts(t for r in found.outcome.refusals.values() for t in r.texts)
             text = fit_error.fit_error_message(found.outcome.nodes, counts, found.outcome.prefilter_message)
             elsewhere = tuple(str(claim.key) for claim in found.outcome.unavailable)
-            refusals = found.outcome.refusals or None
+            refusals, group = found.outcome.refusals or None, result.group
+            gang = (ObjectKey(group.key.namespace, group.key.name), group.minimum) if group.minimum > 1 else None
             return Verdict(
                 "Unschedulable", text, found.outcome.pending, refusals, unreachable_claims=elsewhere,
-                nominated_node=nominated, subject=found.outcome.prefilter_message,
+                nominated_node=nominated, gang=gang, subject=found.outcome.prefilter_message,
             )  # fmt: skip
         text = result.status.message
         if found.outcome is None:

@@ -5,26 +5,24 @@ Uses the wording of ``allot explain``, with the smallest change that lets the po
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 
 from allotment.engine.refusal import AllocationRefusal, Diagnosis, NodeReason, SuggestedChange
 from allotment.engine.remedies import LossClass, distance
 from allotment.explanation.cause_key import CauseKey
-from allotment.explanation.fixes import make_eligible
 from allotment.explanation.further_changes import NO_LIMIT, AfterChange, LossLimit, combined_changes
 from allotment.explanation.messages import Report, diagnosis_report
-from allotment.explanation.node_eligibility import EligibilityNode, daemon_node, exclusion_text, why_excluded
-from allotment.explanation.node_nearness import NamedHardware, by_nearness, named_hardware
-from allotment.explanation.origin_mapping import easiest_fix, owner_of, template_of
+from allotment.explanation.node_eligibility import exclusion_text, why_excluded
+from allotment.explanation.origin_mapping import easiest_fix
 from allotment.explanation.text import ADVICE
 from allotment.model.core import Pod
-from allotment.model.trees import Tree, to_value
 from allotment.node_fit.filters.refusal import Refusal
-from allotment.node_fit.nodes import UNSCHEDULABLE, CachedNode
+from allotment.node_fit.nodes import CachedNode
 from allotment.scheduler.pods import QueuedPod
 from allotment.scheduler.reporting import resource_shortage
+from allotment.scheduler.reporting.node_rules import NodeRules, eligibility_node
+from allotment.scheduler.reporting.pod_value import pod_of
 
 #: Causes that lie in the pod's own constraints or in the node's taints.
 _EXCLUSION_CAUSES = frozenset({"unschedulable", "taint", "affinity", "name"})
@@ -40,23 +38,17 @@ _MAX_TRIED = 8
 WouldDo = Callable[[CachedNode], bool]
 #: Returns the changes after which a pod's claims fit on one of some nodes; see `combined_changes`.
 OfClaims = Callable[[Sequence[str]], tuple[SuggestedChange, ...]]
-_PARTS = ("nodeName", "nodeSelector", "affinity", "tolerations")
-_CONTAINERS = ("initContainers", "containers")
 
 
 def exclusion_report(
-    pod: QueuedPod,
-    refused: list[tuple[CachedNode, Refusal]],
-    would_do: WouldDo,
-    of_claims: OfClaims,
-    hardware: NamedHardware,
+    pod: QueuedPod, refused: list[tuple[CachedNode, Refusal]], would_do: WouldDo, of_claims: OfClaims, rules: NodeRules
 ) -> Report | None:
-    """Return the report on the exclusion; None if another cause is more relevant. ``hardware``: see `hardware_of`."""
+    """Return the report on the exclusion; None if another cause is more relevant."""
     if not refused or any(refusal.cause not in _EXCLUSION_CAUSES for _, refusal in refused):
         return None
     summary = resource_shortage.kinds_of_refusals(pod.demand, refused)[0].line
-    way = nearest_node(pod, refused, would_do, hardware)
-    changes = nearest_changes(pod, refused, way, of_claims, hardware)
+    way = nearest_node(refused, would_do, rules)
+    changes = nearest_changes(refused, way, of_claims, rules)
     if not changes and (coming := [machine for machine, _ in refused if machine.is_provisioning]):
         closed = [machine.name for machine in coming if machine.unschedulable]
         state, until = _INITIALIZING if closed else _RESERVED
@@ -69,18 +61,14 @@ def exclusion_report(
 
 
 def nearest_changes(
-    pod: QueuedPod,
-    refused: list[tuple[CachedNode, Refusal]],
-    way: NodeReason | None,
-    of_claims: OfClaims,
-    hardware: NamedHardware,
+    refused: list[tuple[CachedNode, Refusal]], way: NodeReason | None, of_claims: OfClaims, rules: NodeRules
 ) -> tuple[SuggestedChange, ...]:
     """Return the changes for the ``way`` that was found, or those of the pod's rules and its claims together if they
     are nearer: if there is none, if it drops a rule, or if it is uncertain when a node that is not ready recovers."""
     changes = way.refused.changes if way is not None else ()
     if way is not None and not is_far(way):
         return changes
-    combined = with_claims(pod, refused, of_claims, hardware)
+    combined = with_claims(refused, of_claims, rules)
     return min(filter(None, (changes, combined)), key=lambda found: distance(c.remedy for c in found), default=())
 
 
@@ -91,10 +79,9 @@ def is_far(way: NodeReason) -> bool:
 
 
 def with_claims(
-    pod: QueuedPod,
     refused: list[tuple[CachedNode, Refusal]],
     of_claims: OfClaims,
-    hardware: NamedHardware,
+    rules: NodeRules,
     limit: LossLimit = NO_LIMIT,
     *,
     ended: bool = False,
@@ -103,73 +90,56 @@ def with_claims(
 
     ``ended``: an error on an eligible node ends the attempt until the claims are corrected.
     """
-    value = pod_of(pod.tree)
-    where = template_of(value, owner_of(value))
-    nodes = {m.name: _eligibility_node(m) for m, r in refused if r.cause in _EXCLUSION_CAUSES and not m.is_provisioning}
-    groups = ([node.facts.name for node in group] for group in by_nearness(value, nodes.values(), hardware))
-    is_daemon = bool(daemon_node(value))
+    excluded = [m for m, refusal in refused if refusal.cause in _EXCLUSION_CAUSES and not m.is_provisioning]
+    groups = rules.groups(excluded)
+    nodes = {node.facts.name: node for group in groups for node in group}
 
     def of_rules(name: str) -> tuple[SuggestedChange, ...]:
-        return make_eligible(value, nodes[name], where, is_daemon, hardware).changes
+        return rules.changes(nodes[name])
 
     def after(correction: SuggestedChange) -> AfterChange:
         return AfterChange(further=of_rules(correction.node))
 
-    return combined_changes(groups, of_claims, of_rules if not ended else lambda _: (), limit, after)
+    names = ([node.facts.name for node in group] for group in groups)
+    return combined_changes(names, of_claims, of_rules if not ended else lambda _: (), limit, after)
 
 
-def reason_of(
-    pod: QueuedPod, refused: list[tuple[CachedNode, Refusal]], changes: tuple[SuggestedChange, ...]
-) -> NodeReason:
+def reason_of(pod: Pod, refused: list[tuple[CachedNode, Refusal]], changes: tuple[SuggestedChange, ...]) -> NodeReason:
     """Return the reason why the node of changes is excluded."""
-    name, value = changes[0].node, pod_of(pod.tree)
+    name = changes[0].node
     machine = next(machine for machine, _ in refused if machine.name == name)
-    summary = exclusion_text([name], why_excluded(value, _eligibility_node(machine)), "")
+    summary = exclusion_text([name], why_excluded(pod, eligibility_node(machine)), "")
     return NodeReason((name,), AllocationRefusal("node-not-eligible", summary, name, changes=changes))
 
 
 def eligible_nodes(pod: QueuedPod, machines: Iterable[CachedNode]) -> list[str]:
     """Return the nodes that the pod's rules, cordons and taints do not exclude."""
     value = pod_of(pod.tree)
-    return [machine.name for machine in machines if not why_excluded(value, _eligibility_node(machine))]
+    return [machine.name for machine in machines if not why_excluded(value, eligibility_node(machine))]
 
 
 def cordoned_node(
-    pod: QueuedPod,
-    refused: list[tuple[CachedNode, Refusal]],
-    would_do: WouldDo,
-    hardware: NamedHardware,
-    *,
-    has_devices: bool,
+    refused: list[tuple[CachedNode, Refusal]], would_do: WouldDo, rules: NodeRules, *, has_devices: bool
 ) -> NodeReason | None:
     """Return a node that only its cordon excludes, while other nodes lack something else; None if there is none."""
     cordoned = [(machine, refusal) for machine, refusal in refused if refusal.cause == "unschedulable"]
-    way = nearest_node(pod, cordoned, would_do, hardware, has_devices=has_devices)
+    way = nearest_node(cordoned, would_do, rules, has_devices=has_devices)
     return way if way is not None and all(change.remedy == "uncordon" for change in way.refused.changes) else None
 
 
 def nearest_node(
-    pod: QueuedPod,
-    refused: list[tuple[CachedNode, Refusal]],
-    would_do: WouldDo,
-    hardware: NamedHardware,
-    *,
-    has_devices: bool = True,
+    refused: list[tuple[CachedNode, Refusal]], would_do: WouldDo, rules: NodeRules, *, has_devices: bool = True
 ) -> NodeReason | None:
     """Return the node that the pod can use with the fewest changes, among those that would do then.
 
     ``has_devices``: whether the pod has claims, so that the reason says that the node has the devices.
     """
     good = [m for m, refusal in refused if refusal.cause in _EXCLUSION_CAUSES and not m.is_provisioning and would_do(m)]
-    value = pod_of(pod.tree)
-    where = template_of(value, owner_of(value))
     rows = []
-    groups = by_nearness(value, map(_eligibility_node, good), hardware)
-    for node in list(chain.from_iterable(groups))[:_MAX_TRIED]:
+    for node in islice(rules.with_devices(good), _MAX_TRIED):
         name = node.facts.name
-        changes = make_eligible(value, node, where, bool(daemon_node(value)), hardware).changes
-        summary = exclusion_text([name], why_excluded(value, node), name if has_devices else "")
-        reason = AllocationRefusal("node-not-eligible", summary, name, changes=changes)
+        summary = exclusion_text([name], why_excluded(rules.pod, node), name if has_devices else "")
+        reason = AllocationRefusal("node-not-eligible", summary, name, changes=rules.changes(node))
         rows.append(NodeReason((name,), reason))
     return easiest_fix(rows)
 
@@ -177,43 +147,4 @@ def nearest_node(
 def excluded_nodes(pod: QueuedPod, machines: Iterable[CachedNode]) -> list[tuple[CachedNode, Refusal]]:
     """Return the nodes that the pod's rules, cordons and taints exclude, if filters have not been run on them."""
     value, refusal = pod_of(pod.tree), Refusal((), cause="affinity")
-    return [(machine, refusal) for machine in machines if why_excluded(value, _eligibility_node(machine))]
-
-
-def hardware_of(
-    pod: QueuedPod, machines: Iterable[CachedNode], models: Callable[[], Mapping[str, frozenset[str]]]
-) -> NamedHardware:
-    """Return the hardware of the nodes that the pod's rules name. ``models``: see `models_by_node`."""
-    return named_hardware(pod_of(pod.tree), map(_eligibility_node, machines), models)
-
-
-def _eligibility_node(machine: CachedNode) -> EligibilityNode:
-    return EligibilityNode(machine.facts, machine.taints + ((UNSCHEDULABLE,) if machine.unschedulable else ()))
-
-
-def pod_of(tree: dict[str, Any]) -> Pod:
-    """Return the pod as a value, with the fields that concern nodes and extended resources."""
-    metadata, spec = tree["metadata"], tree["spec"]
-    owners = [{k: v for k, v in o.items() if v is not None} for o in metadata.get("ownerReferences") or ()]
-    return to_value(
-        {
-            "metadata": {
-                "name": metadata["name"],
-                "namespace": metadata.get("namespace", ""),
-                "labels": metadata.get("labels") or {},
-                "ownerReferences": owners,
-            },
-            "spec": {
-                **{name: spec[name] for name in _PARTS if spec.get(name) is not None},
-                **{name: [_with_resources(container) for container in spec.get(name) or ()] for name in _CONTAINERS},
-            },
-        },
-        Pod,
-    )
-
-
-def _with_resources(container: Tree) -> Tree:
-    """The container with its name and the amounts that it requests."""
-    resources = container.get("resources") or {}
-    amounts = {field: resources.get(field) or {} for field in ("limits", "requests")}
-    return {"name": container["name"], "resources": amounts}
+    return [(machine, refusal) for machine in machines if why_excluded(value, eligibility_node(machine))]

@@ -16,12 +16,13 @@ from allotment.cluster.cache import Cache
 from allotment.engine.diagnosis.diagnoser import Diagnoser
 from allotment.engine.diagnosis.reader import Reader
 from allotment.engine.refusal import Diagnosis, NodeReason, SuggestedChange
-from allotment.engine.remedies import FARTHEST, LossClass, distance
+from allotment.engine.remedies import FARTHEST, distance
 from allotment.explanation import messages
 from allotment.explanation.cause_key import CauseKey
 from allotment.explanation.extended_resources import extended_claim, name_corrections, served_by_classes
 from allotment.explanation.fixes import change_tree, path_steps
-from allotment.explanation.further_changes import AfterChange, loss_limit, with_further_changes
+from allotment.explanation.further_changes import AfterChange, loss_limit, may_lose_less, with_further_changes
+from allotment.explanation.gangs import of_one_pod
 from allotment.explanation.messages import Report
 from allotment.explanation.node_accounts import shared_reason
 from allotment.explanation.node_nearness import models_by_node
@@ -40,7 +41,9 @@ from allotment.scheduler.attempt import AttemptFailed, NodeAssignment, NoNode, S
 from allotment.scheduler.pods import QueuedPod
 from allotment.scheduler.reporting import node_exclusion, resource_shortage
 from allotment.scheduler.reporting.node_exclusion import OfClaims
+from allotment.scheduler.reporting.node_rules import NodeRules, rules_of
 from allotment.scheduler.reporting.own_objects import claim_names, templates_by_claim, with_claim_names
+from allotment.scheduler.reporting.pod_value import pod_of
 from allotment.scheduler.reporting.verdict import Verdict
 
 #: Diagnoses cached while nothing is allocated or freed.
@@ -88,12 +91,13 @@ class PodExplainer:
             for place, refusal in (refusals or {}).items()
             if refusal.cause not in (*DEVICE_CAUSES, "claim") and (machine := machines.at(place)) is not None
         ]
-        hardware = node_exclusion.hardware_of(pod, machines, self._current_models)
+        rules = self._rules(pod, verdict)
+        of_claims = partial(self._claim_changes, pod, verdict, rules)
         way = main = None
         if lacking is not None:
-            way = node_exclusion.nearest_node(pod, others, self._would_do(pod, verdict), hardware)
+            way = node_exclusion.nearest_node(others, self._would_do(pod, verdict), rules)
             excluded = others if refusals is not None else node_exclusion.excluded_nodes(pod, machines)
-            main = self._diagnose(pod, verdict, lacking, way, excluded)
+            main = self._diagnose(pod, verdict, rules, lacking, way, excluded)
         failed = [name for name in verdict.unreachable_claims if self._has_failed(name)]
         away = [self._elsewhere(claim) for claim in verdict.unreachable_claims if claim not in failed]
         if failed and main is None:
@@ -105,7 +109,7 @@ class PodExplainer:
                 CauseKey("", "devices-not-ready", failed[0]),
             )
         elif away and main is None:
-            way = node_exclusion.nearest_node(pod, others, self._has_all(pod, verdict), hardware)
+            way = node_exclusion.nearest_node(others, self._has_all(pod, verdict), rules)
             main = messages.diagnosis_report(
                 name, _with_changes(refused_everywhere("claim-on-other-node", away.pop(0)), way)
             )
@@ -116,10 +120,10 @@ class PodExplainer:
         elif main is None:
             would_do, has_devices = self._would_do(pod, verdict), bool(verdict.pending)
             main = self._unserved(pod, others) or node_exclusion.exclusion_report(
-                pod, others, would_do, partial(self._claim_changes, pod, verdict), hardware
+                pod, others, would_do, of_claims, rules
             )
             if main is None:
-                way = node_exclusion.cordoned_node(pod, others, would_do, hardware, has_devices=has_devices)
+                way = node_exclusion.cordoned_node(others, would_do, rules, has_devices=has_devices)
                 main = messages.diagnosis_report(name, Diagnosis(headline=way.refused)) if way is not None else None
         if way is not None:  # it is reported together with the devices that other nodes lack
             others = [(machine, refusal) for machine, refusal in others if machine.name != way.nodes[0]]
@@ -143,18 +147,18 @@ class PodExplainer:
         verdict = Verdict("Unschedulable", "", outcome.pending, refusals)
         machines = self._algorithm.machines
         others = [(m, r) for place, r in refusals.items() if (m := machines.at(place)) is not None]
-        hardware = node_exclusion.hardware_of(pod, machines, self._current_models)
-        way = node_exclusion.nearest_node(pod, others, self._would_do(pod, verdict), hardware)
-        of_claims = partial(self._claim_changes, pod, verdict, templates=templates)
+        rules = self._rules(pod, verdict, templates)
+        way = node_exclusion.nearest_node(others, self._would_do(pod, verdict), rules)
+        of_claims = partial(self._claim_changes, pod, verdict, rules, templates=templates)
         eligible, pending = node_exclusion.eligible_nodes(pod, machines), self._pending(pod, verdict)
         if not eligible or not pending:
-            return node_exclusion.nearest_changes(pod, others, way, of_claims, hardware)
+            return node_exclusion.nearest_changes(others, way, of_claims, rules)
         found = self._current_diagnoser().diagnose(pending, eligible, Reader.of(pod.key.namespace))
-        way = self._nearest(pod, way, others, of_claims, found, ended=self._ends(pending, eligible))
-        value, special = node_exclusion.pod_of(pod.tree), f"ResourceClaim {pod.key}-extended-resources"
+        way = self._nearest(rules, way, others, of_claims, found, ended=self._ends(pending, eligible))
+        special = f"ResourceClaim {pod.key}-extended-resources"
         excluded = (way,) if way is not None else ()
         return pending_diagnosis(
-            found, value, templates, special, excluded, endless_owner=self._endless_owner,
+            found, rules.pod, templates, special, excluded, endless_owner=self._endless_owner,
             nodes=self._algorithm.allocator.inventory.nodes,
         ).headline.changes  # fmt: skip
 
@@ -190,7 +194,7 @@ class PodExplainer:
         is_made = any(claim.metadata.name == name for claim in verdict.pending)
         if is_made or not served_by_classes(classes, pod.demand, features):
             return verdict.pending
-        made = extended_claim(node_exclusion.pod_of(pod.tree), classes, features, frozenset())
+        made = extended_claim(pod_of(pod.tree), classes, features, frozenset())
         return (*verdict.pending, made) if isinstance(made, ResourceClaim) else verdict.pending
 
     def _has_all(self, pod: QueuedPod, verdict: Verdict) -> Callable[[CachedNode], bool]:
@@ -209,7 +213,7 @@ class PodExplainer:
         found = extended_resources.unserved_diagnosis(classes, pod.demand, attempts.machines, features)
         if found is None or not refused:
             return None
-        value = node_exclusion.pod_of(pod.tree)
+        value = pod_of(pod.tree)
         where = template_of(value, owner_of(value))
         provided = frozenset(name for machine in attempts.machines for name in machine.allocatable)
         ways = name_corrections(value, where, classes, features, provided)
@@ -251,6 +255,7 @@ class PodExplainer:
         self,
         pod: QueuedPod,
         verdict: Verdict,
+        rules: NodeRules,
         nodes: list[str],
         way: NodeReason | None,
         others: list[tuple[CachedNode, Refusal]],
@@ -267,10 +272,10 @@ class PodExplainer:
             if len(self._diagnoses) < _MAX_DIAGNOSES:
                 self._diagnoses[cache_key] = found
         diagnosis, cached_names, special = found
-        of_claims = partial(self._claim_changes, pod, verdict)
+        of_claims = partial(self._claim_changes, pod, verdict, rules)
         excluded = {machine.name for machine, _ in others}
         ended = self._ends(verdict.pending, [name for name in nodes if name not in excluded])
-        way = self._nearest(pod, way, others, of_claims, diagnosis, ended=ended)
+        way = self._nearest(rules, way, others, of_claims, diagnosis, ended=ended)
         cached_templates = {
             ObjectKey(*name.split("/", 1)): template
             for name, template in zip(cached_names, origin, strict=True)
@@ -278,7 +283,7 @@ class PodExplainer:
         }
         diagnosis = pending_diagnosis(
             diagnosis,
-            node_exclusion.pod_of(pod.tree),
+            rules.pod,
             cached_templates,
             special,
             (way,) if way is not None else (),
@@ -287,9 +292,10 @@ class PodExplainer:
             nodes=inventory.nodes,
         )
         if excluded.issuperset(nodes):  # no node is eligible: a rule must change, too
-            hardware = node_exclusion.hardware_of(pod, self._algorithm.machines, self._current_models)
-            changes = node_exclusion.with_claims(pod, others, of_claims, hardware)
+            changes = node_exclusion.with_claims(others, of_claims, rules)
             diagnosis = replace(diagnosis, headline=replace(diagnosis.headline, changes=changes, otherwise=()))
+        if verdict.gang is not None:
+            diagnosis = of_one_pod(diagnosis, *verdict.gang)
         report = messages.diagnosis_report(str(pod.key), diagnosis)
         return with_claim_names(report, {old: new for old, new in zip(cached_names, names, strict=True) if old != new})
 
@@ -310,7 +316,7 @@ class PodExplainer:
 
     def _nearest(
         self,
-        pod: QueuedPod,
+        rules: NodeRules,
         way: NodeReason | None,
         others: list[tuple[CachedNode, Refusal]],
         of_claims: OfClaims,
@@ -321,15 +327,14 @@ class PodExplainer:
         """Return the ``way`` to an excluded node, or a nearer one: if it is missing or uncertain, changes of the pod's
         rules for nodes together with changes of its claims, which lose less than those ``found`` for other nodes.
         ``ended``: see `node_exclusion.with_claims`."""
-        lost = distance(change.remedy for change in found.headline.changes).loss
-        if lost < LossClass.FEWER or not others or (way is not None and not node_exclusion.is_far(way)):
+        is_near = not may_lose_less(found.headline.changes)
+        if is_near or not others or (way is not None and not node_exclusion.is_far(way)):
             return way
-        hardware = node_exclusion.hardware_of(pod, self._algorithm.machines, self._current_models)
         limit = loss_limit(found.headline.changes)
-        changes = node_exclusion.with_claims(pod, others, of_claims, hardware, limit, ended=ended)
+        changes = node_exclusion.with_claims(others, of_claims, rules, limit, ended=ended)
         lost_by_way = distance(change.remedy for change in way.refused.changes) if way is not None else FARTHEST
         is_nearer = distance(change.remedy for change in changes) < lost_by_way
-        return node_exclusion.reason_of(pod, others, changes) if is_nearer else way
+        return node_exclusion.reason_of(rules.pod, others, changes) if is_nearer else way
 
     def _ends(self, pending: tuple[ResourceClaim, ...], eligible: Sequence[str]) -> bool:
         """Return whether an error on an eligible node ends the attempt."""
@@ -337,26 +342,39 @@ class PodExplainer:
         return bool(self._algorithm.devices.of(pending).errors & mask)
 
     def _claim_changes(
-        self, pod: QueuedPod, verdict: Verdict, nodes: Sequence[str], templates: Mapping[ObjectKey, str] | None = None
+        self,
+        pod: QueuedPod,
+        verdict: Verdict,
+        rules: NodeRules,
+        nodes: Sequence[str],
+        templates: Mapping[ObjectKey, str] | None = None,
     ) -> tuple[SuggestedChange, ...]:
         """Return the changes after which the pending claims fit on one of these nodes, whether or not it is
         eligible. ``templates``: those of the claims if the pod's status does not name them."""
         pending = self._pending(pod, verdict)
         if not pending:
             return ()
-        found = self._current_diagnoser().diagnose(pending, nodes, Reader.of(pod.key.namespace))
-        value, special = node_exclusion.pod_of(pod.tree), f"ResourceClaim {pod.key}-extended-resources"
+        claims = rules.claims(nodes)
+        found = self._current_diagnoser().diagnose(claims, nodes, Reader.of(pod.key.namespace))
+        special = f"ResourceClaim {pod.key}-extended-resources"
         origin = templates_by_claim(pod.tree) if templates is None else templates
-        return pending_diagnosis(
-            found, value, origin, special, endless_owner=self._endless_owner
+        changes = pending_diagnosis(
+            found, rules.pod, origin, special, endless_owner=self._endless_owner
         ).headline.changes  # fmt: skip
+        # Other changes are those of claims that do not exist.
+        return changes if claims == pending or all(change.remedy == "wait" for change in changes) else ()
+
+    def _rules(self, pod: QueuedPod, verdict: Verdict, templates: Mapping[ObjectKey, str] | None = None) -> NodeRules:
+        """Return the pod's rules for nodes. ``templates``: see `_claim_changes`."""
+        origin = templates_by_claim(pod.tree) if templates is None else templates
+        return rules_of(pod, self._pending(pod, verdict), origin, self._algorithm, self._current_models, self._pods)
 
     def _endless_owner(self, claim: ObjectKey) -> str:
         """Return the workload of the pods that use a claim, if they do not end by themselves; otherwise empty."""
         known = self._algorithm.ledger.known.get(claim)
         users = (known.tree.get("status") or {}).get("reservedFor") or () if known is not None else ()
         pods = (self._pods.item(claim.namespace, user["name"]) for user in users)
-        owners = (endless_owner(node_exclusion.pod_of(pod.tree)) for pod in pods if pod is not None)
+        owners = (endless_owner(pod_of(pod.tree)) for pod in pods if pod is not None)
         return next(filter(None, owners), "")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from allotment.explanation.cause_key import CauseKey
+from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim
 from allotment.node_fit.filters.refusal import Refusal
 
@@ -26,7 +27,8 @@ class Verdict(NamedTuple):
     """Claims that are allocated where the pod cannot use them."""
     nominated_node: str | None = None
     """The node on which pods were preempted; empty to clear an earlier nomination, None to keep it."""
-
+    gang: tuple[ObjectKey, int] | None = None
+    """The gang with which the pod was tried, and the number of pods that it requires; None if that is 1."""
     subject: str = ""
     """The meaning of ``sentence`` without its counts, if no node was refused and it has counts."""
 

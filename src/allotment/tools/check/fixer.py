@@ -8,8 +8,10 @@ read and write the files.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
+
+from msgspec.structs import replace
 
 from allotment.model.editing.conflicts import conflict
 from allotment.model.editing.edits import Edit, EditError, ReplaceText
@@ -17,6 +19,7 @@ from allotment.model.editing.rewriting import rewrite
 from allotment.model.loading import Document, load_text
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.finding import Finding
+from allotment.tools.check.replacements import corresponding_range
 from allotment.tools.check.rule import Rule
 from allotment.tools.check.rules import RULES
 from allotment.tools.check.run import check
@@ -30,9 +33,8 @@ _Edits: TypeAlias = tuple[tuple[Document, Edit], ...]
 class FixResult(NamedTuple):
     """``texts`` are the new texts of the changed files, by name.
 
-    ``applied`` are the fixed findings in order; positions of later ones refer to the text after earlier passes.
-    ``remaining`` are the findings after the last pass, ``unfixable`` those whose fix could not be applied, with the
-    reason.
+    ``applied`` are the fixed findings in order, with their places in the original texts. ``remaining`` are the findings
+    after the last pass, ``unfixable`` those whose fix could not be applied, with the reason.
     """
 
     texts: dict[str, str]
@@ -67,7 +69,7 @@ def fix(
         failed.update((_identity(finding), (finding, reason)) for finding, reason in failures)
         if not fixed and not failures:
             break
-        applied += fixed
+        applied += (_at_origin(finding, originals, texts) for finding in fixed)
         texts = {file: text for file, text in (texts | new_texts).items() if text != originals[file]}
         bundle = _reload(bundle, new_texts)
         before, findings = Counter(map(_identity, findings)), tuple(check_bundle(bundle))
@@ -81,6 +83,13 @@ def fix(
     remaining = {_identity(finding) for finding in findings}
     unfixable = tuple(failure for identity, failure in failed.items() if identity in remaining)
     return FixResult(texts, tuple(applied), findings, unfixable)
+
+
+def _at_origin(finding: Finding, originals: Mapping[str, str], texts: Mapping[str, str]) -> Finding:
+    """The finding with its place in the original text. ``texts``: those in which it was found, if they had changed."""
+    original = originals.get(finding.where.file, "")
+    text = texts.get(finding.where.file, original)
+    return replace(finding, where=corresponding_range(finding.where, text, original))
 
 
 def _identity(finding: Finding) -> tuple[str, ...]:

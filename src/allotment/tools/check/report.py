@@ -22,13 +22,14 @@ LEVELS: Final[tuple[Level, ...]] = ("error", "warning", "note")
 class CheckReport:
     """The findings of a check, by position, and what was checked.
 
-    ``sources``: the checked texts, by file. ``texts``: those that fixes changed. ``fixed``: findings that were fixed.
-    ``objects``: the number of objects; ``silenced``: of findings that comments suppress. ``templates`` and
-    ``patches``: files that were skipped because they must be rendered first. ``place``: the cluster or hardware of the
-    fit tests; ``fitting``: everything that requests devices gets them there. ``hardware``: known hardware on which
-    everything fits, if no cluster was given. ``unread``: resources of the cluster that are not known, with the reason.
-    ``notes``: what the user should know about reading the cluster. ``fail_on``: the level at which ``fails`` is true.
-    ``next``: the command line that helps most if there are errors or fixes.
+    ``sources``: the checked texts, by file. ``texts``: the texts that fixes changed. ``fixed``: the findings that were
+    fixed, by position in the texts before all fixes. ``objects``: the number of objects. ``silenced``: the number of
+    findings that comments suppress. ``templates`` and ``patches``: files that were skipped because they must be
+    rendered first. ``place``: the cluster or hardware of the fit tests; ``fits``: whether everything that requests
+    devices gets them there. ``hardware``: known hardware on which everything fits, if no cluster was given. ``unread``:
+    the resources that the check does not consider, because the cluster does not serve them or they could not be read,
+    with the reason. ``notes``: what the user should know about reading the cluster. ``fail_on``: the level at which
+    ``fails`` is true. ``next``: the command line that helps most if there are errors or fixes.
     """
 
     findings: Sequence[Finding]
@@ -38,7 +39,7 @@ class CheckReport:
     templates: Sequence[str] = ()
     patches: Sequence[str] = ()
     place: str = ""
-    fitting: bool = False
+    fits: bool = False
     hardware: str = ""
     fixed: Sequence[Finding] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -82,7 +83,7 @@ class CheckReport:
                 "objects": self.objects,
                 "files": len(self.sources),
                 "leftOut": [*self.templates, *self.patches],
-                **({"place": self.place, "fits": self.fitting} if self.place else {}),
+                **({"place": self.place, "fits": self.fits} if self.place else {}),
             },
             **({"unread": dict(self.unread)} if self.unread else {}),
             **({"next": self.next} if self.next else {}),

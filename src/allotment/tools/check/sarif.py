@@ -13,6 +13,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from allotment import __version__
+from allotment.errors import InputError, InvalidManifests
+from allotment.model.problems import WHOLE_FILE, InputProblem
 from allotment.tools.check.catalog import all_rules
 from allotment.tools.check.finding import Finding, SourceRange
 from allotment.tools.check.reference import markdown
@@ -27,13 +29,38 @@ def log(findings: Sequence[Finding], sources: Mapping[str, str]) -> dict[str, An
     """Return a SARIF log with one run; ``sources`` are the checked texts, by file."""
     rules = all_rules()
     places = {rule.code: number for number, rule in enumerate(rules)}
+    return _log(rules, {"executionSuccessful": True}, results=_results(findings, sources, places))
+
+
+def failure_log(error: InputError, message: str) -> dict[str, Any]:
+    """Return the SARIF log of a check that an error stopped; its notifications are the reasons.
+
+    ``message``: the reason if the error is an argument. It has no results: an empty list means that none were found.
+    """
+    if isinstance(error, InvalidManifests):
+        reasons = {"toolExecutionNotifications": [_notification(problem) for problem in error.problems]}
+    else:
+        reasons = {"toolConfigurationNotifications": [{"level": "error", "message": {"text": message}}]}
+    return _log(all_rules(), {"executionSuccessful": False, **reasons})
+
+
+def _log(rules: Sequence[Rule], invocation: dict[str, Any], **results: list[dict[str, Any]]) -> dict[str, Any]:
     driver = {"name": "allot check", "version": __version__, "rules": [_rule(rule) for rule in rules]}
-    run = {
-        "tool": {"driver": driver},
-        "columnKind": "unicodeCodePoints",
-        "results": _results(findings, sources, places),
-    }
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "invocations": [invocation], **results}
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _notification(problem: InputProblem) -> dict[str, Any]:
+    position = problem.position
+    place: dict[str, Any] = {"artifactLocation": _artifact(position.file)}
+    if problem.code not in WHOLE_FILE:
+        place["region"] = {"startLine": position.line, "startColumn": position.column}
+    return {
+        "descriptor": {"id": problem.code},
+        "level": "error",
+        "message": {"text": "\n".join(filter(None, (problem.message, problem.hint)))},
+        "locations": [{"physicalLocation": place}],
+    }
 
 
 def _rule(rule: Rule) -> dict[str, Any]:

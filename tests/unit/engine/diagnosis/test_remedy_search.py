@@ -131,8 +131,23 @@ def test_less_memory_than_in_the_name_is_the_last_other_product() -> None:
     assert texts(refused) == ['request productName "NVIDIA A100-SXM4-40GB", which has less memory']
 
 
+def test_any_of_the_products_that_a_name_fits_is_requested() -> None:
+    (text,) = texts(headline(wanting(f'{PRODUCT} == "A100-80GB"'), A100_80, A100_PCIE))
+    assert text == 'request productName "NVIDIA A100 80GB PCIe" or "NVIDIA A100-SXM4-80GB"'
+    short = headline(wanting(f'{PRODUCT} == "A100"'), A100_40, A100_80, H100)
+    assert texts(short) == ['test whether productName contains "A100"']
+    assert short.changes[0].becomes == f'{PRODUCT}.contains("A100")'
+
+
+def test_a_part_that_other_products_contain_too_is_no_test_of_the_product() -> None:
+    """A100 contains A10."""
+    cards_of_24 = cards("a10", "NVIDIA A10", "23028Mi"), cards("a10-pcie", "NVIDIA A10 PCIe", "23028Mi")
+    (text,) = texts(headline(wanting(f'{PRODUCT} == "A10"'), A100_40, *cards_of_24))
+    assert text == 'request productName "NVIDIA A10" or "NVIDIA A10 PCIe"'
+
+
 def test_of_equally_near_products_the_one_with_most_free_devices_is_suggested() -> None:
-    wanted = wanting(f'{PRODUCT} == "A100-80GB"')
+    wanted = wanting(f'{PRODUCT} == "A100-64GB"')
     assert texts(headline(wanted, A100_80, A100_PCIE)) == ['request productName "NVIDIA A100 80GB PCIe"']
     held = (holding(A100_PCIE, "gpu-0", "gpu-1", "gpu-2"),)
     assert texts(headline(wanted, A100_80, A100_PCIE, held=held)) == ['request productName "NVIDIA A100-SXM4-80GB"']

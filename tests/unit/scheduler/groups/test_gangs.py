@@ -8,7 +8,7 @@ from allotment.cluster.resources import POD_GROUPS, PODS
 from allotment.model.features import Features
 from tests.unit.cluster import idle
 from tests.unit.scheduler.groups.group_objects import ON, WITH_TOPOLOGY, gang, group_condition, member
-from tests.unit.scheduler.world import NAMESPACE, claim, device_class, gpus, node, world
+from tests.unit.scheduler.world import NAMESPACE, claim, device_class, gpus, node, pod, world
 
 TWO_GPUS = (device_class(), node("n1"), gpus("n1", 2))
 
@@ -170,5 +170,36 @@ def test_kubernetes_1_36_schedules_each_pod_by_itself() -> None:
             await lab.bound("p0")
             assert group_condition(lab) == ("", "", "")
             assert (POD_GROUPS, NAMESPACE, "g") in lab.client.objects
+
+    idle.run(scenario())
+
+
+def test_a_pod_that_fits_alone_is_reported_to_lack_the_devices_of_the_other_pods_of_its_gang() -> None:
+    async def scenario() -> None:
+        claims = [claim(f"c{n}") for n in range(3)]
+        async with world(*TWO_GPUS, *claims, gang(minimum=3), features=ON) as lab:
+            for n in range(3):
+                lab.put(*member(f"p{n}", f"c{n}"))
+            first = (await lab.reported_message("p2")).splitlines()[0]
+            assert first == (
+                f"the pod fits alone, but not together with the other pods of gang {NAMESPACE}/g, which requires 3 "
+                "(gang-incomplete)"
+            )
+
+    idle.run(scenario())
+
+
+def test_waiting_for_the_devices_of_one_pod_is_not_suggested_to_a_gang() -> None:
+    async def scenario() -> None:
+        holding = [claim("theirs-0"), claim("theirs-1")]
+        async with world(*TWO_GPUS, *holding, claim("c0"), claim("c1"), gang(), features=ON) as lab:
+            for n in range(2):
+                lab.put(*pod(f"x{n}", f"theirs-{n}"))
+            await lab.bound("x0", "x1")
+            for n in range(2):
+                lab.put(*member(f"p{n}", f"c{n}"))
+            message = await lab.reported_message("p0")
+            assert "to make it fit" not in message
+            assert f"PodGroup {NAMESPACE}/g is scheduled only if 2 of its pods fit together" in message
 
     idle.run(scenario())

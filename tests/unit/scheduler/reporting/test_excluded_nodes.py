@@ -78,3 +78,12 @@ def test_a_misspelled_key_is_corrected_together_with_the_claim_rather_than_dropp
     )  # fmt: skip
     assert "to make it fit on a: set nodeSelector example.com/pool=a" in text
     assert "and request 1 device instead of 2" in text
+
+
+def test_a_value_in_the_wrong_case_and_a_cordoned_node_while_the_other_one_is_full() -> None:
+    wrong = claim("two", selector=f'device.attributes["{DRIVER}"].model == "A100"')
+    text = message(
+        node("a"), gpus("a", 1), node("b", unschedulable=True), gpus("b", 1), device_class(), held_on("a"), wrong,
+        pod("p", "two"),
+    )  # fmt: skip
+    assert 'to make it fit on b: request model "a100", and uncordon b' in text

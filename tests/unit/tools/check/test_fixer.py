@@ -221,6 +221,41 @@ def test_nested_fields_do_not_conflict_with_siblings() -> None:
     assert codes(fixed) == (["S102", "S101"], [])
 
 
+def test_fixed_findings_have_their_places_in_the_original_text() -> None:
+    def flat(document: Document) -> Iterator[RuleMatch]:
+        if "a" in document.tree:
+            edits: tuple[tuple[Document, Edit], ...] = ((document, Nest((), ("a",), "under")),)
+            yield RuleMatch(document, ("a",), "a", fix=Fix("", edits, safe=True))
+
+    def nested(document: Document) -> Iterator[RuleMatch]:
+        if document.tree.get("under") == {"a": 1}:
+            edits: tuple[tuple[Document, Edit], ...] = ((document, SetValue(("under", "a"), 2)),)
+            yield RuleMatch(document, ("under", "a"), "a", fix=Fix("", edits, safe=True))
+
+    def after(document: Document) -> Iterator[RuleMatch]:
+        if "under" in document.tree and document.tree.get("b") == 1:
+            edits: tuple[tuple[Document, Edit], ...] = ((document, SetValue(("b",), 12)),)
+            yield RuleMatch(document, ("b",), "b", fix=Fix("", edits, safe=True))
+
+    fixed = run_fixer("a: 1\nb: 1\n", flat, nested, after)
+    assert fixed.texts == {"file.yaml": "under:\n  a: 2\nb: 12\n"}
+    places = {finding.code: (finding.where.line, finding.where.column) for finding in fixed.applied}
+    assert places == {"S101": (1, 4), "S102": (1, 4), "S103": (2, 4)}
+
+
+def test_a_finding_in_an_added_line_is_placed_at_the_line_before() -> None:
+    added = replacing("b", 1, 2)
+
+    def adding(document: Document) -> Iterator[RuleMatch]:
+        if "b" not in document.tree:
+            edits: tuple[tuple[Document, Edit], ...] = ((document, SetValue(("b",), 1)),)
+            yield RuleMatch(document, (), "b", fix=Fix("", edits, safe=True))
+
+    fixed = run_fixer("# file\na: 1\n", adding, added)
+    assert fixed.texts == {"file.yaml": "# file\na: 1\nb: 2\n"}
+    assert [finding.where.line for finding in fixed.applied] == [2, 2]
+
+
 @pytest.mark.parametrize("checked_rule", RULES, ids=lambda rule: f"{rule.code}-{rule.name}")
 def test_fixes_are_idempotent(checked_rule: Rule) -> None:
     bundle = example_bundle(checked_rule, checked_rule.bad)

@@ -526,7 +526,7 @@ DEFECTS: Final = (
         _misnamed,
         "pod ml/typo",
         'ResourceClaimTemplate "onne" does not exist in namespace ml. Did you mean "one"?',
-        "Change Pod ml/typo: use one.\n$ allot explain pod/typo -n ml",
+        "Change Pod ml/typo: use one. Also make the same change in the manifest",
     ),
     Defect("D604", _gated, "pod ml/queued", "blocked by scheduling gate kueue.x-k8s.io/admission", "such as Kueue"),
     Defect(

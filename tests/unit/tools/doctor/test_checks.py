@@ -227,7 +227,8 @@ def test_a_pod_that_excludes_the_nodes_with_the_devices_is_reported() -> None:
     found = cluster.finding("D602")
     assert "is pending: node-not-eligible: the pod's nodeSelector" in found.evidence
     assert "excludes node-1, node-2 (node-1 has the devices)" in found.evidence
-    assert found.remedy.startswith("Set nodeSelector kubernetes.io/hostname=node-1.\n$ allot explain pod/next")
+    assert found.remedy.startswith("Set nodeSelector kubernetes.io/hostname=node-1. Also make the same change in the")
+    assert "\n$ allot explain pod/next -n ml -o manifests | kubectl replace --force -f -\n" in found.remedy
 
 
 def test_the_first_remedy_of_explain_is_advised_with_its_command() -> None:
@@ -264,7 +265,8 @@ def test_a_missing_template_beside_cordoned_nodes_is_advised_with_both_changes()
     cluster.pod("typo", template="onne")
     advice = cluster.finding("D603").remedy
     assert advice.startswith(
-        "Change Pod ml/typo: use one, and uncordon node-1.\n"
+        "Change Pod ml/typo: use one, and uncordon node-1. Also make the same change in the manifest, or the next "
+        "kubectl apply reverts it or fails: resourceClaimTemplateName: one in Pod typo.\n"
         "$ kubectl uncordon node-1 && allot explain pod/typo -n ml -o manifests | kubectl replace --force -f -\n"
         "$ allot explain pod/typo -n ml"
     )

@@ -6,13 +6,16 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from allotment.model.editing.conflicts import conflict
+from allotment.model.editing.edits import Edit, Remove, ReplaceText
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.model.meta import ObjectKey
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
+from allotment.tools.check.selectors.expressions import parsed_selectors
 from allotment.tools.check.simulation.suggested_fix import suggested_fix
 from allotment.tools.check.simulation.trial import PendingObject, SimulationOutcome, simulate
+from allotment.tools.views import at
 
 #: Reasons of the allocator, and the rules that report the same mistake at the object that causes it.
 _EXPLAINED: Final[Mapping[str, frozenset[str]]] = {
@@ -30,9 +33,12 @@ _EXPLAINED: Final[Mapping[str, frozenset[str]]] = {
     "constraint-attribute-unpublished": frozenset({"M403", "V303"}),
 }
 
-
-#: Rules whose own fix is nearer to what was written than the tested change: it keeps amounts and their spelling.
-_OWN_FIXES: Final = ("V313", "V314", "V315")
+#: Reasons that no error in a request explains.
+_OF_NODES: Final = ("driver-missing",)
+#: Rules whose own fix keeps what the tested change loses: the amount of memory that a resource states.
+_OWN_FIXES: Final = ("V313", "V315")
+#: Rules whose own fix also changes what is not tested: a name in several containers.
+_UNTESTED: Final = ("V314",)
 
 
 class RuleError(NamedTuple):
@@ -53,16 +59,23 @@ class SimulationReport(NamedTuple):
     """The tested fix of each pending object; None if no change of the files helps."""
 
     def tested_instead(self, bundle: Bundle, code: str, match: RuleMatch) -> Fix | None:
-        """The fix of a match of another rule; if it is a guess or missing, the tested fix of the same field.
+        """The fix of a match of another rule; if it is a guess or missing, or corrects what the tested fix of the same
+        field removes, the tested one.
 
         There is none if nothing was found that helps the object: the guess was tried, too.
         """
-        if code in _OWN_FIXES or (match.fix is not None and (match.fix.safe or match.fix in self.tested)):
+        if match.fix is not None and match.fix in self.tested:
             return match.fix
         error = RuleError(code, match.document, match.path)
-        if any(_has_no_remedy(pending) and _explains(error, bundle, pending) for pending in self.outcome.pending):
-            return None
+        if code in _OWN_FIXES and any(_is_cause(error, bundle, pending) for pending in self.outcome.pending):
+            return match.fix
         tested = next((fix for fix in self.tested if fix is not None and _is_of_field(fix, match)), None)
+        if match.fix is not None and match.fix.safe:
+            return tested if tested is not None and _removes(tested, match.fix) else match.fix
+        if code not in _UNTESTED and any(
+            _has_no_remedy(pending) and _explains(error, bundle, pending) for pending in self.outcome.pending
+        ):
+            return None
         if tested is not None and match.fix is not None and match.fix.edits == tested.edits:
             return match.fix._replace(safe=tested.safe)
         return tested or match.fix
@@ -71,7 +84,8 @@ class SimulationReport(NamedTuple):
         """Whether another rule reports an error at the same place, or an error in the object or its class that explains
         it.
         """
-        return any(_explains(error, bundle, pending) for error in self.errors)
+        explains = _is_cause if _code_of(pending) in _OF_NODES else _explains
+        return any(explains(error, bundle, pending) for error in self.errors)
 
 
 def _has_no_remedy(pending: PendingObject) -> bool:
@@ -79,14 +93,20 @@ def _has_no_remedy(pending: PendingObject) -> bool:
     return reasons is not None and not reasons.headline.changes
 
 
-def _explains(error: RuleError, bundle: Bundle, pending: PendingObject) -> bool:
-    """Whether the error of a rule is the reason why an object stays pending."""
+def _code_of(pending: PendingObject) -> str:
     reasons = pending.answers[0].reasons
-    rules = _EXPLAINED.get(reasons.headline.code, frozenset()) if reasons is not None else frozenset()
-    if error.code in rules and error.document in (pending.document, *_classes(bundle, pending.document)):
-        return True
-    is_same = all(a == b for a, b in zip(error.path, pending.path, strict=False))
-    return error.document is pending.document and is_same
+    return reasons.headline.code if reasons is not None else ""
+
+
+def _explains(error: RuleError, bundle: Bundle, pending: PendingObject) -> bool:
+    """Whether the error of a rule is the reason why an object stays pending, or is at the same place."""
+    is_same = error.document is pending.document and all(a == b for a, b in zip(error.path, pending.path, strict=False))
+    return is_same or _is_cause(error, bundle, pending)
+
+
+def _is_cause(error: RuleError, bundle: Bundle, pending: PendingObject) -> bool:
+    rules = _EXPLAINED.get(_code_of(pending), frozenset())
+    return error.code in rules and error.document in (pending.document, *_classes(bundle, pending.document))
 
 
 def _is_of_field(tested: Fix, match: RuleMatch) -> bool:
@@ -94,6 +114,25 @@ def _is_of_field(tested: Fix, match: RuleMatch) -> bool:
     if match.fix is None:
         return any(document is match.document and edit.path == match.path for document, edit in tested.edits)
     return any(d is own and conflict(edit, other) for d, edit in tested.edits for own, other in match.fix.edits)
+
+
+def _removes(tested: Fix, own: Fix) -> bool:
+    """Whether a tested fix removes more of a text than the fix of a match, which would only correct it."""
+    return any(
+        isinstance(edit, Remove) or (_is_removal(edit) and _replaced(document, edit) != _replaced(document, other))
+        for document, edit in tested.edits
+        for changed, other in own.edits
+        if document is changed and conflict(edit, other)
+    )
+
+
+def _is_removal(edit: Edit) -> bool:
+    return isinstance(edit, ReplaceText) and not edit.text.strip()
+
+
+def _replaced(document: Document, edit: Edit) -> str:
+    """The text that an edit replaces, without the space around it; empty if it changes no text."""
+    return str(at(document.tree, edit.path))[edit.start : edit.stop].strip() if isinstance(edit, ReplaceText) else ""
 
 
 def _classes(bundle: Bundle, document: Document) -> Iterator[Document]:
@@ -121,13 +160,14 @@ def simulation_report(bundle: Bundle, rules: tuple[Rule, ...]) -> SimulationRepo
 def _simulate(bundle: Bundle, rules: tuple[Rule, ...]) -> SimulationReport | None:
     if bundle.cluster is None or not (bundle.slices or bundle.nodes):
         return None
-    invalid: set[Document] = set()
+    # The API server accepts expressions that fail only at evaluation.
+    invalid = {view.document for view, expression in parsed_selectors(bundle) if expression.error is not None}
     errors: list[RuleError] = []
     for rule in rules:
         for match in bundle.results_of(rule.find):
             if (match.level or rule.level) == "error" or rule.code in _OWN_FIXES:
                 errors.append(RuleError(rule.code, match.document, match.path))
-                if rule.family in ("shape", "cel"):
+                if rule.family == "shape":
                     invalid.add(match.document)
     outcome = simulate(bundle, bundle.cluster, invalid)
     headlines = (pending.answers[0].reasons for pending in outcome.pending)

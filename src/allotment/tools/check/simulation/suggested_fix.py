@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any, Final
 
@@ -14,10 +14,12 @@ from allotment.engine.refusal import SuggestedChange
 from allotment.engine.remedies import REMEDIES, LossClass, distance
 from allotment.explanation.fixes import change_tree, path_steps
 from allotment.explanation.text import in_words
-from allotment.model.editing.edits import Edit, Remove, ReplaceText, SetValue
+from allotment.model.editing.edits import Edit, Remove, RenameKey, ReplaceText, SetValue
 from allotment.model.editing.steps import differences
+from allotment.model.editing.tree_edits import apply_edits
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
+from allotment.model.quantity import Quantity
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known_names import TYPO_SIMILARITY
 from allotment.tools.check.objects.field_shapes import shape_for
@@ -30,6 +32,7 @@ _TOKEN: Final = re.compile(r"""(?P<comment>//[^\n]*)|"(?:[^"\\]|\\.)*"|'(?:[^'\\
 _NAME: Final = re.compile(r"[\w./ -]+")
 #: The pod template of a CronJob's Job.
 _JOB_TEMPLATE = "spec.jobTemplate."
+_RESOURCES: Final = "resources"
 
 
 def suggested_fix(bundle: Bundle, changes: Sequence[SuggestedChange]) -> Fix | None:
@@ -42,6 +45,7 @@ def suggested_fix(bundle: Bundle, changes: Sequence[SuggestedChange]) -> Fix | N
     if any(change.remedy == "unselect-hardware" for change in changes):
         return None  # a person has to decide what the claim requires instead
     trees: dict[Document, Any] = {}
+    containers: dict[tuple[Document, Path], None] = {}
     for change in changes:
         found = _changed_document(bundle, change)
         if found is None and REMEDIES[change.remedy].loss in (LossClass.CLUSTER, LossClass.WAIT):
@@ -49,12 +53,18 @@ def suggested_fix(bundle: Bundle, changes: Sequence[SuggestedChange]) -> Fix | N
         if found is None:
             return None
         document, path = found
-        tree = trees.setdefault(document, copy.deepcopy(document.tree))
+        tree, steps = trees.setdefault(document, copy.deepcopy(document.tree)), _written_steps(bundle, document, path)
         try:
-            change_tree(tree, _written_steps(bundle, document, path), change.becomes)
+            change_tree(tree, steps, change.becomes)
         except (LookupError, TypeError):  # another shape than that of the decoded object
             return None
-    edits = tuple((d, edit) for d, tree in trees.items() for edit in _edits(d, tree))
+        if steps[-1] == _RESOURCES and isinstance(change.becomes, dict):
+            containers.update({(document, (*steps, field)): None for field in change.becomes})
+    edits = tuple(
+        (document, edit)
+        for document, tree in trees.items()
+        for edit in _edits(document, tree, [path for changed, path in containers if changed is document])
+    )
     remedies = [change.remedy for change in changes]
     is_spelling = distance(remedies).loss == LossClass.SPELLING and "likely" not in remedies
     safe = is_spelling and all(_is_correction(document, edit) for document, edit in edits)
@@ -123,8 +133,13 @@ def _written_steps(bundle: Bundle, document: Document, path: str) -> Path:
     return tuple(written)
 
 
-def _edits(document: Document, tree: Any) -> Iterator[Edit]:
-    """The edits that turn a document into a changed tree; of an expression, only the changed words."""
+def _edits(document: Document, tree: Any, amounts: Iterable[Path]) -> Iterator[Edit]:
+    """The edits that turn a document into a changed tree; of an expression, only the changed words, and of ``amounts``,
+    the limits or requests of a container, only those that change."""
+    for path in amounts:
+        written = at(document.tree, path)
+        yield from _amount_edits(path, written, at(tree, path))
+        tree = apply_edits(tree, [SetValue(path, written)])
     for edit in differences((), document.tree, tree):
         match edit:
             case SetValue((*_, "expression"), str() as new) if isinstance(old := at(document.tree, edit.path), str):
@@ -133,6 +148,23 @@ def _edits(document: Document, tree: Any) -> Iterator[Edit]:
                 yield Remove(path)
             case _:
                 yield edit
+
+
+def _amount_edits(path: Path, written: Mapping[str, Any], changed: Mapping[str, Any]) -> Iterator[Edit]:
+    """The edits of limits or requests: equal amounts stay as written, also under another name."""
+    amounts = {
+        name: written[name] if name in written and _is_equal(written[name], amount) else amount
+        for name, amount in changed.items()
+    }
+    old, new = [name for name in written if name not in amounts], [name for name in amounts if name not in written]
+    if len(old) == len(new) == 1 and _is_equal(written[old[0]], amounts[new[0]]):
+        yield RenameKey((*path, old[0]), new[0])
+        amounts = {name: amounts.get(name, amount) for name, amount in written.items()}
+    yield from differences(path, written, amounts)
+
+
+def _is_equal(amount: object, other: object) -> bool:
+    return Quantity.parse(str(amount)) == Quantity.parse(str(other))
 
 
 def _expression_edits(path: Path, old: str, new: str) -> Iterator[ReplaceText]:

@@ -1,7 +1,7 @@
 """Simulates allocation of the files' objects in the given cluster: which get their devices, and which stay pending.
 
-Only objects without errors are simulated, and only if the objects they need have none: the result for a pod whose
-template cannot be decoded would not match the author's intent.
+Only objects that the API server accepts are simulated, and only if it accepts those that they need: the result for a
+pod whose template cannot be decoded would not match the author's intent.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from allotment.engine.refusal import CODES
 from allotment.explanation import Answer
-from allotment.explanation.next_step import commands_for_changes
+from allotment.explanation.next_step import commands_for_changes, manifest_note
 from allotment.tools.doctor.check import ClusterCheck, Symptom
 from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.wording import remedy
@@ -22,19 +23,17 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         if answer.kind == "Pod" and answer.reasons is not None and answer.reasons.headline.code in _CODES:
             headline = answer.reasons.headline
             groups.setdefault((headline.code, headline.summary), []).append(answer)
-    for (_, summary), answers in groups.items():
+    for (code, summary), answers in groups.items():
         names = [answer.name for answer in answers]
         verb = "is waiting" if len(names) == 1 else "are waiting"
         changes = answers[0].reasons.headline.changes if answers[0].reasons is not None else ()
         text = f"{pods_text(cluster, names)} {verb} for a missing object: {summary}"
         # A change with a command, such as ``kubectl uncordon``, names its object in its text.
         texts = [change.text if change.command else f"{change.object}: {change.text}" for change in changes]
-        words = (
-            f"Change {', and '.join(texts)}."
-            if changes
-            else "Create the object in the pod's namespace, or correct the name in the manifest."
-        )
+        words = f"Change {', and '.join(texts)}." if changes else CODES[code].advice
         namespace, _, name = names[0].partition("/")
+        if note := manifest_note(answers[0], cluster.origin):
+            words += f" Also {note}."
         commands = (commands_for_changes(answers[0], cluster.origin), f"allot explain pod/{name} -n {namespace}")
         yield Symptom.of("pod", names, text, remedy(words, *filter(None, commands)))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from allotment.engine.refusal import BUSY, CODES, AllocationRefusal, Diagnosis
 from allotment.explanation import Answer
-from allotment.explanation.next_step import commands_for_changes
+from allotment.explanation.next_step import commands_for_changes, manifest_note
 from allotment.tools.doctor.check import ClusterCheck, Symptom
 from allotment.tools.doctor.checks.pods.claims_not_made import pods_without_claims
 from allotment.tools.doctor.checks.pods.no_scheduler import unscheduled_pods
@@ -64,6 +64,8 @@ def _symptom(cluster: ClusterIndex, code: str, answers: Sequence[Answer]) -> Sym
     words = _remedy(cluster, reasons)
     if any(_remedy(cluster, answer.reasons) != words for answer in answers[1:] if answer.reasons is not None):
         words = f"For {names[0]}: {words}"
+    if note := manifest_note(answers[0], cluster.origin):
+        words += f" Also {note}."
     commands = (commands_for_changes(answers[0], cluster.origin), f"allot explain pod/{name} -n {namespace}")
     help_ = remedy(words, *filter(None, commands))
     return Symptom.of("pod", names, text, help_, "warning" if code in BUSY else "error")

@@ -42,6 +42,7 @@ spec:
       claims:
       - name: gpu
 """
+ENTRY = "  resourceClaims:\n  - name: gpu\n    resourceClaimTemplateName: gpu\n"
 
 
 def with_expression(expression: str) -> str:
@@ -198,6 +199,42 @@ def test_a_reference_is_corrected_with_what_is_wrong_in_the_claim() -> None:
     text = f"{TEMPLATE}          count: 9\n---\n{POD}".replace("TemplateName: gpu", "TemplateName: gppu")
     fixed = fixed_text(text, fleet=A100)
     assert fixed == text.replace("TemplateName: gppu", "TemplateName: gpu").replace("count: 9", "count: 8")
+
+
+def test_other_amounts_of_a_container_stay_as_written() -> None:
+    amounts = "cpu: 4\n        nvidia.com/gpu: 9\n        memory: 2048Mi  # of the host"
+    text = POD.replace("claims:\n      - name: gpu", f"limits:\n        {amounts}").replace(ENTRY, "")
+    assert fixed_text(text, fleet=A100) == text.replace("gpu: 9", "gpu: 8")
+
+
+def test_a_misspelled_resource_is_corrected_with_what_else_is_wrong() -> None:
+    """V314 alone would keep the number of devices, which no node has."""
+    text = POD.replace("claims:\n      - name: gpu", "limits:\n        nvdia.com/gpu: 9").replace(ENTRY, "")
+    (found,) = check(bundle_of(text, fleet=A100))
+    assert found.code == "V314"
+    assert found.fix is not None
+    assert found.fix.text == "use nvidia.com/gpu, and request 8 devices instead of 9"
+    assert fixed_text(text, fleet=A100) == text.replace("nvdia.com/gpu: 9", "nvidia.com/gpu: 8")
+
+
+def test_a_text_that_must_be_removed_is_not_corrected_first() -> None:
+    """With the accessor removed, each of two conditions could be dropped; as written, only one can."""
+    accessor = """device.attributes['gpu.nvidia.com'].productName.string == 'NVIDIA H100 80GB HBM3'"""
+    product = """device.attributes['gpu.nvidia.com'].productName == 'NVIDIA A100-SXM4-40GB'"""
+    text = with_expression(f"{accessor} && {product}") + f"---\n{POD}"
+    (found,) = (finding for finding in check(bundle_of(text, fleet=A100)) if finding.level == "error")
+    assert found.code == "C204"
+    assert found.fix is not None
+    assert not found.fix.safe
+    assert fixed_text(text, fleet=A100) == text.replace(f"{accessor} && ", "")
+
+
+def test_an_error_at_evaluation_is_corrected_with_what_else_is_wrong() -> None:
+    """The API server accepts the expression, so that the pod is simulated; the accessor is certainly wrong."""
+    text = with_expression("device.attributes['gpu.nvidia.com'].architecture.string == 'Ampere'") + f"---\n{POD}"
+    (found,) = check(bundle_of(text, fleet=A100))
+    assert found.fix is not None
+    assert (found.code, found.fix.text, found.fix.safe) == ("C204", "remove .string", True)
 
 
 def test_the_changes_of_the_files_are_fixed_although_another_pod_must_end_first() -> None:
