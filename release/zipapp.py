@@ -24,8 +24,9 @@ from release.platforms import PLATFORMS, PYTHONS, Platform, this_platform
 from release.source_tree import ROOT, ReleaseError, timestamp
 from release.wheel import build_wheel
 
-#: The released file can run a lab. uvloop is left out: it is optional, and larger than everything else together.
-EXTRAS: Final = ("lab",)
+#: The released file can run a lab and components. uvloop is left out: it is optional, and larger than everything else
+#: together.
+EXTRAS: Final = ("lab", "run")
 _LEFT_OUT: Final = ("uvloop",)
 _SHEBANG: Final = "/usr/bin/env python3"
 #: Runs before Allotment is imported: with another Python, the error would only be that a module is missing.

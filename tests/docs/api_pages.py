@@ -111,6 +111,17 @@ PAGES: Final[Mapping[str, Page]] = {
         _REFERENCE,
         ("allotment",),
     ),
+    "remote": Page(
+        "A page elsewhere",
+        "The questions to a page that `allot web` serves, on this machine or in a cluster: [For"
+        " programs](../how-to/programs.md). The page keeps the cluster in memory, so that an answer takes milliseconds,"
+        " and answers with the permissions of the token.",
+        "allotment",
+        ("allotment.queries", "allotment.screens"),
+        ("allotment.queries", "allotment.screens.what_if", "allotment.planning.report",
+         "allotment.planning.comparison"),
+        ("allotment.screens.what_if.WhatIfTargets",),
+    ),
     "errors": Page(
         "Errors",
         "What the functions raise:\n\n"

@@ -28,11 +28,12 @@ URL: Final = "https://downloads.example/allotment"
 
 
 def wheels() -> Path:
-    """A folder with the locked dependencies; skips the test if they cannot be downloaded."""
+    """A folder with the locked dependencies of the zipapp; skips the test if they cannot be downloaded."""
     if _HERE is None:
         pytest.skip("no files are released for this platform")
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "allotment"
-    folder = root / f"wheels-{PLATFORM}-{PYTHON}-{hashlib.sha256(LOCK.read_bytes()).hexdigest()[:12]}"
+    digest = hashlib.sha256(LOCK.read_bytes() + repr(EXTRAS).encode()).hexdigest()[:12]
+    folder = root / f"wheels-{PLATFORM}-{PYTHON}-{digest}"
     if not folder.is_dir():
         root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=root) as part:

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 import time
 import venv
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 import allotment
-from tests.packaging import built_release, go_programs
+from allotment.cli.demo.offline import FLEET
+from allotment.reference.packaged_examples import packaged_examples
+from tests.packaging import built_release, go_programs, in_container
 from tests.packaging.built_release import PLATFORM, PYTHON
-from tests.packaging.helm import ROOT
+from tests.packaging.helm import ROOT, settings
+from tests.polling import wait_until
 
 EXAMPLE = ROOT / "src" / "allotment" / "examples" / "01-one-ampere-gpu.yaml"
 EXPLAIN = ("explain", "-f", EXAMPLE, "--fleet", "8xa100-40gb")
@@ -135,6 +143,78 @@ def test_the_zipapp_runs_a_lab(dist: Path, bare: Path, tmp_path: Path) -> None:
     output(*allot, *words, home=tmp_path)
     try:
         assert "4 of 4 devices are free" in output(*allot, "free", "--kubeconfig", tmp_path / "config", home=tmp_path)
+    finally:
+        output(*allot, "down", home=tmp_path)
+
+
+#: The components run from the single file of the release, as processes; the programs of the examples only wait.
+IMAGES = """
+[[image]]
+pattern = "localhost/allotment"
+command = ["{python}", "in_container.py"]
+directory = "image"
+
+[[image]]
+pattern = "registry.example/*"
+command = ["{python}", "-c", "import time; time.sleep(3600)"]
+commands = "ignored"
+"""
+SCHEDULER = "allotment-scheduler"
+
+
+def for_scheduler(text: str) -> tuple[str, int]:
+    """Manifests with the chart's scheduler in all pods, and the number of pods."""
+    trees, pods = [tree for tree in yaml.safe_load_all(text) if tree], 0
+    for tree in trees:
+        spec = tree["spec"]
+        pod = spec if tree["kind"] == "Pod" else spec.get("template", {}).get("spec")
+        if pod is not None and "containers" in pod:
+            pod["schedulerName"] = SCHEDULER
+            pods += spec.get("replicas", spec.get("parallelism", 1))
+    return "\n---\n".join(map(json.dumps, trees)), pods
+
+
+def test_the_chart_runs_the_demo_where_only_python_and_helm_are_installed(
+    dist: Path, bare: Path, helm: str, tmp_path: Path
+) -> None:
+    image, config = tmp_path / "image", tmp_path / "config"
+    image.mkdir()
+    shutil.copy(in_container.__file__, image)
+    (image / in_container.ZIPAPP).symlink_to(dist / f"allot-{PLATFORM}.pyz")
+    (tmp_path / "images.toml").write_text(IMAGES)
+    allot = (bare, dist / f"allot-{PLATFORM}.pyz")
+
+    def pods_in(namespace: str) -> list[Any]:
+        printed = output(*allot, "get", "pods", "-n", namespace, "-o", "json", "--kubeconfig", config, home=tmp_path)
+        found: list[Any] = json.loads(printed)["items"]
+        return found
+
+    def are_on_nodes(namespace: str, number: int) -> bool:
+        return [pod["spec"].get("nodeName") is not None for pod in pods_in(namespace)] == [True] * number
+
+    def apply(text: str, *words: str) -> None:
+        (tmp_path / "applied.json").write_text(text)
+        output(*allot, "apply", "-f", "applied.json", "--kubeconfig", config, *words, home=tmp_path)
+
+    lab = ("--detach", "--ephemeral", "--port", "0", "--fleet", ",".join(FLEET), "--kubeconfig", config)
+    output(*allot, "up", *lab, "--runtime", "process", "--images", "images.toml", home=tmp_path)
+    try:
+        one = {f"components.{name}.replicas": 1 for name in ("annotator", "scheduler")}
+        values = settings(**{"components.scheduler.enabled": True, **one})
+        chart = (dist / f"allotment-{allotment.__version__}.tgz", "-n", "allotment", "--create-namespace")
+        waiting = ("--wait", "--timeout", "200s")
+        output(helm, "install", "allotment", *chart, *waiting, *values, home=tmp_path, KUBECONFIG=str(config))
+        assert {pod["status"]["phase"] for pod in pods_in("allotment")} == {"Running"}
+        for example in packaged_examples():
+            if example.expect == "fits":
+                text, number = for_scheduler(example.text)
+                namespace = f"demo-{example.name[:2]}"
+                apply(json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}))
+                apply(text, "-n", namespace)
+                wait_until(
+                    partial(are_on_nodes, namespace, number),
+                    f"{example.name}: the chart's scheduler has not assigned {number} pods to nodes",
+                )
     finally:
         output(*allot, "down", home=tmp_path)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from os import PathLike, fspath
+from os import PathLike
 from typing import Final
 
 from allotment.api.checks.next_step import CheckCommand
-from allotment.api.checks.options import check_options
+from allotment.api.checks.options import CheckArguments, check_options
 from allotment.api.checks.run import CheckRun
 from allotment.api.cluster import Cluster, cluster_given
-from allotment.api.clusters.source import Gates, gate_texts
+from allotment.api.clusters.source import Gates
 from allotment.api.load import Source
 from allotment.api.manifest_files import read_manifest_files
 from allotment.api.objects.file_writer import write_all
@@ -43,9 +43,10 @@ def check(
     cannot be read.
     """
     with gc_paused():
-        run = _run(
-            sources, cluster, select, ignore, drivers, driver_gates, namespace, fail_on, config, isolated, fixes=()
+        given = CheckArguments(
+            cluster_given(cluster), select, ignore, drivers or {}, driver_gates, namespace, fail_on, config, isolated
         )
+        run = _run(sources, given)
         return run.with_next(run.report())
 
 
@@ -69,10 +70,10 @@ def fix(
     not changed. The other arguments are those of ``check``. Raises InputError if a file cannot be written.
     """
     with gc_paused():
-        fixes = ("--fix", *(("--unsafe-fixes",) if unsafe else ()))
-        run = _run(
-            sources, cluster, select, ignore, drivers, driver_gates, namespace, fail_on, config, isolated, fixes=fixes
+        given = CheckArguments(
+            cluster_given(cluster), select, ignore, drivers or {}, driver_gates, namespace, fail_on, config, isolated
         )
+        run = _run(sources, given, "--fix", *(("--unsafe-fixes",) if unsafe else ()))
         after, report = run.fixed(unsafe)
         report = after.with_next(report)
     if write:
@@ -86,46 +87,17 @@ def write_fixes(run: CheckRun, report: CheckReport) -> None:
     write_all({file: text for file, text in report.texts.items() if file not in files.unwritable}, files.sources)
 
 
-def _run(
-    sources: Sequence[Source],
-    cluster: Cluster | None,
-    select: Sequence[str],
-    ignore: Sequence[str],
-    drivers: Mapping[str, str] | None,
-    driver_gates: Gates,
-    namespace: str,
-    fail_on: FailOn | None,
-    config: str | PathLike[str] | None,
-    isolated: bool,
-    *,
-    fixes: tuple[str, ...],
-) -> CheckRun:
-    cluster = cluster_given(cluster)
-    options = check_options(
-        cluster, select=select, ignore=ignore, drivers=drivers, driver_gates=driver_gates, namespace=namespace,
-        fail_on=fail_on, config=config, isolated=isolated,
-    )  # fmt: skip
+def _run(sources: Sequence[Source], given: CheckArguments, *fixes: str) -> CheckRun:
+    """Return a check. ``fixes``: the options of the command that fixes the files."""
+    options = check_options(given)
     files = read_manifest_files(sources or (_HERE,), options.is_excluded)
-    source = cluster.source
-    values = {
-        "--driver": [f"{driver}={release}" for driver, release in (drivers or {}).items()],
-        "--driver-gates": gate_texts(driver_gates),
-        "--select": [select] if isinstance(select, str) else select,
-        "--ignore": [ignore] if isinstance(ignore, str) else ignore,
-        "-n": [namespace] if namespace else [],
-        "--fail-on": [fail_on] if fail_on else [],
-        "--config": [fspath(config)] if config else [],
-    }
-    words = (
-        "check",
-        *(files.names if sources else ()),
-        *fixes,
-        *source.origin.options,
-        *source.version_options,
-        *(word for option, given in values.items() for value in given for word in (option, value)),
-        *(("--isolated",) if isolated else ()),
-    )
+    source = given.cluster.source
     command = CheckCommand(
-        words, source.origin, source.version_options, namespace, bool(fixes), "--unsafe-fixes" in fixes
+        words=("check", *(files.names if sources else ()), *fixes, *given.words),
+        cluster=source.origin,
+        versions=source.version_options,
+        namespace=given.namespace,
+        fixes=bool(fixes),
+        guesses="--unsafe-fixes" in fixes,
     )
     return CheckRun.of(options, files, command)

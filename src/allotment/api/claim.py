@@ -170,8 +170,12 @@ def written_claim(
     workload: str = "",
     containers: Sequence[str] = (),
     comments: bool = True,
+    is_tried: bool = True,
 ) -> ClaimManifests:
-    """Return the claim for required devices. Raises ClaimError and InputError."""
+    """Return the claim for required devices. ``is_tried``: in the cluster, if one is given.
+
+    Raises ClaimError and InputError.
+    """
     check_requirements(required, context.features)
     user = _workload(context, required, workload, containers, namespace or "default", is_named=bool(name))
     found = alternatives(required, context.supply)
@@ -180,7 +184,7 @@ def written_claim(
     plan = plan_objects(required, found, _name(name, required, user), written_in)
     text = _text(context, plan, user, comments)
     refused = None
-    if context.supply.given:
+    if context.supply.given and is_tried:
         refused = refusal_of(text, plan, user, context.cluster, context.features, namespace or "default")
     if refused is not None and not refused.is_temporary:
         raise LackingDevices(f"the hardware does not serve this claim: {refused.reason}")

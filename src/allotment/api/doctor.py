@@ -10,9 +10,7 @@ from allotment.api.cluster import Cluster, cluster_given
 from allotment.api.clusters.described import SnapshotSource
 from allotment.api.clusters.source import ClusterSource
 from allotment.api.objects.validation import defined_twice
-from allotment.cluster.inspection.snapshot import EVERYTHING
 from allotment.errors import InputError, InvalidManifests
-from allotment.model.trees import manifest_of
 from allotment.tools.doctor.examination import confirmed, needs_confirmation, run_checks
 from allotment.tools.doctor.reading import ReadObjects, is_cluster_object, namespaced_name, read_objects
 from allotment.tools.doctor.report import DoctorReport
@@ -48,8 +46,8 @@ def _examined(cluster: Cluster) -> tuple[ClusterSnapshot, tuple[str, ...]]:
         from allotment.api.clusters.examination import examine_live
         from allotment.api.clusters.live import LiveSource
 
-        assert isinstance(source, LiveSource)
-        return examine_live(source)
+        if isinstance(source, LiveSource):  # and not a running cluster that is kept in memory
+            return examine_live(source)
     if not source.has_objects:
         raise InputError("expected a cluster with objects, found only a release", argument="cluster")
     seen = _objects(source)
@@ -60,7 +58,7 @@ def _examined(cluster: Cluster) -> tuple[ClusterSnapshot, tuple[str, ...]]:
 def _objects(source: ClusterSource) -> ReadObjects:
     """Return the objects of a snapshot; those that a server accepted but are unknown here are ignored."""
     if not isinstance(source, SnapshotSource):
-        return read_objects(manifest_of(value) for value in source.read(EVERYTHING).cluster)
+        return read_objects(source.trees())
     manifests = source.manifests
     if not manifests.documents:
         names = ", ".join(manifests.names)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace as replace_fields
 
@@ -16,7 +16,7 @@ from allotment.api.load import Source
 from allotment.api.named_objects import CLAIM_WORDS, POD_WORDS, Subject, subject_of
 from allotment.api.next_step import add_next_steps
 from allotment.api.objects.unread_resources import NEEDED, OF_DEVICES, OF_PODS, must_know
-from allotment.api.question import Question
+from allotment.api.question import Evaluation, Question
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection.events import events_of
 from allotment.cluster.inspection.snapshot import DEVICES, PODS, WORKLOADS, SnapshotResource
@@ -77,7 +77,8 @@ def read_question(
     from allotment.api.clusters.live import LiveSource
 
     source = question.cluster.source
-    assert isinstance(source, LiveSource)
+    if not isinstance(source, LiveSource):  # a running cluster that is kept in memory
+        return question.read(kinds)
 
     async def read(client: HttpClient, _: ClusterTarget) -> Question:
         found = question.with_cluster(await source.read_with(client, kinds))
@@ -122,12 +123,21 @@ async def prepare_errors(client: Client, question: Question, name: str) -> Mappi
     errors: dict[ObjectKey, PrepareError] = {}
     for pod in pods[:_MAX_WITH_EVENTS]:
         identity = {"namespace": pod.metadata.namespace, "name": pod.metadata.name, "uid": pod.metadata.uid}
-        for event in await events_of(client, {"kind": "Pod", "metadata": identity}) or ():
-            if event.get("reason") == FAILED_PREPARE:
-                errors[pod.key] = prepare_error(str(event.get("message") or ""))
-            elif event.get("reason") in _STARTING:
-                errors.pop(pod.key, None)
+        found = last_prepare_error(await events_of(client, {"kind": "Pod", "metadata": identity}) or ())
+        if found is not None:
+            errors[pod.key] = found
     return errors
+
+
+def last_prepare_error(events: Iterable[Mapping[str, Any]]) -> PrepareError | None:
+    """Return why the devices of a pod could not be prepared, by its events, the oldest first; None if they were."""
+    found: PrepareError | None = None
+    for event in events:
+        if event.get("reason") == FAILED_PREPARE:
+            found = prepare_error(str(event.get("message") or ""))
+        elif event.get("reason") in _STARTING:
+            found = None
+    return found
 
 
 # --- the answer ------------------------------------------------------------------------------------------------------
@@ -141,7 +151,7 @@ def answer(question: Question, name: str = "") -> Explanation:
     subject = subject_of(name, question.namespace, inputs.cluster) if is_about_cluster else None
     if subject is not None:
         found = _of_subject(question, subject)
-    elif is_about_cluster and not name and not any(map(_is_pending, inputs.cluster)):
+    elif is_about_cluster and not name and not any(map(is_pending, inputs.cluster)):
         must_know(inputs.cluster, *OF_PODS, "resourceclaims")
         found = Explanation()
     else:
@@ -150,8 +160,8 @@ def answer(question: Question, name: str = "") -> Explanation:
     return add_next_steps(found, question)
 
 
-def _is_pending(value: Object) -> bool:
-    """Return whether an object of a running cluster waits for devices or a node."""
+def is_pending(value: Object) -> bool:
+    """Return whether an object of a cluster waits for devices or a node."""
     if isinstance(value, ResourceClaim):
         return value.status.allocation is None
     return isinstance(value, Pod) and is_relevant(value, only_state=False)
@@ -199,8 +209,16 @@ def _evaluated(question: Question, name: str = "") -> tuple[Explanation, Sequenc
     if question.is_live and not inputs.queried:
         must_know(inputs.cluster, *OF_PODS, "resourceclaims")
     must_know(inputs.cluster, *OF_DEVICES, *(() if inputs.queried else OF_PODS))
-    values = objects_to_explain(inputs.cluster, inputs.queried)
-    others = other_pods(inputs.cluster, values)
-    found = evaluate(values, inputs.features, others=others, default_namespace=question.namespace or "default")
+    found, values = (question.evaluated or evaluated)(question)
     answers = select_answers(found.answers, question, name)
     return replace_fields(found, answers=answers, unread=unread_resources(values, NEEDED)), values
+
+
+def evaluated(question: Question) -> Evaluation:
+    """Return the answers for the objects of a question that wait for devices, without the next steps."""
+    inputs = question.inputs
+    values = objects_to_explain(inputs.cluster, inputs.queried)
+    others = other_pods(inputs.cluster, values)
+    default = question.namespace or "default"
+    found = evaluate(values, inputs.features, others=others, default_namespace=default, readers=question.readers)
+    return Evaluation(found, values)

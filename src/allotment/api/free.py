@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -46,15 +46,23 @@ def free(
     listed = (tolerations,) if isinstance(tolerations, str) else tolerations
     tolerated = [each if isinstance(each, Toleration) else _toleration(each) for each in listed]
     question = Question.of(objects, cluster, namespace).read(DEVICES)
+    state = ClusterState.of(question.inputs)
+    closed = unschedulable_nodes(eligibility_nodes(state.nodes, state.slices), tolerated)
+    return answer(question, lambda: report_on(state.inventory(), state.claims, closed), state.gone)
+
+
+def answer(question: Question, report: Callable[[], FreeReport], gone: Sequence[str]) -> FreeReport:
+    """Return a report on the devices of a question that has been read, with notes and the next step.
+
+    ``gone``: nodes that exist only in slices. Raises InputError if slices or claims could not be read.
+    """
     inputs = question.inputs
     must_know(inputs.cluster, "resourceslices", "resourceclaims")
-    state = ClusterState.of(inputs)
     unread = unread_resources(inputs.cluster, (*OF_DEVICES, "devicetaintrules"))
-    orphaned = [orphaned_note(state.gone)] if state.gone else []
+    orphaned = [orphaned_note(gone)] if gone else []
     notes = tuple(dict.fromkeys((*inputs.notes, *unread_notes(unread), *orphaned)))
-    closed = unschedulable_nodes(eligibility_nodes(state.nodes, state.slices), tolerated)
-    report = report_on(state.inventory(), state.claims, closed)
-    return replace(report, unread=unread, next=_next(report, question), notes=notes)
+    found = report()
+    return replace(found, unread=unread, next=_next(found, question), notes=notes)
 
 
 def _next(report: FreeReport, question: Question) -> str:
@@ -64,7 +72,7 @@ def _next(report: FreeReport, question: Question) -> str:
     """
     origin = question.cluster.origin
     is_described = origin.place == "hardware" and bool(origin.options)
-    if report.count("free") or is_described:
+    if is_described or any(device.state == "free" for node in report.nodes for device in node.devices):
         return ""
     if not report.count():
         is_cluster = origin.place != "hardware" and question.is_repeatable

@@ -155,6 +155,11 @@ def _parts(source: Source, taken: set[str]) -> Iterator[Manifests]:
         yield _of_claim_or_stream(source, taken)
 
 
+def text_manifests(text: str, name: str = _TEXT) -> Manifests:
+    """Load the manifests of a text as ``read_sources`` does, but never take it for a path. ``name``: in positions."""
+    return _of_text(text, name)
+
+
 def is_text(source: str) -> bool:
     """Return whether a string is a text rather than a path. Raises InputError if it is empty."""
     if not source.strip():

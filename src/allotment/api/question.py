@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from allotment.api.cluster import Cluster, cluster_given
 from allotment.api.load import Manifests, Source, read_sources
 from allotment.api.objects.inputs import Inputs
 from allotment.cluster.inspection.snapshot import SnapshotResource
 from allotment.errors import InputError
+from allotment.explanation.input import Readers, reads_everything
 from allotment.explanation.prepare_errors import PrepareError
+from allotment.explanation.report import Explanation
 from allotment.model import DEFAULT_RELEASE
 from allotment.model.features import Features
-from allotment.model.meta import ObjectKey
+from allotment.model.meta import Object, ObjectKey
+
+
+class Evaluation(NamedTuple):
+    """The answers for objects, and the objects that were evaluated."""
+
+    explanation: Explanation
+    values: Sequence[Object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +31,9 @@ class Question:
     """``manifests``: None if the question is about the objects of the cluster itself.
 
     ``namespace``: that of named objects, and of manifests without one. ``prepare_errors``: the last error of each pod
-    whose devices could not be prepared.
+    whose devices could not be prepared. ``evaluated``: tries the pods and claims of a question; a cluster
+    in memory keeps what was tried. ``readers``: who reads the answers about the pods of a
+    namespace.
     """
 
     cluster: Cluster
@@ -29,6 +41,8 @@ class Question:
     inputs: Inputs
     namespace: str | None = None
     prepare_errors: Mapping[ObjectKey, PrepareError] = field(default_factory=dict)
+    evaluated: Callable[[Question], Evaluation] | None = None
+    readers: Readers = reads_everything
 
     @classmethod
     def of(cls, objects: Source | None, cluster: Cluster | None, namespace: str | None) -> Question:

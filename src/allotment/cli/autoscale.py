@@ -137,7 +137,7 @@ def faults_of(groups: Iterable[Iterable[str]], catalog: Sequence[InstanceType]) 
     try:
         found = parse_faults(words)
     except InvalidFault as error:
-        raise InputError(f"--cloud-fault: {error}", error.hint) from None
+        raise InputError(f"--cloud-fault: {error.problem}", error.hint) from None
     require_known_types([fault.pattern for fault in found], catalog, argument="cloud_fault")
     return found
 

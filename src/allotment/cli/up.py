@@ -7,12 +7,16 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
-from zipfile import is_zipfile
+
+from msgspec.structs import replace
 
 from allotment.api.objects.releases import features
+from allotment.cli.live.lab_page import lab_page, program
+from allotment.cli.output.browser import open_browser
 from allotment.cli.output.console import Screen, folded, from_home, open_screen, shorten, width_of
 from allotment.errors import InputError
 from allotment.extras import require
@@ -45,7 +49,7 @@ def run(arguments: Namespace) -> int:
     """Run a lab until Ctrl-C, or with ``--detach`` start one and return."""
     start = time.perf_counter()
     screen = open_screen()
-    require("running a lab", "lab")
+    require("running a lab", "lab", *(("web",) if arguments.web else ()))
     with mistakes(arguments.name):
         settings = _settings(arguments)
         if refusal := _refused_versions(settings):
@@ -62,6 +66,8 @@ def run(arguments: Namespace) -> int:
 
         def ready(status: Status) -> None:
             announce(screen, status, settings.fleet is None, time.perf_counter() - start)
+            if arguments.web:
+                serving.enter_context(lab_page(path, status.context, partial(_with_page, screen, register, status)))
             screen.line("Press Ctrl-C to stop it." if live else "To stop it, send SIGINT or SIGTERM.")
             screen.out.flush()
 
@@ -70,7 +76,8 @@ def run(arguments: Namespace) -> int:
             screen.out.flush()
 
         log = Path(arguments.log) if arguments.log else None
-        run_lab(settings, LabLocation(register, path.absolute(), log), ready, show if live else None)
+        with ExitStack() as serving:
+            run_lab(settings, LabLocation(register, path.absolute(), log), ready, show if live else None)
         screen.line(f"{chr(10) if live else ''}Lab {settings.name!r} stopped.")
     return 0
 
@@ -167,13 +174,10 @@ def _images(arguments: Namespace) -> Path | None:
         return None
     if arguments.runtime == "simulated":
         raise InputError("--images: not allowed with simulated containers", "add --runtime process or --runtime oci")
-    from allotment.node.runtimes.images import InvalidImages, read_images
+    from allotment.node.runtimes.images import read_images
 
     path = Path(arguments.images).absolute()
-    try:
-        read_images(path)
-    except InvalidImages as error:
-        raise InputError(f"--images: {error}") from None
+    read_images(path)
     return path
 
 
@@ -200,20 +204,33 @@ def _detach(
     if settings.data is not None:
         settings.data.make()
     words = [word for word in arguments.words if word != "--detach"]
-    command = [sys.executable, *_program(), *words, "--log", str(log)]
+    command = [sys.executable, *program(), *words, "--log", str(log)]
     try:
-        status = detach(command, settings.name, LabLocation(register, path, log), log)
+        place = LabLocation(register, path, log)
+        status = detach(command, settings.name, place, log, lambda status: status.web is not None or not arguments.web)
     except DidNotStart as error:
         raise _not_started(error) from None
     announce(screen, status, settings.fleet is None, time.perf_counter() - start)
+    if arguments.web:
+        _show_page(screen, status.web or "", log)
     stop = "allot down" if settings.name == DEFAULT_NAME else f"allot down {settings.name}"
     screen.line(f"To stop it: {stop}")
     return 0
 
 
-def _program() -> Sequence[str]:
-    """Return Python's arguments that start this program again: its module, or the zipapp that contains it."""
-    return (sys.argv[0],) if is_zipfile(sys.argv[0]) else ("-m", "allotment.cli.main")
+def _with_page(screen: Screen, register: Register, status: Status, address: str) -> None:
+    """Record the address of the page, and show it."""
+    register.write(replace(status, web=address))
+    if status.log is None:  # otherwise, the process that waits shows it
+        _show_page(screen, address)
+
+
+def _show_page(screen: Screen, address: str, log: Path | None = None) -> None:
+    where = f"; see {from_home(log)}" if log is not None else ""
+    screen.line(f"  {'page':<9}{address or f'could not be served{where}'}")
+    screen.out.flush()
+    if address:
+        open_browser(address)
 
 
 def _not_started(error: DidNotStart) -> InputError:

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from allotment.autoscaler.options import AutoscalerOptions, Consolidation, Planner
 from allotment.autoscaler.providers.faults import SimulatedFault, parse_faults
 from allotment.autoscaler.providers.simulated import simulated_cloud
-from allotment.fleet.catalog import CatalogProblem, InstanceType, catalog, merged, read_catalog
+from allotment.errors import InputError, InvalidManifests
+from allotment.fleet.catalog import InstanceType, catalog, merged, read_catalog
+from allotment.fleet.errors import suggestion
 from allotment.model.features import Features
 from allotment.planning.limits import PlanLimits
-
-
-class CatalogError(ValueError):
-    """Raised for an invalid catalog; ``problems`` lists those of its rows."""
-
-    def __init__(self, message: str, problems: Sequence[CatalogProblem] = ()) -> None:
-        super().__init__(message)
-        self.problems = tuple(problems)
 
 
 class Autoscale(NamedTuple):
@@ -62,30 +57,51 @@ class Autoscale(NamedTuple):
         )
 
 
-def autoscale_of(words: str | Autoscale | None, cloud: Iterable[str] = ()) -> Autoscale | None:
+def autoscale_of(offer: str | os.PathLike[str] | Autoscale | None, cloud: str | Iterable[str] = ()) -> Autoscale | None:
     """Parse comma-separated providers and files; without any, all types are on offer.
 
-    Raises CatalogError and InvalidFault.
+    Raises InputError, and InvalidManifests for invalid rows of a file.
     """
-    if words is None or isinstance(words, Autoscale):
-        return words
-    return Autoscale(types_of(words.split(",")), parse_faults(cloud))
+    faults = [cloud] if isinstance(cloud, str) else list(cloud)
+    if offer is None or isinstance(offer, Autoscale):
+        if faults:
+            hint = 'use autoscale="aws"' if offer is None else "use Autoscale(faults=…)"
+            raise InputError("requires providers or catalog files as autoscale", hint, argument="cloud")
+        return offer
+    if not isinstance(offer, str | os.PathLike):
+        raise InputError(
+            f"expected providers, catalog files or an Autoscale, found {type(offer).__name__}",
+            'use autoscale="aws,prices.csv"',
+            argument="autoscale",
+        )
+    types = types_of(os.fspath(offer).split(","))
+    return Autoscale(types, parse_faults(part for text in faults for part in text.split(",") if part))
 
 
-def types_of(words: Iterable[str]) -> tuple[InstanceType, ...]:
-    """The types of these providers, plus those of the given files, which override packaged ones.
+def types_of(names_and_files: Iterable[str]) -> tuple[InstanceType, ...]:
+    """Return the types of these providers, and those of the given files, which override packaged ones.
 
-    Without providers, the types of all. Raises CatalogError.
+    Without providers, the types of all. Raises InputError, and InvalidManifests for invalid rows of a file.
     """
-    wanted = [word.strip() for word in words if word.strip()]
+    words = [word.strip() for word in names_and_files if word.strip()]
     types = catalog()
-    for file in (word for word in wanted if Path(word).is_file()):
-        rows, problems = read_catalog(Path(file).read_text("utf-8"), file)
+    for file in filter(_is_file, words):
+        try:
+            text = Path(file).read_text("utf-8")
+        except UnicodeDecodeError:
+            raise InputError(f"{file}: expected a CSV file in UTF-8", argument="autoscale") from None
+        rows, problems = read_catalog(text, file)
         if problems:
-            raise CatalogError(f"{file}: invalid rows: {len(problems)}", problems)
+            raise InvalidManifests(problems, {file: text}.get)
         types = merged(types, rows)
-    providers = {word for word in wanted if not Path(word).is_file()}
-    if unknown := providers - {instance.provider for instance in types}:
-        known = ", ".join(sorted({instance.provider for instance in types}))
-        raise CatalogError(f"{min(unknown)!r} is neither a file nor a known provider (known: {known})")
+    providers = [word for word in words if not _is_file(word)]
+    known = sorted({instance.provider for instance in types})
+    for name in providers:
+        if name not in known:
+            hint = suggestion(name, known) or f"known: {', '.join(known)}"
+            raise InputError(f"{name!r} is neither a provider nor a file", hint, argument="autoscale")
     return tuple(instance for instance in types if not providers or instance.provider in providers)
+
+
+def _is_file(word: str) -> bool:
+    return Path(word).is_file()

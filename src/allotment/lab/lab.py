@@ -34,7 +34,7 @@ from allotment.lab.manifests import Source, documents, not_applied
 from allotment.lab.pod_http import http_get
 from allotment.lab.programs import excluded_programs
 from allotment.lab.runtimes import RuntimeName
-from allotment.lab.settings import Settings, checked_fleet, features_of, made_roots
+from allotment.lab.settings import Settings, checked_fleet, checked_images, checked_runtime, features_of, made_roots
 from allotment.lab.state import DEFAULT_NAME, DataFolder, context_of
 from allotment.lab.sync import LoopThread, SyncClient
 from allotment.lab.wait_conditions import Test
@@ -73,7 +73,8 @@ class Lab:
         self, fleet: str | Sequence[str] | None = None, *, data: str | Path | None = None, kube: str = DEFAULT_RELEASE,
         gates: dict[str, bool] | None = None, port: int = 0, speed: float = 1.0, tls: bool = False,
         name: str = DEFAULT_NAME, without: Iterable[str] = (), runtime: RuntimeName = "simulated",
-        images: str | Path | None = None, autoscale: str | Autoscale | None = None, cloud: Iterable[str] = (),
+        images: str | Path | None = None, autoscale: str | Path | Autoscale | None = None,
+        cloud: str | Iterable[str] = (),
         runtime_config: Iterable[str] = (), kubelet_roots: str | Path | None = None,
     ) -> None:  # fmt: skip
         folder = None if data is None else DataFolder(Path(data))
@@ -87,8 +88,8 @@ class Lab:
             features=features_of(kube, gates or {}),
             runtime_config=tuple(runtime_config),
             without=excluded_programs(without),
-            runtime=runtime,
-            images=None if images is None else Path(images),
+            runtime=checked_runtime(runtime),
+            images=checked_images(images, runtime),
             roots=None if kubelet_roots is None else made_roots(kubelet_roots),
             autoscale=_autoscale(autoscale, cloud),
         )
@@ -317,12 +318,12 @@ class Lab:
         return [found[number] for number in range(len(targets))]
 
 
-def _autoscale(words: str | Autoscale | None, cloud: Iterable[str]) -> Autoscale | None:
-    if words is None:
+def _autoscale(offer: str | Path | Autoscale | None, cloud: str | Iterable[str]) -> Autoscale | None:
+    if offer is None and not cloud:
         return None
     from allotment.lab.autoscaling import autoscale_of
 
-    return autoscale_of(words, cloud)
+    return autoscale_of(offer, cloud)
 
 
 async def _applied(client: Client, resource: Resource, tree: Tree, namespace: str) -> Tree:

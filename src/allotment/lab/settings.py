@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from allotment.errors import InputError
 from allotment.fleet import parse_fleet
 from allotment.fleet.errors import suggestion
-from allotment.lab.runtimes import RuntimeName
+from allotment.lab.runtimes import NAMES, RuntimeName
 from allotment.lab.state import DEFAULT_NAME, DataFolder
 from allotment.model import DEFAULT_RELEASE
 from allotment.model.features import GATES, Features
 from allotment.model.releases import RELEASES
+from allotment.node.runtimes.images import read_images
 
 if TYPE_CHECKING:
     from allotment.lab.autoscaling import Autoscale
@@ -79,6 +80,26 @@ def features_of(kube: str, gates: Mapping[str, bool]) -> Features:
         if gate not in GATES:
             raise InputError(f"unrecognized feature gate: {gate}", suggestion(gate, GATES), argument="gates")
     return Features(kube, gates)
+
+
+def checked_runtime(name: RuntimeName) -> RuntimeName:
+    """Return the name of a runtime. Raises InputError."""
+    if name not in NAMES:
+        raise InputError(f"expected one of {', '.join(NAMES)}, found {name!r}", argument="runtime")
+    return name
+
+
+def checked_images(file: str | os.PathLike[str] | None, runtime: RuntimeName) -> Path | None:
+    """Return the file that maps images to programs, if it is valid. Raises InputError."""
+    if file is None:
+        return None
+    if not isinstance(file, str | os.PathLike):
+        raise InputError(f"expected the path of a file, found {type(file).__name__}", argument="images")
+    if runtime == "simulated":
+        raise InputError("not allowed with simulated containers", 'use runtime="process"', argument="images")
+    path = Path(file)
+    read_images(path)
+    return path
 
 
 def made_roots(given: str | Path) -> Path:

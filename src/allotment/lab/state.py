@@ -52,7 +52,11 @@ class LabRunningError(Exception):
 
 
 class Status(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The register entry of a running lab. ``previous_context``: kubectl's current context before it."""
+    """The register entry of a running lab.
+
+    ``previous_context``: kubectl's current context before it. ``web``: the address of its page with the token; empty if
+    it could not be served, None if it was not requested or is not served yet.
+    """
 
     name: str
     pid: int
@@ -66,6 +70,7 @@ class Status(msgspec.Struct, frozen=True, omit_defaults=True):
     fleet: tuple[str, ...] = ()
     speed: float = 1.0
     previous_context: str = ""
+    web: str | None = None
 
 
 class DataFolder:

@@ -109,8 +109,13 @@ async def _serve(
                 plane.failed.result()
 
 
-def detach(command: Sequence[str], name: str, place: LabLocation, log: Path) -> Status:
-    """Start a lab in a separate process by a command line; returns when it is ready. Raises DidNotStart."""
+def detach(
+    command: Sequence[str], name: str, place: LabLocation, log: Path, is_complete: Callable[[Status], bool]
+) -> Status:
+    """Start a lab in a separate process by a command line; returns when it is ready. Raises DidNotStart.
+
+    ``is_complete``: whether a status of the lab that is ready is also complete.
+    """
     private.make_folder(log.parent)
     with private.open_append(log) as output:
         start = output.tell()
@@ -120,7 +125,7 @@ def detach(command: Sequence[str], name: str, place: LabLocation, log: Path) -> 
     deadline = time.monotonic() + _START_SECONDS
     while (code := process.poll()) is None:
         status = place.register.status(name)
-        if status is not None and status.pid == process.pid:
+        if status is not None and status.pid == process.pid and is_complete(status):
             return status
         if time.monotonic() > deadline:
             process.terminate()

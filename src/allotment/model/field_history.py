@@ -48,7 +48,7 @@ def releases_with(api_version: str, kind: str, path: Path) -> tuple[str, ...]:
 
 
 def release_advice(api_version: str, kind: str, path: Path, release: str, struct: str = "") -> str:
-    """What to say about a field that a release does not have, but another release; empty if none has it.
+    """The advice for a field that a release does not have, but another release; empty if none has it.
 
     ``release``: empty for the newest one that has the kind. ``struct``: the Go struct in which the field is written.
 
@@ -74,7 +74,7 @@ def release_advice(api_version: str, kind: str, path: Path, release: str, struct
 
 
 def version_advice(api_version: str, kind: str, path: Path, struct: str = "") -> str:
-    """What to say about a field that only other versions of the kind have; empty if none has it."""
+    """The advice for a field that only other versions of the kind have; empty if none has it."""
     name = str(path[-1])
     elsewhere = [version for version in _other_versions(api_version, kind) if _exists_in(version, kind, path)]
     if not elsewhere:
@@ -86,7 +86,7 @@ def version_advice(api_version: str, kind: str, path: Path, struct: str = "") ->
 
 
 def _nested_releases(api_version: str, kind: str, path: Path) -> tuple[str, ...]:
-    """The releases in which a struct beside the field has it, as ``exactly`` has the fields of a flat request."""
+    """The releases in which a struct next to the field has it, as ``exactly`` has the fields of a flat request."""
     return tuple(release for release in RELEASES if _has_nested(shape_of(api_version, kind, release), path))
 
 

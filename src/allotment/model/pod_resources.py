@@ -55,7 +55,7 @@ def pod_requests(
 
 
 def claim_amounts(status: Tree) -> Amounts:
-    """What the devices of a pod use of its node, according to ``status.nodeAllocatableResourceClaimStatuses``.
+    """The resources of its node that a pod's devices use, according to ``status.nodeAllocatableResourceClaimStatuses``.
 
     >>> memory = {"name": "memory", "perPod": "100Mi", "perContainer": "50Mi"}
     >>> use = {"containers": ["a", "b"], "mapping": [{"name": "cpu", "quantity": "4"}], "overhead": [memory]}

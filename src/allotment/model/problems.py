@@ -5,7 +5,12 @@ Only the command line prints problems; the lower layers neither print nor exit.
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
+
+#: Codes of problems of a whole file, whose line and column mean nothing.
+WHOLE_FILE: Final = frozenset({"cut-off", "unreadable", "no-files", "no-object", "too-big"})
 
 
 class Position(msgspec.Struct, frozen=True, order=True):

@@ -54,8 +54,8 @@ class Lifecycle(NamedTuple):
 class ApiResource(msgspec.Struct, frozen=True):
     """A resource, or a subresource such as ``pods/log``, with all gates enabled.
 
-    ``of``: the group and version of ``kind``, if they differ from those of the resource. ``verbs``: empty for the usual
-    ones (:data:`VERBS`, :data:`SUBRESOURCE_VERBS`). ``storage``: the version in which objects are stored; empty for
+    ``of``: the group and version of ``kind``, if they differ from those of the resource. ``verbs``: empty for the
+    default (:data:`VERBS`, :data:`SUBRESOURCE_VERBS`). ``storage``: the version in which objects are stored; empty for
     what is not stored. ``lifecycle``: only for versions that will be removed.
     """
 
@@ -83,7 +83,7 @@ class ApiVersion(msgspec.Struct, frozen=True):
 
 
 class ReleaseTable(msgspec.Struct, frozen=True):
-    """What a release has.
+    """The resources, plugin APIs and metrics of a release.
 
     ``version``: the patch release from which the table was generated. ``groups``: by group and version, in the server's
     order. ``plugins``: versions of the APIs between kubelet and drivers, newest first. ``metrics``: names of metrics of

@@ -262,9 +262,9 @@ class _Decoder:
         try:
             Quantity.parse(text)
         except QuantityError as error:
-            meant = intended_amount(value) if type(value) is str else ""
+            intended = intended_amount(value) if type(value) is str else ""
             hint = f"{value!r} is not a quantity" if type(value) is str else ""
-            self.wrong_value(str(error), f"{hint}: write {meant}" if meant else hint)
+            self.wrong_value(str(error), f"{hint}: write {intended}" if intended else hint)
             return None
         return text if text != value else value
 

@@ -128,7 +128,7 @@ class PodGroupSchedulingConstraints(Value, frozen=True):
 
 
 class PodGroupSpec(Value, frozen=True):
-    """How many pods of a group are scheduled together, where, and the claims that they share."""
+    """The number of pods of a group that are scheduled together, their place, and the claims that they share."""
 
     parent_composite_pod_group_name: str | None = None
     scheduling_policy: PodGroupSchedulingPolicy = PodGroupSchedulingPolicy()

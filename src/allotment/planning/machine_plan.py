@@ -25,8 +25,9 @@ class MachinePlan(ProvisioningPlan, frozen=True):
 
     ``machines``: the machines to provision, with their pods. ``existing``: placements on existing nodes. ``unserved``:
     pods that are not placed, with the reason. ``total`` and ``bound``: USD per hour of the new machines; no set of
-    machines from the catalog that serves the same pods costs less than ``bound``. ``choices``: for each group of equal
-    pods, why each type was taken or not. ``relaxations``: what the plan costs with one requirement less.
+    machines from the catalog that serves the same pods costs less than ``bound``. ``choices``: the instance types for
+    each group of equal pods, with the reason why each was chosen or not. ``relaxations``: what the plan costs with one
+    requirement less.
 
     ``catalog_problems``: rows of the user's catalog that were ignored. ``compared``: the cost under the rules of other
     autoscalers, if requested. ``next``: the command that continues; empty if all pods are placed.

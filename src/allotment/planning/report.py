@@ -90,7 +90,11 @@ class TypeVerdict(Value, frozen=True):
 
 
 class GroupVerdicts(Value, frozen=True):
-    """The verdicts of all types for one group of equal pods: fitting types by price, then the nearest misses."""
+    """The instance types for one group of equal pods, each with the reason why it was chosen or not.
+
+    ``pods``: those of the group; ``owner``: their workload. ``verdicts``: first the types on which they fit, by price,
+    then the others, nearest first.
+    """
 
     pods: tuple[ObjectKey, ...]
     owner: str

@@ -34,7 +34,8 @@ _KINDS = ("productName", "model", "type")
 _PARTITIONS = ("profile", "partitionProfile")
 
 
-AttributeValue: TypeAlias = str | int | bool | tuple[str, ...] | tuple[int, ...] | tuple[bool, ...]
+#: A value of an attribute; the values of a list have one type.
+AttributeValue: TypeAlias = str | int | bool | tuple[str | int | bool, ...]
 
 
 class RemainingAmount(Value, frozen=True, omit_defaults=False):
@@ -122,11 +123,12 @@ class UnpublishedDevice(Value, frozen=True):
 
 
 class FreeReport(Value, frozen=True):
-    """The devices of a cluster by node, and claims on devices that are not published.
+    """The devices of a cluster by node, and allocated devices that no slice publishes.
 
-    ``unpublished``: these claims; in JSON, ``strays``. ``unread``: the resources that the cluster does not serve or
-    that could not be read, with the reason. ``next``: the command that helps most if no device is free. ``notes``: what
-    to know about reading the cluster; not in JSON.
+    ``unpublished``: these devices, with the claims that hold them; in JSON, ``strays``. ``unread``: the resources that
+    the report does not consider, because the cluster does not serve them or they could not be read, with the reason.
+    ``next``: the command that helps most if no device is free. ``notes``: what to know about reading the cluster; not
+    in JSON.
     """
 
     nodes: tuple[NodeReport, ...] = ()
@@ -144,14 +146,32 @@ class FreeReport(Value, frozen=True):
         return sum(state in ("", device.state) for node in self.nodes for device in node.devices)
 
 
+class NodeDevices(NamedTuple):
+    """The devices of one node for a report. ``common``: those that several nodes can use, with their slots.
+
+    ``seen``: all devices of the node.
+    """
+
+    report: NodeReport
+    look: _NodeLook
+    common: tuple[tuple[DeviceID, int], ...]
+    common_sets: tuple[tuple[PoolID, CounterSetReport], ...]
+    seen: frozenset[DeviceID]
+
+
 def free(
-    inventory: Inventory, claims: Iterable[ResourceClaim], unschedulable: Mapping[str, str] | None = None
+    inventory: Inventory,
+    claims: Iterable[ResourceClaim],
+    unschedulable: Mapping[str, str] | None = None,
+    known: dict[str, NodeDevices] | None = None,
 ) -> FreeReport:
     """A report on every device of ``inventory``; ``claims`` provide the consumers of allocated devices.
 
     ``unschedulable``: nodes to which no pod is scheduled, with the reason (`node_eligibility.unschedulable_nodes`).
+    ``known``: nodes that have not changed since an earlier report, which saves most of the time; the others are added.
     """
     closed = unschedulable or {}
+    by_node = {} if known is None else known
     holders = _Holders(inventory, claims)
     local: list[NodeReport] = []
     common: dict[DeviceID, _CommonDevice] = {}
@@ -159,34 +179,49 @@ def free(
     common_sets: dict[tuple[PoolID, str], CounterSetReport] = {}
     seen: set[DeviceID] = set()
     for node in inventory.nodes:
-        view = inventory.view(node)
-        look = _NodeDevices(inventory, view, holders)
-        own = []
-        for slot, record in enumerate(view.records):
-            seen.add(record.id)
-            if record.slice.spec.node_name == node:
-                own.append(look.device(slot, closed=node in closed))
-            elif view.layout.reach >> slot & 1:
-                device = common.setdefault(record.id, _CommonDevice(look, slot, []))
-                if node in closed:
-                    device.closed.append(node)
-                else:
-                    reached.add(record.id)
-        own_pools = {PoolID(report.driver, report.pool) for report in own}
-        sets = []
-        for pool, report in look.counter_sets():
-            if pool in own_pools:
-                sets.append(report)
+        found = by_node.get(node)
+        if found is None:
+            found = by_node[node] = _of_node(inventory, holders, node, closed.get(node, ""))
+        seen |= found.seen
+        local.append(found.report)
+        for id, slot in found.common:
+            device = common.setdefault(id, _CommonDevice(found.look, slot, []))
+            if node in closed:
+                device.closed.append(node)
             else:
-                common_sets.setdefault((pool, report.counter_set), report)
-        problems = _problems(inventory, view)
-        local.append(NodeReport(node, tuple(own), tuple(sets), problems, closed.get(node, "")))
+                reached.add(id)
+        for pool, counters in found.common_sets:
+            common_sets.setdefault((pool, counters.counter_set), counters)
     if common:
-        devices = tuple(device.look.device(device.slot, closed=id not in reached) for id, device in common.items())
+        devices = tuple(
+            device.look.device(device.slot, holders, closed=id not in reached) for id, device in common.items()
+        )
         nodes = dict.fromkeys(node for id, device in common.items() if id not in reached for node in device.closed)
         why = first_few([f"{node}: {closed[node]}" for node in nodes])
         local.append(NodeReport("", devices, tuple(common_sets.values()), unschedulable=why))
     return FreeReport(tuple(local), holders.unpublished(seen))
+
+
+def _of_node(inventory: Inventory, holders: _Holders, node: str, closed: str) -> NodeDevices:
+    """The devices of a node; ``closed``: why no pod is scheduled to it."""
+    view = inventory.view(node)
+    look = _NodeLook(inventory, view)
+    own: list[DeviceReport] = []
+    common: list[tuple[DeviceID, int]] = []
+    for slot, record in enumerate(view.records):
+        if record.slice.spec.node_name == node:
+            own.append(look.device(slot, holders, closed=bool(closed)))
+        elif view.layout.reach >> slot & 1:
+            common.append((record.id, slot))
+    own_pools = {PoolID(report.driver, report.pool) for report in own}
+    sets, common_sets = [], []
+    for pool, counters in look.counter_sets():
+        if pool in own_pools:
+            sets.append(counters)
+        else:
+            common_sets.append((pool, counters))
+    report = NodeReport(node, tuple(own), tuple(sets), _problems(inventory, view), closed)
+    return NodeDevices(report, look, tuple(common), tuple(common_sets), frozenset(r.id for r in view.records))
 
 
 class _Holders:
@@ -227,27 +262,26 @@ class _Holders:
 class _CommonDevice(NamedTuple):
     """A device that several nodes can use: its place in the view of the first one, and those that take no pods."""
 
-    look: _NodeDevices
+    look: _NodeLook
     slot: int
     closed: list[str]
 
 
-class _NodeDevices:
-    """Device reports of one node."""
+class _NodeLook:
+    """Device reports of one node, as long as it does not change."""
 
-    def __init__(self, inventory: Inventory, view: NodeView, holders: _Holders) -> None:
+    def __init__(self, inventory: Inventory, view: NodeView) -> None:
         self._inventory = inventory
         self._view = view
-        self._holders = holders
         state = view.state(inventory.usage)
         self._left = available(view.layout, state)
         self._groups = state.groups
         self._excluded = excluded_by_groups(view.layout, state.groups)
 
-    def device(self, slot: int, *, closed: bool = False) -> DeviceReport:
+    def device(self, slot: int, holding: _Holders, *, closed: bool = False) -> DeviceReport:
         """The report on a device; ``closed``: no pod is scheduled to its node."""
         record = self._view.records[slot]
-        holders = self._holders.of(record.id)
+        holders = holding.of(record.id)
         held = self._inventory.usage.is_allocated(record.id)
         capacity = _remaining(record.device, holders, taken=held and not record.traits.shareable)
         taints = tuple(map(str, record.traits.taints))
@@ -309,10 +343,13 @@ def _attributes(device: Device) -> dict[str, AttributeValue]:
     """The values of the attributes by name."""
     found: dict[str, AttributeValue] = {}
     for name, attribute in device.attributes.items():
-        for value_type in attribute.__struct_fields__:
+        value: AttributeValue | None = attribute.string  # most attributes are strings
+        for value_type in attribute.__struct_fields__ if value is None else ():
             value = getattr(attribute, value_type)
             if value is not None:
-                found[name] = value
+                break
+        if value is not None:
+            found[name] = value
     return found
 
 

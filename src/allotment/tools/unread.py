@@ -1,17 +1,17 @@
-"""What an answer about a cluster does not know: resources that were not read, because the cluster does not serve them,
-or serves them only in unknown versions, or because the user may not read them.
+"""The resources that an answer about a cluster does not consider.
 
-The facts about the server are in a snapshot as well, so that an answer from a file says the same.
+They were not read because the cluster does not serve them, or serves them only in unknown versions, or because the user
+may not read them. The facts about the server are in a snapshot as well, so that an answer from a file says the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from allotment.model.core import Pod
+from allotment.model.core import Node, Pod
 from allotment.model.meta import Object
-from allotment.model.resource import ResourceSlice
+from allotment.model.resource import ResourceClaim, ResourceSlice
 from allotment.model.server_facts import ServerFacts, facts_among, serves_devices
 from allotment.model.workloads import template_of
 from allotment.phrases import listed
@@ -32,12 +32,12 @@ def unread_resources(values: Sequence[Object], needed: Iterable[str] = ()) -> di
     if facts is None:
         return {}
     found = {name: why for name, why in facts.unread.items() if name not in _TOPICS}
-    found |= dict.fromkeys(_not_served(facts, values), NOT_SERVED)
     wanted = frozenset(needed)
+    found |= dict.fromkeys(_not_served(facts, values, wanted), NOT_SERVED)
     return {name: why for name, why in found.items() if not wanted or name in wanted}
 
 
-def unread_notes(unread: dict[str, str]) -> tuple[str, ...]:
+def unread_notes(unread: Mapping[str, str]) -> tuple[str, ...]:
     """One sentence for each reason.
 
     >>> unread_notes({"podgroups": "not served"})
@@ -56,18 +56,20 @@ def unread_notes(unread: dict[str, str]) -> tuple[str, ...]:
     )
 
 
-def _not_served(facts: ServerFacts, values: Iterable[Object]) -> Iterable[str]:
+def _not_served(facts: ServerFacts, values: Iterable[Object], wanted: Collection[str]) -> Iterable[str]:
     if "served" in facts.unread or not serves_devices(facts):
         return  # unknown, or reported as a whole
-    kinds = {"devicetaintrules": False, "podgroups": False}
-    for value in values:
-        kinds["devicetaintrules"] |= isinstance(value, ResourceSlice)
-        kinds["podgroups"] |= _names_group(value)
-    yield from (name for name, matters in kinds.items() if matters and not facts.served.get(name))
+    for name, matters in (("devicetaintrules", _is_slice), ("podgroups", _names_group)):
+        if (not wanted or name in wanted) and not facts.served.get(name) and any(map(matters, values)):
+            yield name
+
+
+def _is_slice(value: Object) -> bool:
+    return isinstance(value, ResourceSlice)
 
 
 def _names_group(value: Object) -> bool:
     if isinstance(value, Pod):
         return value.spec.scheduling_group is not None
-    found = template_of(value)
+    found = None if isinstance(value, ResourceSlice | ResourceClaim | Node) else template_of(value)
     return found is not None and found[1].spec.scheduling_group is not None

@@ -86,13 +86,13 @@ def test_sarif_is_what_the_command_prints(capsys: pytest.CaptureFixture[str]) ->
 def test_workloads_are_tried_on_the_cluster() -> None:
     assert allotment.check(FIXED, cluster=Cluster.fleet("t4")).to_dict()["summary"]["fits"] is True
     amd = allotment.check(FIXED, cluster=Cluster.fleet("mi300x"))
-    assert (amd.place, amd.fitting, amd.fails) == ("mi300x", False, True)
+    assert (amd.place, amd.fits, amd.fails) == ("mi300x", False, True)
 
 
 def test_a_snapshot_can_be_any_objects() -> None:
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}}
     report = allotment.check(FIXED, cluster=Cluster.snapshot(node))
-    assert (report.place, report.fitting, report.fails) == ("the snapshot", False, True)
+    assert (report.place, report.fits, report.fails) == ("the snapshot", False, True)
 
 
 @pytest.mark.parametrize(("level", "fails"), [("error", False), ("warning", False), ("note", False), ("never", False)])
@@ -167,6 +167,19 @@ def test_fixed_texts_are_returned_and_files_unchanged(app: Path) -> None:
     assert report.texts == {str(app): FIXED}
     assert [finding.code for finding in report.fixed] == ["S102"]
     assert (report.findings, report.fails, app.read_text()) == ((), False, CLAIM)
+
+
+def test_fixed_findings_are_sorted_by_their_places_in_the_original_text() -> None:
+    selector = (
+        "      selectors: [{cel: {expression: \"device.capacity['gpu.nvidia.com'].memory >= 40\"}}]\n"
+        "      count: 1\n"
+    )  # fmt: skip
+    text = f"{CLAIM}{selector}---\n{CLAIM.replace('/v1', '/v1beta1').replace('name: gpu}', 'name: old}')}"
+    report = allotment.fix(text, unsafe=True)
+    # The second one is found only after the first is fixed, which adds a line.
+    places = [(finding.code, finding.where.line) for finding in report.fixed]
+    assert places == [("S102", 8), ("C210", 9), ("S101", 12)]
+    assert [entry["line"] for entry in report.to_dict()["fixed"]] == [8, 9, 12]
 
 
 @pytest.mark.usefixtures("app")

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from allotment.errors import InputError, InvalidManifests
 from allotment.fleet.catalog import catalog
-from allotment.lab.autoscaling import Autoscale, CatalogError, autoscale_of, types_of
+from allotment.lab.autoscaling import Autoscale, autoscale_of, types_of
 
 
 def test_a_catalog_combines_providers_and_files(tmp_path: Path) -> None:
@@ -25,11 +26,13 @@ def test_a_catalog_combines_providers_and_files(tmp_path: Path) -> None:
 def test_invalid_options_are_rejected(tmp_path: Path) -> None:
     prices = tmp_path / "prices.csv"
     prices.write_text("provider,instance_type,on_demand_usd_per_hour\naws,g5.xlarge,-3\n")
-    with pytest.raises(CatalogError, match="invalid rows: 1") as caught:
+    with pytest.raises(InvalidManifests, match=r"prices\.csv:2:15: on_demand_usd_per_hour: expected USD per hour"):
         types_of([str(prices)])
-    assert len(caught.value.problems) == 1
-    with pytest.raises(CatalogError, match="'awz' is neither a file nor a known provider"):
+    with pytest.raises(InputError, match=r"^autoscale: 'awz' is neither a provider nor a file; did you mean aws\?$"):
         types_of(["awz"])
+    prices.write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match=r"prices\.csv: expected a CSV file in UTF-8$"):
+        types_of([str(prices)])
 
 
 def test_options_can_be_text_or_values() -> None:
@@ -37,6 +40,9 @@ def test_options_can_be_text_or_values() -> None:
     assert found is not None
     assert found.vendors == ("nvidia",)
     assert found.faults[0].kind == "slow"
+    several = autoscale_of("aws", "*=slow:9,*=lost")
+    assert several is not None
+    assert [fault.kind for fault in several.faults] == ["slow", "lost"]
     full = Autoscale(types_of(["gcp"]))
     assert autoscale_of(full) is full
     assert autoscale_of(None) is None

@@ -276,6 +276,14 @@ def test_a_watch_ends_at_its_timeout(lab: allotment.Lab) -> None:
         ({"fleet": "dgx-z9"}, "dgx-z9"),
         ({"without": ["schedular"]}, "unknown program 'schedular'"),
         ({"kubelet_roots": "/proc/none"}, "^kubelet_roots: /proc/none: "),
+        ({"autoscale": "awz"}, r"^autoscale: 'awz' is neither a provider nor a file; did you mean aws\?$"),
+        ({"autoscale": ["aws"]}, r"^autoscale: expected providers, catalog files or an Autoscale, found list; use"),
+        ({"autoscale": "aws", "cloud": "*=burn"}, r"^cloud: '\*=burn': unknown fault 'burn'; expected TYPE\[:ZONE\]="),
+        ({"cloud": ["*=slow:9"]}, r'^cloud: requires providers or catalog files as autoscale; use autoscale="aws"$'),
+        ({"runtime": "docker"}, "^runtime: expected one of simulated, process, oci, found 'docker'$"),
+        ({"images": "x.toml"}, '^images: not allowed with simulated containers; use runtime="process"$'),
+        ({"runtime": "process", "images": "/none/x.toml"}, r"^images: /none/x\.toml: images file not found$"),
+        ({"runtime": "process", "images": 7}, "^images: expected the path of a file, found int$"),
     ],
 )
 def test_an_unusable_argument_is_an_input_error(arguments: dict[str, Any], message: str) -> None:

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Final
 
 from allotment.api.checks.fixed_texts import fixed_by
-from allotment.api.checks.options import check_options
+from allotment.api.checks.options import CheckArguments, check_options
 from allotment.api.cluster import Cluster
 from allotment.api.manifest_files import read_manifest_files
 from allotment.api.objects.validation import validate
@@ -74,7 +74,7 @@ class CheckAttempt:
         cluster = question.cluster.origin.options if question is not None else ()
         where = ("-n", namespace) if namespace else ()
         self._words = ("allot", "check", *files, *cluster, *release.source.version_options, *where)
-        options = check_options(release, namespace=namespace or "")
+        options = check_options(CheckArguments(release, namespace=namespace or ""))
         if question is not None:  # its cluster has been read already
             settings = replace(options.settings, features=question.inputs.features)
             objects, origin = question.inputs.cluster, question.cluster.origin

@@ -58,31 +58,58 @@ class CheckOptions:
     unread: Mapping[str, str] = field(default_factory=dict)
 
 
-def check_options(
-    cluster: Cluster | None = None,
-    *,
-    select: Sequence[str] = (),
-    ignore: Sequence[str] = (),
-    drivers: Mapping[str, str] | None = None,
-    driver_gates: Gates = (),
-    namespace: str = "",
-    fail_on: FailOn | None = None,
-    config: str | os.PathLike[str] | None = None,
-    isolated: bool = False,
-) -> CheckOptions:
+@dataclass(frozen=True, slots=True)
+class CheckArguments:
+    """The arguments of :func:`allotment.check`, which override the configuration.
+
+    ``cluster``: one that is only a release does not replace the hardware of the configuration.
+    """
+
+    cluster: Cluster = field(default_factory=Cluster)
+    select: Sequence[str] = ()
+    ignore: Sequence[str] = ()
+    drivers: Mapping[str, str] = field(default_factory=dict)
+    driver_gates: Gates = ()
+    namespace: str = ""
+    fail_on: FailOn | None = None
+    config: str | os.PathLike[str] | None = None
+    isolated: bool = False
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The same arguments as options of ``allot check``."""
+        source = self.cluster.source
+        values = {
+            "--driver": [f"{driver}={release}" for driver, release in self.drivers.items()],
+            "--driver-gates": gate_texts(self.driver_gates),
+            "--select": [self.select] if isinstance(self.select, str) else self.select,
+            "--ignore": [self.ignore] if isinstance(self.ignore, str) else self.ignore,
+            "-n": [self.namespace] if self.namespace else [],
+            "--fail-on": [self.fail_on] if self.fail_on else [],
+            "--config": [os.fspath(self.config)] if self.config else [],
+        }
+        return (
+            *source.origin.options,
+            *source.version_options,
+            *(word for option, given in values.items() for value in given for word in (option, value)),
+            *(("--isolated",) if self.isolated else ()),
+        )
+
+
+def check_options(given: CheckArguments) -> CheckOptions:
     """Return the options of a check, with those of the configuration as defaults.
 
-    ``cluster``: one that is only a release does not replace the hardware of the configuration. Raises InputError and
-    InvalidManifests for invalid options.
+    Raises InputError and InvalidManifests for invalid options.
     """
-    if fail_on is not None:
-        require_choice("fail_on", fail_on, FailOn)
-    found = Configuration() if isolated else configuration(os.fspath(config) if config else None, Path.cwd())
+    if given.fail_on is not None:
+        require_choice("fail_on", given.fail_on, FailOn)
+    file = os.fspath(given.config) if given.config else None
+    found = Configuration() if given.isolated else configuration(file, Path.cwd())
     with _configuration_errors(found):
         features(found.kube_version or DEFAULT_RELEASE, found.feature_gates)
         releases, gates = _driver_releases(found.drivers), _driver_gates(found.driver_gates)
-    target = _target(cluster or Cluster(), found)
-    for driver, changed in _driver_gates(gate_texts(driver_gates)).items():
+    target = _target(given.cluster, found)
+    for driver, changed in _driver_gates(gate_texts(given.driver_gates)).items():
         gates[driver] = {**gates.get(driver, {}), **changed}
     excluded = (*_EXCLUDED, *found.exclude)
 
@@ -91,12 +118,12 @@ def check_options(
         return any(matches(pattern, path) for pattern in excluded)
 
     return CheckOptions(
-        settings=CheckSettings(target.inputs.features, {**releases, **_driver_releases(drivers or {})}, gates),
+        settings=CheckSettings(target.inputs.features, {**releases, **_driver_releases(given.drivers)}, gates),
         world=target.world,
         place=target.place,
-        policy=CheckPolicy(_rules(select, ignore, found), _excuses(found)),
-        fail_on=fail_on or found.fail_on or "error",
-        namespace=namespace or found.namespace or "default",
+        policy=CheckPolicy(_rules(given.select, given.ignore, found), _excuses(found)),
+        fail_on=given.fail_on or found.fail_on or "error",
+        namespace=given.namespace or found.namespace or "default",
         is_excluded=is_excluded,
         notes=target.notes,
         unread=unread_resources(target.world.objects, NEEDED) if target.world is not None else {},

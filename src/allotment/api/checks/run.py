@@ -57,7 +57,7 @@ class CheckRun:
             templates=tuple(files.templates),
             patches=tuple(files.patches),
             place=options.place,
-            fitting=proven and not unproven and not bundle.problems,
+            fits=proven and not unproven and not bundle.problems,
             hardware=_hardware(bundle, result) if has_requests and options.world is None else "",
             unread=options.unread,
             notes=options.notes,
@@ -75,7 +75,8 @@ class CheckRun:
         after = replace(self, files=files, bundle=rest)
         report = after.report()
         findings = tuple(_by_hand(report.findings, fixed))
-        return after, replace(report, findings=findings, fixed=fixed.applied, texts=changed)
+        applied = tuple(sorted(fixed.applied, key=lambda finding: finding.sort_key))
+        return after, replace(report, findings=findings, fixed=applied, texts=changed)
 
     def with_next(self, report: CheckReport) -> CheckReport:
         """Return the report of this check with the next command."""

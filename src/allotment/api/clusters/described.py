@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from allotment.api.clusters.source import ClusterOrigin, ClusterSource, Gates
@@ -11,6 +11,7 @@ from allotment.api.objects.inputs import Inputs, queued
 from allotment.cluster.inspection.snapshot import SnapshotResource
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.model.meta import Object
+from allotment.model.trees import Tree
 from allotment.phrases import listed
 
 
@@ -41,6 +42,10 @@ class SnapshotSource(ClusterSource):
     def read(self, kinds: Sequence[SnapshotResource]) -> Inputs:
         """Return all objects of the snapshot."""
         return Inputs(self.features(self._values), queued(self._values))
+
+    def trees(self) -> Iterable[Tree]:
+        """Return the objects as they are written: values do not have all fields."""
+        return (document.tree for document in self.manifests)
 
 
 class HardwareSource(ClusterSource):

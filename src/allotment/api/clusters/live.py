@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from os import PathLike, fspath
@@ -89,9 +89,14 @@ class LiveSource(ClusterSource):
         """Return objects that were read, with the facts about the server as one of them."""
         source = f"context {self.target.context}" if self.target.context else self.target.server
         values = (*values_of(trees, source), facts)
-        notes = ["" if self.kube else release_note(facts), "" if serves_devices(facts) else _NO_CLAIMS]
-        notes += unread_notes(unread_resources(values))
-        return Inputs(self.features((facts,)), values, (), tuple(filter(None, notes)))
+        notes = reading_notes(facts, unread_resources(values), self.kube)
+        return Inputs(self.features((facts,)), values, (), notes)
+
+
+def reading_notes(facts: ServerFacts, unread: Mapping[str, str], kube: str | None) -> tuple[str, ...]:
+    """Return what a user should know about how a running cluster was read. ``kube``: the release that is stated."""
+    notes = ["" if kube else release_note(facts), "" if serves_devices(facts) else _NO_CLAIMS]
+    return tuple(filter(None, (*notes, *unread_notes(unread))))
 
 
 async def readable(

@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
-from allotment.api.clusters.described import SnapshotSource
 from allotment.api.clusters.source import ClusterSource
 from allotment.api.objects.validation import SNAPSHOT_HEADING
 from allotment.cluster.inspection.snapshot import EVERYTHING
 from allotment.errors import InputError
 from allotment.files import atomic_write
 from allotment.model.decoding import VALUE_TYPES
-from allotment.model.loading import Document
 from allotment.model.meta import ObjectMeta
 from allotment.model.serialization import to_json, to_yaml
 from allotment.model.server_facts import API_VERSION, KIND, ServerFacts, facts_among
-from allotment.model.trees import Tree, manifest_of, to_tree
+from allotment.model.trees import Tree, to_tree
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http_client import HttpClient
@@ -97,14 +95,10 @@ def saved_cluster(source: ClusterSource, namespace: str = "") -> SavedCluster:
     if source.origin.place == "cluster":
         from allotment.api.clusters.live import LiveSource
 
-        assert isinstance(source, LiveSource)
-        return source.run(lambda client, _: _read(client, namespace))
+        if isinstance(source, LiveSource):  # and not a running cluster that is kept in memory
+            return source.run(lambda client, _: _read(client, namespace))
     values = source.read(EVERYTHING).cluster
-    if isinstance(source, SnapshotSource):  # as written: values do not have all fields
-        known = (document for document in source.manifests if _type_of(document) in VALUE_TYPES)
-        objects = [_without_applied(deepcopy(document.tree)) for document in known]
-    else:
-        objects = [manifest_of(value) for value in values]
+    objects = [_without_applied(deepcopy(tree)) for tree in source.trees() if _type_of(tree) in VALUE_TYPES]
     facts = facts_among(values)
     return SavedCluster((*objects, *([_facts_tree(facts)] if facts is not None else ())), facts)
 
@@ -121,9 +115,9 @@ async def _read(client: HttpClient, namespace: str) -> SavedCluster:
     return SavedCluster((*map(_without_applied, found.objects), _facts_tree(facts)), facts, found.refused)
 
 
-def _type_of(document: Document) -> tuple[str, str]:
+def _type_of(tree: Tree) -> tuple[str, str]:
     """Return group and kind."""
-    return document.api_version.rpartition("/")[0], document.kind
+    return str(tree.get("apiVersion") or "").rpartition("/")[0], str(tree.get("kind") or "")
 
 
 def _facts_tree(facts: ServerFacts) -> Tree:

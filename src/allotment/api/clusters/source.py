@@ -12,6 +12,7 @@ from allotment.cluster.inspection.snapshot import SnapshotResource
 from allotment.explanation.next_step import Place
 from allotment.model.features import Features
 from allotment.model.meta import Object
+from allotment.model.trees import Tree, manifest_of
 
 #: Feature gates: ``{"DRAPartitionableDevices": True}``, or texts such as ``"A=true,B=false"``.
 Gates: TypeAlias = Mapping[str, bool] | Sequence[str]
@@ -65,6 +66,10 @@ class ClusterSource:
     def read(self, kinds: Sequence[SnapshotResource]) -> Inputs:
         """Return the objects of the cluster; a running cluster reads only those of ``kinds``."""
         return Inputs(self.features())
+
+    def trees(self) -> Iterable[Tree]:
+        """Return the objects of the cluster as they are written, or with the known fields."""
+        return map(manifest_of, self.read(()).cluster)
 
 
 def gate_texts(gates: Gates) -> tuple[str, ...]:

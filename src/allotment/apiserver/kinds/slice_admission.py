@@ -1,7 +1,7 @@
 """Admission of ResourceSlices whose devices take resources of their node (1.37, NodeDeclaredFeatureValidator).
 
 A kubelet that does not know the feature would not count these resources, so every node that can use such a device must
-declare it. The API server asks after validation.
+declare it. The API server checks this after validation.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
+from allotment.errors import InputError
 from allotment.planning.report import PlannedMachine
 
 #: Kinds of faults, and the amount that each takes.
@@ -21,12 +22,12 @@ KINDS: Final = {
 _COUNTED: Final = ("slow", "stock")
 
 
-class InvalidFault(ValueError):
-    """Raised for an invalid fault. ``hint``: the expected format."""
+class InvalidFault(InputError, ValueError):
+    """Raised for an invalid fault; the hint is the expected format."""
 
     def __init__(self, words: str, problem: str) -> None:
-        super().__init__(f"{words!r}: {problem}")
-        self.hint = f"expected TYPE[:ZONE]=FAULT, where FAULT is one of {', '.join(KINDS)}"
+        hint = f"expected TYPE[:ZONE]=FAULT, where FAULT is one of {', '.join(KINDS)}"
+        super().__init__(f"{words!r}: {problem}", hint, argument="cloud")
 
 
 class SimulatedFault(NamedTuple):

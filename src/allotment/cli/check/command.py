@@ -8,11 +8,11 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 
 from allotment.api.checks.next_step import CheckCommand
-from allotment.api.checks.options import check_options
+from allotment.api.checks.options import CheckArguments, check_options
 from allotment.api.checks.run import CheckRun
 from allotment.api.load import STDIN, Manifests, Source
 from allotment.api.manifest_files import read_manifest_files
-from allotment.cli.check.output import EXIT_FINDINGS, EXIT_FINE, write
+from allotment.cli.check.output import EXIT_FINDINGS, EXIT_FINE, write, write_failure
 from allotment.cli.inputs.clusters import cluster_errors_of
 from allotment.cli.inputs.target_cluster import target_cluster
 from allotment.cli.output.console import open_screen, print_notes
@@ -25,7 +25,12 @@ from allotment.model.loading import load_text
 def run(arguments: Namespace) -> int:
     """Check manifests, and fix them with ``--fix``; return 1 for findings at or above the ``--fail-on`` level."""
     with gc_paused():
-        return _run(arguments)
+        try:
+            return _run(arguments)
+        except InputError as error:
+            if arguments.output == "sarif":
+                write_failure(error)
+            raise
 
 
 def _run(arguments: Namespace) -> int:
@@ -59,7 +64,7 @@ def _check_of(arguments: Namespace) -> CheckRun:
         )
     cluster = target_cluster(arguments)
     with cluster_errors_of(cluster):
-        options = check_options(
+        given = CheckArguments(
             cluster,
             select=arguments.select or (),
             ignore=arguments.ignore or (),
@@ -70,6 +75,7 @@ def _check_of(arguments: Namespace) -> CheckRun:
             config=arguments.config,
             isolated=arguments.isolated,
         )
+        options = check_options(given)
     sources = list(_sources(arguments.paths or ["."], arguments.stdin_filename or STDIN))
     files = read_manifest_files(sources, options.is_excluded, force_exclude=arguments.force_exclude)
     command = CheckCommand(

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from allotment.api.check import write_fixes
 from allotment.api.checks.run import CheckRun
 from allotment.cli.check.output import EXIT_FINDINGS, EXIT_FINE, write
@@ -17,6 +19,7 @@ from allotment.cli.output.diffs import show_diff
 from allotment.errors import InputError
 from allotment.phrases import counted
 from allotment.tools.check.finding import Finding
+from allotment.tools.check.replacements import corresponding_range
 from allotment.tools.check.report import CheckReport
 
 #: Formats that report only the remaining findings.
@@ -42,20 +45,22 @@ def fix_files(screen: Screen, arguments: Namespace, check: CheckRun) -> int:
     if arguments.output in (*_PROGRAMS, "concise"):
         write(screen, report, arguments.output)
     else:
-        _print_report(screen, report)
+        _print_report(screen, report, check.files.sources)
     return EXIT_FINDINGS if report.fails else EXIT_FINE
 
 
 # --- text output -----------------------------------------------------------------------------------------------------
 
 
-def _print_report(screen: Screen, report: CheckReport) -> None:
+def _print_report(screen: Screen, report: CheckReport, originals: Mapping[str, str]) -> None:
     """Print the fixes of each file, the remaining findings, and a summary."""
     for file, findings in _by_file(report.fixed).items():
         kinds = Counter((finding.code, finding.name) for finding in findings)
         words = [f"{number} × {code} ({name})".replace(" ", TIED) for (code, name), number in sorted(kinds.items())]
         say(screen, f"{file}: fixed {', '.join(words)}")
-        for guess in _guesses(findings):
+        before, after = originals[file], report.texts.get(file, originals[file])
+        written = [replace(each, where=corresponding_range(each.where, before, after)) for each in findings]
+        for guess in _guesses(written):
             say(screen, guess, "  ")
     if report.fixed:
         screen.line()
@@ -78,7 +83,7 @@ def _outcome(report: CheckReport) -> Iterator[str]:
 def _rest(report: CheckReport) -> str:
     """Return the rest to do, as the end of a sentence."""
     if not report.findings:
-        return f"no findings remain{f', and everything fits on {report.place}' if report.fitting else ''}."
+        return f"no findings remain{f', and everything fits on {report.place}' if report.fits else ''}."
     remain = "remains" if len(report.findings) == 1 else "remain"
     more = f" {report.unsafe} fixable with --fix{TIED}--unsafe-fixes." if report.unsafe else ""
     return f"{by_level(report)} {remain}.{more}"
@@ -86,13 +91,13 @@ def _rest(report: CheckReport) -> str:
 
 def _by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
     found: dict[str, list[Finding]] = {}
-    for finding in sorted(findings, key=lambda item: item.where):
+    for finding in findings:
         found.setdefault(finding.where.file, []).append(finding)
     return found
 
 
 def _guesses(findings: Sequence[Finding]) -> Iterator[str]:
-    """Yield the guesses in one file, each with its line after the fix."""
+    """Yield the guesses in one file, each with its line: in the file that was written, or that a diff would change."""
     for finding in findings:
         if finding.fix is not None and not finding.fix.safe:
             yield f"guessed ({finding.code}, line {finding.where.line}): {finding.fix.text}"

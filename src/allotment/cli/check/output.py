@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from allotment.cli.check.text_output import print_concise, print_report
-from allotment.cli.output.console import Screen
+from allotment.cli.output.console import Screen, open_screen
+from allotment.cli.output.errors import described_problem
+from allotment.errors import InputError
 from allotment.tools.check.report import CheckReport
 
 EXIT_FINE: Final = 0
@@ -27,3 +29,10 @@ def write(screen: Screen, report: CheckReport, output: str | None) -> None:
         print_concise(screen, report)
     else:
         print_report(screen, report)
+
+
+def write_failure(error: InputError) -> None:
+    """Print the SARIF log of a check that an error stopped. A program that reads it expects one in any case."""
+    from allotment.tools.check.sarif import failure_log
+
+    open_screen().data(failure_log(error, described_problem(error)), "json")

@@ -8,8 +8,9 @@ from typing import Final
 from allotment.cli.inputs.skipped_files import passed_over
 from allotment.cli.output.code_frame import frame
 from allotment.cli.output.console import Screen, folded
-from allotment.cli.output.errors import FRAME_WIDTH, MOST_SHOWN, WHOLE_FILE, compiler_frame
+from allotment.cli.output.errors import FRAME_WIDTH, MOST_SHOWN, compiler_frame
 from allotment.explanation.text import NEXT
+from allotment.model.problems import WHOLE_FILE
 from allotment.phrases import counted, listed
 from allotment.tools.check.finding import Finding
 from allotment.tools.check.report import LEVELS, CheckReport
@@ -128,7 +129,7 @@ def summary(report: CheckReport) -> Iterator[str]:
     elif report.objects:
         everything = "The object" if report.objects == 1 else f"All {report.objects} objects"
         are, fit = ("is", "fits") if report.objects == 1 else ("are", "fit")
-        proven = f", and {fit} on {report.place}" if report.fitting else ""
+        proven = f", and {fit} on {report.place}" if report.fits else ""
         yield f"{everything} in {counted(len(report.sources), 'file')} {are} fine{proven}."
     else:
         yield "Nothing to check: no Kubernetes objects found."

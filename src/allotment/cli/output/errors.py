@@ -13,15 +13,13 @@ from typing import Any
 from allotment.cli.output.code_frame import frame
 from allotment.cli.output.console import folded
 from allotment.errors import InputError, InvalidManifests
-from allotment.model.problems import InputProblem
+from allotment.model.problems import WHOLE_FILE, InputProblem
 from allotment.phrases import counted
 
 #: Maximum number of problems to print; the rest is counted.
 MOST_SHOWN = 50
 #: The default width.
 FRAME_WIDTH = 100
-#: Problems of a whole file, without line and column.
-WHOLE_FILE = frozenset({"cut-off", "unreadable", "no-files", "no-object", "too-big"})
 #: Options that are not named as the argument of the Python API is.
 _OPTIONS: Mapping[str, str] = {
     "kube": "kube-version", "gates": "feature-gates", "objects": "filename", "tolerations": "toleration",
@@ -51,8 +49,7 @@ def describe(error: Exception, width: int | None = None) -> Description | None:
         lines = tuple(_findings(error, width))
         return Description(lines, error.to_dict())
     if isinstance(error, InputError):
-        option = f"--{_OPTIONS.get(error.argument, error.argument.replace('_', '-'))}: " if error.argument else ""
-        return _single(f"{option}{error.problem}", error.hint, width)
+        return _single(described_problem(error), error.hint, width)
     if isinstance(error, Failure):
         hint = (f"  {error.hint}",) if error.hint else ()
         problem = {"code": "refused", "message": str(error), "hint": error.hint}
@@ -64,6 +61,13 @@ def describe(error: Exception, width: int | None = None) -> Description | None:
     if isinstance(error, OSError) and isinstance(error.filename, str):
         return _single(f"{error.filename}: {(error.strerror or str(error)).lower()}", "", width)
     return None
+
+
+def described_problem(error: InputError) -> str:
+    """Return the problem of an argument with the option that sets it, without the hint."""
+    if not error.argument:
+        return error.problem
+    return f"--{_OPTIONS.get(error.argument, error.argument.replace('_', '-'))}: {error.problem}"
 
 
 def _single(problem: str, hint: str, width: int | None) -> Description:

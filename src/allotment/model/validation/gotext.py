@@ -68,7 +68,7 @@ def float_text(number: float) -> str:
 def json_text(value: object, kube: str = "", written: object = None) -> str:
     """The result of ``json.Marshal`` for the Go value that corresponds to ``value``.
 
-    ``kube``: the release whose types are meant; without one, they have the fields of all releases. ``written``: see
+    ``kube``: the release whose types are used; without one, they have the fields of all releases. ``written``: see
     `GoValue`.
 
     >>> print(json_text(resource.DeviceToleration(key="a", operator="Exists")))

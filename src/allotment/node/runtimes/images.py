@@ -36,6 +36,7 @@ import msgspec
 
 from allotment.checkout import APPLICATION, examples_folder
 from allotment.decoding import decodable
+from allotment.errors import InputError
 from allotment.model.trees import Tree
 from allotment.node.runtimes.runtime import NotStarted
 
@@ -49,8 +50,11 @@ _PLACEHOLDERS: Final = ("python", "port")
 _DEFAULT_HOST: Final = re.compile(r"(?:docker\.io/)?(?:library/)?")
 
 
-class InvalidImages(ValueError):
+class InvalidImages(InputError, ValueError):
     """Raised for an invalid images file; the text has file, entry, field and what was expected."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem, argument="images")
 
 
 class Image(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

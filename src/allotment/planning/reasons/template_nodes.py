@@ -213,7 +213,7 @@ class TemplateNodes:
         return None if refused.code == "not-explained" else refused
 
     def _refusal(self, claims: tuple[ResourceClaim, ...], node: str) -> AllocationRefusal:
-        diagnoser = Diagnoser(self._samples.cluster.inventory, tries=0, names=self._samples.names())
+        diagnoser = Diagnoser(self._samples.cluster.inventory, tries=0, names=self._samples.names)
         diagnosis = diagnoser.diagnose(claims, [node])
         return next((node_.refused for node_ in diagnosis.nodes), diagnosis.headline)
 

@@ -82,7 +82,7 @@ class Curve:
     steps: tuple[CurveStep, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``allot replay -o json`` prints for a policy."""
+        """Return the JSON of ``allot replay -o json`` for a policy."""
         data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         return data
 

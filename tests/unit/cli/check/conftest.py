@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from allotment.model.editing.edits import ReplaceText, SetValue
+from allotment.model.editing.edits import Nest, ReplaceText, SetValue
 from allotment.tools.check import catalog
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
@@ -21,6 +21,14 @@ def old_names(bundle: Bundle) -> Iterator[RuleMatch]:
         if document.name == "old":
             fix = Fix("call it new", ((document, SetValue(("metadata", "name"), "new")),), safe=True)
             yield RuleMatch(document, ("metadata", "name"), "`old` is an old name", fix=fix)
+
+
+def flat(bundle: Bundle) -> Iterator[RuleMatch]:
+    """Find errors with a safe fix that adds a line."""
+    for document in bundle.documents:
+        if "flat" in document.tree:
+            fix = Fix("nest it", ((document, Nest((), ("flat",), "nested")),), safe=True)
+            yield RuleMatch(document, ("flat",), "`flat` is not nested", fix=fix)
 
 
 def guesses(bundle: Bundle) -> Iterator[RuleMatch]:
@@ -50,6 +58,7 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Replace the real rules by those of these tests."""
     rules = (
         Rule("S191", "old-name", "shape", "error", "An old name.", "A toy.", BAD, BAD, old_names, "safe"),
+        Rule("S192", "flat", "shape", "error", "Not nested.", "A toy.", BAD, BAD, flat, "safe"),
         Rule("V391", "unknown-word", "vocabulary", "warning", "No word.", "A toy.", BAD, BAD, guesses, "unsafe"),
         Rule(
             "M491", "empty", "meaning", "note", "Nothing in it.", "A toy.", BAD, BAD, empty, see="https://example.com"

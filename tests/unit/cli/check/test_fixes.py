@@ -14,6 +14,7 @@ OLD = "# kept\napiVersion: v1\nkind: Thing\nmetadata:\n  name: old  # kept, too\
 GUES = "note: gues\n"
 NOTE = "spec: {}\n"
 NEW = OLD.replace("old", "new")
+FLAT = "apiVersion: v1\nkind: Thing\nmetadata: {name: flat}\nflat: 1\n"
 
 
 def test_fixes_are_written_and_remaining_findings_reported(allot: Allot, write: Write) -> None:
@@ -60,6 +61,13 @@ def test_guesses_are_reported(allot: Allot, write: Write) -> None:
         "",
     )
     assert (folder / "a.yaml").read_text() == f"{NEW}note: guess\n"
+
+
+def test_guesses_have_the_line_of_the_text_that_the_reader_has(allot: Allot, write: Write) -> None:
+    """A fix that adds lines: a diff states lines of the unchanged file, and a fix lines of the new one."""
+    write({"a.yaml": f"{FLAT}note: gues\n"})
+    assert "a.yaml: guessed (V391, line 5): " in allot("check", "--diff", "--unsafe-fixes").err
+    assert "  guessed (V391, line 6): " in allot("check", "--fix", "--unsafe-fixes").out
 
 
 def test_suppressed_or_unselected_findings_are_not_fixed(allot: Allot, write: Write) -> None:

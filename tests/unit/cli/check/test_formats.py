@@ -58,7 +58,7 @@ def test_sarif_conforms_to_the_specification(allot: Allot, write: Write) -> None
     assert log["$schema"].endswith("/sarif-schema-2.1.0.json")
     (run,) = log["runs"]
     rules = run["tool"]["driver"]["rules"]
-    assert [rule["id"] for rule in rules] == ["S100", "S116", "S191", "V391", "M491"]
+    assert [rule["id"] for rule in rules] == ["S100", "S116", "S191", "S192", "V391", "M491"]
     for rule in rules:
         assert rule["shortDescription"]["text"]
         assert rule["help"]["text"]
@@ -112,6 +112,50 @@ def test_fingerprints_are_unique_and_independent_of_lines(allot: Allot, write: W
     write({"a.yaml": f"# a line more\n\n{TWO}---\n# and here\n{TWO}"})
     assert fingerprints() == before
     assert len(set(before)) == 4
+
+
+def test_sarif_of_a_complete_check_says_so(allot: Allot, write: Write) -> None:
+    write({"a.yaml": TWO})
+    assert _sarif(allot)["runs"][0]["invocations"] == [{"executionSuccessful": True}]
+
+
+def test_sarif_reports_files_that_cannot_be_read(allot: Allot, write: Write) -> None:
+    folder = write({"a.yaml": TWO})
+    (folder / "cluster.yaml").write_text("kind: Node\nmetadata: [\n")
+    ran = allot("check", "a.yaml", "nowhere.yaml", "-o", "sarif")
+    assert (ran.code, ran.err) == (2, allot("check", "a.yaml", "nowhere.yaml").err)
+    (run,) = json.loads(ran.out)["runs"]
+    assert "results" not in run, "an empty list means that nothing was found"
+    assert run["invocations"] == [
+        {
+            "executionSuccessful": False,
+            "toolExecutionNotifications": [
+                {
+                    "descriptor": {"id": "unreadable"},
+                    "level": "error",
+                    "message": {"text": "cannot read the file: no such file or directory"},
+                    "locations": [{"physicalLocation": {"artifactLocation": {"uri": "nowhere.yaml"}}}],
+                }
+            ],
+        }
+    ]
+    (run,) = json.loads(allot("check", "a.yaml", "--cluster", "cluster.yaml", "-o", "sarif").out)["runs"]
+    (reason,) = run["invocations"][0]["toolExecutionNotifications"]
+    assert reason["locations"][0]["physicalLocation"] == {
+        "artifactLocation": {"uri": "cluster.yaml"}, "region": {"startLine": 3, "startColumn": 1},
+    }  # fmt: skip
+
+
+def test_sarif_reports_invalid_arguments(allot: Allot, write: Write) -> None:
+    write({"a.yaml": TWO})
+    ran = allot("check", "--select", "Q", "-o", "sarif")
+    assert (ran.code, ran.err) == (2, allot("check", "--select", "Q").err)
+    assert json.loads(ran.out)["runs"][0]["invocations"] == [
+        {
+            "executionSuccessful": False,
+            "toolConfigurationNotifications": [{"level": "error", "message": {"text": "--select: unknown rule 'Q'"}}],
+        }
+    ]
 
 
 def test_github_annotations(allot: Allot, write: Write) -> None:

@@ -22,6 +22,7 @@ Shape and version: Does a cluster of this release accept the object?
 S100  error         The file or document is neither valid YAML nor valid JSON, or is not an object
 S116  note          An ignore comment suppresses no finding
 S191  error    [*]  An old name
+S192  error    [*]  Not nested
 
 Vocabulary: Does a driver publish, install or understand the name?
 V391  warning  [?]  No word
@@ -73,7 +74,7 @@ def test_differences_are_coloured(
 def test_rules_are_available_as_json(allot: Allot) -> None:
     assert json.loads(allot("rule", "old-name", "-o", "json").out)["code"] == "S191"
     listed = json.loads(allot("rule", "-o", "json").out)["rules"]
-    assert [rule["code"] for rule in listed] == ["S100", "S116", "S191", "V391", "M491"]
+    assert [rule["code"] for rule in listed] == ["S100", "S116", "S191", "S192", "V391", "M491"]
 
 
 def test_unknown_rule_is_rejected(allot: Allot) -> None:
