@@ -1,6 +1,7 @@
 """Cluster events that can make a pending pod schedulable, and which event can resolve which cause of refusal.
 
 A pod is retried only when one of its own causes may be resolved: a freed device does not wake pods that lack memory.
+Changes of a pod's own claims are no events here: they retry that pod alone (see `pending_pods.PendingPods`).
 """
 
 from __future__ import annotations
@@ -22,8 +23,6 @@ class ClusterEvent(Enum):
     POD_PLACED = auto()
     """A pod was assigned to a node, or changed its labels there."""
     CLAIM_FREED = auto()
-    CLAIM_CHANGED = auto()
-    """A claim that the pod references was created, allocated or reserved."""
     CLAIM_ALLOCATED = auto()
     """Any claim was allocated."""
     SLICE = auto()
@@ -55,8 +54,8 @@ EVENTS_BY_CAUSE: Final[Mapping[str, frozenset[ClusterEvent]]] = {
     "spread": _LEFT | {_E.NODE, _E.POD_PLACED},
     "neighbours": _LEFT | {_E.NODE, _E.POD_PLACED},
     "nominated": _LEFT | {_E.NODE, _E.POD_PLACED},
-    "claim": frozenset({_E.NODE, _E.CLAIM_FREED, _E.CLAIM_CHANGED}),
-    "class": frozenset({_E.CLASS, _E.CLAIM_CHANGED}),
+    "claim": frozenset({_E.NODE, _E.CLAIM_FREED}),
+    "class": frozenset({_E.CLASS}),
     "devices": _DEVICES,
     # An allocation changes the search, too: it may then end before its step limit.
     "undecided": _DEVICES | {_E.CLAIM_ALLOCATED},

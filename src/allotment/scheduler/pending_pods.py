@@ -11,7 +11,7 @@ from allotment.model.resource import ResourceClaim
 from allotment.model.trees import Tree
 from allotment.node_fit.nodes import NodeCache
 from allotment.scheduler.attempt import SchedulingAlgorithm
-from allotment.scheduler.claim_ledger import CachedClaim, ClaimLedger
+from allotment.scheduler.claim_ledger import CachedClaim, ClaimChange, ClaimLedger
 from allotment.scheduler.cluster_events import ClusterEvent, events_for
 from allotment.scheduler.gated_pods import GatedPods
 from allotment.scheduler.group_hierarchy import GroupHierarchy, is_relevant_change
@@ -67,8 +67,8 @@ class PendingPods:
 
     # --- adding and removing -----------------------------------------------------------------------------------------
 
-    def add(self, pod: QueuedPod) -> None:
-        """Add a pending pod, or one whose requirements changed."""
+    def add(self, pod: QueuedPod, *, retry: bool = False) -> None:
+        """Add a pending pod, or one whose requirements changed. ``retry``: even if equivalent pods are parked."""
         self._gated.remove(pod.uid)
         self._note_users(pod)
         if pod.gates:
@@ -89,10 +89,10 @@ class PendingPods:
             return
         key = self.group_key(pod)
         group = self._queue.add(pod, key)
-        if group is not None and not isinstance(key, GroupKey):
+        if group is not None and not retry and not isinstance(key, GroupKey):
             self._reporter.report(group)
         else:
-            self._queue.wake_group(key)  # one more pod can complete a gang
+            self._queue.wake_group(key)  # one more pod can complete a gang, too
             self._events.wake()
 
     async def _report_gated(self, pod: QueuedPod, patch: Tree) -> None:
@@ -206,16 +206,17 @@ class PendingPods:
         policy = pod.tree["spec"].get("preemptionPolicy")
         return (id(pod.demand), pod.priority, policy, labels, *(id(claim.value.spec) for claim in claims))
 
-    def claim_changed(self, key: ObjectKey) -> None:
-        """A claim was added, changed or deleted: retry the pods that reference it."""
-        users = self._users.get(key)
-        if not users:
-            return
-        self._events.add(ClusterEvent.CLAIM_CHANGED)
-        for uid in tuple(users):
-            held = self._gated.remove(uid)
-            if held is not None:
+    def claim_changed(self, key: ObjectKey, change: ClaimChange | None) -> None:
+        """A claim was added, changed, or (``change`` is None) deleted: retry the pods that reference it.
+
+        As in Kubernetes, a deletion, or a change of the metadata alone, retries no pod that was already attempted. A
+        claim that is deleted and created again with its name may have other requests.
+        """
+        for uid in tuple(self._users.get(key, ())):
+            if (held := self._gated.remove(uid)) is not None:
                 self.add(held)
+            elif change not in (None, "same") and (parked := self._queue.parked(uid)) is not None:
+                self.add(parked, retry=True)
 
     # --- PodGroups ---------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from allotment.node_fit.assigned_pod import to_assigned_pod
 from allotment.node_fit.nodes import NodeCache
 from allotment.node_fit.pod_requirements import PodRequirementsCache
 from allotment.scheduler.binding.binding_conditions import BindingConditionWaiter
-from allotment.scheduler.claim_ledger import CachedClaim, ClaimLedger
+from allotment.scheduler.claim_ledger import CachedClaim, ClaimChange, ClaimLedger
 from allotment.scheduler.cluster_events import ClusterEvent
 from allotment.scheduler.coexistence.monitor import CoexistenceMonitor
 from allotment.scheduler.coexistence.other_schedulers import OtherSchedulers
@@ -69,6 +69,7 @@ class PodClaimWatch:
             return
         key = ObjectKey(item.namespace, item.name)
         known = self._ledger.known.get(key)
+        change: ClaimChange | None = None
         if new is None:
             if self._ledger.remove(key) or (known is not None and known.is_extended):
                 self._devices_freed(known)
@@ -82,7 +83,7 @@ class PodClaimWatch:
             if change == "freed":
                 self._devices_freed(known)
             self._readiness.changed(key)
-        self._pending_pods.claim_changed(key)
+        self._pending_pods.claim_changed(key, change)
 
     def _devices_freed(self, claim: CachedClaim | None) -> None:
         """Report freed devices. Other active schedulers get the settling period first, so that both do not allocate

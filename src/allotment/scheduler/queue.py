@@ -59,6 +59,11 @@ class SchedulingQueue:
     def __contains__(self, uid: str) -> bool:
         return uid in self._group_by_uid
 
+    def parked(self, uid: str) -> QueuedPod | None:
+        """Return a pod that waits for an event; None if it is ready, in back-off, or not queued."""
+        group = self._group_by_uid.get(uid)
+        return group.pods[uid] if group is not None and group.verdict is not None else None
+
     def groups(self) -> Iterator[EquivalenceGroup]:
         """Return all groups."""
         return iter(tuple(self._groups.values()))
