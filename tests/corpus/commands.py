@@ -54,11 +54,11 @@ def accepts(command: Sequence[str]) -> bool:
 
 
 def replace(manifests: Iterable[Tree], trees: list[Tree]) -> None:
-    """``kubectl replace --force``: deletes and creates the objects, and so the claims of a pod that is replaced."""
+    """``kubectl replace --force``: deletes objects if they exist, and so the claims of a pod, and creates them."""
     for manifest in manifests:
         kind, metadata = manifest["kind"], manifest["metadata"]
         assert not {"uid", "resourceVersion", "ownerReferences"} & metadata.keys()
-        (old,) = (tree for tree in trees if _key(tree) == _key(manifest))
+        old = next((tree for tree in trees if _key(tree) == _key(manifest)), {})
         generated = old.get("status", {}).get("resourceClaimStatuses", ())
         assert kind not in ("Pod", "PodGroup") or "status" not in manifest
         names = {status["resourceClaimName"] for status in generated}
@@ -182,6 +182,13 @@ def _get(names: Sequence[str], options: Mapping[str, str], trees: Sequence[Tree]
 
 def _delete(names: Sequence[str], options: Mapping[str, str], trees: Sequence[Tree]) -> bool:
     kind, *objects = names
+    if kind in ("resourceclaim", "resourceclaimtemplate"):
+        assert isinstance(trees, list)
+        for name in objects:
+            tree = _object(kind, name, options["-n"], trees)
+            assert "allocation" not in tree.get("status", {})
+            trees.remove(tree)
+        return True
     assert kind == "pod"
     for name in objects:
         assert _object(kind, name, options["-n"], trees)["status"]["phase"] in ("Succeeded", "Failed")

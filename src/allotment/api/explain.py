@@ -19,10 +19,11 @@ from allotment.api.objects.unread_resources import NEEDED, OF_DEVICES, OF_PODS, 
 from allotment.api.question import Evaluation, Question
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection.events import events_of
-from allotment.cluster.inspection.snapshot import DEVICES, PODS, WORKLOADS, SnapshotResource
+from allotment.cluster.inspection.snapshot import DEVICES, KEEPING_PODS, PODS, WORKLOADS, SnapshotResource
 from allotment.errors import InputError
 from allotment.explanation import Answer, Explanation, containers_without_device
 from allotment.explanation import explain as evaluate
+from allotment.explanation.origin_mapping import owner_of
 from allotment.explanation.prepare_errors import FAILED_PREPARE, PrepareError, prepare_error
 from allotment.explanation.subjects import ANY_POD, is_relevant, objects_to_explain, other_pods
 from allotment.model.core import Pod
@@ -82,8 +83,11 @@ def read_question(
 
     async def read(client: HttpClient, _: ClusterTarget) -> Question:
         found = question.with_cluster(await source.read_with(client, kinds))
+        if found.manifests is None and (keeping := _kinds_keeping_pods(found)):
+            found = await _with_workloads(source, client, found, keeping)
         if _is_unknown(found, name):
-            return await _with_workloads(source, client, found, name)
+            named = [kind._replace(fields=f"metadata.name={name}") for kind in WORKLOADS]
+            return await _with_workloads(source, client, found, named)
         return replace(found, prepare_errors=await prepare_errors(client, found, name))
 
     return source.run(read)
@@ -97,12 +101,24 @@ def _is_unknown(question: Question, name: str) -> bool:
     return not any(isinstance(value, Pod | ResourceClaim) and value.metadata.name == name for value in values)
 
 
-async def _with_workloads(source: LiveSource, client: HttpClient, question: Question, name: str) -> Question:
-    """Return the question with the workloads of this name, which the error then proposes."""
-    named = [kind._replace(fields=f"metadata.name={name}") for kind in WORKLOADS]
+def _kinds_keeping_pods(question: Question) -> list[SnapshotResource]:
+    """Return the kinds of workloads to read in addition: they may have been changed since they created pending pods."""
+    values = question.inputs.cluster
+    pending = (value for value in values if isinstance(value, Pod) and is_relevant(value, only_state=False))
+    owners = {owner_of(pod).partition(" ")[0] for pod in pending}
+    missing = owners - {type(value).__name__ for value in values}
+    return [kind for kind in KEEPING_PODS if any(kind.plural == f"{name.lower()}s" for name in missing)]
+
+
+async def _with_workloads(
+    source: LiveSource, client: HttpClient, question: Question, kinds: Sequence[SnapshotResource]
+) -> Question:
+    """Return the question with workloads of these kinds: the error for an unknown name then proposes them, and answers
+    take into account that they were changed.
+    """
     workloads: tuple[Object, ...] = ()
     with suppress(StatusError):  # without permission for all of these kinds
-        read = await source.read_with(client, named)
+        read = await source.read_with(client, kinds)
         workloads = tuple(value for value in read.cluster if not isinstance(value, ServerFacts))
     return replace(question, inputs=replace(question.inputs, cluster=(*question.inputs.cluster, *workloads)))
 

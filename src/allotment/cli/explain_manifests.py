@@ -51,6 +51,8 @@ def print_manifests(arguments: Namespace, explanation: Explanation, question: Qu
     """
     answer, found = _first(explanation, origin_of(question))
     if answer is None:
+        if waiting := next((each for each in explanation.answers if each.waits), None):
+            return _nothing(f"no change of devices helps {waiting.kind} {waiting.name}: {waiting.waits}")
         return _nothing(f"{arguments.object} fits: nothing has to be changed")
     if found is None:
         return _nothing(f"no object can be replaced so that {answer.kind} {answer.name} fits", f"next: {answer.next}")

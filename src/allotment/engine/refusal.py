@@ -388,6 +388,9 @@ class SuggestedChange(Value, frozen=True):
     @property
     def command(self) -> str:
         """The kubectl command that makes the change in the cluster, for changes that no manifest contains."""
+        if self.remedy == "delete-pod":
+            namespace, _, name = self.object.removeprefix("Pod ").partition("/")
+            return f"kubectl delete pod {name} -n {namespace}"
         return f"kubectl uncordon {self.object.removeprefix('Node ')}" if self.remedy == "uncordon" else ""
 
 

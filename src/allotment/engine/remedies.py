@@ -80,6 +80,9 @@ REMEDIES: Final[Mapping[str, Remedy]] = {
     "recreate": Remedy(
         "nothing", LossClass.CLUSTER, "The template is corrected already; the pod has a claim of an earlier version."
     ),
+    "delete-pod": Remedy(
+        "nothing", LossClass.CLUSTER, "The workload is corrected already, but keeps the pod that it created before."
+    ),
     "allow": Remedy("placement", LossClass.CLUSTER, "An administrator must allow the request in the namespace."),
     "enable": Remedy("placement", LossClass.CLUSTER, "An administrator must turn on a feature for the devices."),
     "class-name": Remedy(

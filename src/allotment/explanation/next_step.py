@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -20,6 +20,7 @@ from allotment.engine.refusal import BUSY, SEARCH_GIVEN_UP, AllocationRefusal, D
 from allotment.engine.remedies import REMEDIES
 from allotment.explanation.manifest_changes import change_in_manifests
 from allotment.explanation.origin_mapping import awaited_claims, endless_owner, owner_of, template_of
+from allotment.explanation.outdated_pods import DELETE_POD, outdated_pods, with_outdated_pods
 from allotment.explanation.replacement import named, replacement_of
 from allotment.explanation.report import Answer, Explanation
 from allotment.explanation.subjects import ANY_POD, pod_spec_of
@@ -62,6 +63,7 @@ class Origin(NamedTuple):
 
 def with_next_steps(explanation: Explanation, origin: Origin) -> Explanation:
     """The explanation with the next step of each refusal; the same for all pods of a workload with the same reason."""
+    explanation = with_outdated_pods(explanation, origin.objects)
     known: dict[object, str] = {}
     answers = []
     for answer in explanation.answers:
@@ -143,8 +145,15 @@ def _of_changes(answer: Answer, refused: AllocationRefusal, origin: Origin) -> s
         return _kubectl(origin, "describe", "node", broken)
     commands = [_change(change, answer, origin) for change in changes if change.remedy != "wait"]
     if all(commands):
-        return " && ".join(dict.fromkeys(commands))
+        deletion = _delete_pods(outdated_pods(answer, changes, origin.objects), origin)
+        return " && ".join(dict.fromkeys((*commands, *deletion)))
     return _replace(answer, origin)
+
+
+def _delete_pods(pods: Sequence[ObjectKey], origin: Origin) -> Iterator[str]:
+    """The command that deletes these pods of one namespace; none if there are no pods."""
+    if pods:
+        yield _kubectl(origin, "delete", "pod", *(key.name for key in pods), "-n", pods[0].namespace)
 
 
 def _loses_hardware(changes: Sequence[SuggestedChange]) -> bool:
@@ -167,6 +176,8 @@ def _change(change: SuggestedChange, answer: Answer, origin: Origin) -> str:
     kind, key = named(change.object)
     if change.remedy == "uncordon":
         return _kubectl(origin, "uncordon", key.name)
+    if change.remedy == DELETE_POD:
+        return next(_delete_pods([key], origin))
     if change.object in origin.in_files:
         return ""
     if change.remedy == "allow" and kind == "Namespace":
@@ -255,7 +266,10 @@ def _replace(answer: Answer, origin: Origin) -> str:
     namespace = answer.name.partition("/")[0]
     files = (word for file in origin.files for word in ("-f", file))
     show = _allot("explain", subject, "-n", namespace, *files, *origin.options, "-o", "manifests")
-    return " && ".join(dict.fromkeys((*before, f"{show} | {_kubectl(origin, 'replace', '--force', '-f', '-')}")))
+    moved = (named(name) for name in found.moved)
+    after = [_kubectl(origin, "delete", kind.lower(), key.name, "-n", key.namespace) for kind, key in moved]
+    create = f"{show} | {_kubectl(origin, 'replace', '--force', '-f', '-')}"
+    return " && ".join(dict.fromkeys((*before, create, *after)))
 
 
 def _subject(answer: Answer, origin: Origin) -> str:

@@ -7,7 +7,7 @@ first remedy.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -25,9 +25,9 @@ from allotment.phrases import first_few
 _SCALABLE: Final = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "ReplicationController"})
 ENDLESS: Final = _SCALABLE | {"DaemonSet"}
 #: The beginning of `freeing_text`.
-_ENDS: Final = re.compile(r"wait for pods? .+? to finish \((?P<claims>claims? (?P<names>[^)]+))\)")
+_ENDS: Final = re.compile(r"wait for pods? .+? to finish \(claims? [^)]+\)")
 #: The claims in such a text, also after `_instead_of_endless_waits`.
-_CLAIMS: Final = re.compile(r"\(claims? (?P<names>[^)]+)\)")
+_CLAIMS: Final = re.compile(r"\(claims? (?P<names>[^)]+)\)(?:, and wait for claims? (?P<rest>.+?) to be released)?")
 #: The label of the pods of a Deployment; their ReplicaSet has its value as the suffix of its name.
 HASH_LABEL: Final = "pod-template-hash"
 #: The strategy with which a Deployment replaces pods without devices for an additional one.
@@ -111,12 +111,17 @@ def _instead_of_endless_waits(diagnosis: Diagnosis, endless_owner: Callable[[Obj
 
     def map_change(change: SuggestedChange) -> SuggestedChange:
         found = _ENDS.match(change.text) if change.remedy == "wait" else None
-        owners = list(dict.fromkeys(filter(None, map(endless_owner, awaited_claims(change)))))
+        users = {claim: endless_owner(claim) for claim in awaited_claims(change)}
+        owners = list(dict.fromkeys(filter(None, users.values())))
         if found is None or not owners:
             return change
+        held = _claims([claim for claim, owner in users.items() if owner])
+        others = [claim for claim, owner in users.items() if not owner]  # of pods that end
         verb = "stop" if any(owner.startswith("DaemonSet ") for owner in owners) else "scale down"
         rest = change.text[found.end() :].replace(", and for", ", and wait for")
-        text = f"{verb} {first_few(owners)}, whose pods do not end ({found['claims']}){rest}, or add a node"
+        if others:
+            rest = f", and wait for {_claims(others)} to be released{rest}"
+        text = f"{verb} {first_few(owners)}, whose pods do not end ({held}){rest}, or add a node"
         return replace(change, text=text)
 
     def map_refusal(refused: AllocationRefusal) -> AllocationRefusal:
@@ -127,6 +132,10 @@ def _instead_of_endless_waits(diagnosis: Diagnosis, endless_owner: Callable[[Obj
     return replace(diagnosis, headline=map_refusal(diagnosis.headline), nodes=rows)
 
 
+def _claims(keys: Sequence[ObjectKey]) -> str:
+    return f"claim{'s' * (len(keys) > 1)} {', '.join(map(str, keys))}"
+
+
 def awaited_claims(change: SuggestedChange) -> list[ObjectKey]:
     """The claims that a change waits for, without those of which only the number is known.
 
@@ -134,7 +143,10 @@ def awaited_claims(change: SuggestedChange) -> list[ObjectKey]:
     [ObjectKey(namespace='ml', name='a'), ObjectKey(namespace='ml', name='b')]
     """
     found = _CLAIMS.search(change.text) if change.remedy == "wait" else None
-    return [ObjectKey(*name.split("/", 1)) for name in found["names"].split(", ")] if found is not None else []
+    if found is None:
+        return []
+    names = [*found["names"].split(", "), *(found["rest"].split(", ") if found["rest"] else ())]
+    return [ObjectKey(*name.split("/", 1)) for name in names]
 
 
 def owner_of(pod: Pod) -> str:

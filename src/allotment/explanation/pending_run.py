@@ -6,7 +6,7 @@ The pods are tried in their order, as `explain` does, so that the answer for the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace as replace_fields
 from typing import Final, NamedTuple
@@ -69,8 +69,12 @@ class PendingRun:
         *,
         tries: int | None = None,
         readers: Readers = reads_everything,
+        is_explained: Callable[[Pod], bool] = lambda pod: True,
     ) -> None:
-        """The arguments are those of `explain`."""
+        """The other arguments are those of `explain`. ``is_explained``: whether the reasons for a pod are determined,
+        which takes most of the time; otherwise its refusal has none.
+        """
+        self._is_explained = is_explained
         self._input = sort_objects(values, features, others, readers=readers)
         self._run = ExplainRun(self._input, tries)
         self._tries = tries
@@ -97,14 +101,15 @@ class PendingRun:
         found: list[tuple[PodShape, Answer, list[Pod]]] = []
         for turn in run.turns(run.pods()):
             shape = shapes.of(turn.pod, turn.owner)
-            if turn.gang is None and shape in refused:
-                refused[shape][1].append(turn.pod)
+            known = refused.get(shape) if turn.gang is None else None
+            if known is not None and (known[0].reasons is not None or not self._is_explained(turn.pod)):
+                known[1].append(turn.pod)
                 run.count_as_used(turn.pod)
                 continue
             point = _Point(turn, len(self._booked))
             members = turn.gang.members if turn.gang is not None else (Member(turn.pod, turn.owner),)
             pods = [member for member in members if member.is_explained]
-            for member, answer in zip(pods, run.take(turn, scope), strict=True):
+            for member, answer in zip(pods, self._take(turn, scope), strict=True):
                 self._points[answer.name] = point
                 pods_of_shape = [member.pod]
                 found.append((shapes.of(member.pod, member.owner), answer, pods_of_shape))
@@ -115,6 +120,16 @@ class PendingRun:
         for key in run.unnamed():
             self._points[str(key)] = _Point(Turn(Pod(), ""), len(self._booked))
             yield ShapeAnswer(run.claim_alone(key, scope), (), str(key))
+
+    def _take(self, turn: Turn, scope: TrialScope) -> Iterator[Answer]:
+        """Try the pods of a turn."""
+        if turn.gang is not None or self._is_explained(turn.pod):
+            yield from self._run.take(turn, scope)
+            return
+        try:
+            yield from self._run.take(turn, scope._replace(with_reasons=False))
+        except DoesNotFit:
+            yield Answer(kind="Pod", name=str(turn.pod.key), outcome="refused", owner=turn.owner)
 
     def _book(self, answer: Answer) -> None:
         """Remember the claims that were allocated to a pod."""

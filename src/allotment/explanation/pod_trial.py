@@ -102,6 +102,7 @@ class PodTrial:
             if shortages:
                 return _refused(tried, scope, partial(self._reasons.of_shortages, tried, shortages))
             return _refused(tried, scope, partial(self._reasons.of_pending_claims, tried))
+        placed = self._state.place_with_room(tried, placed)
         if tried.pod is not None:
             self._state.use_node(tried.pod, placed.node, tried.with_results(placed.results))
         allocated = self._state.allocate(tried, placed.results)

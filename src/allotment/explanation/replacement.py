@@ -2,7 +2,7 @@
 
 Claims, templates, PodGroups and the specs of pods are immutable. A generated claim is a copy of its template, so the
 pod, or the workload that creates it, is replaced together with the template. Only objects of the pod's own namespace
-are replaced, and no claim that is in use.
+are replaced, or moved to it, and no claim that is in use.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from msgspec import to_builtins
 from allotment.engine.refusal import SuggestedChange
 from allotment.explanation.fixes import change_tree, path_steps
 from allotment.explanation.origin_mapping import owner_of, template_of
+from allotment.explanation.outdated_pods import DELETE_POD
 from allotment.explanation.report import Answer
 from allotment.explanation.stale_claims import RECREATE, stale_claims
 from allotment.explanation.subjects import ANY_POD
@@ -53,12 +54,14 @@ _REVISION: Final = "deployment.kubernetes.io/revision"
 class Replacement(NamedTuple):
     """The objects to replace, by kind and name in the order of creation, and the changes of the first remedy.
 
-    ``remaining``: its changes of other objects, which have to be made as well.
+    ``remaining``: its changes of other objects, which have to be made as well. ``moved``: those of the objects that are
+    created in another namespace, and have to be deleted in their own one.
     """
 
     objects: tuple[str, ...]
     changes: tuple[SuggestedChange, ...]
     remaining: tuple[SuggestedChange, ...] = ()
+    moved: tuple[str, ...] = ()
 
 
 def named(text: str) -> tuple[str, ObjectKey]:
@@ -87,22 +90,26 @@ def replacement_of(
     for change in answer.reasons.headline.changes:
         if change.remedy == RECREATE:
             recreates = True
-        elif named(change.object)[0] in REPLACEABLE and change.remedy != "wait":
+        elif named(change.object)[0] in REPLACEABLE and change.remedy not in ("wait", DELETE_POD):
             own.append(change)
         else:
             remaining.append(change)
     names = dict.fromkeys([*(change.object for change in own), *_users(answer, own, objects, in_files, recreates)])
-    if not names or not all(_is_replaceable(name, answer, objects, in_files) for name in names):
+    if not names or not all(_is_replaceable(name, objects, in_files) for name in names):
+        return None
+    namespace = answer.name.partition("/")[0]
+    moved = tuple(c.object for c in own if c.path == "metadata.namespace" and c.becomes == namespace)
+    if not all(named(name)[1].namespace == namespace for name in names if name not in moved):
         return None
     changes = tuple(change for change in own if recreates or not _is_made(change, answer, objects))
-    return Replacement(tuple(sorted(names, key=_rank)), changes, tuple(remaining))
+    return Replacement(tuple(sorted(names, key=_rank)), changes, tuple(remaining), moved)
 
 
 def _rank(name: str) -> int:
     return list(REPLACEABLE).index(named(name)[0])
 
 
-def _is_replaceable(name: str, answer: Answer, objects: Mapping[str, Object], in_files: frozenset[str]) -> bool:
+def _is_replaceable(name: str, objects: Mapping[str, Object], in_files: frozenset[str]) -> bool:
     kind, key = named(name)
     if kind not in REPLACEABLE or name in in_files or key.name.startswith(ANY_POD):
         return False
@@ -113,7 +120,7 @@ def _is_replaceable(name: str, answer: Answer, objects: Mapping[str, Object], in
         is_generated = any(owner.controller for owner in value.metadata.owner_references)
         if is_generated or value.status.allocation is not None:
             return False
-    return key.namespace == answer.name.partition("/")[0]
+    return True
 
 
 def _users(

@@ -115,6 +115,8 @@ class ExplainRun:
         self._verifications = 0 if tries == 0 else _MAX_VERIFICATIONS
         self._further = 0 if tries == 0 else further
         """Number of changes after which a pod may still be explained."""
+        self._idle: tuple[str, int] | None = None
+        """A workload whose pods cannot run with the devices they would get, and the mark before them."""
         self._used: set[ObjectKey] = set()
         """The claims that pods name, or mean to name."""
 
@@ -189,10 +191,29 @@ class ExplainRun:
 
     def take(self, turn: Turn, scope: TrialScope) -> Iterator[Answer]:
         """Try the pods of a turn. Raises DoesNotFit."""
+        self._free_idle(turn.owner)
         if turn.gang is None:
-            yield with_waiting_reason(self.pod(turn.pod, turn.owner, scope), turn.pod)
+            yield with_waiting_reason(self._single(turn, scope), turn.pod)
         else:
             yield from self._group(turn.gang, turn.gangs, scope)
+
+    def _single(self, turn: Turn, scope: TrialScope) -> Answer:
+        """The answer for a pod that belongs to no group. If it cannot run, only its replicas find its devices taken."""
+        mark = self.mark()
+        answer = self.pod(turn.pod, turn.owner, scope)
+        if self._idle is None and answer.fits and answer.node and not self._can_run(turn.pod, answer.node):
+            self._idle = (turn.owner, mark)
+        return answer
+
+    def _can_run(self, pod: Pod, node: str) -> bool:
+        """Whether a pod that was placed on a node runs there with its devices."""
+        return not pod.spec.scheduling_gates and self._state.room.has_room(pod, node, is_counted=True)
+
+    def _free_idle(self, owner: str = "") -> None:
+        """Take back what pods got that cannot run, except before further pods of the workload ``owner``."""
+        if self._idle is not None and (not owner or owner != self._idle[0]):
+            self.revert(self._idle[1])
+            self._idle = None
 
     def _group(self, gang: Gang, gangs: Mapping[ObjectKey, Gang], scope: TrialScope) -> Iterator[Answer]:
         """The answers for the pods of a group that are explained."""
@@ -259,6 +280,7 @@ class ExplainRun:
 
     def claim_alone(self, key: ObjectKey, scope: TrialScope) -> Answer:
         """Try a claim as if it belonged to a pod that may run on any node. Raises DoesNotFit."""
+        self._free_idle()
         return self._trial.claim_alone(key, scope)
 
     def mark(self) -> int:

@@ -1,12 +1,15 @@
 """Selection of the objects to explain from the objects of a cluster and the requested ones.
 
-Running pods are not explained. Requested objects replace those of the cluster, except allocated claims.
+Running pods are not explained. Requested objects replace those of the cluster, except allocated claims. The pods of a
+requested workload are explained as if none ran yet: those that run belong to it, with the devices of their own claims.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from allotment.explanation.origin_mapping import owner_of
+from allotment.explanation.origin_mapping import template_of as template_and_path
 from allotment.model.core import Container, Pod, PodResourceClaim, PodSpec
 from allotment.model.meta import Object, ObjectKey, ObjectMeta
 from allotment.model.resource import (
@@ -35,7 +38,8 @@ ANY_POD = "any-pod-with-"
 def objects_to_explain(cluster: Iterable[Object], requested: Iterable[Object]) -> tuple[Object, ...]:
     """The objects to explain, in order: those of the cluster, the requested ones, a pod per template without a user."""
     # Of two objects with the same name the later one counts, as with `kubectl apply`.
-    listed, distinct = tuple(cluster), tuple({identity(value): value for value in requested}.values())
+    distinct = tuple({identity(value): value for value in requested}.values())
+    listed = without_pods_of(distinct, cluster)
     named = {identity(value) for value in distinct}
     existing = {identity(v) for v in listed if isinstance(v, ResourceClaim) and v.status.allocation}
     relevant = (value for value in listed if is_relevant(value, only_state=bool(distinct)))
@@ -44,12 +48,42 @@ def objects_to_explain(cluster: Iterable[Object], requested: Iterable[Object]) -
     return (*kept, *new, *users_of_templates(new))
 
 
+def without_pods_of(requested: Iterable[Object], cluster: Iterable[Object]) -> tuple[Object, ...]:
+    """The objects of a cluster without the pods of requested workloads, requested pods, and the claims made for them.
+
+    Pending pods that are requested stay, because they are explained.
+    """
+    named = {f"{kind} {key}" for kind, key in map(identity, requested)}
+    listed = tuple(cluster)
+    if not named:
+        return listed
+    own = {
+        value.key: value.metadata.uid
+        for value in listed
+        if isinstance(value, Pod)
+        and (value.spec.node_name or owner_of(value))
+        and template_and_path(value, owner_of(value))[0] in named
+    }
+    return tuple(value for value in listed if not _is_of(value, own)) if own else listed
+
+
+def _is_of(value: Object, pods: Mapping[ObjectKey, str]) -> bool:
+    """Whether an object is one of these pods, which are given with their uids, or a claim that was made for one."""
+    if isinstance(value, Pod):
+        return value.key in pods
+    if not isinstance(value, ResourceClaim):
+        return False
+    owners = [ref for ref in value.metadata.owner_references if ref.kind == "Pod" and ref.controller]
+    return any(pods.get(ObjectKey(value.metadata.namespace, ref.name)) == ref.uid for ref in owners)
+
+
 def other_pods(cluster: Iterable[Object], explained: Iterable[Object]) -> list[Pod]:
     """The pods of a cluster that are not explained: they use nodes, and are members of the explained pods' groups."""
-    named = {value.key for value in explained if isinstance(value, Pod)}
+    of_explained = tuple(explained)
+    named = {value.key for value in of_explained if isinstance(value, Pod)}
     return [
         value
-        for value in cluster
+        for value in without_pods_of(of_explained, cluster)
         if isinstance(value, Pod) and value.status.phase not in ("Succeeded", "Failed") and value.key not in named
     ]
 

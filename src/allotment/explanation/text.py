@@ -17,6 +17,7 @@ from allotment.engine.refusal import (
     SuggestedChange,
 )
 from allotment.explanation.report import Answer, Explanation
+from allotment.explanation.waiting import ONLY_DEVICES
 from allotment.model.editing.formatting import TextStyle, flow_text
 from allotment.phrases import counted, first_few
 
@@ -93,6 +94,11 @@ def _first_line(answers: Sequence[Answer]) -> str:
     noun = "pods" if all(a.kind == "Pod" for a in answers) else "pods and claims"
     if fit == len(answers):
         every = "both" if fit == 2 and noun == "pods" else f"all {fit}"
+        if waiting := sum(1 for answer in answers if answer.waits):
+            verb = "is" if waiting == 1 else "are"
+            return f"devices are available for {every} {noun}, but {waiting} {verb} pending for another reason"
+        if any(ONLY_DEVICES in answer.notes for answer in answers):
+            return f"devices are available for {every} {noun}"
         return f"{every} {noun} {'are placed' if all(answer.bound for answer in answers) else 'fit'}"
     first = next(answer for answer in answers if not answer.fits)
     if first.reasons is None:

@@ -12,6 +12,7 @@ from allotment.engine.placement import Placed
 from allotment.explanation.diagnosis_cache import DiagnosisCache
 from allotment.explanation.input import ExplainInput
 from allotment.explanation.node_accounts import Allocations, NodeAccounts, Shortage
+from allotment.explanation.node_room import NodeRoom
 from allotment.explanation.placement import ClaimPlacer
 from allotment.explanation.pod_claims import PodClaims
 from allotment.explanation.tried_pod import TriedPod
@@ -31,6 +32,7 @@ class TrialState:
         self.input = input
         self.placer = ClaimPlacer(input, devices_of)
         self.accounts = NodeAccounts(input)
+        self.room = NodeRoom(input)
         self._diagnoser = Diagnoser(self.placer.inventory, input.claims.values(), tries, self.placer.published)
         self.diagnoses = DiagnosisCache(self._diagnoser)
         self.version = 0
@@ -90,6 +92,8 @@ class TrialState:
         """Record what a pod with these allocations uses of its node."""
         self.accounts.add(pod, node, allocations)
         self._undo.append(partial(self.accounts.remove, pod, node, allocations))
+        self.room.add(pod, node)
+        self._undo.append(partial(self.room.add, pod, node, -1))
 
     def shortage(self, pod: Pod | None, node: str, allocations: Allocations) -> Shortage | None:
         """The resource that a pod lacks on a node for its devices; None if it is on this node already. Raises
@@ -112,6 +116,15 @@ class TrialState:
             left = [node for node in tried.eligible if node not in shortages]
             placed = placer.place(tried.pending, placer.inventory.node_mask(left)) if left else None
         return placed, shortages
+
+    def place_with_room(self, tried: TriedPod, placed: Placed) -> Placed:
+        """Where the pending claims fit on a node with enough resources for the pod; if there is none, as ``placed``.
+        Raises UnknownUse."""
+        if tried.pod is None or self.room.has_room(tried.pod, placed.node):
+            return placed
+        left = self.room.with_room(tried.pod, tried.eligible)
+        elsewhere = self.place(tried._replace(eligible=left))[0] if left else None
+        return elsewhere or placed
 
     def first_node(self, tried: TriedPod) -> tuple[str, dict[str, Shortage]]:
         """The first node with enough resources for a pod whose claims are all allocated, or else what each node lacks.

@@ -150,6 +150,21 @@ def _of_pod_claim(field: _UnknownField) -> FieldAdvice:
     )
 
 
+def _claim_of_pod(field: _UnknownField) -> FieldAdvice:
+    return FieldAdvice(
+        "did you mean resourceClaimName, which names a ResourceClaim, or resourceClaimTemplateName, which names a "
+        "ResourceClaimTemplate?"
+    )
+
+
+def _template_of_pod(field: _UnknownField) -> FieldAdvice:
+    sentence = "did you mean resourceClaimTemplateName?"
+    if not isinstance(field.value, str) or field.parent.keys() & {"resourceClaimName", "resourceClaimTemplateName"}:
+        return FieldAdvice(sentence)
+    edits = (RenameKey(field.path, "resourceClaimTemplateName"),)
+    return FieldAdvice(sentence, "write resourceClaimTemplateName", edits)
+
+
 def _claims_of_container(field: _UnknownField) -> FieldAdvice:
     return FieldAdvice("resourceClaims is a field of the pod's spec: a container names its claims in resources.claims")
 
@@ -212,6 +227,11 @@ _UNKNOWN_FIELDS: Final[dict[tuple[str, str], _Row]] = {
     },
     ("ResourceClaim", "resourceClaimName"): _of_pod_claim,
     ("ResourceClaim", "resourceClaimTemplateName"): _of_pod_claim,
+    **{("PodResourceClaim", name): _claim_of_pod for name in ("claim", "claimName", "resourceClaim")},
+    **{
+        ("PodResourceClaim", name): _template_of_pod
+        for name in ("claimTemplateName", "template", "templateName", "resourceClaimTemplate")
+    },
     ("Container", "resourceClaims"): _claims_of_container,
     ("ResourceClaimSpec", "deviceClassName"): _of_requests,
     ("DeviceClaim", "deviceClassName"): _of_requests,

@@ -11,9 +11,10 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from msgspec import field
 
+from allotment.engine.cluster.devices import DeviceRecord, Traits
 from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.engine.cluster.inventory import Inventory
-from allotment.engine.cluster.layout import NodeView, available, excluded_by_groups
+from allotment.engine.cluster.layout import Layout, NodeView, available, excluded_by_groups
 from allotment.engine.cluster.pools import PoolStatus, ignored_groups
 from allotment.engine.cluster.taints import BLOCKING
 from allotment.model.contested_claims import is_contested
@@ -173,6 +174,7 @@ def free(
     closed = unschedulable or {}
     by_node = {} if known is None else known
     holders = _Holders(inventory, claims)
+    equal = _EqualDevices()
     local: list[NodeReport] = []
     common: dict[DeviceID, _CommonDevice] = {}
     reached: set[DeviceID] = set()
@@ -181,7 +183,7 @@ def free(
     for node in inventory.nodes:
         found = by_node.get(node)
         if found is None:
-            found = by_node[node] = _of_node(inventory, holders, node, closed.get(node, ""))
+            found = by_node[node] = _of_node(inventory, holders, equal, node, closed.get(node, ""))
         seen |= found.seen
         local.append(found.report)
         for id, slot in found.common:
@@ -202,10 +204,10 @@ def free(
     return FreeReport(tuple(local), holders.unpublished(seen))
 
 
-def _of_node(inventory: Inventory, holders: _Holders, node: str, closed: str) -> NodeDevices:
+def _of_node(inventory: Inventory, holders: _Holders, equal: _EqualDevices, node: str, closed: str) -> NodeDevices:
     """The devices of a node; ``closed``: why no pod is scheduled to it."""
     view = inventory.view(node)
-    look = _NodeLook(inventory, view)
+    look = _NodeLook(inventory, view, equal)
     own: list[DeviceReport] = []
     common: list[tuple[DeviceID, int]] = []
     for slot, record in enumerate(view.records):
@@ -267,39 +269,79 @@ class _CommonDevice(NamedTuple):
     closed: list[str]
 
 
+class _TraitsReport(NamedTuple):
+    """The properties that devices with equal traits share. ``unused``: the capacity of one that no claim holds."""
+
+    taints: tuple[str, ...]
+    is_blocking: bool
+    unused: tuple[RemainingAmount, ...]
+
+
+class _EqualDevices:
+    """The properties that devices with equal traits, and nodes with one layout, share: each is determined once."""
+
+    def __init__(self) -> None:
+        self._traits: dict[Traits, _TraitsReport] = {}
+        self._lacking: dict[tuple[Layout, tuple[int, ...]], int] = {}
+
+    def of(self, record: DeviceRecord) -> _TraitsReport:
+        """The properties that this device shares with others."""
+        known = self._traits.get(record.traits)
+        if known is None:
+            taints = record.traits.taints
+            known = self._traits[record.traits] = _TraitsReport(
+                tuple(map(str, taints)),
+                any(taint.effect in BLOCKING for taint in taints),
+                _remaining(record.device, (), taken=False),
+            )
+        return known
+
+    def lacking(self, layout: Layout, left: Sequence[int]) -> int:
+        """The slots whose counters are not left, as a bit mask."""
+        key = (layout, tuple(left))
+        known = self._lacking.get(key)
+        if known is None:
+            known = 0
+            for slot, uses in enumerate(layout.uses):
+                if any(left[counter] < amount for counter, amount in uses):
+                    known |= 1 << slot
+            self._lacking[key] = known
+        return known
+
+
 class _NodeLook:
     """Device reports of one node, as long as it does not change."""
 
-    def __init__(self, inventory: Inventory, view: NodeView) -> None:
+    def __init__(self, inventory: Inventory, view: NodeView, equal: _EqualDevices) -> None:
         self._inventory = inventory
         self._view = view
+        self._equal = equal
         state = view.state(inventory.usage)
         self._left = available(view.layout, state)
+        self._lacking = equal.lacking(view.layout, self._left)
         self._groups = state.groups
         self._excluded = excluded_by_groups(view.layout, state.groups)
 
     def device(self, slot: int, holding: _Holders, *, closed: bool = False) -> DeviceReport:
         """The report on a device; ``closed``: no pod is scheduled to its node."""
         record = self._view.records[slot]
-        holders = holding.of(record.id)
+        equal = self._equal.of(record)
         held = self._inventory.usage.is_allocated(record.id)
-        capacity = _remaining(record.device, holders, taken=held and not record.traits.shareable)
-        taints = tuple(map(str, record.traits.taints))
+        holders = holding.of(record.id) if held else ()
+        capacity = _remaining(record.device, holders, taken=not record.traits.shareable) if held else equal.unused
         state: DeviceState
         if held:
             state = ("shared" if _has_room(capacity) else "full") if record.traits.shareable else "in-use"
-        elif any(taint.effect in BLOCKING for taint in record.traits.taints):
+        elif equal.is_blocking:
             state = "tainted"
         else:
-            state = "blocked" if self._lacks_counters(slot) or self._excluded >> slot & 1 else "free"
+            state = "blocked" if (self._lacking | self._excluded) >> slot & 1 else "free"
             state = "unschedulable" if closed and state == "free" else state
         blocked_by = self._blockers(slot) if state == "blocked" else ()
         return DeviceReport(
-            *record.id, kind_of(record.device), state, holders, blocked_by, taints, capacity, _attributes(record.device)
+            *record.id, kind_of(record.device), state, holders, blocked_by, equal.taints, capacity,
+            _attributes(record.device),
         )  # fmt: skip
-
-    def _lacks_counters(self, slot: int) -> bool:
-        return any(self._left[counter] < amount for counter, amount in self._view.layout.uses[slot])
 
     def _blockers(self, slot: int) -> tuple[str, ...]:
         """The claims on devices, of any node, that consume the counters or exclude the groups of a blocked device."""

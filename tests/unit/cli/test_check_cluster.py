@@ -24,6 +24,15 @@ spec:
         - cel:
             expression: device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("30Gi")) >= 0
 """
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: app}
+spec:
+  nodeSelector: {nvidia.com/gpu.product: NVIDIA-A100-SXM4-80G}
+  resourceClaims: [{name: gpu, resourceClaimName: training}]
+  containers: [{name: app, image: pause, resources: {claims: [{name: gpu}]}}]
+"""
 SMALL = CLAIM.replace("30Gi", "10Gi")
 
 
@@ -33,6 +42,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("large.yaml").write_text(CLAIM)
     Path("small.yaml").write_text(SMALL)
     return tmp_path
+
+
+@pytest.mark.usefixtures("folder")
+def test_hardware_without_the_labels_that_pods_require_is_reported(allot: Allot) -> None:
+    Path("pod.yaml").write_text(POD)
+    assert allot("check", "small.yaml", "pod.yaml").out.splitlines()[-1] == (
+        "Fits on no known hardware with the nodeSelector and affinity of the pods; without them on t4 "
+        "(to test your own hardware, use --fleet SPEC)."
+    )
 
 
 @pytest.mark.usefixtures("folder")

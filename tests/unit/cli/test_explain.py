@@ -161,6 +161,22 @@ def test_manifests_to_replace_come_with_the_change_to_make_in_files(allot: Allot
     assert note in " ".join(shown.out.split())
 
 
+def test_a_pod_that_waits_for_something_else_has_no_manifests_to_replace(allot: Allot, tmp_path: Path) -> None:
+    condition = {"type": "PodScheduled", "status": "False", "message": "0/1 nodes are available: 1 Insufficient cpu."}
+    pod = {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "ml", "uid": "u"},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+        "status": {"phase": "Pending", "conditions": [condition]},
+    }  # fmt: skip
+    snapshot = tmp_path / "snapshot.json"
+    snapshot.write_text(json.dumps(pod))
+    ran = allot("explain", "pod/p", "-n", "ml", "--cluster", str(snapshot), "-o", "manifests")
+    assert ran.code == 1
+    assert "no change of devices helps Pod ml/p: last message of the scheduler: 0/1 nodes are available" in (
+        " ".join(ran.err.split())
+    )
+
+
 def test_an_existing_claim_keeps_its_allocation(allot: Allot, snapshot: str, tmp_path: Path) -> None:
     file = tmp_path / "second.yaml"
     file.write_text(

@@ -6,9 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from allotment.engine.refusal import AllocationRefusal, Diagnosis, SuggestedChange
-from allotment.explanation.next_step import Origin, manifest_note, next_step, next_step_in_message
-from allotment.explanation.report import Answer
-from allotment.model.core import Namespace, Pod, PodResourceClaim, PodSpec, PodStatus, Toleration
+from allotment.explanation.next_step import Origin, manifest_note, next_step, next_step_in_message, with_next_steps
+from allotment.explanation.replacement import manifests, replacement_of
+from allotment.explanation.report import Answer, Explanation
+from allotment.model.core import Namespace, Pod, PodResourceClaim, PodSpec, PodStatus, PodTemplateSpec, Toleration
 from allotment.model.meta import Object, ObjectMeta, OwnerReference
 from allotment.model.resource import (
     AllocationResult,
@@ -16,6 +17,8 @@ from allotment.model.resource import (
     ResourceClaimConsumerReference,
     ResourceClaimStatus,
 )
+from allotment.model.trees import to_tree
+from allotment.model.workloads import StatefulSet, StatefulSetSpec
 
 UNCORDON = SuggestedChange(text="uncordon a", object="Node a", path="spec.unschedulable", remedy="uncordon")
 LABEL = SuggestedChange(
@@ -254,3 +257,59 @@ def test_messages_name_explain_unless_a_command_makes_the_pod_fit() -> None:
     assert fewer is not None
     assert next_step_in_message("ml/p", uncordon) == "kubectl uncordon a"
     assert next_step_in_message("ml/p", fewer) == "allot explain pod/p -n ml"
+
+
+def _stateful(right: bool) -> tuple[Answer, Origin]:
+    """A pod of a StatefulSet whose template refers to the claim, or already to the template as it should."""
+    owner = OwnerReference(kind="StatefulSet", name="infer", controller=True)
+    names = [PodResourceClaim(name="gpu", resource_claim_name="t4")]
+    right_names = (PodResourceClaim(name="gpu", resource_claim_template_name="t4"),)
+    old = Pod(
+        metadata=ObjectMeta(name="infer-0", namespace="ml", uid="u", owner_references=(owner,)),
+        spec=PodSpec(resource_claims=tuple(names)),
+        status=PodStatus(phase="Pending"),
+    )
+    template = PodTemplateSpec(spec=PodSpec(resource_claims=right_names if right else tuple(names)))
+    workload = StatefulSet(metadata=ObjectMeta(name="infer", namespace="ml"), spec=StatefulSetSpec(template=template))
+    change = SuggestedChange(
+        text="refer to it with resourceClaimTemplateName", object="StatefulSet ml/infer",
+        path="spec.template.spec.resourceClaims", becomes=[to_tree(right_names[0])], node="a", remedy="name",
+    )  # fmt: skip
+    answer = refused(change, code="claim-missing", name="ml/infer-0", owner="StatefulSet ml/infer")
+    return answer, cluster(old, workload)
+
+
+def test_the_pod_that_a_stateful_set_keeps_is_deleted_after_the_change() -> None:
+    answer, origin = _stateful(right=False)
+    step = next_step(answer, origin)
+    assert step.startswith("kubectl patch statefulset infer -n ml ")
+    assert step.endswith(" && kubectl delete pod infer-0 -n ml")
+
+
+def test_only_the_pod_is_deleted_if_its_stateful_set_is_right_already() -> None:
+    answer, origin = _stateful(right=True)
+    found = with_next_steps(Explanation(answers=(answer,)), origin).answers[0]
+    assert found.next == "kubectl delete pod infer-0 -n ml"
+    assert found.reasons is not None
+    change = found.reasons.headline.changes[0]
+    assert change.text == "delete pod infer-0: StatefulSet infer has the change already, but keeps the pod"
+    assert change.command == found.next
+
+
+def test_an_object_in_the_wrong_namespace_is_moved() -> None:
+    move = SuggestedChange(
+        text="move ResourceClaim gpus to namespace ml", object="ResourceClaim default/gpus", path="metadata.namespace",
+        becomes="ml", node="a", remedy="name",
+    )  # fmt: skip
+    misplaced = ResourceClaim(metadata=ObjectMeta(name="gpus", namespace="default"))
+    answer = refused(move, code="wrong-namespace")
+    assert next_step(answer, cluster(pod("p", "Pending"), misplaced)) == (
+        "allot explain pod/p -n ml -o manifests | kubectl replace --force -f - && "
+        "kubectl delete resourceclaim gpus -n default"
+    )
+    found = replacement_of(answer, {"ResourceClaim default/gpus": misplaced})
+    assert found is not None
+    tree = {"kind": "ResourceClaim", "metadata": {"name": "gpus", "namespace": "default"}}
+    assert [each["metadata"] for each in manifests(found, {move.object: tree})] == [{"name": "gpus", "namespace": "ml"}]
+    in_use = cluster(pod("p", "Pending"), claim("b", namespace="default"))
+    assert next_step(answer, in_use) == "kubectl get resourceclaims -n ml"

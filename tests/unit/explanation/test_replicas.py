@@ -6,6 +6,7 @@ import pytest
 
 from allotment.engine.refusal import AllocationRefusal
 from allotment.explanation import Explanation
+from allotment.explanation.origin_mapping import awaited_claims
 from tests.unit.explanation.test_explain import CLASS, TEMPLATE, explained, node, slice_
 
 
@@ -138,3 +139,18 @@ def test_pods_of_another_workload_that_do_not_end_are_not_waited_for() -> None:
     (change,) = answer.reasons.headline.changes
     claims = "ns/store-0-gpu-vmdn6, ns/store-1-gpu-vmdn6"
     assert change.text == (f"scale down StatefulSet ns/store, whose pods do not end (claims {claims}), or add a node")
+
+
+def test_a_workload_is_named_with_its_own_claims_only() -> None:
+    """A pod that ends holds the other device; the Job needs both."""
+    other = held("batch-1-gpu-vmdn6").replace("gpu-0", "gpu-1")
+    both = TEMPLATE.replace("{deviceClassName: gpu}", "{deviceClassName: gpu, count: 2}")
+    holders = (held("store-0-gpu-vmdn6"), holder("StatefulSet"), other)
+    (*_, answer) = explained(CLASS, both, node("a"), slice_("a", 2), *holders, waiting("batch", kind="Job")).answers
+    assert answer.reasons is not None
+    (change,) = answer.reasons.headline.changes
+    assert change.text == (
+        "scale down StatefulSet ns/store, whose pods do not end (claim ns/store-0-gpu-vmdn6), and wait for claim "
+        "ns/batch-1-gpu-vmdn6 to be released, or add a node"
+    )
+    assert len(awaited_claims(change)) == 2

@@ -135,6 +135,20 @@ def test_without_allocations_all_counters_are_free() -> None:
     assert all(amount.left == amount.total for amount in node.counter_sets[0].counters)
 
 
+def test_equal_nodes_share_what_their_devices_have_in_common() -> None:
+    """Large fleets have hundreds of thousands of possible MIG devices, but few kinds of nodes."""
+    slices = [each for name in ("a", "b") for each in generated("dgx-a100-40gb", "dynamic-mig", node=name)]
+    first, second = report(slices, nodes=("a", "b")).nodes
+    assert all(one.capacity is other.capacity for one, other in zip(first.devices, second.devices, strict=True))
+
+
+def test_an_allocation_blocks_partitions_only_on_its_node() -> None:
+    slices = [each for name in ("a", "b") for each in generated("dgx-a100-40gb", "dynamic-mig", node=name)]
+    used, unused = report(slices, [claim("train", "gpu-0-mig-3g20gb-9-4", pool="a")], nodes=("a", "b")).nodes
+    assert "blocked" in states(used).values()
+    assert set(states(unused).values()) == {"free"}
+
+
 def card(*devices: tuple[str, tuple[str, ...]]) -> tuple[ResourceSlice, ...]:
     """A card with room for every device; a device is a name and its compatibility groups."""
 

@@ -49,6 +49,8 @@ class CheckRun:
             finding.code.startswith("P") or finding.level == "error"
             for finding in (*result.findings, *result.suppressed)
         )
+        searched = has_requests and options.world is None
+        hardware, without_rules = _hardware(bundle, result) if searched else ("", False)
         return CheckReport(
             result.findings,
             files.sources,
@@ -58,7 +60,8 @@ class CheckRun:
             patches=tuple(files.patches),
             place=options.place,
             fits=proven and not unproven and not bundle.problems,
-            hardware=_hardware(bundle, result) if has_requests and options.world is None else "",
+            hardware=hardware,
+            hardware_without_rules=without_rules,
             unread=options.unread,
             notes=options.notes,
             fail_on=options.fail_on,
@@ -84,14 +87,21 @@ class CheckRun:
         return replace(report, next=step)
 
 
-def _hardware(bundle: Bundle, result: SuppressionResult) -> str:
-    """Return known hardware on which the objects fit; only for few documents, because many rarely share a cluster."""
+def _hardware(bundle: Bundle, result: SuppressionResult) -> tuple[str, bool]:
+    """Return known hardware on which the objects fit, and whether only without the rules of the pods for nodes.
+
+    It is searched only for few documents, because many rarely share a cluster.
+    """
     if len(bundle.documents) > _MOST_TRIED or any(finding.level == "error" for finding in result.findings):
-        return ""
-    from allotment.tools.check.hardware.smallest_fleet import smallest_fleet
+        return "", False
+    from allotment.tools.check.hardware.smallest_fleet import smallest_fleet, without_node_rules
 
     values = [manifest.value for manifest in bundle.manifests.values() if isinstance(manifest.value, Object)]
-    return smallest_fleet(values, bundle.features) or ""
+    if found := smallest_fleet(values, bundle.features):
+        return found, False
+    without = without_node_rules(values)
+    found = smallest_fleet(without, bundle.features) if without is not None else None
+    return found or "", bool(found)
 
 
 def _by_hand(findings: Iterable[Finding], fixed: FixResult) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ from allotment.cluster.inspection.server_facts import facts_of, with_unread
 from allotment.cluster.inspection.snapshot import (
     DEVICES,
     EVENTS,
+    KEEPING_PODS,
     LIMITS,
     PODS,
     Snapshot,
@@ -53,7 +54,7 @@ async def _examined(source: LiveSource, client: HttpClient) -> tuple[ClusterSnap
 
 async def _taken(client: HttpClient, discovery: Discovery) -> Snapshot:
     """Read all readable kinds; if none is readable, return an empty snapshot with the reasons."""
-    wanted = (*DEVICES, *PODS, *EVENTS, *LIMITS)
+    wanted = (*DEVICES, *PODS, *KEEPING_PODS, *EVENTS, *LIMITS)
     try:
         return await take_snapshot(client, discovery, wanted)
     except StatusError as error:

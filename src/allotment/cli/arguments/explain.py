@@ -38,8 +38,9 @@ if their node is cordoned, not ready, or has a taint. Read-only.
 If the list is long, identical nodes share a row.
 """
 _MORE: Final = """\
-Exit codes: 0 everything fits, 1 something does not fit or cannot start, 2
-invalid input, 3 internal error.
+Exit codes: 0 everything fits, even if a pod is pending for a reason other than
+devices, 1 something does not fit or cannot start, 2 invalid input, 3 internal
+error.
 """
 #: The hint if no cluster is found.
 _NO_CLUSTER: Final = (

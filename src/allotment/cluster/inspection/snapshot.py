@@ -51,6 +51,8 @@ WORKLOADS: Final = (
     SnapshotResource("batch", "cronjobs"),
     SnapshotResource("", "replicationcontrollers"),
 )
+#: Of these, the ones that keep a pending pod after a change of their pod template.
+KEEPING_PODS: Final = (SnapshotResource("apps", "statefulsets"), SnapshotResource("", "replicationcontrollers"))
 #: Volumes, which restrict the nodes of pods.
 VOLUMES: Final = (
     SnapshotResource("", "persistentvolumes"),

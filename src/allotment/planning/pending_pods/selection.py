@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from allotment.errors import InputError
-from allotment.explanation.subjects import ANY_POD, identity, users_of_templates
+from allotment.explanation.subjects import ANY_POD, identity, users_of_templates, without_pods_of
 from allotment.fleet.errors import suggestion
 from allotment.model.core import Container, Node, Pod, PodResourceClaim, PodSpec
 from allotment.model.meta import Object, ObjectMeta
@@ -56,7 +56,9 @@ def select_objects(cluster: Sequence[Object], queried: Sequence[Object], only: s
     """
     notes: list[str] = []
     state = [
-        value for value in cluster if not isinstance(value, _WORKLOADS) or isinstance(value, DaemonSet) or not queried
+        value
+        for value in without_pods_of(queried, cluster)
+        if not isinstance(value, _WORKLOADS) or isinstance(value, DaemonSet) or not queried
     ]
     if queried:
         waiting = [value for value in state if _waits(value)]

@@ -26,7 +26,8 @@ class CheckReport:
     fixed, by position in the texts before all fixes. ``objects``: the number of objects. ``silenced``: the number of
     findings that comments suppress. ``templates`` and ``patches``: files that were skipped because they must be
     rendered first. ``place``: the cluster or hardware of the fit tests; ``fits``: whether everything that requests
-    devices gets them there. ``hardware``: known hardware on which everything fits, if no cluster was given. ``unread``:
+    devices gets them there. ``hardware``: known hardware on which everything fits, if no cluster was given; if
+    ``hardware_without_rules``, only without the rules of the pods for nodes, which no known hardware meets. ``unread``:
     the resources that the check does not consider, because the cluster does not serve them or they could not be read,
     with the reason. ``notes``: what the user should know about reading the cluster. ``fail_on``: the level at which
     ``fails`` is true. ``next``: the command line that helps most if there are errors or fixes.
@@ -41,6 +42,7 @@ class CheckReport:
     place: str = ""
     fits: bool = False
     hardware: str = ""
+    hardware_without_rules: bool = False
     fixed: Sequence[Finding] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
     unread: Mapping[str, str] = field(default_factory=dict)

@@ -15,6 +15,7 @@ from allotment.explanation import Explanation, explain
 from allotment.explanation.matches import ClassMatches, matches
 from allotment.explanation.next_step import Origin
 from allotment.explanation.node_eligibility import eligibility_nodes, unschedulable_nodes
+from allotment.explanation.outdated_pods import with_outdated_pods
 from allotment.explanation.subjects import objects_to_explain, other_pods
 from allotment.model.contested_claims import is_contested
 from allotment.model.generated_claims import UnresolvedClaim, claim_name
@@ -308,4 +309,5 @@ class ClusterIndex:
     def explanation(self) -> Explanation:
         """The explanation of pods without a node."""
         values = objects_to_explain(self.snapshot.values, ())
-        return explain(values, self.features, _MAX_TRIALS, other_pods(self.snapshot.values, values))
+        explanation = explain(values, self.features, _MAX_TRIALS, other_pods(self.snapshot.values, values))
+        return with_outdated_pods(explanation, self.origin.objects)

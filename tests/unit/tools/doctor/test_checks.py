@@ -12,7 +12,7 @@ from allotment.tools.doctor.checks import CHECKS
 from allotment.tools.doctor.examination import confirmed, needs_confirmation, run_checks, skipped_checks
 from allotment.tools.doctor.snapshot import ClusterSnapshot
 from tests.unit.tools.doctor.defects import DEFECTS, Defect
-from tests.unit.tools.doctor.sample_cluster import JUST_NOW, Cluster
+from tests.unit.tools.doctor.sample_cluster import JUST_NOW, LONG_AGO, Cluster
 
 #: Valid commands of Allotment and kubectl in remedies.
 COMMAND = re.compile(
@@ -325,3 +325,46 @@ def test_gates_of_a_stage_are_compared_one_by_one() -> None:
     cluster.kube_program("kube-scheduler", cluster.version, gates)
     found = cluster.finding("D107")
     assert "kube-scheduler has DRADeviceCompatibilityGroups=false, unlike the API server" in found.evidence
+
+
+def test_a_pod_that_its_corrected_stateful_set_keeps_is_to_be_deleted() -> None:
+    cluster = Cluster()
+    cluster.pod("infer-0", template="onne", owner=("StatefulSet", "infer"))
+    spec = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}]}
+    workload = cluster.object("apps/v1", "StatefulSet", "infer", "ml", spec={"template": {"spec": spec}})
+    assert cluster.finding("D603").remedy == (
+        "Delete pod infer-0: StatefulSet infer has the change already, but keeps the pod.\n"
+        "$ kubectl delete pod infer-0 -n ml\n"
+        "$ allot explain pod/infer-0 -n ml"
+    )
+    workload["spec"]["template"]["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] = "onne"
+    assert " && kubectl delete pod infer-0 -n ml\n" in cluster.finding("D603").remedy
+
+
+def test_pods_with_different_remedies_are_reported_separately() -> None:
+    """Each of two nodes has the devices of one pod: one node is cordoned, the other one is tainted."""
+    cluster = Cluster()
+    cluster["Node", "node-1"]["spec"] = {"unschedulable": True}
+    cluster["Node", "node-2"]["spec"] = {"taints": [{"key": "dedicated", "value": "yes", "effect": "NoSchedule"}]}
+    for number in (1, 2):
+        pod = cluster.pending_pod(f"p{number}")
+        pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": f"node-{number}"}
+    first, second = (finding for finding in run_checks(cluster.snapshot()) if finding.code == "D602")
+    assert first.remedy.startswith("Uncordon node-1.")
+    assert second.remedy.startswith("Tolerate the node's taint dedicated.")
+
+
+def test_replicas_that_share_a_claim_are_advised_to_use_a_template() -> None:
+    cluster = Cluster()
+    cluster.claim("shared", "node-2/gpu-0", pods=["other"])
+    for name in ("api-x-1", "api-x-2"):
+        pod = cluster.pod(name, owner=("ReplicaSet", "api-x"))
+        pod["metadata"]["labels"] = {"pod-template-hash": "x"}
+        pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "shared"}]
+        message = f"claim shared is elsewhere\n  next: allot explain pod/{name} -n ml\n0/2 nodes are available"
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+        pod["status"]["conditions"] = [condition | {"lastTransitionTime": LONG_AGO}]
+    found = cluster.finding("D610")
+    assert found.objects == ("ml/api-x-1", "ml/api-x-2")
+    assert found.evidence.endswith("The scheduler reports: claim shared is elsewhere")
+    assert found.remedy.startswith("The pods of Deployment ml/api share claim ml/shared and can run only where")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -114,3 +115,13 @@ def has_namespace(view: PodView | ClaimView) -> bool:
 def qualified_name(view: PodView | ClaimView) -> str:
     """Kind, namespace and name: ``Deployment ml/server``; a pod fragment has no name."""
     return f"{view.kind} {view.key}" if view.key.name else f"{view.kind} (no name)"
+
+
+def as_label(name: str) -> str:
+    """The name of a request as a DNS label; empty if no valid characters remain.
+
+    >>> as_label("gpu_a"), as_label("myGPU.0")
+    ('gpu-a', 'my-gpu-0')
+    """
+    humps = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name)
+    return re.sub(r"[^a-z0-9]+", "-", humps.lower()).strip("-")[:63].strip("-")

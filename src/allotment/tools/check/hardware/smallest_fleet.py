@@ -12,18 +12,20 @@ from itertools import islice, product
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from allotment.explanation import fits
 from allotment.explanation.subjects import identity, objects_to_explain
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.fleet.profiles import Accelerator, accelerators, servers
-from allotment.model.core import Node
+from allotment.model.core import Node, Pod
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.quantity import Quantity
 from allotment.model.resource import ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate, ResourceSlice
 from allotment.model.trees import to_tree
 from allotment.model.workload_pods import pods_of
+from allotment.model.workloads import template_of
 
 #: GPUs per machine and number of machines, smallest first.
 _SIZES: Final = ((1, 1), (2, 1), (4, 1), (8, 1), (8, 2), (8, 4), (8, 8), (8, 16))
@@ -69,6 +71,17 @@ def smallest_fleet(values: Iterable[Object], features: Features) -> str | None:
         return None
     large = (f"{form}{f':{count}' if count > 1 else ''}" for count in _LARGE_MACHINE_COUNTS for form in _LARGE_MACHINES)
     return next((fleet for fleet in large if _fits(requesting, fleet, features)), None)
+
+
+def without_node_rules(values: Iterable[Object]) -> tuple[Object, ...] | None:
+    """The objects with the pods of the workloads instead of these, without their rules for nodes; None if no pod has
+    such rules."""
+    given = tuple(values)
+    pods = [pod for value in given for pod in pods_of(value, nodes=("any",), limit=_MAX_PODS + 1)]
+    if not any(pod.spec.node_selector or pod.spec.affinity or pod.spec.node_name for pod in pods):
+        return None
+    free = (replace(pod, spec=replace(pod.spec, node_selector={}, affinity=None, node_name="")) for pod in pods)
+    return (*(value for value in given if not isinstance(value, Pod) and template_of(value) is None), *free)
 
 
 def _total(size: tuple[int, int]) -> int:

@@ -12,7 +12,7 @@ from allotment.explanation.subjects import objects_to_explain
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.model.features import Features
 from allotment.model.meta import Object
-from allotment.tools.check.hardware.smallest_fleet import smallest_fleet
+from allotment.tools.check.hardware.smallest_fleet import smallest_fleet, without_node_rules
 from tests.unit.tools.check.bundles import bundle_of
 from tests.unit.tools.check.rules.meaning.manifests import (
     by_claim,
@@ -92,3 +92,15 @@ def test_vendor_examples(file: str, fleet: str | None, shared: Callable[[str], P
         cluster = cluster_of(parse_fleet([fleet]))
         state = (*cluster.nodes, *cluster.slices, *cluster.classes)
         assert explain(objects_to_explain(state, values), FEATURES).fits
+
+
+def test_rules_for_nodes_that_no_known_hardware_meets_are_left_out() -> None:
+    labelled = objects(template(), pod(nodeSelector={"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80G"}))
+    assert smallest_fleet(labelled, FEATURES) is None
+    free = without_node_rules(labelled)
+    assert free is not None
+    assert smallest_fleet(free, FEATURES) == "t4"
+    replicas = without_node_rules(objects(template(), workload(replicas=2, nodeSelector={"pool": "a"})))
+    assert replicas is not None
+    assert smallest_fleet(replicas, FEATURES) == "2xt4"
+    assert without_node_rules(objects(template(), pod())) is None

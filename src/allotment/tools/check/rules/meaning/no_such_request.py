@@ -13,6 +13,7 @@ from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.references import (
     RequestNames,
+    as_label,
     claim_references,
     names_in_claim,
     references_of_pod,
@@ -62,11 +63,12 @@ def _check_claim(claim: ClaimView) -> Iterator[RuleMatch]:
     if names is None:
         return
     known = [*names, *(f"{main}/{alternative}" for main in names for alternative in names[main])]
+    corrected = {as_label(main) for main in names}  # S105 changes the request's name to the intended one
     for field in ("constraints", "config"):
         for number, item in items(at(claim.document.tree, (*claim.devices, field))):
             requests = item.get("requests")
             for index, name in enumerate(requests if isinstance(requests, list) else ()):
-                if not isinstance(name, str) or name in known:
+                if not isinstance(name, str) or name in known or name in corrected:
                     continue
                 path = (*claim.devices, field, number, "requests", index)
                 noun = "a constraint" if field == "constraints" else "configuration"

@@ -12,6 +12,7 @@ from allotment.model.loading.marks import Path
 from allotment.model.validation.names import label_problems
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.claims.references import as_label
 from allotment.tools.check.objects.classic_dra import is_classic
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.views import ClaimView, at, items, mapping, text
@@ -75,7 +76,11 @@ def _check_group(bundle: Bundle, claim: ClaimView, group: list[_RequestName], is
                 fix=Fix(f"name it {name}", ((claim.document, edit),), safe=not is_referenced or len(dangling) == 1),
             )
         elif problems := label_problems(request.name):
-            name = _unused_name(_to_label(request.name) or _base_name(request.class_name), [], taken)
+            label = as_label(request.name)
+            # A constraint that names the label intends this request.
+            is_intended = label in dangling and label not in names
+            name = label if is_intended else _unused_name(label or _base_name(request.class_name), [], taken)
+            names.add(name)
             taken.add(name)
             reference_edits = _references(bundle, claim, request, name)
             edits = ((claim.document, SetValue((*request.path, "name"), name)), *reference_edits)
@@ -99,12 +104,6 @@ def _base_name(class_name: str) -> str:
     """The base of a generated name for devices of a class: ``gpu`` for gpu.nvidia.com."""
     first = class_name.partition(".")[0]
     return first if "." in class_name and _FIRST_PART.fullmatch(first) else "gpu"
-
-
-def _to_label(name: str) -> str:
-    """A name as a DNS label; empty if no valid characters remain."""
-    humps = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name)
-    return re.sub(r"[^a-z0-9]+", "-", humps.lower()).strip("-")[:63].strip("-")
 
 
 def _unused_name(base: str, nameless: list[_RequestName], used: set[str]) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from allotment.explanation.references import REFERENCE_FIELDS
 from allotment.model.editing.edits import Edit, Lift, Nest, RenameKey
 from allotment.model.field_advice import unknown_field_advice
+from allotment.model.meta import ObjectKey
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.decoding_errors import AttributedError, decoding_errors_for
@@ -20,7 +22,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
         where = struct.bare_name if struct is not None and struct.bare_name else error.document.kind
         if where == "ResourceClaim" and error.document.kind != where:
             where = "an item of resources.claims"  # Go has two types of this name
-        fix = _fix(error)
+        fix = _fix(error) or _claim_of_pod(bundle, error)
         hint = "only a template has a spec inside its spec" if _is_second_spec(error) else misfit.hint
         yield RuleMatch(
             error.document, misfit.path, f'{where} has no field "{misfit.path[-1]}"', help=hint, fix=fix, at_key=True
@@ -67,6 +69,33 @@ def _fix(error: AttributedError) -> Fix | None:
     return Fix(f"write {suggestion}", ((document, RenameKey(path, suggestion)),), safe=False)
 
 
+def _claim_of_pod(bundle: Bundle, error: AttributedError) -> Fix | None:
+    """The field of a pod's claim for the kind of the object that it names, if only one kind has an object of the name.
+
+    The field itself has an obvious correction to neither kind.
+    """
+    path, document = error.misfit.path, error.document
+    entry = mapping(at(document.tree, path[:-1]))
+    name = entry.get(str(path[-1]))
+    if error.struct is None or error.struct.bare_name != "PodResourceClaim" or not isinstance(name, str):
+        return None
+    pod = next((pod for pod in bundle.pods if pod.document is document), None)
+    if pod is None or entry.keys() & set(REFERENCE_FIELDS.values()):
+        return None
+    key = ObjectKey(pod.key.namespace, name)
+    stored = {"ResourceClaim": bundle.cluster_claims, "ResourceClaimTemplate": bundle.cluster_templates}
+    fields = [
+        field
+        for kind, field in REFERENCE_FIELDS.items()
+        if any(view.kind == kind and view.key == key for view in bundle.claims) or key in stored[kind]
+    ]
+    if len(fields) != 1:
+        return None
+    return Fix(f"write {fields[0]}", ((document, RenameKey(path, fields[0])),), safe=True)
+
+
+_POD = examples.pod("inference", "resourceClaimName: inference")
+
 RULE = Rule(
     code="S106",
     name="unknown-field",
@@ -76,10 +105,14 @@ RULE = Rule(
     why=(
         "kubectl requests strict decoding (fieldValidation=Strict): an unknown field, usually a typo, is rejected "
         "with 'strict decoding error'. For clients that do not request strict decoding, such as Helm and many "
-        "operators, the API server silently drops the field, which changes the meaning of the object."
+        "operators, the API server silently drops the field, which changes the meaning of the object. A pod names its "
+        "claim with resourceClaimName or resourceClaimTemplateName, whichever is the kind of the object."
     ),
-    bad=examples.claim("inference").replace("deviceClassName", "deviceClass"),
-    good=examples.claim("inference"),
+    bad=examples.join_documents(
+        examples.claim("inference").replace("deviceClassName", "deviceClass"),
+        _POD.replace("resourceClaimName", "claimName"),
+    ),
+    good=examples.join_documents(examples.claim("inference"), _POD),
     find=_find,
     fixable="safe or unsafe",
     see="https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation",

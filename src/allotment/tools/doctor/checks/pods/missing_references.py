@@ -31,6 +31,8 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         # A change with a command, such as ``kubectl uncordon``, names its object in its text.
         texts = [change.text if change.command else f"{change.object}: {change.text}" for change in changes]
         words = f"Change {', and '.join(texts)}." if changes else CODES[code].advice
+        if changes and all(change.command for change in changes):
+            words = f"{texts[0][:1].upper()}{' and '.join(texts)[1:]}."
         namespace, _, name = names[0].partition("/")
         if note := manifest_note(answers[0], cluster.origin):
             words += f" Also {note}."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from allotment.explanation.waiting import scheduler_sentence, shared_claim_note
 from allotment.tools.doctor.check import ClusterCheck, Symptom
 from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.object_state import name_of
@@ -14,26 +15,29 @@ from allotment.tools.doctor.workload_groups import pods_text
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     """Such pods by the message of the scheduler."""
-    fitting = {answer.name for answer in cluster.explanation.answers if answer.kind == "Pod" and answer.fits}
-    groups: dict[str, list[str]] = {}
+    fitting = {answer.name: answer for answer in cluster.explanation.answers if answer.kind == "Pod" and answer.fits}
+    groups: dict[tuple[str, str], list[str]] = {}
     for pod in cluster.pending_pods:
-        if name_of(pod) in fitting and cluster.requests_devices(pod) and (message := _message(cluster, pod)):
-            groups.setdefault(message, []).append(name_of(pod))
-    for message, names in groups.items():
+        answer = fitting.get(name_of(pod))
+        if answer is not None and cluster.requests_devices(pod) and (message := _message(cluster, pod)):
+            groups.setdefault((message, shared_claim_note(answer, pod)), []).append(name_of(pod))
+    for (message, shared), names in groups.items():
         verb = "is pending" if len(names) == 1 else "are pending"
         them = "it" if len(names) == 1 else "them"
-        one_line = "; ".join(message.splitlines())
         text = f"{pods_text(cluster, names)} {verb} although devices are available for {them}. The scheduler reports: "
-        text += one_line
+        text += message
         words = "Devices are not the cause. Check CPU, memory, volumes, affinity and pods of higher priority."
+        if shared:
+            words = f"{shared[:1].upper()}{shared[1:]}."
         yield Symptom.of("pod", names, text, remedy(words, f"kubectl describe pod {kubectl_args(names[0])}"))
 
 
 def _message(cluster: ClusterIndex, pod: Pod) -> str:
-    """The scheduler's message in the condition PodScheduled; empty if it is recent or there is none."""
+    """The scheduler's reason, from the condition PodScheduled; empty if it is recent or there is none."""
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False" and condition.reason != "SchedulingGated":
-            return (condition.message or condition.reason) if cluster.is_old(condition.last_transition_time) else ""
+            reason = scheduler_sentence(condition.message or condition.reason)
+            return reason if cluster.is_old(condition.last_transition_time) else ""
     return ""
 
 

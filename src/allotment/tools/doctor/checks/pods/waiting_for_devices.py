@@ -1,4 +1,4 @@
-"""Pending pods, grouped by the reason why their claims are not allocated."""
+"""Pending pods, grouped by the reason why their claims are not allocated, and by what to do about it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from allotment.engine.refusal import BUSY, CODES, AllocationRefusal, Diagnosis
 from allotment.explanation import Answer
+from allotment.explanation.cause_key import RemedyKey, cause_key
 from allotment.explanation.next_step import commands_for_changes, manifest_note
 from allotment.tools.doctor.check import ClusterCheck, Symptom
 from allotment.tools.doctor.checks.pods.claims_not_made import pods_without_claims
@@ -20,7 +21,7 @@ _ELSEWHERE = frozenset({"class-missing", "template-missing", "claim-missing", "w
 
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
-    """One symptom per cause, independent of the number of pods."""
+    """One symptom per cause and remedy, independent of the number of pods."""
     others = {name_of(pod) for pod in (*unscheduled_pods(cluster), *pods_without_claims(cluster))}
     waiting = {
         name for pod in cluster.pending_pods if (name := name_of(pod)) not in others and not pod.spec.scheduling_gates
@@ -33,10 +34,14 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
                 groups.setdefault((headline.code, answer.owner or answer.name, _device_classes(headline)), []).append(
                     answer
                 )
-    by_cause: dict[tuple[str, str], list[list[Answer]]] = {}
+    by_cause: dict[tuple[str, str, tuple[RemedyKey, ...]], list[list[Answer]]] = {}
     for (code, _, classes), answers in groups.items():
-        by_cause.setdefault((code, classes), []).append(answers)
-    for (code, _), with_cause in by_cause.items():
+        by_remedy: dict[tuple[RemedyKey, ...], list[Answer]] = {}
+        for answer in answers:
+            by_remedy.setdefault(_remedy_key(answer), []).append(answer)
+        for key, same in by_remedy.items():
+            by_cause.setdefault((code, classes, key), []).append(same)
+    for (code, _, _), with_cause in by_cause.items():
         yield _symptom(cluster, code, [answer for group in with_cause for answer in group])
 
 
@@ -50,6 +55,13 @@ def _is_about_devices(cluster: ClusterIndex, answer: Answer) -> bool:
 def _device_classes(refused: AllocationRefusal) -> str:
     """The requested DeviceClasses; pods with different ones are reported separately."""
     return ", ".join(sorted({funnel.device_class for funnel in refused.funnels}))
+
+
+def _remedy_key(answer: Answer) -> tuple[RemedyKey, ...]:
+    """The first remedy, which is the same for equal changes of different objects of a kind."""
+    assert answer.reasons is not None
+    changes = cause_key(answer.reasons).remedy
+    return tuple(change._replace(object=change.object.partition(" ")[0]) for change in changes)
 
 
 def _symptom(cluster: ClusterIndex, code: str, answers: Sequence[Answer]) -> Symptom:
@@ -88,8 +100,8 @@ CHECK = ClusterCheck(
     code="D602",
     severity="error",
     summary="pods are pending because no devices can be allocated to them",
-    why="The cause is determined in the same way as by `allot explain`, and pods with the same cause are reported "
-    "together. If matching"
+    why="The cause is determined in the same way as by `allot explain`, and pods with the same cause and remedy "
+    "are reported together. If matching"
     " devices are in use, this is a warning, because waiting helps; all other causes require a change. For nearly all "
     "causes, Kubernetes reports only `cannot allocate all claims`, or nothing.",
     find=find,

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.model.validation.names import label_problems
+from allotment.tools.check.rules.meaning import no_such_request
 from allotment.tools.check.rules.shape import refused, request_without_name
 from tests.unit.tools.check.rules.shape.rule_results import (
     claim,
@@ -119,3 +120,14 @@ def test_generated_name_avoids_referenced_names() -> None:
         "gpu-2",
         "gpu-3",
     ]
+
+
+def test_an_invalid_name_becomes_the_name_that_a_constraint_has() -> None:
+    """Only the request is wrong then, so its constraint has no other finding."""
+    rest = "    constraints:\n    - {requests: [gpu-a], matchAttribute: gpu.nvidia.com/productName}\n"
+    text = claim("- name: gpu_a\n  exactly: {deviceClassName: gpu.nvidia.com}", devices_extra=rest)
+    assert fixed_names(text) == ["gpu-a"]
+    (match,) = matches_of(RULE, text)
+    assert match.fix is not None
+    assert match.fix.safe
+    assert matches_of(no_such_request.RULE, text) == []

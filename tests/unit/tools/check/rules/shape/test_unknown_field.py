@@ -94,3 +94,38 @@ def test_pod_entry_with_a_class() -> None:
     (match,) = matches_of(RULE, text + "  resourceClaims: [{name: gpu, deviceClassName: gpu.intel.com}]\n")
     assert match.fix is None
     assert "whose requests name the class" in match.help
+
+
+def pod(entry: str) -> str:
+    return f"""\
+apiVersion: v1
+kind: Pod
+metadata: {{name: app}}
+spec:
+  resourceClaims:
+  - {{name: a, {entry}}}
+  containers:
+  - {{name: app, image: pause, resources: {{claims: [{{name: a}}]}}}}
+"""
+
+
+def test_the_claim_of_a_pod_gets_the_field_for_its_kind() -> None:
+    text = f"{claim(GOOD)}---\n{pod('claimName: gpu')}"
+    (match,) = matches_of(RULE, text)
+    assert match.message == 'PodResourceClaim has no field "claimName"'
+    assert match.fix is not None
+    assert match.fix.safe
+    assert fixed_documents(RULE, text)[1]["spec"]["resourceClaims"] == [{"name": "a", "resourceClaimName": "gpu"}]
+    templates = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaimTemplate\nmetadata: {name: gpu}\nspec: {spec: {}}\n"
+    entries = fixed_documents(RULE, f"{templates}---\n{pod('claimName: gpu')}")[1]["spec"]["resourceClaims"]
+    assert entries == [{"name": "a", "resourceClaimTemplateName": "gpu"}]
+
+
+def test_without_the_object_both_fields_are_named() -> None:
+    (match,) = matches_of(RULE, pod("claimName: gpu"))
+    assert match.fix is None
+    assert "resourceClaimName" in match.help
+    assert "resourceClaimTemplateName" in match.help
+    (match,) = matches_of(RULE, pod("templateName: gpu"))
+    assert match.fix is not None
+    assert match.fix.text == "write resourceClaimTemplateName"
