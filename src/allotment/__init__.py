@@ -45,6 +45,14 @@ if TYPE_CHECKING:
     from allotment.model.quantity import Quantity as Quantity
     from allotment.model.quantity import QuantityError as QuantityError
     from allotment.planning.machine_plan import MachinePlan as MachinePlan
+    from allotment.queries.answers import CheckAnswer as CheckAnswer
+    from allotment.queries.answers import ClassSelections as ClassSelections
+    from allotment.queries.answers import CodeMeaning as CodeMeaning
+    from allotment.queries.answers import FitAnswer as FitAnswer
+    from allotment.queries.answers import PlanAnswer as PlanAnswer
+    from allotment.queries.client import WebClient as WebClient
+    from allotment.queries.client import connect as connect
+    from allotment.screens.what_if import WhatIfScreen as WhatIfScreen
     from allotment.tools.check.finding import Finding as Finding
     from allotment.tools.check.report import CheckReport as CheckReport
     from allotment.tools.claims.manifests import ClaimManifests as ClaimManifests
@@ -57,16 +65,20 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
+    "CheckAnswer",
     "CheckReport",
     "ClaimManifests",
     "ClaimSentence",
     "ClassExplanation",
+    "ClassSelections",
     "Cluster",
+    "CodeMeaning",
     "Curve",
     "DoctorReport",
     "Driver",
     "Explanation",
     "Finding",
+    "FitAnswer",
     "FreeReport",
     "InputError",
     "InputProblem",
@@ -78,6 +90,7 @@ __all__ = [
     "MigrationReport",
     "MissingExtraError",
     "NotApplied",
+    "PlanAnswer",
     "Position",
     "Quantity",
     "QuantityError",
@@ -90,8 +103,11 @@ __all__ = [
     "VerifyReport",
     "Watch",
     "WatchEvent",
+    "WebClient",
+    "WhatIfScreen",
     "check",
     "claim",
+    "connect",
     "describe_claims",
     "doctor",
     "explain",
@@ -110,16 +126,20 @@ __version__ = "0.1.0"
 #: Imported at first access, so that ``import allotment`` does not import the control plane of the lab.
 _MODULES = {
     "Answer": "allotment.explanation.report",
+    "CheckAnswer": "allotment.queries.answers",
     "CheckReport": "allotment.tools.check.report",
     "ClaimManifests": "allotment.tools.claims.manifests",
     "ClaimSentence": "allotment.tools.claims.sentences",
     "ClassExplanation": "allotment.explanation.class_report",
+    "ClassSelections": "allotment.queries.answers",
     "Cluster": "allotment.api.cluster",
+    "CodeMeaning": "allotment.queries.answers",
     "Curve": "allotment.tools.replay.report",
     "DoctorReport": "allotment.tools.doctor.report",
     "Driver": "allotment.drivers.driver",
     "Explanation": "allotment.explanation.report",
     "Finding": "allotment.tools.check.finding",
+    "FitAnswer": "allotment.queries.answers",
     "FreeReport": "allotment.tools.free",
     "InputError": "allotment.errors",
     "InputProblem": "allotment.model.problems",
@@ -131,6 +151,7 @@ _MODULES = {
     "MigrationReport": "allotment.tools.migrate.migration_report",
     "MissingExtraError": "allotment.extras",
     "NotApplied": "allotment.lab.manifests",
+    "PlanAnswer": "allotment.queries.answers",
     "Position": "allotment.model.problems",
     "Quantity": "allotment.model.quantity",
     "QuantityError": "allotment.model.quantity",
@@ -143,8 +164,11 @@ _MODULES = {
     "VerifyReport": "allotment.drivers.verify.report",
     "Watch": "allotment.lab.sync",
     "WatchEvent": "allotment.cluster.client",
+    "WebClient": "allotment.queries.client",
+    "WhatIfScreen": "allotment.screens.what_if",
     "check": "allotment.api.check",
     "claim": "allotment.api.claim",
+    "connect": "allotment.queries.client",
     "describe_claims": "allotment.api.claim",
     "doctor": "allotment.api.doctor",
     "explain": "allotment.api.explain",

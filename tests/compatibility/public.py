@@ -1,4 +1,4 @@
-"""Everything public as data: commands, exit codes, metrics, chart values and the Python API.
+"""Everything public as data: commands, exit codes, metrics, chart values, queries and the Python API.
 
 A release keeps everything in the description of the last one (``docs/reference/compatibility.md``): additions are
 compatible, removals and changes are not.
@@ -15,6 +15,8 @@ import allotment
 from allotment.cli import main
 from allotment.cli.parser import EXIT_BAD_INPUT
 from allotment.exporter.definitions import COMPONENTS, METRICS
+from allotment.queries.schemas import request_schema
+from allotment.queries.table import QUERIES, Query
 from tests.packaging import values_page
 
 Description = dict[str, Any]
@@ -30,6 +32,7 @@ def description() -> Description:
         },
         "metrics": metrics(),
         "chart values": sorted(value.path for value in values_page.values()),
+        "queries": {query.name: fields_of(query) for query in QUERIES},
         "python": {name: member(getattr(allotment, name)) for name in allotment.__all__ if name != "__version__"},
     }  # fmt: skip
 
@@ -60,6 +63,12 @@ def metrics() -> Description:
     """The type and the labels of each metric."""
     every = (*METRICS.values(), *COMPONENTS)
     return {metric.name: {"type": metric.kind, "labels": list(metric.labels)} for metric in every}
+
+
+def fields_of(query: Query[Any]) -> Description:
+    """The fields of a request, and whether each is required."""
+    schema = request_schema(query.request)
+    return {name: {"required": name in schema.get("required", ())} for name in schema["properties"]}
 
 
 def member(value: Any) -> Description:

@@ -94,6 +94,8 @@ log = logging.getLogger(__name__)
 
 #: A watch that ran this long does not count as a failure, however it ended.
 _HEALTHY_SECONDS = 5.0
+#: Seconds between two lists of a resource that may be listed but not watched.
+_RELIST_SECONDS = 30.0
 #: Seconds until a resource that is no longer served counts as removed: during an upgrade, one of several servers may
 #: not know it.
 _GONE_SECONDS = 60.0
@@ -109,7 +111,7 @@ class Cache(Generic[T]):
 
     def __init__(
         self, client: Client, resource: Resource, type: type[T] | None = None, *, clock: Clock, random: Random,
-        namespace: str = "", labels: str = "", fields: str = "",
+        namespace: str = "", labels: str = "", fields: str = "", longest_wait: float = 30.0,
     ) -> None:  # fmt: skip
         self.resource = resource
         self.synced = asyncio.Event()
@@ -122,19 +124,22 @@ class Cache(Generic[T]):
         self.unreadable = ""
         """The reason why objects cannot be read (no known version is served), or empty; earlier objects stay."""
         self.not_read: NotRead = ""
-        """Why no objects are read: the kind is not served, forbidden, or served only in unknown versions."""
+        """The reason why no objects are read: the kind is not served, forbidden, or served only in unknown versions."""
+        self.failure = ""
+        """The reason why the server did not answer the last request; empty while it responds."""
         self.restored = 0
         """The number of new lists because the cluster was restored from a backup."""
         self._client = client
         self._type = type
         self._clock = clock
-        self._backoff = Backoff(random)
+        self._backoff = Backoff(random, longest=longest_wait)
         self._namespace = namespace
         self._labels = labels
         self._fields = fields
         self._items: dict[tuple[str, str], CachedItem[T]] = {}
         self._indexes: dict[str, Index[T]] = {}
         self._callbacks: list[Changed[T]] = []
+        self._state_callbacks: list[Callable[[], None]] = []
         # The revision up to which list and watch are complete; "" before the first list.
         self._revision = ""
         self._continues = False
@@ -143,6 +148,8 @@ class Cache(Generic[T]):
         """Whether a restore was detected but not listed yet; the cluster may pass the old revision meanwhile."""
         self._unserved = inf
         """Since when the cluster has reported that it does not serve the resource."""
+        self._is_refused = False
+        """Whether the last list or watch was forbidden."""
         self._awaited: list[tuple[int, int, asyncio.Future[None]]] = []
         self._tickets = itertools.count()
 
@@ -193,6 +200,10 @@ class Cache(Generic[T]):
             self._notify(callback, None, item)
         return lambda: self._callbacks.remove(callback)
 
+    def on_state(self, callback: Callable[[], None]) -> None:
+        """Call ``callback()`` after each list, and when ``failure``, ``not_read`` or ``unreadable`` may change."""
+        self._state_callbacks.append(callback)
+
     # --- the programs' own writes ---------------------------------------------------------------------------------
 
     def record_write(self, tree: Tree) -> None:
@@ -241,7 +252,7 @@ class Cache(Generic[T]):
     async def run(self) -> None:
         """Keep the cache current until cancelled."""
         while True:
-            start = self._clock.seconds()
+            start, wait = self._clock.seconds(), 0.0
             try:
                 if self._continues:
                     self._continues = await self._is_not_restored()
@@ -259,19 +270,25 @@ class Cache(Generic[T]):
                     self._continues, self.since = False, inf
                 else:
                     self.since = inf
-                    is_known = error.code == 403 and self.not_read == "forbidden"
+                    is_known = error.code == 403 and self._is_refused
+                    self._is_refused = error.code == 403
                     log.log(logging.DEBUG if is_known else logging.WARNING, "%s: %s", self.resource.plural, error)
-                    if error.code == 403:
+                    if error.code != 403:
+                        self.failure = str(error)
+                    elif self._continues:  # a role may allow only lists: list again, but not all the time
+                        self._continues, wait = False, _RELIST_SECONDS
+                    else:
                         self.not_read = "forbidden"
             except Unreachable as error:
-                self.since = inf
+                self.since, self.failure = inf, str(error)
                 # An outage is logged once: it may be long.
                 is_new = self._outage_logged is None or self.last_response > self._outage_logged
                 log.log(logging.INFO if is_new else logging.DEBUG, "%s: %s", self.resource.plural, error)
                 self._outage_logged = self._clock.seconds()
+            self._notify_state()
             if self._clock.seconds() - start >= _HEALTHY_SECONDS:
                 self._backoff.reset()
-            await self._clock.sleep(self._backoff.next())
+            await self._clock.sleep(max(wait, self._backoff.next()))
 
     async def _list(self) -> None:
         listing = await self._client.list(
@@ -296,6 +313,7 @@ class Cache(Generic[T]):
             self._awaited = [(0, ticket, arrived) for _, ticket, arrived in self._awaited]
         self._advance(listing.revision)
         self.synced.set()
+        self._notify_state()
 
     async def _is_not_restored(self) -> bool:
         """Whether the cluster has reached the revision of this cache, determined by a list without results."""
@@ -315,6 +333,13 @@ class Cache(Generic[T]):
     def _record_response(self) -> None:
         self.last_response = self._clock.seconds()
         self.since = min(self.since, self.last_response)
+        if self.failure:
+            self.failure = ""
+            self._notify_state()
+
+    def _notify_state(self) -> None:
+        for callback in tuple(self._state_callbacks):
+            callback()
 
     def _not_served(self) -> None:
         """Remove all objects of a resource that is not served; it may appear later (a feature gate, a CRD)."""

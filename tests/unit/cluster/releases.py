@@ -52,6 +52,7 @@ class ReleaseClient(MemoryClient):
     def __init__(self, served: Served) -> None:
         super().__init__()
         self.served = served
+        self.version = "v1.37.2"
 
     async def read(self, path: str, query: Sequence[tuple[str, str]] = (), accept: str = "") -> Tree:
         if path == "/api":
@@ -60,7 +61,7 @@ class ReleaseClient(MemoryClient):
             groups = dict.fromkeys(version.partition("/")[0] for version in self.served)
             return {"kind": "APIGroupList", "groups": [self._group(group) for group in groups]}
         if path == "/version":
-            return {"gitVersion": "v1.37.2"}
+            return {"gitVersion": self.version}
         wanted = path.removeprefix("/apis/")
         if "/" not in wanted and self._group(wanted)["versions"]:
             return self._group(wanted)

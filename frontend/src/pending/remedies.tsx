@@ -1,0 +1,92 @@
+/** What would help, in order; each can be tried on a copy of the cluster. */
+
+import { useRef, useState } from "preact/hooks";
+import { Command, ProblemNote } from "../parts/parts.tsx";
+import { Diff } from "../parts/diff.tsx";
+import { ask, type Problem } from "../server.ts";
+import { problemOf } from "../twin.ts";
+import type { Remedy, Trial } from "../types.ts";
+import { PlacedClaims } from "./detail.tsx";
+
+export function Remedies({ group, pod, remedies, next }: { group: string; pod: string; remedies: Remedy[]; next: string }) {
+  return (
+    <section class="remedies" aria-labelledby="remedies-title">
+      <h3 id="remedies-title">What would help</h3>
+      {remedies.length ? (
+        <ol class="remedy-list">
+          {remedies.map((remedy, index) => (
+            <RemedyRow key={remedy.id} group={group} pod={pod} remedy={remedy} isFirst={index === 0} />
+          ))}
+        </ol>
+      ) : (
+        <p>No single change is known to help.</p>
+      )}
+      {!remedies.length && next && <Command text={next} label="Copy the next command" />}
+    </section>
+  );
+}
+
+function RemedyRow({ group, pod, remedy, isFirst }: { group: string; pod: string; remedy: Remedy; isFirst: boolean }) {
+  const [trial, setTrial] = useState<Trial | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [isTrying, setIsTrying] = useState(false);
+  const abort = useRef<AbortController | null>(null);
+  const texts = remedy.texts ?? [];
+
+  async function tryIt(): Promise<void> {
+    abort.current?.abort();
+    abort.current = new AbortController();
+    setIsTrying(true);
+    setProblem(null);
+    try {
+      setTrial(await ask<Trial>("/try", { group, pod, remedy: remedy.id }, abort.current.signal));
+    } catch (error) {
+      if (!abort.current.signal.aborted) setProblem(problemOf(error));
+    }
+    setIsTrying(false);
+  }
+
+  return (
+    <li class="remedy">
+      <div class="remedy-head">
+        <div class="remedy-texts">
+          {texts.map((text, index) => (
+            <span key={text}>
+              {index > 0 && <span class="soft">and </span>}
+              {text}
+            </span>
+          ))}
+        </div>
+        {remedy.isTryable && (
+          <button type="button" class={isFirst ? "primary" : ""} disabled={isTrying} onClick={tryIt}>
+            Try it<span class="unseen">: {texts.join(" and ")}</span>
+          </button>
+        )}
+      </div>
+      <div aria-live="polite">
+        {problem && <ProblemNote problem={problem} />}
+        {trial && <TrialResult trial={trial} />}
+      </div>
+      {remedy.command && !trial && <Command text={remedy.command} />}
+    </li>
+  );
+}
+
+export function TrialResult({ trial }: { trial: Trial }) {
+  const fits = trial.fits === true;
+  return (
+    <div class={fits ? "trial trial-fits" : "trial trial-refused"}>
+      <p class="trial-sentence">
+        <svg class="icon" viewBox="0 0 16 16" aria-hidden="true">
+          <path d={fits ? "M3 8.5l3.5 3.5L13 4.5" : "M4 4l8 8M12 4l-8 8"} />
+        </svg>
+        <strong>{fits ? "It fits" : "It still does not fit"}</strong>
+        {trial.node && <span>on {trial.node}</span>}
+      </p>
+      {trial.sentence && <p>{trial.sentence}</p>}
+      <PlacedClaims answer={{ claims: trial.claims ?? trial.answer?.claims ?? [], node: trial.node ?? "" }} />
+      {trial.diff && <Diff text={trial.diff} />}
+      {trial.command && <Command text={trial.command} />}
+    </div>
+  );
+}

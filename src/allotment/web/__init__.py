@@ -1,0 +1,1 @@
+"""The server of the page and of the answers for programs."""

@@ -1,0 +1,193 @@
+"""Pending pods: groups, and answers equal to those of ``explain``."""
+
+from __future__ import annotations
+
+from dataclasses import replace as replace_fields
+
+import pytest
+from msgspec.structs import replace
+
+import allotment
+from allotment.errors import InputError
+from allotment.model.core import PodResourceClaim, PodStatus
+from allotment.model.meta import Object, ObjectMeta
+from allotment.screens.object_page import object_page
+from allotment.screens.pending import pending, pending_detail
+from allotment.screens.pending_pods import pending_pods
+from tests.unit.screens.clusters import CREATED, WORLDS, fleet, pod, request, template, view, world
+
+BIG = request(9)
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_answers_are_those_of_explain(name: str) -> None:
+    cluster = world(name)
+    try:
+        expected = {answer.name: answer.to_dict() for answer in allotment.explain(cluster=cluster.cluster).answers}
+    except InputError:  # nothing is pending in the cluster
+        assert pending(cluster).groups == ()
+        return
+    groups = pending_pods(cluster).groups
+    assert {answer.name: answer.to_dict() for group in groups for answer in group.answers} == {
+        name: expected[name] for group in groups for name in (answer.name for answer in group.answers)
+    }
+    members = {str(each.key) for group in groups for each in group.pods}
+    assert members | {answer.name for group in groups for answer in group.answers} == expected.keys()
+
+
+def test_replicas_are_one_group_with_one_answer() -> None:
+    replicas = [each for number in range(40) for each in pod(f"web-{number}", owner="ReplicaSet/web", spec=BIG)]
+    cluster = view(*fleet("dgx-a100-40gb"), template(spec=BIG), *replicas)
+    (group,) = pending(cluster).groups
+    assert (group.code, group.count, group.workloads) == ("too-few-devices", 40, ("ReplicaSet ml/web",))
+    assert len(group.pods) == 20
+    assert len(pending_pods(cluster).groups[0].answers) == 1
+
+
+def test_equal_requests_of_namespaces_are_one_group_with_an_answer_for_each() -> None:
+    names = ("ml", "research")
+    objects = [
+        each for name in names for each in (template(spec=BIG, namespace=name), *pod("a", namespace=name, spec=BIG))
+    ]
+    cluster = view(*fleet("dgx-a100-40gb"), *objects)
+    (group,) = pending(cluster).groups
+    assert group.namespaces == names
+    assert pending_detail(cluster, group.id, "research/a").answer.name == "research/a"
+
+
+def test_equal_claims_that_pods_name_are_one_group() -> None:
+    """The manifests of a batch often have a claim of its own for each pod."""
+    objects: list[Object] = []
+    for number in range(3):
+        own, claim = pod(f"job-{number}", spec=BIG)
+        entry = PodResourceClaim(name="gpu", resource_claim_name=claim.metadata.name)
+        named = replace(own, spec=replace(own.spec, resource_claims=(entry,)), status=PodStatus(phase="Pending"))
+        objects += (named, replace(claim, metadata=replace(claim.metadata, owner_references=())))
+    cluster = view(*fleet("dgx-a100-40gb"), *objects)
+    (group,) = pending(cluster).groups
+    assert (group.code, group.count) == ("too-few-devices", 3)
+    assert pending_detail(cluster, group.id, "ml/job-2").answer.name == "ml/job-2"
+
+
+def _waiting(name: str, device: str, *, is_generated: bool) -> tuple[Object, ...]:
+    """A pod that has no node yet, although its claim is allocated."""
+    own, claim = pod(name, device, node="t4-4x-pcie-1")
+    waiting = replace(own, spec=replace(own.spec, node_name=""), status=replace(own.status, phase="Pending"))
+    if is_generated:
+        return waiting, claim
+    entry = PodResourceClaim(name="gpu", resource_claim_name=claim.metadata.name)
+    named = replace(waiting, spec=replace(waiting.spec, resource_claims=(entry,)), status=PodStatus(phase="Pending"))
+    return named, replace(claim, metadata=replace(claim.metadata, owner_references=()))
+
+
+@pytest.mark.parametrize("is_generated", [True, False])
+def test_pods_with_allocated_claims_of_their_own_are_one_group(is_generated: bool) -> None:
+    waiting = [each for n in range(3) for each in _waiting(f"job-{n}", f"gpu-{n}", is_generated=is_generated)]
+    cluster = view(*fleet("t4-4x-pcie"), template(), *waiting)
+    (group,) = pending(cluster).groups
+    assert (group.code, group.count, group.pods) == ("fits", 3, ("ml/job-0", "ml/job-1", "ml/job-2"))
+    detail = pending_detail(cluster, group.id, "ml/job-2")
+    assert (detail.answer.name, detail.answers) == ("ml/job-2", 3)
+
+
+def test_pods_of_one_workload_with_one_code_are_one_group() -> None:
+    """During a rollout, the pods of a workload have different requests."""
+    smaller = request(7)
+    cluster = view(
+        *fleet("t4-4x-pcie"), template(spec=BIG), template("new", smaller),
+        *pod("a", owner="Job/j", spec=BIG), *pod("b", of="new", owner="Job/j", spec=smaller),
+    )  # fmt: skip
+    (group,) = pending(cluster).groups
+    assert (group.code, group.count, group.workloads) == ("too-few-devices", 2, ("Job ml/j",))
+    assert "7 devices" in str(pending_detail(cluster, group.id, "ml/b").text)
+
+
+def test_workloads_with_one_code_and_different_texts_are_different_groups() -> None:
+    smaller = request(7)
+    cluster = view(
+        *fleet("t4-4x-pcie"), template(spec=BIG), template("new", smaller),
+        *pod("a", owner="Job/j", spec=BIG), *pod("b", of="new", owner="Job/k", spec=smaller),
+    )  # fmt: skip
+    assert [group.code for group in pending(cluster).groups] == ["too-few-devices"] * 2
+
+
+def test_equal_claims_that_no_pod_uses_are_one_group() -> None:
+    claims = [replace(pod(f"job-{number}", spec=BIG)[1], metadata=ObjectMeta(name=f"spare-{number}", namespace="ml"))
+              for number in range(3)]  # fmt: skip
+    screen = pending(view(*fleet("t4-4x-pcie"), *claims))
+    (group,) = screen.groups
+    assert (group.kind, group.count, group.pods) == ("ResourceClaim", 3, ("ml/spare-0", "ml/spare-1", "ml/spare-2"))
+    assert screen.count == 0
+
+
+def test_a_group_is_found_by_the_request_of_any_of_its_pods() -> None:
+    smaller = request(7)
+    objects = (*fleet("t4-4x-pcie"), template(spec=BIG), template("new", smaller))
+    later = pod("b", of="new", owner="Job/j", spec=smaller, created="2026-03-01T00:00:00Z")
+    (alone,) = pending(view(*objects, *later)).groups
+    (both,) = pending(cluster := view(*objects, *pod("a", owner="Job/j", spec=BIG), *later, revision=2)).groups
+    assert pending_detail(cluster, alone.id).group == both
+
+
+def test_pods_that_fit_come_last_and_say_what_they_wait_for() -> None:
+    cluster = view(*fleet("t4-4x-pcie"), template(), template("big", BIG), *pod("a"), *pod("b", of="big", spec=BIG))
+    screen = pending(cluster)
+    assert [group.code for group in screen.groups] == ["too-few-devices", "fits"]
+    assert screen.count == 2
+
+
+def test_a_replica_that_no_longer_fits_is_in_another_group_than_one_that_fits() -> None:
+    replicas = [each for number in range(6) for each in pod(f"web-{number}", owner="ReplicaSet/web")]
+    screen = pending(view(*fleet("t4-4x-pcie"), template(), *replicas))
+    assert {group.code: group.count for group in screen.groups} == {"devices-in-use": 2, "fits": 4}
+
+
+def test_the_id_of_a_group_stays_while_cause_and_request_do() -> None:
+    objects = (*fleet("dgx-a100-40gb"), template(spec=BIG))
+    before = pending(view(*objects, *pod("a", spec=BIG)))
+    after = pending(view(*objects, *pod("b", spec=BIG), revision=2))
+    assert before.groups[0].id == after.groups[0].id
+
+
+def test_the_oldest_pod_gives_the_age() -> None:
+    objects = (*fleet("dgx-a100-40gb"), template(spec=BIG))
+    later = pod("b", owner="Job/j", spec=BIG, created="2026-03-01T00:00:00Z")
+    (group,) = pending(view(*objects, *pod("a", owner="Job/j", spec=BIG), *later)).groups
+    assert group.oldest == CREATED
+
+
+def test_a_funnel_ends_where_too_few_devices_are_left() -> None:
+    cluster = world("not-enough-capacity")
+    (group,) = pending(cluster).groups
+    detail = pending_detail(cluster, group.id)
+    assert [step.is_end for step in detail.funnels[0].steps].count(True) == 1
+    assert detail.funnels[0].steps[-1].is_end
+    assert detail.nearest is not None
+    assert detail.nearest.sentence == str(detail.nearest.miss)
+
+
+def test_pods_whose_devices_cannot_be_prepared_are_a_group() -> None:
+    own, claim = pod("web-0", "gpu-0", node="t4-4x-pcie-1")
+    waiting = replace(own, status=replace(own.status, phase="Pending"))
+    event = {
+        "involvedObject": {"kind": "Pod", "namespace": "ml", "name": "web-0"},
+        "reason": "FailedPrepareDynamicResources",
+        "message": "Failed to prepare dynamic resources: DRA driver gpu.nvidia.com is not registered",
+    }
+    cluster = replace_fields(view(*fleet("t4-4x-pcie"), waiting, claim), events=(event,))
+    (group,) = pending(cluster).groups
+    assert (group.code, group.count, group.pods) == ("unprepared", 1, ("ml/web-0",))
+    assert "DRA driver gpu.nvidia.com is not registered" in group.summary
+    assert pending_detail(cluster, group.id).remedies == ()
+    assert object_page(cluster, "pod", "ml", "web-0").group == group.id
+
+
+def test_an_unknown_group_is_an_error() -> None:
+    with pytest.raises(InputError, match="no longer pending"):
+        pending_detail(world("fits-single"), "0")
+
+
+def test_a_limit_leaves_the_count_whole() -> None:
+    cluster = view(*fleet("t4-4x-pcie"), template(), template("big", BIG), *pod("a"), *pod("b", of="big", spec=BIG))
+    screen = pending(cluster, limit=1)
+    assert (len(screen.groups), screen.count) == (1, 2)
