@@ -19,6 +19,8 @@ MODULES: Final[Mapping[str, Sequence[str]]] = MappingProxyType({
     "run": ("prometheus_client",),
     "traces": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
     "plan": ("highspy", "matplotlib", "numpy"),
+    "web": ("starlette", "uvicorn"),
+    "mcp": ("mcp", "uvicorn"),
 })  # fmt: skip
 
 #: Package names that differ from the module name.

@@ -19,14 +19,14 @@ from allotment.lab.lab import Lab
 from allotment.model import DEFAULT_RELEASE
 from allotment.permissions.components import COMPONENTS
 from allotment.permissions.roles import manifests, name_of
-from tests.kube.permissions import annotator, claim_controller, exporter, scheduler, taint_controller
+from tests.kube.permissions import annotator, claim_controller, exporter, scheduler, taint_controller, web
 from tests.kube.permissions.environment import HARDWARE, Account
 from tests.kube.releases import KUBE_RELEASES
 
 RELEASE = KUBE_RELEASES[DEFAULT_RELEASE]
 SCENARIOS: dict[str, Any] = {
     "scheduler": scheduler, "claims": claim_controller, "taints": taint_controller,
-    "exporter": exporter, "annotator": annotator
+    "exporter": exporter, "annotator": annotator, "web": web,
 }  # fmt: skip
 
 

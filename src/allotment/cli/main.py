@@ -28,6 +28,7 @@ from allotment.cli.arguments.explain import add_explain
 from allotment.cli.arguments.fleet import add_fleet
 from allotment.cli.arguments.kubectl_commands import EXIT_FAILED, add_commands
 from allotment.cli.arguments.lab import add_lab
+from allotment.cli.arguments.mcp import add_mcp
 from allotment.cli.arguments.metrics import add_metrics
 from allotment.cli.arguments.migrate import add_migrate
 from allotment.cli.arguments.plan import add_plan
@@ -37,6 +38,7 @@ from allotment.cli.arguments.run import add_run
 from allotment.cli.arguments.shared_options import Commands, Run, add_output, lazy
 from allotment.cli.arguments.tutorial import add_tutorial
 from allotment.cli.arguments.vocabulary import add_vocabulary
+from allotment.cli.arguments.web import add_web
 from allotment.cli.parser import EXIT_BAD_INPUT, Parser
 from allotment.cli.stdout import reserve_stdout
 
@@ -59,6 +61,8 @@ def _add_version(commands: Commands) -> None:
 #: The function that adds each command, in the order of completion and of error messages.
 _COMMANDS: Final = {
     "explain": add_explain, "free": add_explain,
+    "web": add_web, "top": add_web,
+    "mcp": add_mcp,
     "doctor": add_doctor,
     "metrics": add_metrics,
     "check": add_check, "rule": add_check,

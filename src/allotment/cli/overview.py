@@ -39,7 +39,7 @@ GOALS: Final = (
 )
 #: All commands by topic.
 GROUPS: Final = (
-    ("pods and devices", ("explain", "free", "doctor", "metrics", "snapshot")),
+    ("pods and devices", ("explain", "free", "web", "top", "mcp", "doctor", "metrics", "snapshot")),
     ("manifests", ("claim", "check", "rule", "migrate", "schema", "vocabulary")),
     ("hardware and cost", ("plan", "fleet", "catalog", "replay")),
     ("lab: a local cluster", ("up", "status", "down", "demo", "examples", "tutorial")),

@@ -137,6 +137,8 @@ def _extras(arguments: Namespace) -> Iterator[str]:
         yield "run"
     if arguments.otlp_endpoint:
         yield "traces"
+    if arguments.component == "web":
+        yield "web"
     if arguments.component == "driver":
         from allotment.cli.driver import extras_of
 
@@ -167,6 +169,12 @@ def _driver(arguments: Namespace) -> Component:
     return registry.driver(*driver_of(arguments))
 
 
+def _web(arguments: Namespace) -> Component:
+    from allotment.cli.web_component import component_of
+
+    return component_of(arguments)
+
+
 _COMPONENTS: Final[Mapping[str, Callable[[Namespace], Component]]] = {
     "scheduler": lambda arguments: registry.scheduler(
         arguments.scheduler_name, duration("--bind-delay", arguments.bind_delay) if arguments.bind_delay else None
@@ -177,4 +185,5 @@ _COMPONENTS: Final[Mapping[str, Callable[[Namespace], Component]]] = {
     "autoscaler": _autoscaler,
     "driver": _driver,
     "exporter": _exporter,
+    "web": _web,
 }

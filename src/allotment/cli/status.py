@@ -26,8 +26,8 @@ def run(arguments: Namespace) -> int:
     headers = ["NAME", "URL", "CONTEXT", "AGE", "FLEET"]
     rows = [[lab.name, lab.url, lab.context, age(lab.started, now), ",".join(lab.fleet)] for lab in running]
     if arguments.output == "wide":
-        headers += ["PID", "DATA", "KUBECONFIG", "SPEED", "LOG"]
+        headers += ["PID", "DATA", "KUBECONFIG", "SPEED", "LOG", "PAGE"]
         for row, lab in zip(rows, running, strict=True):
-            row += [str(lab.pid), lab.data or "", lab.kubeconfig, f"{lab.speed:g}", lab.log or ""]
+            row += [str(lab.pid), lab.data or "", lab.kubeconfig, f"{lab.speed:g}", lab.log or "", lab.web or ""]
     screen.table(headers, rows, cut=("FLEET", "DATA"))
     return 0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from allotment.cluster import resources
 from allotment.cluster.client import Resource
 from allotment.components.component import Component
+from allotment.components.http_server import AddressUnavailable
 from allotment.exporter.cardinality_limits import MAX_SERIES
 from allotment.permissions.components import COMPONENTS, lease_of
 
@@ -117,6 +118,14 @@ def exporter(
         return made[0].families() if made else ()
 
     return Component("exporter", program, "allotment-exporter", families=families)
+
+
+def web(program: Callable[[Features], Program], unready: Callable[[], str]) -> Component:
+    """Serves the page of ``allot web`` to visitors with a bearer token. Copies only read: there is no leader election.
+
+    ``program`` is the server, which is in a layer above. ``unready``: why it cannot answer yet, or empty.
+    """
+    return Component("web", program, "allotment-web", unready=unready, fatal_errors=(AddressUnavailable,))
 
 
 def driver(driver: Driver, place: DriverOptions) -> Component:

@@ -59,26 +59,31 @@ def _events(group: str, why: str) -> PermissionRule:
 
 _OLD_EVENTS, _NEW_EVENTS = "", "events.k8s.io"
 
+_GATES: Final = PermissionRule((), (), ("get",), "feature gates of the API server", paths=("/metrics",))
+
+#: The objects that explain devices and pods: for the read-only tools, and for the page.
+_EXPLAINING: Final = (
+    PermissionRule(_CORE, ("nodes",), _WATCH, "nodes with devices, and the nodes that a pod may use"),
+    PermissionRule(
+        _DRA, ("deviceclasses", "resourceslices", "resourceclaims"), _WATCH, "published devices and their allocations",
+    ),
+    PermissionRule(_DRA, ("devicetaintrules",), _WATCH, "devices tainted by an administrator"),
+    PermissionRule(_DRA, ("resourceclaimtemplates",), _WATCH, "device requests of claims that will be generated"),
+    PermissionRule(_CORE, ("pods",), _WATCH, "pods that request devices"),
+    PermissionRule(_CORE, ("namespaces",), _WATCH, "whether admin access is allowed; namespace selectors"),
+    PermissionRule(
+        ("apps",), ("deployments", "replicasets", "statefulsets", "daemonsets"), _WATCH, "workloads that own the pods",
+    ),
+    PermissionRule(("batch",), ("jobs", "cronjobs"), _WATCH, "workloads that own the pods"),
+    PermissionRule(_CORE, ("replicationcontrollers",), _WATCH, "workloads that own the pods"),
+    _GROUPS,
+)  # fmt: skip
+
 _READER: Final = ComponentPermissions(
     "reader",
     "read-only tools such as explain, free and doctor",
     (
-        PermissionRule(_CORE, ("nodes",), _WATCH, "nodes with devices, and the nodes that a pod may use"),
-        PermissionRule(
-            _DRA, ("deviceclasses", "resourceslices", "resourceclaims"), _WATCH,
-            "published devices and their allocations",
-        ),
-        PermissionRule(_DRA, ("devicetaintrules",), _WATCH, "devices tainted by an administrator"),
-        PermissionRule(_DRA, ("resourceclaimtemplates",), _WATCH, "device requests of claims that will be generated"),
-        PermissionRule(_CORE, ("pods",), _WATCH, "pods that request devices"),
-        PermissionRule(_CORE, ("namespaces",), _WATCH, "whether admin access is allowed; namespace selectors"),
-        PermissionRule(
-            ("apps",), ("deployments", "replicasets", "statefulsets", "daemonsets"), _WATCH,
-            "workloads that own the pods",
-        ),
-        PermissionRule(("batch",), ("jobs", "cronjobs"), _WATCH, "workloads that own the pods"),
-        PermissionRule(_CORE, ("replicationcontrollers",), _WATCH, "workloads that own the pods"),
-        _GROUPS,
+        *_EXPLAINING,
         PermissionRule(
             _CORE, ("persistentvolumes", "persistentvolumeclaims"), _LIST,
             "volumes that restrict a pod to a zone, for plans and snapshots",
@@ -90,7 +95,7 @@ _READER: Final = ComponentPermissions(
         PermissionRule(_CORE, ("resourcequotas",), _LIST, "quotas for claims, for allot doctor"),
         PermissionRule(("coordination.k8s.io",), ("leases",), _LIST, "running schedulers and controllers, for allot "
             "doctor"),
-        PermissionRule((), (), ("get",), "feature gates of the API server", paths=("/metrics",)),
+        _GATES,
     ),
 )  # fmt: skip
 
@@ -337,6 +342,24 @@ _ANNOTATOR: Final = ComponentPermissions(
     _leading("annotator"),
 )  # fmt: skip
 
+_WEB: Final = ComponentPermissions(
+    "web",
+    "serves the page, filtered by what each visitor may read",
+    (
+        *_EXPLAINING,
+        PermissionRule(
+            _CORE, ("persistentvolumes", "persistentvolumeclaims"), _WATCH,
+            "volumes that restrict a pod to a zone, for plans",
+        ),
+        PermissionRule(
+            ("storage.k8s.io",), ("storageclasses",), _WATCH, "zones of volumes that are not provisioned yet",
+        ),
+        PermissionRule(_CORE, ("events",), _WATCH, "the history of pods"),
+        _GATES,
+        *_SERVING,
+    ),
+)  # fmt: skip
+
 #: Components by name, in the order of the documentation.
 COMPONENTS: Final[Mapping[str, ComponentPermissions]] = {
     component.name: component
@@ -350,5 +373,6 @@ COMPONENTS: Final[Mapping[str, ComponentPermissions]] = {
         driver_permissions(AMD_DRIVER, NVIDIA_DRIVER),
         _EXPORTER,
         _ANNOTATOR,
+        _WEB,
     )
 }

@@ -18,7 +18,7 @@ from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.components.settings import Address, ComponentSettings, EndpointSettings
 from allotment.errors import InputError
 
-COMPONENTS = ("scheduler", "claims", "taints", "annotator", "autoscaler", "driver", "exporter")
+COMPONENTS = ("scheduler", "claims", "taints", "annotator", "autoscaler", "driver", "exporter", "web")
 
 
 def settings(*words: str) -> ComponentSettings:

@@ -31,6 +31,8 @@ def test_the_page_starts_and_ends_with_a_detached_lab(allot: Allot) -> None:
     address = found[1]
     (lab,) = json.loads(allot("status", "-o", "json").stdout)["labs"]
     assert lab["web"] == address
+    assert address in allot("status", "-o", "wide").stdout
+    assert address not in allot("status").stdout, "it contains a token"
     cluster = page(address)["cluster"]
     assert isinstance(cluster, dict)
     assert (cluster["place"], cluster["isReadOnly"]) == ("lab", False)

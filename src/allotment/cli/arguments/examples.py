@@ -30,6 +30,7 @@ def add_examples(commands: Commands) -> None:
         help="explain only these examples (number or name); or sharing: run the GPU sharing demo",
     )
     demo.add_argument("--offline", action="store_true", help="explain the examples without starting a lab")
+    demo.add_argument("--web", action="store_true", help="then serve the page of the lab with them, until Ctrl-C")
     demo.add_argument(
         "--pictures", metavar="DIR", help="with sharing: directory for the pictures that the replicas draw"
     )

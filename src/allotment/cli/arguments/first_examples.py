@@ -41,6 +41,7 @@ FIRST_EXAMPLES: Final[Mapping[str, str]] = {
     "run exporter": "",
     "run scheduler": "--scheduler-name gpu-scheduler",
     "run taints": "",
+    "run web": "--bind-address 127.0.0.1:8444",
     "snapshot": "-o snapshot.yaml",
     "status": "",
     "tutorial": "",

@@ -81,6 +81,7 @@ def add_lab(commands: Commands) -> None:
     add_catalog(scaling)
     add_simulated_cloud(scaling)
     add_consolidation(scaling)
+    up.add_argument("--web", action="store_true", help="also serve the page of allot web, and open it in the browser")
     up.add_argument("--detach", action="store_true", help="run in the background; return when the lab is ready")
     up.add_argument("--log", help=argparse.SUPPRESS)  # set by --detach for the process that it starts
     add_fixed_kube_version(up)

@@ -16,6 +16,7 @@ from allotment.cli.arguments.shared_options import (
     add_renamed,
     lazy,
 )
+from allotment.cli.arguments.web import add_page
 
 _RUN: Final = """\
 Run a component of Allotment in a cluster, with the probes, metrics, leader
@@ -30,6 +31,8 @@ account of the pod.
                                            pending
   allot run exporter                       export device metrics to Prometheus
   allot run driver nvidia                  run the DRA driver of this node
+  allot run web                            serve the page of allot web to people
+                                           with a token for the cluster
 """
 _SUMMARIES: Final = {
     "scheduler": "assign nodes and devices to the pods whose schedulerName selects this scheduler",
@@ -39,12 +42,14 @@ _SUMMARIES: Final = {
     "autoscaler": "provision machines for pending pods and release idle ones",
     "driver": "publish and prepare the devices of this machine",
     "exporter": "export metrics of devices, claims and pending pods",
+    "web": "serve the page of allot web, with the permissions of each visitor",
 }
 _LED: Final = ("scheduler", "claims", "taints", "annotator", "autoscaler")
 _HEALTH: Final = "address for probes: /livez, /readyz, /healthz (default: not served)"
 _METRICS: Final = (
     "address for /metrics; TLS and an authorized token are required except on loopback (default: not served)"
 )
+_CERTIFICATE: Final = "certificate for /metrics and for the page of web (PEM); reloaded on change"
 _BIND_DELAY: Final = (
     "delay before a pod is bound, to detect conflicts with other schedulers that use the same devices; 0s if there are"
     " none (default: adaptive, and only while other schedulers are active)"
@@ -74,6 +79,8 @@ def add_run(commands: Commands) -> None:
             add_node(parser)
         elif name == "exporter":
             add_options(parser)
+        elif name == "web":
+            add_page(parser)
         _add_component(parser, led=name in _LED)
 
 
@@ -87,7 +94,7 @@ def _add_component(parser: argparse.ArgumentParser, *, led: bool) -> None:
     operation = parser.add_argument_group("observability and shutdown")
     operation.add_argument("--health-bind-address", metavar="HOST:PORT", help=_HEALTH)
     operation.add_argument("--metrics-bind-address", metavar="HOST:PORT", help=_METRICS)
-    operation.add_argument("--tls-cert-file", metavar="FILE", help="certificate for /metrics (PEM); reloaded on change")
+    operation.add_argument("--tls-cert-file", metavar="FILE", help=_CERTIFICATE)
     operation.add_argument("--tls-private-key-file", metavar="FILE", help="private key of that certificate (PEM)")
     operation.add_argument(
         "--log-format", choices=("text", "json"), default="text", help="format of log lines (default: %(default)s)"

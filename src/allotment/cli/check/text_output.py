@@ -139,7 +139,12 @@ def summary(report: CheckReport) -> Iterator[str]:
 def left_out(report: CheckReport) -> Iterator[str]:
     """Yield known hardware that fits, suppressed findings, and skipped files."""
     if report.hardware:
-        yield f"Fits on: {report.hardware} (to test your own hardware, use --fleet SPEC)."
+        own = "(to test your own hardware, use --fleet SPEC)"
+        if report.hardware_without_rules:
+            rules = "with the nodeSelector and affinity of the pods"
+            yield f"Fits on no known hardware {rules}; without them on {report.hardware} {own}."
+        else:
+            yield f"Fits on: {report.hardware} {own}."
     if report.silenced:
         yield f"{counted(report.silenced, 'finding')} suppressed by comments."
     yield from passed_over(report.templates, report.patches, "check")

@@ -20,7 +20,11 @@ def run(arguments: Namespace) -> int:
     from allotment.cli.demo.offline import run as explain
 
     if arguments.example or arguments.offline:
+        if arguments.web:
+            raise InputError("--web: requires a lab", "omit the examples and --offline")
         return explain(arguments)
+    if arguments.web:
+        require("allot demo --web", "lab", "web")
     try:
         require("running a lab", "lab")
     except MissingExtraError as error:
@@ -32,4 +36,4 @@ def run(arguments: Namespace) -> int:
         return explain(arguments)
     from allotment.cli.demo.live import run as live
 
-    return live()
+    return live(web=arguments.web)

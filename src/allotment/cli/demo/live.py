@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -21,6 +22,8 @@ from allotment.cli.demo.autoscaling import lines as provisioned_lines
 from allotment.cli.demo.example_runs import Outcome, Trial, applied, decide, devices_in, given, table
 from allotment.cli.demo.offline import FLEET, KUBE
 from allotment.cli.demo.progress import Progress, quiet
+from allotment.cli.live.lab_page import lab_page
+from allotment.cli.output.browser import open_browser
 from allotment.cli.output.console import Screen, called, folded, open_screen
 from allotment.explanation.input import AdmittedObjects
 from allotment.fleet import FleetCluster, cluster_of, parse_fleet
@@ -72,8 +75,24 @@ _WIDTH = 80
 _TIED = "\u00a0"
 
 
-def run() -> int:
-    """Show the examples; return 0 if all have the expected result."""
+class Results(NamedTuple):
+    """The results of the demo."""
+
+    outcomes: Sequence[Outcome]
+    again: Sequence[tuple[FixedExample, Outcome]]
+    provisioned: Sequence[ProvisionedExample]
+    tool_name: str
+    seconds: float
+
+    @property
+    def as_intended(self) -> bool:
+        """Whether all examples have the expected result, and all others run after the fixes or as planned."""
+        works = all(outcome.runs for _, outcome in self.again) and all(each.as_planned for each in self.provisioned)
+        return works and all(outcome.as_intended for outcome in self.outcomes)
+
+
+def run(*, web: bool = False) -> int:
+    """Show the examples; return 0 if all have the expected result. ``web``: then serve the lab's page until Ctrl-C."""
     screen = open_screen()
     progress = Progress(screen)
     chosen = packaged_examples()
@@ -119,20 +138,45 @@ def run() -> int:
                 decide(lab, second, allocations, known, until_running=True)
                 again.append((fixed, second.outcome))
         progress("empty cluster: plan, provision, run")
-        provisioned = buy(chosen, home, _SPEED)
+        results = Results(outcomes, again, buy(chosen, home, _SPEED), applying.name, took)
+        if web:
+            progress.clear()
+            _show_results(screen, results)
+            _serve_page(screen, lab)
         progress("stopping the lab")
-    _show(screen, outcomes)
+    if not web:
+        _show_results(screen, results)
+    for line in _next_steps(screen, web):
+        screen.line(line)
+    return 0 if results.as_intended else 1
+
+
+def _serve_page(screen: Screen, lab: Lab) -> None:
+    """Serve the page of the lab until Ctrl-C."""
+
+    def announce(address: str) -> None:
+        screen.line(f"The page of the lab: {address or 'could not be served'}")
+        screen.line("Press Ctrl-C to end.")
+        screen.out.flush()
+        open_browser(address)
+
     screen.line()
-    for line in _fixed_lines(screen, again):
+    with contextlib.suppress(KeyboardInterrupt), lab_page(lab.kubeconfig, "", announce):
+        threading.Event().wait()
+    screen.line()
+
+
+def _show_results(screen: Screen, results: Results) -> None:
+    _show(screen, results.outcomes)
+    screen.line()
+    for line in _fixed_lines(screen, results.again):
         screen.line(line)
     screen.line()
-    for line in provisioned_lines(screen, provisioned):
+    for line in provisioned_lines(screen, results.provisioned):
         screen.line(line)
     screen.line()
-    for line in _summary(outcomes, again, provisioned, applying.name, took):
+    for line in _summary(results):
         screen.line(line)
-    works = all(outcome.runs for _, outcome in again) and all(result.as_planned for result in provisioned)
-    return 0 if works and all(outcome.as_intended for outcome in outcomes) else 1
 
 
 # --- on the screen ---------------------------------------------------------------------------------------------------
@@ -211,13 +255,8 @@ def _paragraph(screen: Screen, width: int, front: str, title: str, lines: Iterat
             screen.line(part)
 
 
-def _summary(
-    outcomes: Sequence[Outcome],
-    again: Sequence[tuple[FixedExample, Outcome]],
-    provisioned: Sequence[ProvisionedExample],
-    tool_name: str,
-    seconds: float,
-) -> Iterator[str]:
+def _summary(results: Results) -> Iterator[str]:
+    outcomes, again, provisioned, tool_name, seconds = results
     for outcome in outcomes:
         if not outcome.as_intended:
             found = outcome.refused or outcome.message.partition("\n")[0] or "fits"
@@ -233,5 +272,10 @@ def _summary(
     yield f"After the fixes, {f'all {others} others' if running == others else f'{running} of the other {others}'} run."
     as_planned = sum(example.as_planned for example in provisioned)
     yield f"In the lab without nodes, {as_planned} of {len(provisioned)} run on exactly the planned machines."
+
+
+def _next_steps(screen: Screen, web: bool) -> Iterator[str]:
     yield "Both labs were deleted."
     yield f"To explain one example: {called()} demo 9. To start a lab: {called()} up"
+    if screen.out.isatty() and not web:
+        yield f"To see the examples in the browser: {called()} demo --web. A lab with its page: {called()} up --web"

@@ -31,6 +31,12 @@ def selected_types(words: Sequence[str]) -> tuple[InstanceType, ...]:
     return catalog.selected_types
 
 
+def checked_catalog(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the values of ``--catalog``; ignored rows are reported on standard error. Raises InputError."""
+    report_problems(select_catalog(words))
+    return tuple(words)
+
+
 def limits_of(arguments: Namespace, catalog: Catalog) -> PlanLimits:
     """Return the limits of the options. Raises InputError for an invalid one."""
     return plan_limits(

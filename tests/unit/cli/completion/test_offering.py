@@ -23,15 +23,17 @@ from allotment.cli.parser import Parser
 #: What help calls values that are the user's own to find.
 _FREE = {
     "KEY[=VALUE][:EFFECT]",
-    "'>=24Gi'", "42-51", "50%", "A=true,B=false", "ADDRESS", "CLASS", "FAULT", "FIELDS", "HOST:PORT", "LABEL", "LABELS",
+    "'>=24Gi'", "42-51", "50%", "A=true,B=false", "[ADDRESS:]PORT",
+    "ADDRESS", "CLASS", "FAULT", "FIELDS", "HOST:PORT", "LABEL", "LABELS",
     "MIN:MAX:TYPE[/MODE]", "MODE", "MODEL", "MODES", "N", "NAMESPACE/NAME", "None", "PATTERN",
     "PERCENT", "DURATION", "SECONDS",
-    "NODES", "RELEASE",
+    "NODES", "ORIGIN", "RELEASE",
     "AMOUNT", "SIZE", "TYPE=N", "UID", "URL", "USD", "USER", "COMMAND", "X", "ZONE",
 }  # fmt: skip
 #: Options of these names are free, too, where the value is called NAME.
 _NEW_NAMES = {
-    "--name", "--service-account", "--node-name", "--tls-san", "--lease-name", "--scheduler-name", "--stdin-filename",
+    "--name", "--allowed-host",
+    "--service-account", "--node-name", "--tls-san", "--lease-name", "--scheduler-name", "--stdin-filename",
     "vocabulary NAME",
 }  # fmt: skip
 

@@ -1,0 +1,1 @@
+"""``allot top``: devices and pending pods, live in a terminal."""

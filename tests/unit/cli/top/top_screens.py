@@ -1,0 +1,43 @@
+"""Maps and pending groups, as `allotment.screens` returns them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+from allotment.screens.device_map import DeviceKind, DeviceMap, MapDevice, MapNode
+from allotment.screens.header import ClusterHeader
+from allotment.screens.holders import MapHolder
+from allotment.screens.pending import GroupSummary, PendingScreen
+
+CLUSTER: Final = ClusterHeader(
+    name="default", place="lab", kube="1.36", revision=7, seen_at="2026-11-29T07:00:00Z", connected=True, error="",
+    is_read_only=False, unread={}, notes=(),
+)  # fmt: skip
+
+
+def device(name: str, state: str = "free", **more: Any) -> MapDevice:
+    """A device of the only kind."""
+    return MapDevice(name, 0, state, **more)
+
+
+def map_of(*nodes: MapNode, cluster: ClusterHeader = CLUSTER) -> DeviceMap:
+    """The map of these nodes."""
+    return DeviceMap(
+        cluster=cluster, command="allot free", nodes=nodes,
+        totals=dict(Counter(each.state for node in nodes for each in node.devices)),
+        kinds=(DeviceKind("gpu.nvidia.com", "NVIDIA A100-SXM4-40GB", "40Gi"),),
+        holders=(MapHolder("ml/train", "ml", ("ml/train-0",)),),
+    )  # fmt: skip
+
+
+def group(id: str, summary: str = "", count: int = 1, **more: Any) -> GroupSummary:
+    """A group of pending pods with the code ``selector``."""
+    return GroupSummary(id, "selector", summary, summary, count, "ml/chat", **more)
+
+
+def pending_of(*groups: GroupSummary) -> PendingScreen:
+    """The pending pods of these groups."""
+    return PendingScreen(
+        cluster=CLUSTER, command="allot explain", groups=groups, count=sum(each.count for each in groups)
+    )
