@@ -9,9 +9,8 @@ import pytest
 
 from bench.real_kube import ApiServer
 from tests.packaging import helm as program
-from tests.packaging.helm import CHART, ROOT, everything, only, settings
+from tests.packaging.helm import CHART, PIECES, ROOT, everything, only, settings
 from tests.packaging.installed_chart import Cluster, install_kinds
-from tests.packaging.made_files import PIECES
 from tests.polling import wait_until
 
 pytestmark = pytest.mark.every_release
@@ -87,7 +86,7 @@ def test_install_and_uninstall_under_restricted_pod_security(cluster: Cluster, r
     assert "STATUS: deployed" in cluster.run("helm", "install", *release, *only(*DEPLOYED))
     # No kubelet runs here: that the pods exist shows that admission accepted them.
     pods = ("kubectl", "-n", NAMESPACE, "get", "pods", "-o", "name")
-    wait_until(lambda: len(cluster.run(*pods).split()) == 1 + 5 * 2, "not all pods were admitted")
+    wait_until(lambda: len(cluster.run(*pods).split()) == 1 + 6 * 2, "not all pods were admitted")
     assert "REVISION: 2" in cluster.run("helm", "upgrade", *release, *only("annotator"))
     wait_until(lambda: len(cluster.run(*pods).split()) == 2, "not all pods were deleted")
     assert "Rollback was a success" in cluster.run("helm", "rollback", "allotment", "1", "-n", NAMESPACE)

@@ -29,6 +29,7 @@ from tests.kube.permissions import (
     scheduler,
     taint_controller,
     tools,
+    web,
 )
 from tests.kube.permissions.environment import Account, ScenarioCluster, running_cluster
 from tests.kube.permissions.required import unneeded_permissions
@@ -37,7 +38,7 @@ from tests.polling import wait_until
 SCENARIOS: Final[dict[str, Any]] = {
     "reader": tools, "scheduler": scheduler, "claims": claim_controller, "taints": taint_controller,
     "autoscaler": autoscaler, "cluster-autoscaler": cluster_autoscaler, "driver": driver, "exporter": exporter,
-    "annotator": annotator,
+    "annotator": annotator, "web": web,
 }  # fmt: skip
 #: Longer than any scenario takes on a loaded machine.
 _SECONDS: Final = 600

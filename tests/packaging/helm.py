@@ -20,7 +20,12 @@ from tests.clients.tools import FOLDER
 ROOT: Final = Path(__file__).resolve().parents[2]
 CHART: Final = ROOT / "deploy" / "helm" / "allotment"
 
+#: The components of the chart, as in its values.
+PIECES: Final = (
+    "exporter", "annotator", "scheduler", "claims", "taints", "autoscaler", "web", "driver.nvidia", "driver.amd",
+)  # fmt: skip
 _EVERYTHING: Final = {
+    "components.web.ingress.enabled": True, "components.web.ingress.host": "gpus.example",
     "reader.create": True, "deviceClasses.nvidia": True, "deviceClasses.amd": True,
     "metrics.tls.from": "cert-manager", "metrics.tls.issuer.name": "own",
     "monitoring.serviceMonitor.enabled": True, "monitoring.rules.enabled": True, "monitoring.dashboards.enabled": True,
@@ -69,14 +74,12 @@ def settings(**values: Any) -> list[str]:
 
 def only(*components: str) -> list[str]:
     """Values that enable only these components: ``only("scheduler", "driver.nvidia")``."""
-    every = ("exporter", "annotator", "scheduler", "claims", "taints", "autoscaler", "driver.nvidia", "driver.amd")
-    return settings(**{f"components.{name}.enabled": name in components for name in every})
+    return settings(**{f"components.{name}.enabled": name in components for name in PIECES})
 
 
 def everything() -> list[str]:
     """Values that enable everything in the chart, third-party kinds included."""
-    every = ("exporter", "annotator", "scheduler", "claims", "taints", "autoscaler", "driver.nvidia", "driver.amd")
-    return [*only(*every), *settings(**_EVERYTHING)]
+    return [*only(*PIECES), *settings(**_EVERYTHING)]
 
 
 def template(helm: str, *arguments: str, release: str = "allotment", namespace: str = "allotment") -> list[Tree]:

@@ -24,7 +24,7 @@ from allotment.permissions.components import COMPONENTS, lease_of
 from allotment.permissions.roles import manifests
 from tests.lab.harness import lab_harness
 from tests.packaging import made_files, restricted, values_page
-from tests.packaging.helm import CHART, ROOT, HelmError, everything, named, only, run, settings, template
+from tests.packaging.helm import CHART, PIECES, ROOT, HelmError, everything, named, only, run, settings, template
 
 LEADING = ("annotator", "scheduler", "claims", "taints", "autoscaler")
 
@@ -61,7 +61,7 @@ def test_components_that_run_by_default_are_read_only(helm: str) -> None:
     assert {resource for resource, _ in written} == {"events", "tokenreviews", "subjectaccessreviews"}
 
 
-@pytest.mark.parametrize("piece", made_files.PIECES)
+@pytest.mark.parametrize("piece", PIECES)
 def test_each_component_alone_is_valid(helm: str, piece: str) -> None:
     trees = template(helm, *only(piece), "--skip-tests")
 
@@ -124,7 +124,7 @@ def test_releases_of_two_names_in_two_namespaces_share_nothing(helm: str) -> Non
 
 def test_the_user_id_is_set_by_the_image_or_the_cluster(helm: str) -> None:
     """A fixed user ID is rejected where namespaces have user ID ranges of their own (OpenShift)."""
-    for tree in template(helm, *only(*made_files.PIECES)):
+    for tree in template(helm, *only(*PIECES)):
         if tree["kind"] in ("Deployment", "Pod"):
             pod = restricted.pod_of(tree)
             for context in (pod["securityContext"], *(container["securityContext"] for container in pod["containers"])):
@@ -183,7 +183,7 @@ def test_helm_test_queries_the_readiness_of_each_component(helm: str) -> None:
     assert ready(container["command"], 503).returncode != 0
 
 
-@pytest.mark.parametrize("piece", made_files.PIECES)
+@pytest.mark.parametrize("piece", PIECES)
 def test_the_program_accepts_the_charts_command_lines(helm: str, piece: str) -> None:
     trees = template(helm, *only(piece), *settings(traces="http://collector:4318", **{"logs.verbose": True}))
     (workload,) = (tree for tree in trees if tree["kind"] in ("Deployment", "DaemonSet"))

@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.helm import CHART, ROOT, everything, only, settings
+from tests.packaging.helm import CHART, PIECES, ROOT, everything, only, settings
 from tests.packaging.installed_chart import Cluster, install_kinds, lab
-from tests.packaging.made_files import PIECES
 from tests.polling import wait_until
 
 NAMESPACE = "allotment"
@@ -58,7 +57,7 @@ def test_install_upgrade_and_uninstall_leave_nothing(simulated: Cluster) -> None
     assert "STATUS: deployed" in output
     assert "--controllers=*,-resourceclaim-controller" in output
     pods = json.loads(simulated.run("kubectl", "-n", NAMESPACE, "get", "pods", "-o", "json"))["items"]
-    assert len(pods) == 1 + 5 * 2 + 2 * 2
+    assert len(pods) == 1 + 6 * 2 + 2 * 2
     assert {pod["status"]["phase"] for pod in pods} == {"Running"}
     secret = ("kubectl", "-n", NAMESPACE, "get", "secret", "allotment-metrics-tls", "-o", "jsonpath={.data}")
     created = simulated.run(*secret)

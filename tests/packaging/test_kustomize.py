@@ -8,14 +8,14 @@ import pytest
 import yaml
 
 from tests.packaging import made_files, restricted
-from tests.packaging.helm import ROOT, objects, run
+from tests.packaging.helm import PIECES, ROOT, objects, run
 
 FOLDER = ROOT / "deploy" / "kustomize"
 OVERLAYS = sorted(path.name for path in (FOLDER / "overlays").iterdir())
 
 
 def test_each_component_has_an_overlay() -> None:
-    pieces = {piece.replace(".", "-") for piece in made_files.PIECES}
+    pieces = {piece.replace(".", "-") for piece in PIECES}
     pieces |= {f"{piece.replace('.', '-')}-simulated" for piece in made_files.SIMULATED}
     assert {*OVERLAYS, "exporter", "annotator"} == pieces
 

@@ -1,6 +1,6 @@
 {{/*
 A component that can run on any node. A dict: root, name, part, settings, args, and lease: the Lease for leader
-election; empty if replicas do not conflict.
+election; empty if replicas do not conflict. page: https or http if it serves a page, otherwise absent.
 */}}
 {{- define "allotment.deployment" -}}
 {{- include "allotment.access" . }}
@@ -74,7 +74,7 @@ spec:
             capabilities: {drop: [ALL]}
           volumeMounts:
             - {name: tmp, mountPath: /tmp}
-            {{- if .root.Values.metrics.enabled }}
+            {{- if include "allotment.tls" . }}
             - {name: tls, mountPath: /etc/allotment/tls, readOnly: true}
             {{- end }}
             {{- with .settings.extraVolumeMounts }}
@@ -82,7 +82,7 @@ spec:
             {{- end }}
       volumes:
         - {name: tmp, emptyDir: {}}
-        {{- if .root.Values.metrics.enabled }}
+        {{- if include "allotment.tls" . }}
         - {name: tls, secret: {secretName: {{ include "allotment.certificate" .root | quote }}}}
         {{- end }}
         {{- with .settings.extraVolumes }}

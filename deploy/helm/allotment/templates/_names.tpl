@@ -50,7 +50,12 @@ app.kubernetes.io/component: {{ .name }}
 {{- end -}}
 {{- end -}}
 
-{{/* The Secret with the certificate of /metrics. */}}
+{{/* Whether a component's pods serve TLS: "true", or empty. A dict: root, page. */}}
+{{- define "allotment.tls" -}}
+{{- if or .root.Values.metrics.enabled (eq (.page | default "") "https") -}}true{{- end -}}
+{{- end -}}
+
+{{/* The Secret with the certificate of /metrics and of the page. */}}
 {{- define "allotment.certificate" -}}
 {{- if eq .Values.metrics.tls.from "secret" -}}
 {{- required "metrics.tls.secretName: expected the name of a Secret with tls.crt and tls.key, because metrics.tls.from is secret" .Values.metrics.tls.secretName -}}

@@ -8,6 +8,8 @@
 - {{ printf "--health-bind-address=%s:8081" $root.Values.listen | quote }}
 {{- if $root.Values.metrics.enabled }}
 - {{ printf "--metrics-bind-address=%s:8443" $root.Values.listen | quote }}
+{{- end }}
+{{- if include "allotment.tls" . }}
 - --tls-cert-file=/etc/allotment/tls/tls.crt
 - --tls-private-key-file=/etc/allotment/tls/tls.key
 {{- end }}
@@ -29,6 +31,10 @@
 {{- if .root.Values.metrics.enabled }}
 - name: metrics
   containerPort: 8443
+{{- end }}
+{{- if .page }}
+- name: {{ .page }}
+  containerPort: 8444
 {{- end }}
 {{- end -}}
 
