@@ -13,13 +13,13 @@ DOCS   := build/docs
 PARALLEL := --numprocesses 5 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-latest test-kube test-release lint bytecode clients vectors storm bench docs release zipapp lock clean
+.PHONY: help demo test test-latest test-kube test-release lint bytecode clients vectors storm bench web headlamp docs release zipapp lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 13
 
-demo: $(READY)  ## install Allotment, then run the example manifests in a lab with A100, T4 and MI300X nodes
-	@PATH="$$PATH:$(CURDIR)/$(VENV)/clients" $(BIN)/allot demo
+demo: $(READY)  ## install Allotment, then run the example manifests in a lab with A100, T4 and MI300X nodes; WEB=1: then serve its page
+	@PATH="$$PATH:$(CURDIR)/$(VENV)/clients" $(BIN)/allot demo $(if $(WEB),--web)
 
 # Allow Python to cache bytecode: otherwise, each of the hundreds of programs that the tests start would compile the
 # package again.
@@ -58,6 +58,8 @@ lint: $(READY)  ## run ruff, mypy (strict), basedpyright for the types of the AP
 clients: $(READY)
 	@$(BIN)/python -m tests.clients.tools || echo "kubectl and helm are not available: their tests are skipped" >&2
 	@$(BIN)/python -m tests.monitoring.programs || echo "promtool is not available: its tests are skipped" >&2
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory frontend/node_modules/.ready >/dev/null; fi \
+	  || echo "npm packages are not available: axe-core and the build of the page are not tested" >&2
 
 vectors: $(READY)  ## replay recordings of Kubernetes; SET=allocator|apiserver|cel|validation FILES="a.jsonl.gz …"
 	@$(BIN)/python -m tests.vectors $(SET) $(FILES)
@@ -75,6 +77,20 @@ release: $(READY)  ## build all files of a release in dist/ with SHA-256 sums; U
 
 zipapp: $(READY)  ## build dist/allot.pyz, a single file that contains Allotment, for Python 3.11 to 3.14 on this platform
 	@$(BIN)/python -m release.zipapp
+
+web: frontend/node_modules/.ready  ## check, test and build the page of allot web in src/allotment/web/static (requires Node 18 or later)
+	@cd frontend && npm run --silent check && npm run --silent test && npm run --silent build
+
+frontend/node_modules/.ready: frontend/package-lock.json
+	@cd frontend && npm ci --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+headlamp: headlamp/node_modules/.ready  ## check, test and build the plugin for Headlamp in headlamp/dist (requires Node; the first time, 850 MB of npm packages)
+	@cd headlamp && npm run --silent tsc && npm run --silent test && npm run --silent build
+
+headlamp/node_modules/.ready: headlamp/package-lock.json
+	@cd headlamp && npm ci --ignore-scripts --no-audit --no-fund
+	@touch $@
 
 docs: $(DOCS)/.ready  ## build the documentation as a site in build/site
 	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build

@@ -1,4 +1,5 @@
-"""Hooks of MkDocs for `make docs`: links to files outside docs/, and the pages of the Python API in the navigation."""
+"""Hooks of MkDocs for `make docs`: links to files outside docs/, pictures in the reader's theme, and the pages of the
+Python API in the navigation."""
 
 from __future__ import annotations
 
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 _LINK = re.compile(r"\[([^\]]*)\]\((?!https?:)([^)#\s]+)(#[^)\s]*)?\)")
+_PICTURE = re.compile(
+    r'<picture>\s*<source media="\(prefers-color-scheme: dark\)" srcset="([^"]+)">\s*'
+    r'<img alt="([^"]+)" src="([^"]+)">\s*</picture>'
+)
 _API = "api/"
 
 
@@ -30,8 +35,13 @@ def _with_pages(entry: dict[str, object], docs: Path) -> dict[str, object]:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, **_: object) -> str:
-    """Return the text of a page in which links to files outside docs/ lead to the repository."""
-    return with_source_links(markdown, page.file.src_uri, config.repo_url)
+    """Return the text of a page for the site: see `with_source_links` and `with_theme_pictures`."""
+    return with_source_links(with_theme_pictures(markdown), page.file.src_uri, config.repo_url)
+
+
+def with_theme_pictures(text: str) -> str:
+    """Replace pictures as GitHub shows them, light and dark, with images of which the site shows that of its theme."""
+    return _PICTURE.sub(r"![\2](\3#only-light)\n![\2](\1#only-dark)", text)
 
 
 def with_source_links(text: str, path: str, repository: str | None) -> str:

@@ -33,6 +33,7 @@ _SLOW_FIRST = (
     "vectors/test_scores.py",
     "lab/test_drivers_faults.py",
     "lab",
+    "web/browser",
     "packaging",
     "clients",
     "components",

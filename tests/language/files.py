@@ -19,7 +19,9 @@ READ_BY_PEOPLE: Final = (
     "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "Makefile", "pyproject.toml",
     ".pre-commit-hooks.yaml", "action.yml", "docs", "deploy", "release", "src",
 )  # fmt: skip
-_LEFT_OUT: Final = ("docs/reference/glossary.md", SOURCE.relative_to(ROOT).as_posix())
+_LEFT_OUT: Final = (
+    "docs/reference/glossary.md", SOURCE.relative_to(ROOT).as_posix(), "src/allotment/web/static/",
+)  # fmt: skip
 #: Names in JSON output, which are public and do not change.
 _SCHEMAS: Final = "docs/reference/schemas/"
 _FROM_PROTOCOLS: Final = ("_pb2.py", "_pb2_grpc.py")
