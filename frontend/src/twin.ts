@@ -56,9 +56,10 @@ function reader<T extends Screen>(path: string, parts: Parts<T> | undefined, sho
       isReading = true;
       while (isWanted && !abort.signal.aborted && !document.hidden) {
         isWanted = false;
+        const begin = performance.now();
         await readOnce();
         if (isWanted && told >= 0 && (value?.cluster.revision ?? -1) >= told) break;
-        if (isWanted) await new Promise((resolve) => setTimeout(resolve, PAUSE));
+        if (isWanted) await new Promise((resolve) => setTimeout(resolve, Math.max(PAUSE, 2 * (performance.now() - begin))));
       }
       isReading = false;
     },

@@ -3,7 +3,7 @@
 import type { DeviceKind, Holder, MapDevice, MapNode, MapScreen } from "../types.ts";
 
 /** How many holders may lie unused in the list before it is made anew. */
-const UNUSED = 5000;
+const UNUSED = 500;
 
 /**
  * The map with the changed nodes of an answer to `?since=`. The indexes of each answer refer to its own kinds and

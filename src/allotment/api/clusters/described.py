@@ -8,6 +8,7 @@ from functools import cached_property
 from allotment.api.clusters.source import ClusterOrigin, ClusterSource, Gates
 from allotment.api.load import Manifests
 from allotment.api.objects.inputs import Inputs, queued
+from allotment.cluster.gc_pause import gc_paused
 from allotment.cluster.inspection.snapshot import SnapshotResource
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.model.meta import Object
@@ -56,7 +57,8 @@ class HardwareSource(ClusterSource):
     def __init__(self, machines: Sequence[str], kube: str | None, gates: Gates) -> None:
         super().__init__(kube, gates)
         self.machines = tuple(machines)
-        self._cluster = cluster_of(parse_fleet(list(machines)), self.features().kube)
+        with gc_paused():  # a fleet may have hundreds of thousands of possible MIG devices
+            self._cluster = cluster_of(parse_fleet(list(machines)), self.features().kube)
 
     @property
     def origin(self) -> ClusterOrigin:
