@@ -31,14 +31,15 @@ class _Address(NamedTuple):
 
 
 def run(arguments: Namespace) -> int:
-    """Serve until the client closes its end, or Ctrl-C."""
+    """Serve until the client closes its end, or Ctrl-C; return 0."""
     require("allot mcp", "mcp")
     address = _address(arguments.http) if arguments.http is not None else None
     if address is None and arguments.token_file:
         raise InputError("--token-file: requires --http", "clients that start this program need no token")
     token = _token(arguments.token_file) if address is not None else ""
     watched = watched_cluster(arguments)
-    with suppress(asyncio.CancelledError):
+    # With --http, the server ends at Ctrl-C, and then raises the signal again.
+    with suppress(asyncio.CancelledError, KeyboardInterrupt):
         asyncio.run(_serve(watched, address, token, is_new=not arguments.token_file))
     return 0
 

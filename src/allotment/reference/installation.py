@@ -23,7 +23,7 @@ def labs() -> list[dict[str, Any]]:
     """Return the running labs.
 
     The keys of a lab: ``name``, ``pid``, ``url``, ``context``, ``kubeconfig``, ``started``, ``version``, ``data``,
-    ``log``, ``fleet``, ``speed``, ``previous_context``.
+    ``log``, ``fleet``, ``speed``, ``previous_context``, ``web``.
     """
     # Via JSON, because msgspec then converts tuples to lists.
     return [msgspec.json.decode(msgspec.json.encode(lab)) for lab in Register().running()]

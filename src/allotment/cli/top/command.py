@@ -98,7 +98,8 @@ class _Top:
 
     async def run(self) -> None:
         """Show it until the end."""
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._ended.set)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, self._ended.set)
         with self._terminal.events(self._on_key, self._on_resize):
             tasks = [asyncio.create_task(work) for work in (self._watched.run(), self._follow(), self._draw())]
             ended = asyncio.create_task(self._ended.wait())
