@@ -56,7 +56,7 @@ class MovedRules(NamedTuple):
             return changes
         moved = [change for found in self._stated(lost) for change in found.changes]
         drivers = {self.driver_of(name) for name in classes_of(self.pending)}
-        is_known = all(one.condition and one.driver in drivers for one in map(self._resolved, lost))
+        is_known = all(stated.condition and stated.driver in drivers for stated in map(self._resolved, lost))
         if not is_known or not all(self.is_own(change.object) for change in moved):
             return changes
         kept = (

@@ -6,12 +6,12 @@ for a refusal of devices; of the resources that devices use of their node, `Node
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Final
 
 from allotment.explanation.input import ExplainInput
-from allotment.model.core import Pod
+from allotment.model.core import Pod, PodSpec
 from allotment.model.trees import to_tree
 from allotment.node_fit.pod_requirements import PodRequirementsCache, amounts
 
@@ -20,12 +20,17 @@ _RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 
 
 class NodeRoom:
-    """The resources of the nodes of an input, next to the pods that are on them. What is used of a
-    node is counted when it is first required; a node without an object, or whose resources are not known, has room."""
+    """The resources of the nodes of an input, next to the pods that are on them.
+
+    What is used of a node is counted when it is first required. A node without an object, or whose resources are not
+    known, has room.
+    """
 
     def __init__(self, input: ExplainInput) -> None:
         self._input = input
         self._demands = PodRequirementsCache()
+        #: By the identity of the spec, which is kept: one pod is compared with thousands of nodes.
+        self._demand_of: dict[int, tuple[PodSpec, Mapping[str, int]]] = {}
         self._added: dict[str, dict[str, int]] = {}
         self._used: dict[str, dict[str, int]] = {}
 
@@ -53,8 +58,11 @@ class NodeRoom:
         """The nodes that have enough for a pod."""
         return [node for node in nodes if self.has_room(pod, node)]
 
-    def _demand(self, pod: Pod) -> dict[str, int]:
-        return self._demands.of(to_tree(pod.spec)).requests
+    def _demand(self, pod: Pod) -> Mapping[str, int]:
+        known = self._demand_of.get(id(pod.spec))
+        if known is None:
+            known = self._demand_of[id(pod.spec)] = pod.spec, self._demands.of(to_tree(pod.spec)).requests
+        return known[1]
 
     @cached_property
     def _allocatable(self) -> dict[str, dict[str, int]]:
@@ -78,7 +86,7 @@ class NodeRoom:
         return self._used[node]
 
 
-def _add(used: dict[str, int], demand: dict[str, int], sign: int) -> None:
+def _add(used: dict[str, int], demand: Mapping[str, int], sign: int) -> None:
     for name in _RESOURCES:
         if amount := demand.get(name, 0):
             used[name] = used.get(name, 0) + sign * amount
