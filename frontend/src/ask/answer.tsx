@@ -2,7 +2,8 @@
 
 import { Code, Command, IsHere } from "../parts/parts.tsx";
 import { counted, dollars } from "../parts/text.ts";
-import { NearestMiss, PlacedClaims } from "../pending/detail.tsx";
+import { NearestMiss } from "../pending/detail.tsx";
+import { PlacedClaims } from "../pending/remedies.tsx";
 import { Funnels } from "../pending/funnel.tsx";
 import type { Answer, AskAnswer, Finding, Funnel, Plan } from "../types.ts";
 

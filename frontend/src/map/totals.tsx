@@ -1,5 +1,6 @@
 /** The totals beside the map: states, the legend of colours, and the hardware. Each of them filters the map. */
 
+import type { ComponentChildren } from "preact";
 import type { DeviceKind, MapScreen } from "../types.ts";
 import { numberOf } from "./lit.ts";
 import { type Category, type ColourBy, STATES, totalOf } from "./model.ts";
@@ -139,46 +140,39 @@ export function StateBar({ totals, states, total }: { totals: Record<string, num
   );
 }
 
+/** An entry of the legend: a device in a state, with a mark. */
+function Mark({ state, name, children }: { state: string; name: string; children: ComponentChildren }) {
+  return (
+    <li>
+      <svg class="swatch" viewBox="0 0 14 14" aria-hidden="true">
+        <rect class={`fill ${state}`} x="0.5" y="0.5" width="13" height="13" rx="2" />
+        {children}
+      </svg>
+      {name}
+    </li>
+  );
+}
+
 function MarksLegend() {
   return (
     <details class="marks">
       <summary>Marks</summary>
       <ul class="legend legend-plain">
-        <li>
-          <svg class="swatch" viewBox="0 0 14 14" aria-hidden="true">
-            <rect class="fill s-free" x="0.5" y="0.5" width="13" height="13" rx="2" />
-            <path class="mark-taint" d="M13.5 0.5v8l-8-8z" />
-          </svg>
-          tainted device
-        </li>
-        <li>
-          <svg class="swatch" viewBox="0 0 14 14" aria-hidden="true">
-            <rect class="fill s-in-use" x="0.5" y="0.5" width="13" height="13" rx="2" />
-            <circle class="mark-prepared" cx="5" cy="9" r="2.4" />
-          </svg>
-          prepared by the driver
-        </li>
-        <li>
-          <svg class="swatch" viewBox="0 0 14 14" aria-hidden="true">
-            <rect class="fill s-in-use" x="0.5" y="0.5" width="13" height="13" rx="2" />
-            <circle class="mark-unprepared" cx="5" cy="9" r="2.2" />
-          </svg>
-          allocated, not prepared yet
-        </li>
-        <li>
-          <svg class="swatch" viewBox="0 0 14 14" aria-hidden="true">
-            <rect class="fill s-free" x="0.5" y="0.5" width="13" height="13" rx="2" />
-            <rect class="mark-admin" x="3" y="3" width="8" height="8" rx="1" />
-          </svg>
-          admin access
-        </li>
-        <li>
-          <svg class="swatch" viewBox="0 0 14 14" aria-hidden="true">
-            <rect class="fill s-free" x="0.5" y="0.5" width="13" height="13" rx="2" />
-            <path class="ticks" d="M4 13.5v-5M7.5 13.5v-5M11 13.5v-5" />
-          </svg>
-          room, divided into slices
-        </li>
+        <Mark state="s-free" name="tainted device">
+          <path class="mark-taint" d="M13.5 0.5v8l-8-8z" />
+        </Mark>
+        <Mark state="s-in-use" name="prepared by the driver">
+          <circle class="mark-prepared" cx="5" cy="9" r="2.4" />
+        </Mark>
+        <Mark state="s-in-use" name="allocated, not prepared yet">
+          <circle class="mark-unprepared" cx="5" cy="9" r="2.2" />
+        </Mark>
+        <Mark state="s-free" name="admin access">
+          <rect class="mark-admin" x="3" y="3" width="8" height="8" rx="1" />
+        </Mark>
+        <Mark state="s-free" name="room, divided into slices">
+          <path class="ticks" d="M4 13.5v-5M7.5 13.5v-5M11 13.5v-5" />
+        </Mark>
       </ul>
     </details>
   );

@@ -98,25 +98,3 @@ export function NearestMiss({ nearest }: { nearest: Nearest }) {
     </p>
   );
 }
-
-export function PlacedClaims({ answer }: { answer: Pick<Answer, "claims" | "node"> }) {
-  const claims = answer.claims ?? [];
-  if (!claims.length) return null;
-  return (
-    <ul class="placed">
-      {claims.map((claim) => (
-        <li key={claim.name}>
-          <span class="soft">{claim.name}</span>
-          {(claim.devices ?? []).map((device) => (
-            <span key={`${device.pool}/${device.device}/${device.request}`} class="placed-device">
-              <ObjectLink kind="device" name={`${device.pool ?? ""}/${device.device}`}>
-                {device.device}
-              </ObjectLink>
-              {device.kind && <span class="soft">{device.kind}</span>}
-            </span>
-          ))}
-        </li>
-      ))}
-    </ul>
-  );
-}

@@ -1,12 +1,11 @@
 /** What would help, in order; each can be tried on a copy of the cluster. */
 
 import { useRef, useState } from "preact/hooks";
-import { Command, ProblemNote } from "../parts/parts.tsx";
+import { Command, ObjectLink, ProblemNote } from "../parts/parts.tsx";
 import { Diff } from "../parts/diff.tsx";
 import { ask, type Problem } from "../server.ts";
 import { problemOf } from "../twin.ts";
-import type { Remedy, Trial } from "../types.ts";
-import { PlacedClaims } from "./detail.tsx";
+import type { Answer, Remedy, Trial } from "../types.ts";
 
 export function Remedies({ group, pod, remedies, next }: { group: string; pod: string; remedies: Remedy[]; next: string }) {
   return (
@@ -88,5 +87,28 @@ export function TrialResult({ trial }: { trial: Trial }) {
       {trial.diff && <Diff text={trial.diff} />}
       {trial.command && <Command text={trial.command} />}
     </div>
+  );
+}
+
+/** The devices that each claim gets. */
+export function PlacedClaims({ answer }: { answer: Pick<Answer, "claims" | "node"> }) {
+  const claims = answer.claims ?? [];
+  if (!claims.length) return null;
+  return (
+    <ul class="placed">
+      {claims.map((claim) => (
+        <li key={claim.name}>
+          <span class="soft">{claim.name}</span>
+          {(claim.devices ?? []).map((device) => (
+            <span key={`${device.pool}/${device.device}/${device.request}`} class="placed-device">
+              <ObjectLink kind="device" name={`${device.pool ?? ""}/${device.device}`}>
+                {device.device}
+              </ObjectLink>
+              {device.kind && <span class="soft">{device.kind}</span>}
+            </span>
+          ))}
+        </li>
+      ))}
+    </ul>
   );
 }

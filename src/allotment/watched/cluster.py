@@ -34,9 +34,9 @@ _CLUSTER_SCOPED: Final = frozenset(kind.resource.kind for kind in KINDS if not k
 
 
 class ViewFeed(Protocol):
-    """Where the views of a running cluster come from."""
+    """Where the views of a cluster that changes come from."""
 
-    async def run(self, watched: WatchedCluster) -> None:
+    async def run(self, watched: WatchedCluster, /) -> None:
         """Publish views until cancelled."""
         ...
 

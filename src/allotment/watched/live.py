@@ -31,8 +31,8 @@ from allotment.cluster.remote.version_negotiation import ServedVersions
 from allotment.model.meta import ObjectKey
 from allotment.model.server_facts import ServerFacts
 from allotment.watched.builder import ClusterIdentity, ConnectionState, ViewBuilder
-from allotment.watched.cluster import WatchedCluster
 from allotment.watched.kinds import KINDS, WatchedKind
+from allotment.watched.view import ClusterView
 
 #: Seconds between two views, so that many changes together cost as one.
 _COALESCE: Final = 0.05
@@ -78,6 +78,18 @@ class _KindCaches:
         return all(cache.synced.is_set() or cache.not_read == _FORBIDDEN for cache in self.caches)
 
 
+class ViewStore(Protocol):
+    """Has the newest view: `WatchedCluster`."""
+
+    def view(self) -> ClusterView:
+        """Return the newest view."""
+        ...
+
+    def publish(self, view: ClusterView) -> None:
+        """Replace it."""
+        ...
+
+
 class LiveFeed:
     """The views of a cluster. ``namespace``: the one that the user may be restricted to."""
 
@@ -96,11 +108,11 @@ class LiveFeed:
         self._dirty = asyncio.Event()
         self._facts = ServerFacts()
 
-    async def run(self, watched: WatchedCluster) -> None:
+    async def run(self, store: ViewStore) -> None:
         """Publish views until cancelled."""
         with ThreadPoolExecutor(1, "cluster view") as worker:
             async with self._connect() as client:
-                await self._reach(client, watched, worker)
+                await self._reach(client, store, worker)
                 reader = ConvertingClient(client, ServedVersions(client))
                 async with asyncio.TaskGroup() as group:
 
@@ -111,16 +123,16 @@ class LiveFeed:
 
                     self._start = start
                     self._kinds = [_KindCaches(kind, start(kind, "")) for kind in KINDS]
-                    await self._publish_changes(client, watched, worker)
+                    await self._publish_changes(client, store, worker)
 
     # --- connecting --------------------------------------------------------------------------------------------------
 
-    async def _reach(self, client: WatchClient, watched: WatchedCluster, worker: ThreadPoolExecutor) -> None:
+    async def _reach(self, client: WatchClient, store: ViewStore, worker: ThreadPoolExecutor) -> None:
         """Read the facts about the server; meanwhile, publish why that fails."""
         backoff = Backoff(self._random, longest=_RETRY)
         while error := await self._read_facts(client):
-            if watched.view().error != error:
-                await self._publish(watched, worker, ConnectionState(error=error))
+            if store.view().error != error:
+                await self._publish(store, worker, ConnectionState(error=error))
             await self._clock.sleep(backoff.next())
 
     async def _read_facts(self, client: WatchClient) -> str:
@@ -148,7 +160,7 @@ class LiveFeed:
 
     # --- publishing --------------------------------------------------------------------------------------------------
 
-    async def _publish_changes(self, client: WatchClient, watched: WatchedCluster, worker: ThreadPoolExecutor) -> None:
+    async def _publish_changes(self, client: WatchClient, store: ViewStore, worker: ThreadPoolExecutor) -> None:
         published: ConnectionState | None = None
         while True:
             await self._dirty.wait()
@@ -163,17 +175,17 @@ class LiveFeed:
             if published is not None and published.without_time() == state.without_time() and not self._changed:
                 continue
             started = self._clock.seconds()
-            await self._publish(watched, worker, state)
+            await self._publish(store, worker, state)
             published = state
             # At most a third of the time is spent on views.
             await self._clock.sleep(max(_COALESCE, 2 * (self._clock.seconds() - started)))
 
-    async def _publish(self, watched: WatchedCluster, worker: ThreadPoolExecutor, state: ConnectionState) -> None:
+    async def _publish(self, store: ViewStore, worker: ThreadPoolExecutor, state: ConnectionState) -> None:
         changed, self._changed = self._changed, {}
         loop = asyncio.get_running_loop()
         view = await loop.run_in_executor(worker, self.builder.next, changed, state)
         if view is not None:
-            watched.publish(view)
+            store.publish(view)
 
     def _look_inside(self) -> None:
         """Read the kinds that are forbidden in all namespaces in the namespace of the user."""
