@@ -16,6 +16,7 @@ import asyncio
 import logging
 from collections.abc import Iterator, Sequence
 from math import inf
+from time import thread_time
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cached_item import CachedItem
@@ -48,7 +49,7 @@ _NO_REASON: Final = "The scheduler has not reported a reason."
 _STATE: Final = "allotment.dev/state"
 #: The metadata of an object in a reference to it.
 _REFERENCE: Final = ("namespace", "name", "uid", "resourceVersion")
-#: The maximum share of time spent on explanations.
+#: The maximum share of a CPU core spent on explanations.
 _SHARE: Final = 0.2
 
 
@@ -115,8 +116,9 @@ class _Annotator:
         self._changed.set()
 
     async def _explain_some(self) -> float:
-        """Explain a batch of pending pods. Returns the seconds spent."""
-        start, age = self._clock.seconds(), self._age
+        """Explain a batch of pending pods. Returns the CPU seconds spent: where other processes use the CPU, too, the
+        time that passes would delay the next batch by minutes."""
+        spent, age = 0.0, self._age
         self._drop_deleted()
         due = [pod for pod in self._due() if self._explained_at.get(pod.uid, 0) < age]
         due.sort(key=lambda pod: (self._explained_at.get(pod.uid, 0), queue_order(pod)))
@@ -125,12 +127,13 @@ class _Annotator:
         due = due[: self._options.most]
         if due:
             with self._observing.work("explain"):
-                answers = await asyncio.to_thread(self._explained, self._objects.values(), {pod.uid for pod in due})
+                uids = {pod.uid for pod in due}
+                answers, spent = await asyncio.to_thread(self._explained, self._objects.values(), uids)
             reported = [pod for pod in due if self._report(pod, answers.get(f"{pod.namespace}/{pod.name}"))]
             self._explained_at |= {pod.uid: age for pod in due}
             if reported:
                 log.info("explained %d pending pods", len(reported))
-        return self._clock.seconds() - start
+        return spent * self._clock.speed
 
     def _due(self) -> Iterator[CachedItem[Any]]:
         """Pods that have been pending long enough; schedules another batch for the others."""
@@ -148,12 +151,13 @@ class _Annotator:
         if soonest < inf:
             self._clock.later(soonest, self._changed.set)
 
-    def _explained(self, values: Sequence[Object], due: set[str]) -> dict[str, Answer]:
-        """The answers by pod name. Pods that are not due are not explained."""
+    def _explained(self, values: Sequence[Object], due: set[str]) -> tuple[dict[str, Answer], float]:
+        """The answers by pod name, and the CPU seconds of this thread. Pods that are not due are not explained."""
+        start = thread_time()
         selected = [value for value in values if not isinstance(value, Pod) or value.metadata.uid in due]
         others = other_pods(values, selected)
         answers = explain(selected, self._options.features, self._options.tries, others, readers=Reader.of).answers
-        return {answer.name: answer for answer in answers if answer.kind == "Pod"}
+        return {answer.name: answer for answer in answers if answer.kind == "Pod"}, thread_time() - start
 
     def _report(self, pod: CachedItem[Any], answer: Answer | None) -> bool:
         """Record an event if the reason changed; returns whether it did."""

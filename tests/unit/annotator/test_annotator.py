@@ -8,6 +8,9 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
+import pytest
+
+from allotment.annotator import program as annotator_program
 from allotment.annotator.program import AVAILABLE, NAME, UNAVAILABLE, Options, annotator
 from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client, Listing, WatchEvent
@@ -16,6 +19,7 @@ from allotment.cluster.errors import Unreachable
 from allotment.cluster.program import ProgramContext, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIM_TEMPLATES, EVENTS, NAMESPACES, NODES, POD_GROUPS, PODS
+from allotment.explanation import Explanation, explain
 from allotment.model.features import Features
 from allotment.model.trees import Tree
 from tests.lab.harness import LabHarness, lab_harness
@@ -325,6 +329,32 @@ def test_many_pending_pods_are_explained_in_batches() -> None:
                 await on.client.patch(NODES, "t4-4x-pcie-1", {"spec": {"unschedulable": True}})
                 for number in range(7):
                     await until(on, f"greedy-{number}", lambda events: len(events) == 2)
+
+    asyncio.run(scenario())
+
+
+def test_waiting_for_a_cpu_does_not_delay_the_next_explanation(monkeypatch: pytest.MonkeyPatch) -> None:
+    class BusyMachine(Clock):
+        waited = 0.0
+
+        def seconds(self) -> float:
+            return super().seconds() + self.waited
+
+    clock = BusyMachine()
+
+    def explained_slowly(*arguments: Any, **options: Any) -> Explanation:
+        clock.waited += 3600.0
+        return explain(*arguments, **options)
+
+    monkeypatch.setattr(annotator_program, "explain", explained_slowly)
+
+    async def scenario() -> None:
+        async with lab_harness(fleet=("t4-4x-pcie",)) as on, annotated(on, clock=clock):
+            await on.client.create(CLAIM_TEMPLATES, template("nine", 9), "default")
+            await on.client.create(PODS, pod("greedy", "nine"), "default")
+            await until(on, "greedy", bool)
+            await reject(on, "greedy")
+            await until(on, "greedy", lambda events: SCHEDULER_MESSAGE in events[-1]["message"])
 
     asyncio.run(scenario())
 
