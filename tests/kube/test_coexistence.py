@@ -1,7 +1,9 @@
 """Allotment's scheduler with kube-scheduler, on the same devices; ``python -m tests.storm.coexistence`` runs longer.
 
 kube-scheduler never checks whether a device that it decided on was allocated meanwhile, and it forgets who uses a
-device that is allocated to two claims. So Allotment's scheduler must avoid such conflicts alone.
+device that is allocated to two claims. So Allotment's scheduler must avoid such conflicts alone. It cannot if
+kube-scheduler decides on a state that is older than the settle time, as it may on a loaded machine: then Allotment's
+pod is evicted, and at the end no device is used twice, either.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from tests.storm.coexistence import (
     watched_cluster,
 )
 
-#: Settle time in seconds: on a loaded machine kube-scheduler may decide on state that is this old.
+#: Settle time in seconds.
 SETTLE = 5.0
 
 

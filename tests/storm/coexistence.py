@@ -43,13 +43,16 @@ _CLEANUP_SECONDS: Final = 120
 
 
 class Outcome(NamedTuple):
-    """The outcome of a run. ``final_errors``: errors in the final state."""
+    """The outcome of a run. ``used_twice``: devices that two bound pods used, which Allotment's scheduler could have
+    prevented. ``too_late``: those it could not (see `DoubleUseDetector`). ``final_errors``: errors in the final state.
+    """
 
     seconds: float
     bound: dict[str, int]
     kills: int
     double_allocations: int
     used_twice: list[str]
+    too_late: list[str]
     final_errors: list[str]
     log: str
 
@@ -59,8 +62,9 @@ class Outcome(NamedTuple):
         given_up = self.log.count("and is evicted")
         return (
             f"{self.seconds:.0f} s, {self.kills} kills; bound: {bound}; devices allocated to two claims: "
-            f"{self.double_allocations}, to two pods with nodes: {len(self.used_twice)} "
-            f"(allotment-scheduler gave way after binding: {given_up}); wrong at the end: {len(self.final_errors)}"
+            f"{self.double_allocations}, to two pods with nodes: {len(self.used_twice)}, too late to prevent: "
+            f"{len(self.too_late)} (allotment-scheduler gave way after binding: {given_up}); "
+            f"wrong at the end: {len(self.final_errors)}"
         )
 
 
@@ -153,7 +157,7 @@ async def watched_cluster(plane: real_kube.ApiServer) -> AsyncIterator[WatchedCl
         try:
             await all_synced(pods, claims)
             pods.on_change(reap)
-            yield WatchedCluster(client, pods, claims, DoubleUseDetector(pods, claims))
+            yield WatchedCluster(client, pods, claims, DoubleUseDetector(pods, claims, ALLOTMENT_SCHEDULER))
         finally:
             running.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -229,8 +233,8 @@ async def all_fit(
         found = await _errors(cluster, expected)
         detector = cluster.detector
         return Outcome(
-            seconds, cluster.bound(), process.kills, len(detector.double_allocations), detector.reports, found,
-            process.log(),
+            seconds, cluster.bound(), process.kills, len(detector.double_allocations), detector.preventable,
+            detector.too_late, found, process.log(),
         )  # fmt: skip
 
 
@@ -295,7 +299,7 @@ async def contend(
         detector = cluster.detector
         return Outcome(
             seconds, {name: len(uids) for name, uids in was_bound.items()}, process.kills,
-            len(detector.double_allocations), detector.reports, found, process.log(),
+            len(detector.double_allocations), detector.preventable, detector.too_late, found, process.log(),
         )  # fmt: skip
 
 
@@ -340,7 +344,11 @@ def main() -> int:
             outcome = asyncio.run(all_fit(plane, process, pods=arguments.pods, others=arguments.others, **shape))
     if arguments.log:
         arguments.log.write_text(outcome.log)
-    for line in (*outcome.used_twice[:20], *outcome.final_errors[:20]):
+    for line in (
+        *outcome.used_twice[:20],
+        *(f"{line}, too late" for line in outcome.too_late[:20]),
+        *outcome.final_errors[:20],
+    ):
         sys.stdout.write(f"  {line}\n")
     sys.stdout.write(f"{outcome.text()} (seed {seed}, load {os.getloadavg()[0]:.1f})\n")
     return 1 if outcome.final_errors else 0

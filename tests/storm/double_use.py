@@ -2,6 +2,10 @@
 
 Not every double allocation is a failure. Two claims may have the same device while neither pod, or only one of them,
 has a node: one of the two schedulers may still give it up. When both pods have nodes, both are going to use it.
+
+Allotment's scheduler can prevent that unless kube-scheduler allocates the device after Allotment's pod was bound, from
+a state that is older than the settle time; then its pod is evicted (docs/explanation/scheduler-coexistence.md). On a
+loaded machine that happens. Which of the two was first is told by their resourceVersions: one sequence for all kinds.
 """
 
 from __future__ import annotations
@@ -18,20 +22,28 @@ Device = tuple[str, str, str]
 
 
 class DoubleUseDetector:
-    """Watches claims and pods. All devices here are allocated exclusively."""
+    """Watches claims and pods. All devices here are allocated exclusively. ``own``: Allotment's scheduler."""
 
-    def __init__(self, pods: Cache[Any], claims: Cache[Any]) -> None:
+    def __init__(self, pods: Cache[Any], claims: Cache[Any], own: str) -> None:
         self._pods = pods
         self._claims = claims
+        self._own = own
+        self._allocated: dict[str, int] = {}
+        """The revision at which each claim (uid) was allocated."""
+        self._bound: dict[str, int] = {}
+        """The revision at which each pod (uid) was bound."""
         self._holders: dict[Device, set[tuple[str, str]]] = {}
         self._contested: set[Device] = set()
         self.double_allocations: set[frozenset[str]] = set()
         """Pairs of claims (uid) that had a device in common at some time."""
         self.used_twice: set[frozenset[str]] = set()
         """Those whose pods both had nodes at that time."""
-        self.reports: list[str] = []
+        self.preventable: list[str] = []
+        """Reports of the pairs that Allotment's scheduler could have prevented."""
+        self.too_late: list[str] = []
+        """Reports of the pairs in which another scheduler allocated the device after Allotment's pod was bound."""
+        pods.on_change(self._pod_changed)  # first, because claims ask when their pods were bound
         claims.on_change(self._claim_changed)
-        pods.on_change(self._pod_changed)
 
     def _claim_changed(self, old: CachedItem[Tree] | None, new: CachedItem[Tree] | None) -> None:
         for device in devices_of(old):
@@ -41,6 +53,7 @@ class DoubleUseDetector:
                 self._contested.discard(device)
         for device in devices_of(new):
             assert new is not None
+            self._allocated.setdefault(new.uid, new.revision)
             holders = self._holders.setdefault(device, set())
             holders.add(new.key)
             if len(holders) > 1:
@@ -48,6 +61,8 @@ class DoubleUseDetector:
         self._find()
 
     def _pod_changed(self, old: CachedItem[Tree] | None, new: CachedItem[Tree] | None) -> None:
+        if new is not None and new.spec.get("nodeName"):
+            self._bound.setdefault(new.uid, new.revision)
         if self._contested:
             self._find()
 
@@ -65,8 +80,12 @@ class DoubleUseDetector:
         users = [list(self._bound_users(item)) for item in (first, second)]
         if all(users) and pair not in self.used_twice:
             self.used_twice.add(pair)
-            names = [f"{pod.name} ({pod.spec.get('schedulerName')})" for found in users for pod in found]
-            self.reports.append(f"{'/'.join(device)}: {', '.join(names)}")
+            pods = [pod for found in users for pod in found]
+            names = [f"{pod.name} ({pod.spec.get('schedulerName')})" for pod in pods]
+            own = [self._bound[pod.uid] for pod in pods if pod.spec.get("schedulerName") == self._own]
+            last = max(self._allocated[first.uid], self._allocated[second.uid])
+            reports = self.too_late if len(own) == 1 and own[0] < last else self.preventable
+            reports.append(f"{'/'.join(device)}: {', '.join(names)}")
 
     def _bound_users(self, claim: CachedItem[Tree]) -> Iterator[CachedItem[Tree]]:
         for user in claim.status.get("reservedFor") or ():
