@@ -123,7 +123,7 @@ _SCHEDULER: Final = ComponentPermissions(
         PermissionRule(_DRA, ("resourceclaims",), ("get",), "the current claim, after a conflict or before a rollback"),
         PermissionRule(
             _DRA, ("resourceclaims",), ("update",),
-            "the finalizer on allocated claims, and the label on claims that were set aside",
+            "the finalizer and annotation on allocated claims, and the label on claims that were set aside",
         ),
         PermissionRule(
             _DRA, ("resourceclaims",), ("create", "delete"),

@@ -137,7 +137,7 @@ def _coexistence(
     pods, claims = context.caches.trees(PODS), context.caches.trees(CLAIMS)
     others = OtherSchedulers(clock, options.name, options.settle)
     contested = ContestedClaims(client, clock, ledger, inventory, claims, pods)
-    settling = SettlingPeriod(claims, inventory, others, clock, context.stopping, idle_bindings)
+    settling = SettlingPeriod(client, claims, inventory, others, clock, context.stopping, idle_bindings)
     evictor = ContestedPodEvictor(client, clock, recorder, context.observing, contested)
     monitor = CoexistenceMonitor(
         ledger, inventory, pods, clock, options.name, others, settling, node_of=node_of,

@@ -60,7 +60,7 @@ class SchedulingQueue:
         return uid in self._group_by_uid
 
     def parked(self, uid: str) -> QueuedPod | None:
-        """Return a pod that waits for an event; None if it is ready, in back-off, or not queued."""
+        """Return a queued pod whose next attempt requires an event; None if it is ready, in back-off, or not queued."""
         group = self._group_by_uid.get(uid)
         return group.pods[uid] if group is not None and group.verdict is not None else None
 

@@ -34,6 +34,8 @@ _log = logging.getLogger(__name__)
 
 #: The annotation of claims generated from a template: the entry of the pod's claims.
 CLAIM_ENTRY_ANNOTATION: Final = POD_CLAIM_NAME
+#: The annotation of the last write that brought the scheduler's state up to date (see `stabilization`).
+CHECKED_AT_ANNOTATION: Final = "allotment.dev/checked-at"
 #: Seconds without another holder before a detached claim is deleted. A scheduler that wants the devices takes them
 #: sooner.
 _UNUSED_SECONDS: Final = 10.0
@@ -95,13 +97,16 @@ class ContestedClaims:
             await self.detach(claim)
             return
         metadata = claim.tree["metadata"]
+        annotations = {
+            name: value for name, value in (metadata.get("annotations") or {}).items() if name != CHECKED_AT_ANNOTATION
+        }
         owners = [
             {"apiVersion": "v1", "kind": "Pod", "name": pod.key.name, "uid": pod.uid, "controller": True}
         ]  # fmt: skip
         fresh = {
             "metadata": {
                 "generateName": metadata.get("generateName") or f"{pod.key.name}-{entry}-",
-                "annotations": {**(metadata.get("annotations") or {}), CLAIM_ENTRY_ANNOTATION: entry},
+                "annotations": {**annotations, CLAIM_ENTRY_ANNOTATION: entry},
                 "labels": {name: value for name, value in (metadata.get("labels") or {}).items() if name != LABEL},
                 "ownerReferences": owners,
             },

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
-from allotment.cluster.client import Resource
+from allotment.cluster.client import Resource, WatchEvent
 from allotment.cluster.resources import CLAIMS, PODS
 from allotment.model.contested_claims import LABEL
 from allotment.model.generated_claims import EXTENDED_RESOURCE_ANNOTATION, POD_CLAIM_NAME
 from allotment.model.resource import FINALIZER
 from allotment.model.trees import Tree
+from allotment.scheduler.coexistence.contested_claims import CHECKED_AT_ANNOTATION
 from tests.unit.cluster import idle
-from tests.unit.scheduler.world import NAMESPACE, World, claim, device_class, gpus, node, pod, world
+from tests.unit.scheduler.world import NAMESPACE, SchedulingClient, World, claim, device_class, gpus, node, pod, world
 
 CLUSTER = (node("a"), gpus("a", 2), device_class())
 
@@ -88,6 +90,57 @@ def test_a_claim_contested_while_settling_is_detached_and_replaced() -> None:
     idle.run(scenario())
 
 
+class LateWatch(SchedulingClient):
+    """An API server that reports the changes of claims only after the scheduler's last write before the binding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_late = False
+        self._caught_up = asyncio.Event()
+
+    async def watch(self, resource: Resource, namespace: str = "", **options: Any) -> AsyncIterator[WatchEvent]:
+        async for event in super().watch(resource, namespace, **options):
+            if resource == CLAIMS and self.is_late:
+                await self._caught_up.wait()
+            yield event
+
+    async def update(self, resource: Resource, tree: Tree, *, subresource: str = "", dry_run: bool = False) -> Tree:
+        written = await super().update(resource, tree, subresource=subresource)
+        if self.is_late and CHECKED_AT_ANNOTATION in tree["metadata"].get("annotations", {}):
+            self._caught_up.set()
+        return written
+
+
+def test_an_allocation_before_the_binding_is_seen_although_the_watch_is_late() -> None:
+    async def scenario() -> None:
+        own_pod, made = generated("p")
+        client = LateWatch()
+        async with world(*CLUSTER, made, foreign_pending_pod(), speed=10, client=client) as lab:
+            lab.put(*own_pod)
+            await lab.until(lambda: lab.devices("p-gpu"))
+            await asyncio.sleep(0.01)  # the watch has reported it
+            client.is_late = True
+            lab.put(*foreign_claim("gpu-1"))
+            await lab.bound("p")
+            assert lab.devices(_claim_of(lab, "p")) == ["gpu-0"]
+
+    idle.run(scenario())
+
+
+def test_decisions_that_settle_at_the_same_time_are_confirmed_by_one_write() -> None:
+    async def scenario() -> None:
+        pods = [generated(f"p{number}") for number in range(6)]
+        cluster = (node("a"), gpus("a", 6), device_class(), *(made for _, made in pods), foreign_pending_pod())
+        async with world(*cluster) as lab:
+            for own_pod, _ in pods:
+                lab.put(*own_pod)
+            await lab.bound(*(f"p{number}" for number in range(6)))
+            checked = [lab.claim(f"p{number}-gpu")["metadata"]["annotations"] for number in range(6)]
+            assert 1 <= sum(CHECKED_AT_ANNOTATION in annotations for annotations in checked) <= 3
+
+    idle.run(scenario())
+
+
 def test_a_detached_claim_is_deleted_when_its_device_has_no_other_holder() -> None:
     async def scenario() -> None:
         own_pod, made = generated("p")
@@ -128,6 +181,7 @@ def test_the_replacement_claim_has_the_labels_and_annotations_of_the_template() 
             await lab.bound("p")
             metadata = lab.claim(_claim_of(lab, "p"))["metadata"]
             assert metadata["labels"] == {"team": "ml"}
+            metadata["annotations"].pop(CHECKED_AT_ANNOTATION)
             assert metadata["annotations"] == {POD_CLAIM_NAME: "gpu", "example.com/cost": "7"}
 
     idle.run(scenario())
