@@ -77,7 +77,8 @@ PAGES = tuple(page for page in documents() if _has_commands(page) and page.relat
 _PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "allot": (sys.executable, "-m", "allotment.cli.main"),
     "python": (sys.executable,),
-    "pytest": (sys.executable, "-m", "pytest", "-p", "no:cacheprovider"),
+    # Plain assertions: otherwise pytest compiles all of Allotment once more, because it is a plugin of pytest.
+    "pytest": (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--assert=plain"),
     **{name: (str(FOLDER / name),) for name in PROGRAMS},
 }
 #: The home directory that pages show instead of the real one.

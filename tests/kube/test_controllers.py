@@ -15,6 +15,7 @@ def outcome(paths: dict[str, str], *, together: bool) -> Outcome:
         found = asyncio.run(storm(plane, processes, seconds=12, pods=100, seed=seed, timeout=600))
     assert found.final_errors == [], f"seed {seed}: {found.text()}"
     assert found.log.count("Traceback") == 0
+    assert found.evicted > 0
     return found
 
 

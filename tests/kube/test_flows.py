@@ -7,14 +7,15 @@ recorded ones; ``python -m tests.kube.flows`` replays them one by one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import io
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from allotment.cli.main import main
 from bench.real_kube import ApiServer
 from tests.kube.flows import FLOWS, control_plane, replay
 from tests.vectors.apiserver.recorded_servers import recorded_server
@@ -82,24 +83,12 @@ def test_pods_that_kube_scheduler_leaves_pending_are_explained(
     def look(namespace: str) -> None:
         code, pods = kubernetes.send_request("GET", f"/api/v1/namespaces/{namespace}/pods")
         assert code == 200
-        arguments = (
-            "explain",
-            "-n",
-            namespace,
-            "-o",
-            "json",
-            "--kubeconfig",
-            str(kubernetes.kubeconfig),
-            "--context",
-            "real",
-        )
-        done = subprocess.run(
-            [sys.executable, "-m", "allotment.cli.main", *arguments], capture_output=True, text=True, check=False
-        )
-        assert done.returncode in (0, 1), done.stderr
+        connection = ("--kubeconfig", str(kubernetes.kubeconfig), "--context", "real")
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            assert main(["explain", "-n", namespace, "-o", "json", *connection]) in (0, 1)
         answers = {
             answer["name"]: answer["outcome"]
-            for answer in json.loads(done.stdout)["answers"]
+            for answer in json.loads(output.getvalue())["answers"]
             if answer["kind"] == "Pod"
         }
         names = [f"{namespace}/{pod['metadata']['name']}" for pod in pods["items"] if "nodeName" not in pod["spec"]]

@@ -1,21 +1,26 @@
-"""The read-only tools give the same answers on a real cluster as on a snapshot of it.
+"""The read-only tools give the same answers on a real cluster as on a snapshot of it, and a running exporter the same
+metrics.
 
 The cluster is Kubernetes' own; its nodes and slices are those that ``allot fleet slices`` prints, and kube-scheduler
-has placed the pods that fit. The tests run the command line.
+has placed the pods that fit. The tests run the command line, in this process.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import io
 import json
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
 import yaml
 
+from allotment.cli.main import main
 from allotment.cluster.inspection.discovery import discover
 from allotment.cluster.resources import CLAIM_TEMPLATES, NAMESPACES, PODS
 from allotment.model.trees import Tree
@@ -61,15 +66,11 @@ class CommandResult(NamedTuple):
 
 
 def allot(*arguments: str) -> CommandResult:
-    done = subprocess.run(
-        [sys.executable, "-m", "allotment.cli.main", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
-    assert done.returncode in (0, 1), done.stderr
-    return CommandResult(done.returncode, done.stdout, done.stderr)
+    out, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+        code = main(arguments)
+    assert code in (0, 1), errors.getvalue()
+    return CommandResult(code, out.getvalue(), errors.getvalue())
 
 
 @pytest.fixture(scope="module")
@@ -206,3 +207,53 @@ def test_read_only_tools_write_nothing(used: ApiServer) -> None:
     for arguments in COMMANDS:
         allot(*arguments, *connection_options(used))
     assert revisions() == before
+
+
+# --- metrics ----------------------------------------------------------------------------------------------------------
+
+#: Metrics of the exporter itself, and counters that start with it.
+OWN: Final = (
+    "allotment_exporter_",
+    "allotment_claim_allocation_seconds",
+    "allotment_work_",
+    "allotment_client_",
+    "allotment_b",
+)
+
+
+def of_the_cluster(text: str) -> list[str]:
+    lines = (line for line in text.splitlines() if line.startswith("allotment_"))
+    return sorted(line for line in lines if not line.startswith(OWN))
+
+
+def test_metrics_are_those_of_a_snapshot_and_of_a_running_exporter(
+    used: ApiServer, snapshot: Path, tmp_path: Path
+) -> None:
+    live = allot("metrics", *connection_options(used)).out
+    assert 'allotment_pending_pods{cause="too-few-devices",namespace="default"} 1.0' in live
+    assert 'allotment_pending_pods{cause="template-missing",namespace="default"} 1.0' in live
+    assert live == allot("metrics", "--cluster", str(snapshot)).out
+    log = tmp_path / "exporter.log"
+    command = ["run", "exporter", *connection_options(used), "--metrics-bind-address", "127.0.0.1:0"]
+    with log.open("wb") as output:
+        process = subprocess.Popen([sys.executable, "-m", "allotment.cli.main", *command], stderr=output, stdout=output)
+    expected = of_the_cluster(live)
+    try:
+        wait_until(
+            lambda: of_the_cluster(_scraped(log)) == expected,
+            lambda: f"{set(of_the_cluster(_scraped(log))) ^ set(expected)}\n{log.read_text()}",
+            300,
+        )
+    finally:
+        process.terminate()
+        assert process.wait(120) == 0
+
+
+def _scraped(log: Path) -> str:
+    """The metrics served at the address in the log."""
+    for line in log.read_text().splitlines():
+        if "metrics: " in line:
+            with urllib.request.urlopen(line.partition("metrics: ")[2], timeout=60) as answer:
+                text: str = answer.read().decode()
+                return text
+    return ""

@@ -46,5 +46,5 @@ def test_changes_after_a_restored_backup_are_seen(kube: ApiServer) -> None:
         assert [item["metadata"]["name"] for item in items(kube, PODS)] == ["kept"]
         create(kube, pod("next"))
         wait_until(lambda: owners(kube) == ["kept", "next"], state=lambda: claims.log)
-        assert "the cluster was restored from a backup; listing again" in claims.log
+        claims.wait_for_log("the cluster was restored from a backup; listing again")
         assert claims.stop() == 0

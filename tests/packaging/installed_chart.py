@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -46,10 +46,24 @@ class Cluster(NamedTuple):
         found = self.run("kubectl", "api-resources", "--verbs=list", "-o", "name").split()
         return sorted(set(found) - set(_MANAGED_KINDS))
 
-    def objects(self) -> set[str]:
-        """All objects of all kinds: ``Pod default/web``."""
-        output = self.run("kubectl", "get", ",".join(self.kinds()), "-A", "-o", f"jsonpath={_EACH}")
+    def objects(self, kinds: Iterable[str] = ()) -> set[str]:
+        """All objects of these kinds, or of all: ``Pod default/web``."""
+        output = self.run("kubectl", "get", ",".join(kinds or self.kinds()), "-A", "-o", f"jsonpath={_EACH}")
         return set(output.split("\n")) - {""}
+
+    def wait_until_only(self, before: set[str]) -> None:
+        """Wait until all objects are deleted that did not exist before.
+
+        To list all kinds takes a second of processor time, so only those are listed again of which some were left.
+        """
+        while left := self.objects() - before:
+            kinds = tuple(sorted({name.partition(" ")[0] for name in left}))
+            self._wait_until_deleted(kinds, before)
+
+    def _wait_until_deleted(self, kinds: Sequence[str], before: set[str]) -> None:
+        wait_until(
+            lambda: self.objects(kinds) <= before, lambda: f"not deleted: {sorted(self.objects(kinds) - before)}"
+        )
 
     def token(self, account: str, namespace: str, *arguments: str) -> str:
         """A token of a service account."""

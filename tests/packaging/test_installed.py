@@ -67,7 +67,7 @@ def test_install_upgrade_and_uninstall_leave_nothing(simulated: Cluster) -> None
     names = simulated.run("kubectl", "-n", NAMESPACE, "get", "deployments", "-o", "name").split()
     assert names == ["deployment.apps/allotment-exporter", "deployment.apps/allotment-scheduler"]
     simulated.run("helm", "uninstall", "allotment", "-n", NAMESPACE, "--wait", "--timeout", "200s")
-    wait_until(lambda: simulated.objects() <= before, f"not deleted: {simulated.objects() - before}")
+    simulated.wait_until_only(before)
     simulated.run("kubectl", "delete", "namespace", NAMESPACE, "--wait=false")
 
 
@@ -90,7 +90,7 @@ def test_third_party_kinds_match_their_definitions(simulated: Cluster) -> None:
     ]  # fmt: skip
     assert "REVISION: 2" in simulated.run("helm", "upgrade", *release)
     simulated.run("helm", "uninstall", "whole", "-n", "whole", "--wait", "--timeout", "200s")
-    wait_until(lambda: simulated.objects() <= before, f"not deleted: {simulated.objects() - before}")
+    simulated.wait_until_only(before)
 
 
 @contextmanager
@@ -134,7 +134,7 @@ def test_pods_run_allotment_with_their_own_service_account(living: Cluster) -> N
     living.run("helm", "uninstall", "allotment", "-n", NAMESPACE, "--wait", "--timeout", "200s")
     living.run("kubectl", "delete", "pod", "waits", "--force")
     living.run("kubectl", "delete", "resourceclaim", "waits")
-    wait_until(lambda: living.objects() <= before, f"not deleted: {living.objects() - before}")
+    living.wait_until_only(before)
 
 
 def claim_that_nothing_fits(living: Cluster) -> None:

@@ -124,7 +124,12 @@ async def storm(
         tasks = [asyncio.create_task(each) for each in (churn.create(), churn.finish(), churn.taint())]
         most = 0
         try:
-            while time.monotonic() < start + seconds or processes.kills < len(_COPIES) or churn.made <= pods:
+            while (
+                time.monotonic() < start + seconds
+                or processes.kills < len(_COPIES)
+                or churn.made <= pods
+                or (churn.evicted() == 0 and time.monotonic() < start + timeout)
+            ):
                 await asyncio.sleep(rng.uniform(0.5, 3.0))
                 await asyncio.to_thread(processes.kill, *rng.choice(_COPIES))
                 most = max(most, len(cluster.claims))

@@ -40,10 +40,12 @@ TRACES = "opentelemetry-sdk, opentelemetry-exporter-otlp-proto-http"
 SERVERS = "cluster-autoscaler --nodes 0:1:aws/g5.*"
 
 
-def python(script: str, folder: Path, hidden: Sequence[str] = EVERY) -> subprocess.CompletedProcess[str]:
+def python(
+    script: str, folder: Path, hidden: Sequence[str] = EVERY, **variables: str
+) -> subprocess.CompletedProcess[str]:  # fmt: skip
     """Run a script in a process in which modules cannot be imported."""
     hide = f"import sys; sys.modules.update(dict.fromkeys({tuple(hidden)!r}))"
-    environment = {"HOME": str(folder), "KUBECONFIG": str(folder / "config")}
+    environment = {"HOME": str(folder), "KUBECONFIG": str(folder / "config"), **variables}
     return subprocess.run(
         [sys.executable, "-c", f"{hide}\n{script}"],
         cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120,
@@ -190,7 +192,8 @@ def test_library_raises_the_same_error(tmp_path: Path) -> None:
 
 def test_pytest_fixture_raises_the_same_error(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("def test_it(allotment_lab): pass\n")
-    done = python("import pytest; sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', 'test_it.py']))", tmp_path)
+    words = ["-q", "-p", "no:cacheprovider", "--assert=plain", "test_it.py"]
+    done = python(f"import pytest; sys.exit(pytest.main({words!r}))", tmp_path)
     assert done.returncode == 1
     assert f"MissingExtraError: {LAB}: pip install 'allotment[lab]'\n" in done.stdout
 
@@ -213,7 +216,11 @@ def test_extras_match_pyproject() -> None:
 
 
 def test_libraries_print_nothing_on_import(tmp_path: Path) -> None:
+    # matplotlib searches the fonts of the machine once, and reports it if that takes more than five seconds.
+    import matplotlib.font_manager
+
     done = python(
-        f"import importlib\nfor name in {(*EVERY, 'matplotlib.figure')!r}: importlib.import_module(name)", tmp_path, ()
-    )
+        f"import importlib\nfor name in {(*EVERY, 'matplotlib.figure')!r}: importlib.import_module(name)", tmp_path, (),
+        MPLCONFIGDIR=matplotlib.get_cachedir(),
+    )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

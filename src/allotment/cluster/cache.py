@@ -298,7 +298,9 @@ class Cache(Generic[T]):
         self.unreadable = self.not_read = ""
         listed = {(item := self._item(tree)).key: item for tree in listing.items}
         revision = revision_number(listing.revision)
-        restored, self._restore_detected = self._restore_detected or revision < revision_number(self._revision), False
+        if revision < revision_number(self._revision) and not self._restore_detected:
+            self._note_restored(listing.revision)  # it was listed again for another reason, such as an expired revision
+        restored, self._restore_detected = self._restore_detected, False
         self.restored += restored
         self._revision, self._continues, self._unserved = listing.revision, True, inf
         for key, known in tuple(self._items.items()):
@@ -323,12 +325,15 @@ class Cache(Generic[T]):
         self._record_response()
         if revision_number(listing.revision) >= revision_number(self._revision):
             return True
+        self._note_restored(listing.revision)
+        return False
+
+    def _note_restored(self, revision: str) -> None:
         log.warning(
             "%s: the resource version is now %s but was %s, so the cluster was restored from a backup; listing again",
-            self.resource.plural, listing.revision, self._revision,
+            self.resource.plural, revision, self._revision,
         )  # fmt: skip
         self._restore_detected = True
-        return False
 
     def _record_response(self) -> None:
         self.last_response = self._clock.seconds()

@@ -175,6 +175,34 @@ def test_the_list_of_a_restored_cluster_is_retried() -> None:
     idle.run(scenario())
 
 
+def test_a_restored_cluster_is_reported_however_it_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
+    """Here by the list after an expired revision: the cluster was restored between both."""
+
+    class Restored(MemoryClient):
+        async def list(self, resource: Resource, namespace: str = "", **how: Any) -> Listing:
+            if self.oldest and not how["fields"]:
+                self.oldest = 0
+                restore()
+            return await super().list(resource, namespace, **how)
+
+    client = Restored()
+    client.put(PODS, pod("stays"))
+    restore = client.backup()
+    client.put(PODS, pod("goes"))
+
+    async def scenario() -> None:
+        async with following(client) as cache:
+            client.oldest = 1000
+            client.drop()
+            await until(lambda: names(cache) == ["stays"])
+            assert cache.restored == 1
+
+    with caplog.at_level(logging.WARNING, "allotment"):
+        idle.run(scenario())
+    (line,) = [record.getMessage() for record in caplog.records if "restored" in record.getMessage()]
+    assert line.startswith("pods: the resource version is now 2 but was 4, so the cluster was restored from a backup")
+
+
 def test_an_own_write_is_cached_immediately_and_not_undone_by_older_events() -> None:
     async def scenario() -> None:
         client = MemoryClient()

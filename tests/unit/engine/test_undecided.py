@@ -7,6 +7,7 @@ import pytest
 from allotment.engine import AbortCause, Aborted, Allocated, Allocator, Inventory, NotPlaced, Placed
 from allotment.engine.diagnosis.diagnoser import diagnose
 from allotment.engine.outcome import Unfit
+from tests.step_limit import short_searches
 from tests.unit.engine.hard_search import ONLY_SLIM, SLIM, WIDE, claim_for_eight, devices_without_counters, gpu_slices
 from tests.unit.engine.objects import DRIVER, claim, devices_of, holding, inventory, key, request
 
@@ -92,5 +93,6 @@ def test_a_certain_refusal_is_the_reason_instead_of_an_undecided_claim() -> None
     # One of the pod's claims is undecided, and another one requests a device that the node does not have.
     pod = [claim_for_eight(), claim(request(1, 'device.driver == "other.example.com"'), name="other")]
     assert isinstance(allocator(cluster()).allocate("n1", pod), Unfit)
-    headline = diagnose(cluster(), pod).headline
+    with short_searches():
+        headline = diagnose(cluster(), pod).headline
     assert (headline.code, headline.claim) == ("unknown-driver", "default/other")
