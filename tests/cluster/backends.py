@@ -6,9 +6,11 @@ import asyncio
 import itertools
 import json
 import os
+import ssl
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
 
 from allotment.apiserver.http_messages import Peer, Request, Response
 from allotment.apiserver.local_client import LocalClient
@@ -23,6 +25,7 @@ from allotment.lab.settings import Settings
 from allotment.model import DEFAULT_RELEASE
 from allotment.model.features import Features
 from allotment.model.trees import Tree
+from tests.cluster.websocket_watch import Server
 
 Query: TypeAlias = Sequence[tuple[str, str]]
 _TIMEOUT_SECONDS = 240.0
@@ -49,9 +52,11 @@ class Backend:
     def __init__(
         self, name: str, runner: asyncio.Runner,
         connected: Callable[[str], AbstractAsyncContextManager[ApiClient]],
-        forget: Callable[[ApiClient], Awaitable[None]],
+        forget: Callable[[ApiClient], Awaitable[None]], server: Server | None = None,
     ) -> None:  # fmt: skip
         self.name = name
+        #: Its address for raw connections; None without sockets.
+        self.server = server
         self._runner = runner
         self._connected = connected
         self._forget = forget
@@ -114,10 +119,13 @@ def labs() -> Iterator[dict[str, Backend]]:
         async def forget(client: Client) -> None:
             plane.store.compact(plane.store.revision)
 
+        url = urlsplit(access.server)
+        tls = ssl.create_default_context(cadata=access.authority.decode())
+        server = Server(url.hostname or "", url.port or 0, tls)
         try:
             yield {
                 "local": Backend("local", runner, local, forget),
-                "lab": Backend("lab", runner, lambda manager: HttpClient(target, manager), forget),
+                "lab": Backend("lab", runner, lambda manager: HttpClient(target, manager), forget, server),
             }
         finally:
             runner.run(stack.aclose())

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-_MODULES: Final = ("test_reading", "test_writing", "test_watching", "test_parts")
+_MODULES: Final = ("test_reading", "test_writing", "test_watching", "test_parts", "test_websockets")
 
 for _name in _MODULES:
     pytest.register_assert_rewrite(f"tests.cluster.{_name}")

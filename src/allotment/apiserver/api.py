@@ -7,11 +7,21 @@ Responses are sent only after the revisions they show are durable. Errors caused
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
-from allotment.apiserver import api_errors, bodies, deletion, health, paths, scale, streams, virtual_resources
+from allotment.apiserver import (
+    api_errors,
+    bodies,
+    deletion,
+    health,
+    paths,
+    scale,
+    streams,
+    virtual_resources,
+    websockets,
+)
 from allotment.apiserver import patch as patching
 from allotment.apiserver.access.reviews import AccessControl
 from allotment.apiserver.api_description.endpoints import Documents
@@ -262,12 +272,18 @@ class Api:
         form = self._form(request, kind, stream=True)
         headers = _PROTOBUF_STREAM_HEADERS if form.media == representation.PROTOBUF else _JSON
         selection = parse_selection(kind, target.version, options.labels, options.fields)
-        try:
-            watch = watching.Watch(self.store, kind.store_bucket, target.namespace or None, options, selection)
-        except StatusError as error:
-            return Streaming(200, headers, watching.error_stream(error.status, form))
-        chunks = watching.chunks(watch, kind, target.version, form, self._event_encoder, self.verbs.now, self.store)
-        return Streaming(200, headers, chunks)
+
+        def stream() -> AsyncGenerator[bytes, None]:
+            try:
+                watch = watching.Watch(self.store, kind.store_bucket, target.namespace or None, options, selection)
+            except StatusError as error:
+                return watching.error_stream(error.status, form)
+            lines = self._event_encoder
+            return watching.chunks(watch, kind, target.version, form, lines, self.verbs.now, self.store)
+
+        if websockets.is_websocket(request):
+            return websockets.watch_response(request, stream, is_text=form.media != representation.PROTOBUF)
+        return Streaming(200, headers, stream())
 
     def _form(self, request: Request, kind: ServedKind, *, stream: bool = False) -> Form:
         form = negotiate(request.headers.get("accept", ""), stream=stream, custom=is_custom(kind))

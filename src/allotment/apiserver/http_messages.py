@@ -44,7 +44,7 @@ class Streaming(NamedTuple):
 
 
 class Socket(Protocol):
-    """An upgraded connection that carries messages (WebSocket binary frames)."""
+    """An upgraded connection that carries messages (frames of a WebSocket)."""
 
     protocol: str
 
@@ -52,8 +52,8 @@ class Socket(Protocol):
         """Return the next message, or None when the peer has closed."""
         ...
 
-    async def send(self, message: bytes) -> None:
-        """Send a message; waits while the peer does not read."""
+    async def send(self, message: bytes, *, is_text: bool = False) -> None:
+        """Send a message, of bytes or of text in UTF-8; waits while the peer does not read."""
         ...
 
     async def close(self, code: int = 1000) -> None:

@@ -13,7 +13,7 @@ from operator import methodcaller
 from typing import Final, Protocol
 from urllib.parse import unquote
 
-from allotment.apiserver import api_errors
+from allotment.apiserver import api_errors, websockets
 from allotment.apiserver.access import tokens
 from allotment.apiserver.http_messages import Request
 from allotment.apiserver.kinds.kind import StoreReader, User
@@ -73,9 +73,11 @@ class Authenticator:
         if request.peer is not None and request.peer.name:
             return _with_authenticated_group(User(request.peer.name, request.peer.groups))
         scheme, _, token = request.headers.get("authorization", "").strip().partition(" ")
-        if scheme.lower() != "bearer" or not token.strip():
+        in_header = token.strip() if scheme.lower() == "bearer" else ""
+        given = [token for token in (in_header or None, websockets.subprotocol_token(request)) if token is not None]
+        if not given:
             return ANONYMOUS
-        return self.authenticate_token(token.strip())
+        return next(filter(None, map(self.authenticate_token, given)), None)
 
     def _impersonate(self, user: User, request: Request) -> User:
         headers = request.headers

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import Final, Literal, NamedTuple
 
 from allotment.apiserver import api_errors
@@ -250,7 +250,7 @@ def _line(kind: ServedKind, version: str, event: WatchEvent, media: str) -> byte
 
 async def chunks(
     watch: Watch, kind: ServedKind, version: str, form: Form, lines: EventEncoder, now: Callable[[], str], store: Store
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """The response body of a watch, in chunks of one or more events."""
     with_columns = True
     batches = watch.batches()
@@ -293,7 +293,7 @@ def _encoded_form(
     return encode({"type": event.type, "object": metadata}) + b"\n"
 
 
-async def error_stream(status: Tree, form: Form) -> AsyncIterator[bytes]:
+async def error_stream(status: Tree, form: Form) -> AsyncGenerator[bytes, None]:
     """The response body of a failed watch: one ERROR event."""
     if form.media == PROTOBUF:
         yield protobuf.error_frame(status)

@@ -1,6 +1,6 @@
 """WebSocket server protocol (RFC 6455): messages of an upgraded connection.
 
-Only what Kubernetes' streams use: no extensions, unfragmented binary messages. A protocol error is reported to the
+Only what Kubernetes' streams and watches use: no extensions, unfragmented messages. A protocol error is reported to the
 client in the close code (1002, 1009), and the connection is closed.
 """
 
@@ -104,7 +104,7 @@ class RawSocket:
         """The next bytes, or None at the end."""
         return await self._inbox.get()
 
-    async def send(self, message: bytes) -> None:
+    async def send(self, message: bytes, *, is_text: bool = False) -> None:
         """Send bytes; waits while the client does not read."""
         if self._closed:
             raise ConnectionResetError("the connection is closed")
@@ -213,11 +213,11 @@ class WebSocket:
         """The next message, or None when the client has closed."""
         return await self._inbox.get()
 
-    async def send(self, message: bytes) -> None:
-        """Send a binary message; waits while the client does not read."""
+    async def send(self, message: bytes, *, is_text: bool = False) -> None:
+        """Send a message; waits while the client does not read."""
         if self._closed:
             raise ConnectionResetError("the WebSocket is closed")
-        self._line.write(frame(_BINARY, message))
+        self._line.write(frame(_TEXT if is_text else _BINARY, message))
         await self._line.drained()
 
     async def close(self, code: int = 1000) -> None:

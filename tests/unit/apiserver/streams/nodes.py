@@ -113,7 +113,7 @@ class Peer:
     async def receive(self) -> bytes | None:
         return await self.coming.get()
 
-    async def send(self, message: bytes) -> None:
+    async def send(self, message: bytes, *, is_text: bool = False) -> None:
         self.sent.put_nowait(message)
 
     async def close(self, code: int = 1000) -> None:
