@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -16,6 +15,7 @@ from allotment.explanation.subjects import ANY_POD, identity
 from allotment.fleet.errors import suggestion
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceSlice
+from allotment.shell_words import shell_line
 
 #: The words before the slash of a name (``pod/trainer-0``), by the kind of the answer; workloads have none.
 KIND_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -85,7 +85,7 @@ def _not_found(subject: str, answers: Sequence[Answer], question: Question) -> I
         and (workload := workload_named(name, question.namespace, question.inputs.cluster))
     ):
         where = ("-n", question.namespace) if question.namespace else ()
-        return InputError(problem, shlex.join(("allot", "explain", workload, *where, *question.options)))
+        return InputError(problem, shell_line(("allot", "explain", workload, *where, *question.options)))
     if slash and not any(prefix.lower() in words for words in KIND_WORDS.values()):
         return InputError(
             problem, f"{prefix} is not a kind with pods; use pod/NAME, claim/NAME, deploy/NAME, job/NAME, sts/NAME …"

@@ -31,7 +31,7 @@ def answers_of_bound(
     given = [[*_claims_of(pod, claims)] for pod in bound]
     devices = _devices(values, (claim for allocated in given for claim, _ in allocated))
     return [
-        _answer(pod, [claim_allocation(claim, template, False, devices) for claim, template in allocated], errors)
+        _answer(pod, [claim_allocation(claim, template, False, devices.get) for claim, template in allocated], errors)
         for pod, allocated in zip(bound, given, strict=True)
     ]
 
@@ -45,7 +45,7 @@ def answer_of_claim(claim: ResourceClaim, values: Sequence[Object]) -> Answer:
             "the claim was set aside, because another scheduler also allocated its devices; it is deleted when the"
             " devices are free"
         )
-    given = claim_allocation(claim, "", False, _devices(values, (claim,)))
+    given = claim_allocation(claim, "", False, _devices(values, (claim,)).get)
     return Answer(kind="ResourceClaim", name=str(claim.key), outcome="fits", claims=(given,), bound=True, notes=(note,))
 
 

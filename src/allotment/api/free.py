@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -18,6 +17,7 @@ from allotment.errors import InputError
 from allotment.explanation.node_eligibility import eligibility_nodes, unschedulable_nodes
 from allotment.explanation.orphaned_slices import orphaned_note
 from allotment.model.core import Toleration
+from allotment.shell_words import shell_line
 from allotment.tools.free import FreeReport
 from allotment.tools.free import free as report_on
 from allotment.tools.unread import unread_notes, unread_resources
@@ -76,14 +76,14 @@ def _next(report: FreeReport, question: Question) -> str:
         return ""
     if not report.count():
         is_cluster = origin.place != "hardware" and question.is_repeatable
-        return shlex.join(("allot", "doctor", *question.options)) if is_cluster else ""
+        return shell_line(("allot", "doctor", *question.options)) if is_cluster else ""
     kubectl = ("kubectl", *origin.connection)
     for node in report.nodes:
         if node.unschedulable == _CORDONED and any(device.state == "unschedulable" for device in node.devices):
-            return shlex.join((*kubectl, "uncordon", node.node))
+            return shell_line((*kubectl, "uncordon", node.node))
     for holder in (holder for node in report.nodes for device in node.devices for holder in device.holders):
         namespace, _, claim = holder.claim.rpartition("/")
-        return shlex.join((*kubectl, "describe", "resourceclaim", claim, "-n", namespace))
+        return shell_line((*kubectl, "describe", "resourceclaim", claim, "-n", namespace))
     return ""
 
 

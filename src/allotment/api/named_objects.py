@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, ValuesView
 from typing import Final, NamedTuple
 
 from allotment.api.bound_pods import is_bound
@@ -10,7 +10,7 @@ from allotment.api.objects.unread_resources import must_know
 from allotment.errors import InputError
 from allotment.fleet.errors import suggestion
 from allotment.model.core import Pod
-from allotment.model.meta import Object
+from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import ResourceClaim
 from allotment.model.workload_pods import pods_of
 from allotment.model.workloads import (
@@ -39,6 +39,31 @@ WORKLOAD_WORDS: Final[Mapping[str, type[Object]]] = {
 def object_name(value: Object) -> str:
     """Return kind and name, as changes name their object: ``Pod ml/trainer``."""
     return f"{type(value).__name__} {value.key}"
+
+
+class ObjectsByName(Mapping[str, Object]):
+    """Objects by kind and name, as changes name them, from the same objects by kind and key."""
+
+    def __init__(self, objects: Mapping[tuple[str, ObjectKey], Object]) -> None:
+        self._objects = objects
+
+    def __getitem__(self, name: str) -> Object:
+        """Return an object. Raises KeyError."""
+        kind, _, full = name.partition(" ")
+        namespace, _, name = full.rpartition("/")
+        return self._objects[kind, ObjectKey(namespace, name)]
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return map(object_name, self._objects.values())
+
+    def __len__(self) -> int:
+        """Return the number of objects."""
+        return len(self._objects)
+
+    def values(self) -> ValuesView[Object]:
+        """Return the objects."""
+        return self._objects.values()
 
 
 class Subject(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from allotment.api.named_objects import object_name
@@ -10,21 +10,26 @@ from allotment.api.question import Question
 from allotment.errors import InputError
 from allotment.explanation import Explanation
 from allotment.explanation.next_step import Origin, no_file_command, with_next_steps
+from allotment.model.meta import Object
 
 if TYPE_CHECKING:
     from allotment.api.checks.attempt import CheckAttempt
 
 
-def add_next_steps(explanation: Explanation, question: Question) -> Explanation:
-    """Return the explanation with the next step of each refusal."""
-    return explanation if explanation.fits else with_next_steps(explanation, origin_of(question))
+def add_next_steps(
+    explanation: Explanation, question: Question, objects: Mapping[str, Object] | None = None
+) -> Explanation:
+    """Return the explanation with the next step of each refusal. ``objects``: see `origin_of`."""
+    return explanation if explanation.fits else with_next_steps(explanation, origin_of(question, objects))
 
 
-def origin_of(question: Question) -> Origin:
-    """Return where the objects of a question are from."""
+def origin_of(question: Question, objects: Mapping[str, Object] | None = None) -> Origin:
+    """Return where the objects of a question are from. ``objects``: all of them by kind and name, if that is known."""
     inputs, cluster = question.inputs, question.cluster.origin
+    if objects is None:
+        objects = {object_name(value): value for value in (*inputs.cluster, *inputs.queried)}
     return Origin(
-        objects={object_name(value): value for value in (*inputs.cluster, *inputs.queried)},
+        objects=objects,
         files=question.files,
         in_files=frozenset(map(object_name, inputs.queried)),
         place=cluster.place,

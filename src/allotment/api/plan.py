@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from math import inf
@@ -20,6 +19,7 @@ from allotment.api.question import Question
 from allotment.errors import InputError
 from allotment.planning.limits import CapacityPolicy
 from allotment.planning.machine_plan import MachinePlan
+from allotment.shell_words import shell_line
 
 
 def plan(
@@ -103,7 +103,7 @@ def plan(
         *(("--compare",) if compare else ()),
         "--why",
     )
-    return replace(found, next=shlex.join(command))
+    return replace(found, next=shell_line(command))
 
 
 def search_seconds(time_limit: float | None) -> float:

@@ -29,14 +29,14 @@ from allotment.model.resource import (
 from allotment.node_fit.pod_requirements import PodRequirements
 
 
+def provided_resources(node: Node) -> frozenset[str]:
+    """Resources that device plugins provide on a node."""
+    return frozenset(name for name, amount in node.status.allocatable.items() if "/" in name and amount.sign() > 0)
+
+
 def plugin_resources(nodes: Iterable[Node]) -> Mapping[str, frozenset[str]]:
     """Resources that device plugins provide, by node."""
-    found = {
-        node.metadata.name: frozenset(
-            name for name, amount in node.status.allocatable.items() if "/" in name and amount.sign() > 0
-        )
-        for node in nodes
-    }
+    found = {node.metadata.name: provided_resources(node) for node in nodes}
     return {node: names for node, names in found.items() if names}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -25,6 +26,7 @@ from allotment.model.validation import FieldError, create
 from allotment.model.validation.admission import AdmissionResult
 from allotment.model.workloads import PodGroup
 
+_RESOURCES: Final = (ResourceClaim, ResourceSlice, DeviceClass, DeviceTaintRule, ResourceClaimTemplate)
 #: The time for defaulting; no reason depends on it.
 _NOW = "2000-01-01T00:00:00Z"
 
@@ -124,13 +126,15 @@ def sort_objects(
     found = ExplainInput(features, others=list(others), default_namespace=default_namespace, readers=readers)
     resources: list[Object] = []
     for value in values:
-        if isinstance(value, Node):
-            found.nodes.append(value)
-        elif isinstance(value, Namespace):
-            found.namespaces[value.metadata.name] = value
+        if isinstance(value, _RESOURCES):
+            resources.append(value)
         elif isinstance(value, Pod):
             found.pods.append(value)
             found.workloads.append(value)
+        elif isinstance(value, Node):
+            found.nodes.append(value)
+        elif isinstance(value, Namespace):
+            found.namespaces[value.metadata.name] = value
         elif isinstance(value, PodGroup):
             found.groups[value.key] = value
         elif isinstance(value, PersistentVolume):
@@ -139,8 +143,6 @@ def sort_objects(
             found.volume_claims[value.key] = value
         elif isinstance(value, StorageClass):
             found.storage_classes[value.metadata.name] = value
-        elif isinstance(value, ResourceSlice | DeviceClass | DeviceTaintRule | ResourceClaim | ResourceClaimTemplate):
-            resources.append(value)
         else:
             found.workloads.append(value)
     for value in resources:
@@ -205,10 +207,10 @@ def _changed_node(node: Node, change: SuggestedChange) -> Node:
 
 def _admit(found: ExplainInput, value: Object, admitted: AdmittedObjects | None = None) -> None:
     """Default and validate an object that is not from an API server, and store it."""
-    key = value.key
     if value.metadata.uid:  # an API server has already validated and defaulted it
         _store(found, value, value)
         return
+    key = value.key
     if admitted is not None and isinstance(value, ResourceSlice | DeviceClass | DeviceTaintRule):
         result = admitted.admit(value)
     else:
@@ -222,13 +224,13 @@ def _admit(found: ExplainInput, value: Object, admitted: AdmittedObjects | None 
 
 def _store(found: ExplainInput, given: Object, stored: Object) -> None:
     """Store an object; a claim keeps its given status, which a create request would drop."""
-    if isinstance(stored, ResourceSlice):
+    if isinstance(stored, ResourceClaim) and isinstance(given, ResourceClaim):  # there are most of these
+        found.claims[stored.key] = stored if stored is given else replace(stored, status=given.status)
+    elif isinstance(stored, ResourceSlice):
         found.slices.append(stored)
     elif isinstance(stored, DeviceClass):
         found.classes[stored.metadata.name] = stored
     elif isinstance(stored, DeviceTaintRule):
         found.rules.append(stored)
-    elif isinstance(stored, ResourceClaim) and isinstance(given, ResourceClaim):
-        found.claims[stored.key] = replace(stored, status=given.status)
     elif isinstance(stored, ResourceClaimTemplate):
         found.templates[stored.key] = stored

@@ -9,7 +9,6 @@ replaced: see `replacement`.
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -29,6 +28,7 @@ from allotment.model.loading.marks import Path, at, split_path
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import ResourceClaim
 from allotment.model.trees import to_tree
+from allotment.shell_words import shell_line
 
 _ALLOT: Final = "allot"
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
@@ -424,8 +424,8 @@ def list_devices(origin: Origin) -> str:
 
 
 def _kubectl(origin: Origin, *words: str) -> str:
-    return shlex.join(("kubectl", *origin.connection, *words))
+    return shell_line(("kubectl", *origin.connection, *words))
 
 
 def _allot(*words: str) -> str:
-    return shlex.join((_ALLOT, *words))
+    return shell_line((_ALLOT, *words))

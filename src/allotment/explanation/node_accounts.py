@@ -62,7 +62,7 @@ class NodeAccounts:
         self._allocatable: dict[str, dict[str, int]] = {}
         self._used: dict[str, dict[str, int]] = {}
         self._demands = PodRequirementsCache()
-        self._facts = {node.metadata.name: NodeFacts(node.metadata.name, node.metadata.labels) for node in input.nodes}
+        self._facts: dict[str, NodeFacts] = {}
         if not input.features.enabled("DRANodeAllocatableResources"):
             return
         for slice_ in input.slices:
@@ -70,6 +70,7 @@ class NodeAccounts:
         if not self._devices:
             return
         for node in input.nodes:
+            self._facts[node.metadata.name] = NodeFacts(node.metadata.name, node.metadata.labels)
             self._allocatable[node.metadata.name] = amounts(node.status.allocatable or node.status.capacity)
         for pod in (*input.pods, *input.others):
             if pod.spec.node_name and pod.status.phase not in _ENDED:

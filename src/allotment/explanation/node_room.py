@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Final
 
 from allotment.explanation.input import ExplainInput
-from allotment.model.core import Pod, PodSpec
+from allotment.model.core import Node, Pod, PodSpec
 from allotment.model.trees import to_tree
 from allotment.node_fit.pod_requirements import PodRequirementsCache, amounts
 
@@ -33,6 +33,7 @@ class NodeRoom:
         self._demand_of: dict[int, tuple[PodSpec, Mapping[str, int]]] = {}
         self._added: dict[str, dict[str, int]] = {}
         self._used: dict[str, dict[str, int]] = {}
+        self._amounts: dict[str, Mapping[str, int]] = {}
 
     def add(self, pod: Pod, node: str, sign: int = 1) -> None:
         """Count a pod that is placed on a node; -1 takes it back."""
@@ -41,7 +42,7 @@ class NodeRoom:
 
     def has_room(self, pod: Pod, node: str, *, is_counted: bool = False) -> bool:
         """Whether a node has enough for a pod. ``is_counted``: the pod was added to the node."""
-        allocatable = self._allocatable.get(node)
+        allocatable = self._allocatable(node)
         if pod.spec.node_name or not allocatable:
             return True
         demand = self._demand(pod)
@@ -64,11 +65,18 @@ class NodeRoom:
             known = self._demand_of[id(pod.spec)] = pod.spec, self._demands.of(to_tree(pod.spec)).requests
         return known[1]
 
+    def _allocatable(self, name: str) -> Mapping[str, int]:
+        """The known amounts of a node by resource."""
+        found = self._amounts.get(name)
+        if found is None:
+            node = self._nodes.get(name)
+            has = amounts(node.status.allocatable or node.status.capacity) if node is not None else {}
+            found = self._amounts[name] = {resource: has[resource] for resource in _RESOURCES if resource in has}
+        return found
+
     @cached_property
-    def _allocatable(self) -> dict[str, dict[str, int]]:
-        """The known amounts by node and resource."""
-        found = {n.metadata.name: amounts(n.status.allocatable or n.status.capacity) for n in self._input.nodes}
-        return {node: {name: has[name] for name in _RESOURCES if name in has} for node, has in found.items()}
+    def _nodes(self) -> dict[str, Node]:
+        return {node.metadata.name: node for node in self._input.nodes}
 
     @cached_property
     def _on_nodes(self) -> dict[str, list[Pod]]:

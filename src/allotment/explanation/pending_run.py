@@ -7,21 +7,28 @@ The pods are tried in their order, as `explain` does, so that the answer for the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace as replace_fields
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.refusal import SuggestedChange
+from allotment.explanation.cluster_devices import ClusterDevices
 from allotment.explanation.gangs import Domain, Member, gangs_of
-from allotment.explanation.input import ExplainInput, Readers, reads_everything, sort_objects, with_change
+from allotment.explanation.input import (
+    AdmittedObjects,
+    ExplainInput,
+    Readers,
+    reads_everything,
+    sort_objects,
+    with_change,
+)
 from allotment.explanation.origin_mapping import owner_of, template_of
 from allotment.explanation.pod_shapes import PodShape, PodShapes
 from allotment.explanation.pod_trial import DoesNotFit, TrialScope
 from allotment.explanation.report import Answer
-from allotment.explanation.run import ExplainRun, Turn
+from allotment.explanation.run import Attempt, ExplainRun
 from allotment.explanation.stale_claims import RECREATE
 from allotment.model.core import HOSTNAME_LABEL, Pod
 from allotment.model.features import Features
@@ -47,9 +54,9 @@ class NotApplicable(ValueError):
 
 
 class _Point(NamedTuple):
-    """When a pod was tried: its turn, and the number of claims that earlier pods had got."""
+    """When a pod was tried: its attempt, and the number of claims that earlier pods had got."""
 
-    turn: Turn
+    attempt: Attempt
     booked: int
 
 
@@ -59,7 +66,7 @@ def is_applicable(changes: Sequence[SuggestedChange]) -> bool:
 
 
 class PendingRun:
-    """The pending pods and claims of a cluster. Not thread-safe."""
+    """The pending pods and claims of a cluster. Threads may try changes at the same time."""
 
     def __init__(
         self,
@@ -70,75 +77,80 @@ class PendingRun:
         tries: int | None = None,
         readers: Readers = reads_everything,
         is_explained: Callable[[Pod], bool] = lambda pod: True,
+        devices: ClusterDevices | None = None,
+        shapes: PodShapes | None = None,
+        admitted: AdmittedObjects | None = None,
     ) -> None:
         """The other arguments are those of `explain`. ``is_explained``: whether the reasons for a pod are determined,
-        which takes most of the time; otherwise its refusal has none.
+        which takes most of the time; otherwise its refusal has none. ``devices`` and ``shapes``: those of an earlier
+        run with the same features, of which everything that did not change is used again; only the owner of the lock
+        of the devices may create a run with them.
         """
         self._is_explained = is_explained
-        self._input = sort_objects(values, features, others, readers=readers)
-        self._run = ExplainRun(self._input, tries)
+        self._input = sort_objects(values, features, others, readers=readers, admitted=admitted)
         self._tries = tries
+        self._devices = devices or ClusterDevices(features)
         self._booked: list[tuple[ObjectKey, ResourceClaim]] = []
         self._points: dict[str, _Point] = {}
-        self.answers: tuple[ShapeAnswer, ...] = tuple(self._answers())
+        run = ExplainRun(self._input, tries, devices=self._devices)
+        shapes = shapes or PodShapes()
+        self.answers: tuple[ShapeAnswer, ...] = tuple(self._answers(run, shapes))
         """In the order in which the pods were tried."""
-
-    @property
-    def claims(self) -> Mapping[ObjectKey, ResourceClaim]:
+        self.claims: Mapping[ObjectKey, ResourceClaim] = run.claims
         """The claims after all pods were tried, with what they got."""
-        return self._run.claims
 
     def allocations(self) -> dict[ObjectKey, AllocationResult]:
         """The allocations after all pods were tried."""
-        return dict(self._run.placer.inventory.usage.allocations)
+        allocations = ((key, claim.status.allocation) for key, claim in self.claims.items())
+        return {key: allocation for key, allocation in allocations if allocation is not None}
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
-    def _answers(self) -> Iterator[ShapeAnswer]:
-        run, scope = self._run, TrialScope()
-        shapes = PodShapes(self._input.claims, self._input.templates)
+    def _answers(self, run: ExplainRun, shapes: PodShapes) -> Iterator[ShapeAnswer]:
+        scope = TrialScope()
+        shapes.begin(self._input.claims, self._input.templates)
         refused: dict[PodShape, tuple[Answer, list[Pod]]] = {}
         found: list[tuple[PodShape, Answer, list[Pod]]] = []
-        for turn in run.turns(run.pods()):
-            shape = shapes.of(turn.pod, turn.owner)
-            known = refused.get(shape) if turn.gang is None else None
-            if known is not None and (known[0].reasons is not None or not self._is_explained(turn.pod)):
-                known[1].append(turn.pod)
-                run.count_as_used(turn.pod)
+        for attempt in run.attempts(run.pods):
+            shape = shapes.of(attempt.pod, attempt.owner)
+            known = refused.get(shape) if attempt.gang is None else None
+            if known is not None and (known[0].reasons is not None or not self._is_explained(attempt.pod)):
+                known[1].append(attempt.pod)
+                run.count_as_used(attempt.pod)
                 continue
-            point = _Point(turn, len(self._booked))
-            members = turn.gang.members if turn.gang is not None else (Member(turn.pod, turn.owner),)
+            point = _Point(attempt, len(self._booked))
+            members = attempt.gang.members if attempt.gang is not None else (Member(attempt.pod, attempt.owner),)
             pods = [member for member in members if member.is_explained]
-            for member, answer in zip(pods, self._take(turn, scope), strict=True):
+            for member, answer in zip(pods, self._try_pods(run, attempt, scope), strict=True):
                 self._points[answer.name] = point
                 pods_of_shape = [member.pod]
                 found.append((shapes.of(member.pod, member.owner), answer, pods_of_shape))
-                if turn.gang is None and not answer.fits:
+                if attempt.gang is None and not answer.fits:
                     refused[shape] = (answer, pods_of_shape)
-                self._book(answer)
+                self._book(run, answer)
         yield from (ShapeAnswer(answer, tuple(pods), shape.digest) for shape, answer, pods in found)
         for key in run.unnamed():
-            self._points[str(key)] = _Point(Turn(Pod(), ""), len(self._booked))
+            self._points[str(key)] = _Point(Attempt(Pod(), ""), len(self._booked))
             yield ShapeAnswer(run.claim_alone(key, scope), (), str(key))
 
-    def _take(self, turn: Turn, scope: TrialScope) -> Iterator[Answer]:
-        """Try the pods of a turn."""
-        if turn.gang is not None or self._is_explained(turn.pod):
-            yield from self._run.take(turn, scope)
+    def _try_pods(self, run: ExplainRun, attempt: Attempt, scope: TrialScope) -> Iterator[Answer]:
+        """Try the pods of an attempt."""
+        if attempt.gang is not None or self._is_explained(attempt.pod):
+            yield from run.try_pods(attempt, scope)
             return
         try:
-            yield from self._run.take(turn, scope._replace(with_reasons=False))
+            yield from run.try_pods(attempt, scope._replace(with_reasons=False))
         except DoesNotFit:
-            yield Answer(kind="Pod", name=str(turn.pod.key), outcome="refused", owner=turn.owner)
+            yield Answer(kind="Pod", name=str(attempt.pod.key), outcome="refused", owner=attempt.owner)
 
-    def _book(self, answer: Answer) -> None:
+    def _book(self, run: ExplainRun, answer: Answer) -> None:
         """Remember the claims that were allocated to a pod."""
         if not answer.fits:
             return
         for allocated in answer.claims:
             key = ObjectKey(*allocated.name.split("/", 1))
-            if not allocated.before and key in self._run.claims:
-                self._booked.append((key, self._run.claims[key]))
+            if not allocated.before and key in run.claims:
+                self._booked.append((key, run.claims[key]))
 
     # --- trials ------------------------------------------------------------------------------------------------------
 
@@ -155,7 +167,7 @@ class PendingRun:
         tried = (
             self._try_claim(answer, variant, changes)
             if answer.kind == "ResourceClaim"
-            else self._try_pod(answer, point.turn, variant, changes)
+            else self._try_pod(answer, point.attempt, variant, changes)
             for variant in _variants(given, changes)
         )
         first = next(tried, None)
@@ -170,12 +182,14 @@ class PendingRun:
             changed = _changed(changed, change)
             if change.object == f"ResourceClaim {key}" and change.path == "metadata.namespace":
                 key = ObjectKey(str(change.becomes), key.name)
-        with self._devices(changed):
-            return ExplainRun(changed, self._tries, devices_of=self._run).claim_alone(key, TrialScope())
+        with self._devices.lock:
+            return ExplainRun(changed, self._tries, devices=self._devices).claim_alone(key, TrialScope())
 
-    def _try_pod(self, answer: Answer, turn: Turn, given: ExplainInput, changes: Sequence[SuggestedChange]) -> Answer:
+    def _try_pod(
+        self, answer: Answer, attempt: Attempt, given: ExplainInput, changes: Sequence[SuggestedChange]
+    ) -> Answer:
         changed = given
-        members = turn.gang.members if turn.gang is not None else (Member(turn.pod, turn.owner),)
+        members = attempt.gang.members if attempt.gang is not None else (Member(attempt.pod, attempt.owner),)
         for change in changes:
             try:
                 awaited = self._awaited(change)
@@ -189,17 +203,17 @@ class PendingRun:
                     changed = _changed(changed, change)
             except LookupError:
                 raise NotApplicable(f"{change.object} has no field {change.path}") from None
-        with self._devices(changed):
-            run = ExplainRun(changed, self._tries, devices_of=self._run)
+        with self._devices.lock:
+            run = ExplainRun(changed, self._tries, devices=self._devices)
             pods = {str(member.pod.key): (member.pod, member.owner) for member in members if member.is_explained}
             pod, owner = pods[answer.name]
             ended = set(self._ended(changes))
-            every = [pods.get(str(p.key), (p, of)) for p, of in run.pods() if p.key not in ended]
+            every = [pods.get(str(p.key), (p, of)) for p, of in run.pods if p.key not in ended]
             if not gangs_of(every, changed.others, changed.groups, changed.features):
-                return _on_node(run, Turn(pod, owner), changes[-1].node)
+                return _on_node(run, Attempt(pod, owner), changes[-1].node)
             # All members of the group to which the pod belongs now are tried together.
-            own = next(turn for turn in run.turns(every) if _contains(turn, pod))
-            return next(found for found in run.take(own, TrialScope()) if found.name == answer.name)
+            own = next(attempt for attempt in run.attempts(every) if _contains(attempt, pod))
+            return next(found for found in run.try_pods(own, TrialScope()) if found.name == answer.name)
 
     def _ended(self, changes: Sequence[SuggestedChange]) -> Iterator[ObjectKey]:
         """The pods that changes wait for; pods that were tried are among them."""
@@ -213,52 +227,20 @@ class PendingRun:
         key = ObjectKey(*change.object.removeprefix("ResourceClaim ").split("/", 1))
         return next((claim for booked, claim in self._booked if booked == key), self._input.claims.get(key))
 
-    @contextmanager
-    def _devices(self, changed: ExplainInput) -> Iterator[None]:
-        """Let the inventory of the run have the allocations and classes of another input for a while."""
-        inventory = self._run.placer.inventory
-        before = dict(inventory.usage.allocations)
-        classes = [old for name, old in self._input.classes.items() if changed.classes.get(name) is not old]
-        try:
-            for old in classes:
-                inventory.remove_class(old.metadata.name)
-                if old.metadata.name in changed.classes:
-                    inventory.put_class(changed.classes[old.metadata.name])
-            _allocate_exactly(inventory, changed.claims)
-            yield
-        finally:
-            for old in classes:
-                inventory.put_class(old)
-            for key in [key for key, value in inventory.usage.allocations.items() if before.get(key) is not value]:
-                inventory.free(key)
-            for key, value in before.items():
-                if key not in inventory.usage.allocations:
-                    inventory.allocate(key, value)
 
-
-def _allocate_exactly(inventory: Inventory, claims: dict[ObjectKey, ResourceClaim]) -> None:
-    """Let an inventory have the allocations of these claims and no others."""
-    wanted = {key: claim.status.allocation for key, claim in claims.items() if claim.status.allocation is not None}
-    for key in [key for key, value in inventory.usage.allocations.items() if wanted.get(key) is not value]:
-        inventory.free(key)
-    for key, allocation in wanted.items():
-        if key not in inventory.usage.allocations:
-            inventory.allocate(key, allocation)
-
-
-def _on_node(run: ExplainRun, turn: Turn, node: str) -> Answer:
+def _on_node(run: ExplainRun, attempt: Attempt, node: str) -> Answer:
     """The answer for a pod that is placed on the node for which the changes are suggested if it fits there."""
     if node in run.nodes:
         there = TrialScope(Domain(f"{HOSTNAME_LABEL}={node}", frozenset({node})), with_reasons=False)
         with suppress(DoesNotFit):
-            return next(run.take(turn, there))
-    return next(run.take(turn, TrialScope()))
+            return next(run.try_pods(attempt, there))
+    return next(run.try_pods(attempt, TrialScope()))
 
 
-def _contains(turn: Turn, pod: Pod) -> bool:
-    if turn.gang is None:
-        return turn.pod.key == pod.key
-    return any(member.pod.key == pod.key for member in turn.gang.members)
+def _contains(attempt: Attempt, pod: Pod) -> bool:
+    if attempt.gang is None:
+        return attempt.pod.key == pod.key
+    return any(member.pod.key == pod.key for member in attempt.gang.members)
 
 
 def _changed(given: ExplainInput, change: SuggestedChange) -> ExplainInput:

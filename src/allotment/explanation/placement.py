@@ -4,30 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from allotment.engine.allocator import Allocator
-from allotment.engine.cluster.identity import DeviceID
-from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.diagnosis.context import requests_of
-from allotment.engine.diagnosis.published_names import PublishedNames, published_names
 from allotment.engine.placement import Placed
 from allotment.engine.refusal import Diagnosis, SuggestedChange
+from allotment.explanation.cluster_devices import ClusterDevices
 from allotment.explanation.extended_requests import extended_resources
-from allotment.explanation.extended_resources import plugin_resources
 from allotment.explanation.fixes import apply_change
 from allotment.explanation.input import ExplainInput, with_change
-from allotment.explanation.node_eligibility import (
-    EligibilityNode,
-    daemon_node,
-    eligibility_nodes,
-    excluded_nodes,
-    matches,
-)
+from allotment.explanation.node_eligibility import daemon_node, excluded_nodes, matches
 from allotment.explanation.obstacles import Obstacle, invalid, invalid_class, refused_everywhere, too_many_consumers
 from allotment.explanation.pod_claims import PodClaims, pod_claims
 from allotment.model.core import Pod
 from allotment.model.meta import ObjectKey
-from allotment.model.resource import Device, ResourceClaim, ResourceSlice
-from allotment.node_fit.device_table import DeviceTables
+from allotment.model.resource import ResourceClaim
+from allotment.time_limits import check_time
 
 
 def claim_obstacle(objects: ExplainInput, key: ObjectKey, claim: ResourceClaim) -> Obstacle | None:
@@ -38,49 +28,14 @@ def claim_obstacle(objects: ExplainInput, key: ObjectKey, claim: ResourceClaim) 
 class ClaimPlacer:
     """Finds nodes for claims among the devices of the input, which hold the allocations that the caller recorded."""
 
-    def __init__(self, input: ExplainInput, devices_of: ClaimPlacer | None = None) -> None:
-        """``devices_of``: a placer whose inventory is used, with the same slices and the allocations of the input."""
+    def __init__(self, input: ExplainInput, devices: ClusterDevices) -> None:
+        """``devices``: those of the input."""
         self.input = input
         self.claims = dict(input.claims)
-        self.plugins = plugin_resources(input.nodes)
-        self.slices: list[ResourceSlice]
-        self.nodes: dict[str, EligibilityNode]
-        self.inventory: Inventory
-        self.allocator: Allocator
-        self.tables: DeviceTables
-        self.devices: dict[DeviceID, Device]
-        self._names: list[PublishedNames]
-        """See `published`; computed when they are first needed."""
-        if devices_of is not None:
-            self.slices, self.nodes = devices_of.slices, eligibility_nodes(input.nodes, devices_of.slices)
-            self.inventory, self.allocator = devices_of.inventory, devices_of.allocator
-            self.tables, self.devices = devices_of.tables, devices_of.devices
-            self._names = devices_of._names
-            return
-        self.slices = [s for s in input.slices if ("ResourceSlice", s.key) not in input.refused]
-        self.nodes = eligibility_nodes(input.nodes, self.slices)
-        self.inventory = Inventory.of(
-            input.features,
-            nodes=(node.facts for node in self.nodes.values()),
-            slices=self.slices,
-            classes=input.classes.values(),
-            claims=input.claims.values(),
-            taint_rules=input.rules,
-        )
-        self.allocator = Allocator(self.inventory)
-        self.tables = DeviceTables(self.allocator)
-        self.devices = {
-            DeviceID(slice_.spec.driver, slice_.spec.pool.name, device.name): device
-            for slice_ in self.slices
-            for device in slice_.spec.devices or ()
-        }
-        self._names = []
-
-    def published(self) -> PublishedNames:
-        """The names that the slices of the inventory publish."""
-        if not self._names:
-            self._names.append(published_names(self.inventory.slices.values()))
-        return self._names[0]
+        self.devices = devices
+        self.nodes = devices.nodes
+        self.plugins = devices.plugins
+        self.inventory, self.allocator, self.tables = devices.inventory, devices.allocator, devices.tables
 
     def aborts(self, requested: PodClaims, eligible: Sequence[str]) -> bool:
         """Whether an error on a node ends the attempt, even if allocated claims of the pod cannot be used there."""
@@ -167,6 +122,7 @@ class ClaimPlacer:
 
     def place(self, claims: tuple[ResourceClaim, ...], among: int) -> Placed | None:
         """The first node on which claims fit; None if no node fits or an error on a node ends the attempt."""
+        check_time()
         if self.tables.of(claims).errors & among:
             return None
         placed = self.allocator.place(claims, among=among)

@@ -124,7 +124,7 @@ class PodTrial:
     def _report(self, claim: ResourceClaim, tried: TriedPod) -> ClaimAllocation:
         template = tried.requested.templates.get(claim.key, "")
         before = any(claim is other for other in tried.requested.allocated)
-        return claim_allocation(claim, template, before, self._placer.devices)
+        return claim_allocation(claim, template, before, self._placer.devices.device)
 
 
 def _pod(pod: Pod, owner: str) -> TriedPod:

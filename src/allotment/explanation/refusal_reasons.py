@@ -30,7 +30,7 @@ from allotment.explanation.further_changes import (
 from allotment.explanation.moved_rules import MovedRules
 from allotment.explanation.node_accounts import Shortage, shortage_rows, with_shortages
 from allotment.explanation.node_eligibility import daemon_node, exclusion_text, why_excluded
-from allotment.explanation.node_nearness import NamedHardware, by_nearness, models_by_node, named_hardware
+from allotment.explanation.node_nearness import NamedHardware, by_nearness, named_hardware
 from allotment.explanation.obstacles import Obstacle, with_first
 from allotment.explanation.origin_mapping import easiest_fix, not_eligible, owner_of, pending_diagnosis, template_of
 from allotment.explanation.placement import claim_obstacle
@@ -348,19 +348,14 @@ class RefusalReasons:
         """The hardware of the nodes that the pod's rules name; equal pods, such as replicas, have the same."""
         found = self._named_hardware.get(id(pod.spec))
         if found is None:
-            hardware = named_hardware(pod, self._placer.nodes.values(), lambda: self._models)
+            hardware = named_hardware(pod, self._placer.nodes.values(), self._placer.devices.models)
             found = self._named_hardware[id(pod.spec)] = (pod.spec, hardware)
         return found[1]
 
     @cached_property
-    def _models(self) -> dict[str, frozenset[str]]:
-        """The models of the devices by node."""
-        return models_by_node(self._placer.inventory.slices.values())
-
-    @cached_property
     def _products(self) -> frozenset[str]:
         """The models of all devices."""
-        return frozenset(chain.from_iterable(self._models.values()))
+        return frozenset(chain.from_iterable(self._placer.devices.models().values()))
 
     def _mask(self, nodes: Iterable[str]) -> int:
         return self._placer.inventory.node_mask(nodes)

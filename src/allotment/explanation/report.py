@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 from allotment.engine.cluster.identity import DeviceID
@@ -86,14 +86,14 @@ class Explanation(Value, frozen=True, omit_defaults=False):
 
 
 def claim_allocation(
-    claim: ResourceClaim, template: str, before: bool, devices: Mapping[DeviceID, Device]
+    claim: ResourceClaim, template: str, before: bool, published: Callable[[DeviceID], Device | None]
 ) -> ClaimAllocation:
-    """The devices of an allocated claim; ``devices`` are the published ones, for their kinds."""
+    """The devices of an allocated claim; ``published`` returns a published device, for its kind."""
     allocation = claim.status.allocation
     assert allocation is not None
     given = []
     for result in allocation.devices.results:
-        device = devices.get(DeviceID(result.driver, result.pool, result.device))
+        device = published(DeviceID(result.driver, result.pool, result.device))
         given.append(
             DeviceAllocation(
                 request=result.request,

@@ -7,6 +7,7 @@ workload are separate pods, with separate claims if they use a template. Claims 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace as replace_fields
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -14,6 +15,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from allotment.engine.refusal import SuggestedChange
+from allotment.explanation.cluster_devices import ClusterDevices
 from allotment.explanation.extended_requests import extended_resources as extended_resources
 from allotment.explanation.fixes import apply_change
 from allotment.explanation.further_changes import AfterChange
@@ -31,7 +33,6 @@ from allotment.explanation.input import (
 from allotment.explanation.node_eligibility import EligibilityNode
 from allotment.explanation.origin_mapping import endless_owner, owner_of, template_of
 from allotment.explanation.orphaned_slices import orphaned_note
-from allotment.explanation.placement import ClaimPlacer
 from allotment.explanation.pod_trial import DoesNotFit, PodTrial, TrialScope
 from allotment.explanation.refusal_reasons import RefusalReasons
 from allotment.explanation.report import Answer, Explanation
@@ -44,6 +45,7 @@ from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import ResourceClaim
 from allotment.model.workload_pods import pods_of
 from allotment.phrases import first_few
+from allotment.time_limits import check_time
 
 #: Number of changes past an obstacle after which the pod is explained again; this takes as long as reading the cluster.
 _MAX_FURTHER: Final = 3
@@ -88,7 +90,7 @@ def fits(values: Iterable[Object], features: Features) -> bool:
         return False
 
 
-class Turn(NamedTuple):
+class Attempt(NamedTuple):
     """A pod to try, or the pods of a group, which are tried together; ``gangs`` are all groups."""
 
     pod: Pod
@@ -105,31 +107,34 @@ class ExplainRun:
         input: ExplainInput,
         tries: int | None = None,
         further: int = _MAX_FURTHER,
-        devices_of: ExplainRun | None = None,
+        devices: ClusterDevices | None = None,
     ) -> None:
-        """``devices_of``: a run on the same slices and taint rules, whose inventory is used instead of a new one."""
+        """``devices``: those that become the devices of the input, instead of new ones."""
         self._input = input
         self._tries = tries
-        self._state = TrialState(input, tries, devices_of.placer if devices_of is not None else None)
+        self._devices = devices or ClusterDevices(input.features)
+        self._devices.follow(input)
+        self._state = TrialState(input, tries, self._devices)
         self._trial = PodTrial(self._state, RefusalReasons(self._state, self._endless_owner, self._pod_after))
         self._verifications = 0 if tries == 0 else _MAX_VERIFICATIONS
         self._further = 0 if tries == 0 else further
         """Number of changes after which a pod may still be explained."""
         self._idle: tuple[str, int] | None = None
         """A workload whose pods cannot run with the devices they would get, and the mark before them."""
+        self._users: list[Pod] = []
         self._used: set[ObjectKey] = set()
-        """The claims that pods name, or mean to name."""
+        """The claims that pods mean to name, apart from those that these ``_users`` name."""
 
     # --- input -------------------------------------------------------------------------------------------------------
 
-    def pods(self) -> list[tuple[Pod, str]]:
+    @cached_property
+    def pods(self) -> Sequence[tuple[Pod, str]]:
         """The pods to try, with their workloads."""
-        return [(pod, owner_of(pod)) for value in self._input.workloads for pod in pods_of(value, nodes=self.nodes)]
-
-    @property
-    def placer(self) -> ClaimPlacer:
-        """The devices, with what has been allocated."""
-        return self._state.placer
+        return [
+            (pod, owner_of(pod))
+            for value in self._input.workloads
+            for pod in ((value,) if isinstance(value, Pod) else pods_of(value, nodes=self.nodes))
+        ]
 
     @property
     def claims(self) -> Mapping[ObjectKey, ResourceClaim]:
@@ -143,7 +148,8 @@ class ExplainRun:
 
     def unnamed(self) -> list[ObjectKey]:
         """Claims that no pod uses and that are not allocated."""
-        return [key for key, claim in self.claims.items() if key not in self._used and claim.status.allocation is None]
+        used = self._used.union(*map(_claims_named_by, self._users))
+        return [key for key, claim in self.claims.items() if claim.status.allocation is None and key not in used]
 
     def notes(self) -> list[str]:
         """Notes about the input."""
@@ -159,50 +165,51 @@ class ExplainRun:
         return found
 
     @cached_property
-    def _endless_owners(self) -> dict[ObjectKey, str]:
-        """The workloads whose pods do not end by themselves, by pod."""
-        pods = (*(pod for pod, _ in self.pods()), *self._input.others)
-        return {pod.key: owner for pod in pods if (owner := endless_owner(pod))}
+    def _all_pods(self) -> Mapping[tuple[str, str], Pod]:
+        """The explained pods and the others by namespace and name."""
+        pods = (*(pod for pod, _ in self.pods), *self._input.others)
+        return {(pod.metadata.namespace, pod.metadata.name): pod for pod in pods}
 
     def _endless_owner(self, claim: ObjectKey) -> str:
         """See `RefusalReasons`."""
         users = self.claims[claim].status.reserved_for if claim in self.claims else ()
-        pods = (ObjectKey(claim.namespace, user.name) for user in users)
-        return next((self._endless_owners[pod] for pod in pods if pod in self._endless_owners), "")
+        pods = (self._all_pods.get((claim.namespace, user.name)) for user in users)
+        return next(filter(None, map(endless_owner, filter(None, pods))), "")
 
     # --- trying ------------------------------------------------------------------------------------------------------
 
     def answers(self, scope: TrialScope) -> Iterator[Answer]:
         """Try all pods; those of a group together, when its first one is reached. Raises DoesNotFit."""
-        for turn in self.turns(self.pods()):
-            yield from self.take(turn, scope)
+        for attempt in self.attempts(self.pods):
+            yield from self.try_pods(attempt, scope)
 
-    def turns(self, pods: Sequence[tuple[Pod, str]]) -> Iterator[Turn]:
-        """The turns of these pods."""
+    def attempts(self, pods: Sequence[tuple[Pod, str]]) -> Iterator[Attempt]:
+        """Yield an attempt for each of these pods, or for each group of them."""
         gangs = gangs_of(pods, self._input.others, self._input.groups, self._input.features)
         tried: set[ObjectKey] = set()
         for pod, owner in pods:
             key = group_key(pod) if gangs and not pod.spec.node_name else None
             if key is None:
-                yield Turn(pod, owner)
+                yield Attempt(pod, owner)
             elif key not in tried:
                 tried.add(key)
-                yield Turn(pod, owner, gangs[key], gangs)
+                yield Attempt(pod, owner, gangs[key], gangs)
 
-    def take(self, turn: Turn, scope: TrialScope) -> Iterator[Answer]:
-        """Try the pods of a turn. Raises DoesNotFit."""
-        self._free_idle(turn.owner)
-        if turn.gang is None:
-            yield with_waiting_reason(self._single(turn, scope), turn.pod)
+    def try_pods(self, attempt: Attempt, scope: TrialScope) -> Iterator[Answer]:
+        """Try the pods of an attempt. Raises DoesNotFit."""
+        check_time()
+        self._free_idle(attempt.owner)
+        if attempt.gang is None:
+            yield with_waiting_reason(self._single(attempt, scope), attempt.pod)
         else:
-            yield from self._group(turn.gang, turn.gangs, scope)
+            yield from self._group(attempt.gang, attempt.gangs, scope)
 
-    def _single(self, turn: Turn, scope: TrialScope) -> Answer:
+    def _single(self, attempt: Attempt, scope: TrialScope) -> Answer:
         """The answer for a pod that belongs to no group. If it cannot run, only its replicas find its devices taken."""
         mark = self.mark()
-        answer = self.pod(turn.pod, turn.owner, scope)
-        if self._idle is None and answer.fits and answer.node and not self._can_run(turn.pod, answer.node):
-            self._idle = (turn.owner, mark)
+        answer = self.pod(attempt.pod, attempt.owner, scope)
+        if self._idle is None and answer.fits and answer.node and not self._can_run(attempt.pod, answer.node):
+            self._idle = (attempt.owner, mark)
         return answer
 
     def _can_run(self, pod: Pod, node: str) -> bool:
@@ -249,13 +256,12 @@ class ExplainRun:
 
     def count_as_used(self, pod: Pod) -> None:
         """Do not try the claims of a pod alone."""
-        named = [entry.resource_claim_name for entry in pod.spec.resource_claims]
-        named += [status.resource_claim_name for status in pod.status.resource_claim_statuses]
-        self._used.update(ObjectKey(pod.metadata.namespace, claim) for claim in named if claim)
+        self._users.append(pod)
 
     def _pod_without_claims(self, pod: Pod) -> AfterChange:
         """The result for a pod that gets new claims."""
-        answer = ExplainRun(self._present(), self._tries, self._further - 1).pod(pod, owner_of(pod), TrialScope())
+        with self._after(self._present(), self._further - 1) as run:
+            answer = run.pod(pod, owner_of(pod), TrialScope())
         return AfterChange(answer.node, answer.reasons.headline.changes if answer.reasons is not None else ())
 
     def _pod_after(self, pod: Pod, owner: str, change: SuggestedChange) -> AfterChange:
@@ -275,7 +281,8 @@ class ExplainRun:
             return AfterChange()
         if change.object.startswith("ResourceClaimTemplate "):  # the pod gets other claims than it has now
             pod = replace(pod, status=replace(pod.status, resource_claim_statuses=()))
-        answer = ExplainRun(changed, self._tries, self._further).pod(pod, owner, TrialScope())
+        with self._after(changed, self._further) as run:
+            answer = run.pod(pod, owner, TrialScope())
         return AfterChange(answer.node, answer.reasons.headline.changes if answer.reasons is not None else ())
 
     def claim_alone(self, key: ObjectKey, scope: TrialScope) -> Answer:
@@ -316,10 +323,29 @@ class ExplainRun:
             return
         self._verifications -= 1
         try:
-            answers = group_answers(ExplainRun(input), gang, TrialScope(with_reasons=False))
+            with self._after(input) as run:
+                answers = group_answers(run, gang, TrialScope(with_reasons=False))
         except DoesNotFit:
             return
         yield from (answer.name for answer in answers if answer.fits)
+
+    @contextmanager
+    def _after(self, changed: ExplainInput, further: int = _MAX_FURTHER) -> Iterator[ExplainRun]:
+        """A run on a changed input. Meanwhile, the devices are those of that input."""
+        try:
+            yield ExplainRun(changed, self._tries, further, self._devices)
+        finally:
+            self._devices.follow(self._present())
+
+
+def _claims_named_by(pod: Pod) -> Iterator[ObjectKey]:
+    namespace = pod.metadata.namespace
+    for entry in pod.spec.resource_claims:
+        if entry.resource_claim_name:
+            yield ObjectKey(namespace, entry.resource_claim_name)
+    for status in pod.status.resource_claim_statuses:
+        if status.resource_claim_name:
+            yield ObjectKey(namespace, status.resource_claim_name)
 
 
 def _intended_claims(answer: Answer, namespace: str) -> Iterator[ObjectKey]:

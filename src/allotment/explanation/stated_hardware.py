@@ -77,7 +77,7 @@ def _meaning(rule: NodeSelectorRequirement) -> StatedHardware | None:
 
 
 def product_condition(stated: StatedHardware, names: Sequence[str]) -> StatedHardware:
-    """What is stated if its unknown products mean these ``names``."""
+    """Return the stated hardware with ``names`` for its unknown products."""
     return _attribute(stated.key, stated.label, stated.driver, "productName", names)
 
 

@@ -7,6 +7,7 @@ requested workload are explained as if none ran yet: those that run belong to it
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final, cast
 
 from allotment.explanation.origin_mapping import owner_of
 from allotment.explanation.origin_mapping import template_of as template_and_path
@@ -31,6 +32,7 @@ from allotment.model.workloads import (
     template_of,
 )
 
+_WORKLOADS: Final = frozenset({Deployment, ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job})
 #: Prefix of the names of pods that are generated for templates.
 ANY_POD = "any-pod-with-"
 
@@ -38,6 +40,8 @@ ANY_POD = "any-pod-with-"
 def objects_to_explain(cluster: Iterable[Object], requested: Iterable[Object]) -> tuple[Object, ...]:
     """The objects to explain, in order: those of the cluster, the requested ones, a pod per template without a user."""
     # Of two objects with the same name the later one counts, as with `kubectl apply`.
+    if not (requested := tuple(requested)):
+        return tuple(value for value in cluster if is_relevant(value, only_state=False))
     distinct = tuple({identity(value): value for value in requested}.values())
     listed = without_pods_of(distinct, cluster)
     named = {identity(value) for value in distinct}
@@ -53,18 +57,22 @@ def without_pods_of(requested: Iterable[Object], cluster: Iterable[Object]) -> t
 
     Pending pods that are requested stay, because they are explained.
     """
-    named = {f"{kind} {key}" for kind, key in map(identity, requested)}
-    listed = tuple(cluster)
-    if not named:
+    listed, given = tuple(cluster), tuple(requested)
+    kinds = {type(value).__name__ for value in given}
+    possible = [value for value in listed if type(value) is Pod and _may_belong_to(value, kinds)]
+    if not possible:
         return listed
-    own = {
-        value.key: value.metadata.uid
-        for value in listed
-        if isinstance(value, Pod)
-        and (value.spec.node_name or owner_of(value))
-        and template_and_path(value, owner_of(value))[0] in named
-    }
+    named = {f"{kind} {key}" for kind, key in map(identity, given)}
+    own = {value.key: value.metadata.uid for value in possible if template_and_path(value, owner_of(value))[0] in named}
     return tuple(value for value in listed if not _is_of(value, own)) if own else listed
+
+
+def _may_belong_to(pod: Pod, kinds: set[str]) -> bool:
+    """Whether a pod belongs to an object of these kinds; one that runs without an owner belongs to itself."""
+    for owner in pod.metadata.owner_references:
+        if owner.controller:
+            return owner.kind in kinds or (owner.kind == "ReplicaSet" and "Deployment" in kinds)
+    return bool(pod.spec.node_name) and "Pod" in kinds
 
 
 def _is_of(value: Object, pods: Mapping[ObjectKey, str]) -> bool:
@@ -80,11 +88,14 @@ def _is_of(value: Object, pods: Mapping[ObjectKey, str]) -> bool:
 def other_pods(cluster: Iterable[Object], explained: Iterable[Object]) -> list[Pod]:
     """The pods of a cluster that are not explained: they use nodes, and are members of the explained pods' groups."""
     of_explained = tuple(explained)
-    named = {value.key for value in of_explained if isinstance(value, Pod)}
+    pods = (value.metadata for value in of_explained if isinstance(value, Pod))
+    named = {(metadata.namespace, metadata.name) for metadata in pods}
     return [
         value
         for value in without_pods_of(of_explained, cluster)
-        if isinstance(value, Pod) and value.status.phase not in ("Succeeded", "Failed") and value.key not in named
+        if isinstance(value, Pod)
+        and value.status.phase not in ("Succeeded", "Failed")
+        and (value.metadata.namespace, value.metadata.name) not in named
     ]
 
 
@@ -144,7 +155,8 @@ def is_relevant(value: Object, only_state: bool) -> bool:
 
     Workloads of a cluster are ignored, because their pods exist.
     """
-    if isinstance(value, Pod):
-        waits = not value.spec.node_name and value.status.phase in ("", "Pending")
-        return waits and not only_state
-    return not isinstance(value, Deployment | ReplicaSet | ReplicationController | StatefulSet | DaemonSet | Job)
+    kind = type(value)
+    if kind is Pod:
+        pod = cast("Pod", value)
+        return not only_state and not pod.spec.node_name and pod.status.phase in ("", "Pending")
+    return kind not in _WORKLOADS

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from allotment.engine.diagnosis.diagnoser import Diagnoser
 from allotment.engine.placement import Placed
+from allotment.explanation.cluster_devices import ClusterDevices
 from allotment.explanation.diagnosis_cache import DiagnosisCache
 from allotment.explanation.input import ExplainInput
 from allotment.explanation.node_accounts import Allocations, NodeAccounts, Shortage
@@ -28,13 +29,14 @@ from allotment.model.resource import (
 class TrialState:
     """Devices, claims and node resources, with what has been recorded since the start."""
 
-    def __init__(self, input: ExplainInput, tries: int | None = None, devices_of: ClaimPlacer | None = None) -> None:
+    def __init__(self, input: ExplainInput, tries: int | None, devices: ClusterDevices) -> None:
+        """``devices``: those of the input."""
         self.input = input
-        self.placer = ClaimPlacer(input, devices_of)
+        self.placer = ClaimPlacer(input, devices)
         self.accounts = NodeAccounts(input)
         self.room = NodeRoom(input)
-        self._diagnoser = Diagnoser(self.placer.inventory, input.claims.values(), tries, self.placer.published)
-        self.diagnoses = DiagnosisCache(self._diagnoser)
+        diagnoser = Diagnoser(devices.inventory, (), tries, devices.published, devices.diagnoses)
+        self.diagnoses = DiagnosisCache(diagnoser)
         self.version = 0
         """Increased with each change of the allocations."""
         self._undo: list[Callable[[], None]] = []
@@ -67,8 +69,7 @@ class TrialState:
         booked = replace(claim, status=ResourceClaimStatus(allocation=allocation, reserved_for=(user,)))
         self._undo.append(partial(self._release, booked, self.placer.claims.get(key)))
         self.placer.claims[key] = booked
-        self.placer.inventory.allocate(key, allocation)
-        self._diagnoser.add_allocated(booked)
+        self.placer.devices.put_claim(key, booked)
         self._changed()
         return booked
 
@@ -78,8 +79,7 @@ class TrialState:
         self.placer.claims.pop(key)
         if before is not None:
             self.placer.claims[key] = before
-        self.placer.inventory.free(key)
-        self._diagnoser.remove_allocated(booked)
+        self.placer.devices.put_claim(key, before)
         self._changed()
 
     def _changed(self) -> None:

@@ -32,6 +32,7 @@ from allotment.model.releases import RELEASES, release_key
 from allotment.model.strict_decoding import SchemaViolation, StrictlyDecoded, server_text, strict_decode
 from allotment.model.trees import to_value
 from allotment.model.versions import to_v1
+from allotment.time_limits import check_time
 
 # The value types of known kinds, by group and kind.
 VALUE_TYPES: Final[dict[tuple[str, str], type[Object]]] = {
@@ -144,6 +145,7 @@ def decode_all(documents: Iterable[Document], *, strict: bool = True, release: s
     """Decode all documents and collect their problems instead of raising."""
     decoded = DecodedManifests([], [])
     for document in documents:
+        check_time()
         try:
             decoded.manifests.append(decode(document, strict=strict, release=release))
         except DecodingError as error:

@@ -51,7 +51,6 @@ class DeviceTable:
         if journal.end == self._journal_position:
             return
         changed = journal.since(self._journal_position) if self._journal_position >= 0 else None
-        self._journal_position = journal.end
         if changed is None:
             self.fits = self.errors = self.invalid = 0
             self.undecided.clear()
@@ -74,6 +73,7 @@ class DeviceTable:
                 self.errors |= bit
             elif verdict.invalid_pool:
                 self.invalid |= bit
+        self._journal_position = journal.end  # last, so that a search that is interrupted is made again
 
     def refusal(self, index: int) -> Refusal:
         """Return why the claims do not fit on a node, in Kubernetes' words."""

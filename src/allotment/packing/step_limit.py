@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from allotment.packing.problem import KeepGoing
+from allotment.time_limits import check_time
 
 
 class StepLimit:
@@ -20,6 +21,7 @@ class StepLimit:
         self.exhausted = False
 
     def __call__(self) -> bool:
+        check_time()
         self.exhausted = self._left <= 0
         self._left -= 1
         return not self.exhausted and self._keep_going()

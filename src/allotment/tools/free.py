@@ -22,6 +22,7 @@ from allotment.model.meta import ObjectKey, Value
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Device, ResourceClaim
 from allotment.phrases import first_few
+from allotment.tools.report_memory import ReportMemory
 
 #: The state of a device. ``shared``: held by shares, with capacity left; ``full``: without capacity left; ``in-use``:
 #: held as a whole; ``blocked``: other devices use what it consists of; ``unschedulable``: not held, but no pod is
@@ -162,29 +163,28 @@ class NodeDevices(NamedTuple):
 
 def free(
     inventory: Inventory,
-    claims: Iterable[ResourceClaim],
+    claims: Iterable[ResourceClaim] | Mapping[ObjectKey, ResourceClaim],
     unschedulable: Mapping[str, str] | None = None,
-    known: dict[str, NodeDevices] | None = None,
+    memory: ReportMemory | None = None,
 ) -> FreeReport:
     """A report on every device of ``inventory``; ``claims`` provide the consumers of allocated devices.
 
     ``unschedulable``: nodes to which no pod is scheduled, with the reason (`node_eligibility.unschedulable_nodes`).
-    ``known``: nodes that have not changed since an earlier report, which saves most of the time; the others are added.
+    ``memory``: of an earlier report, without the nodes that have changed since then, which saves most of the time.
     """
     closed = unschedulable or {}
-    by_node = {} if known is None else known
+    memory = ReportMemory() if memory is None else memory
+    by_node = memory.nodes
     holders = _Holders(inventory, claims)
     equal = _EqualDevices()
     local: list[NodeReport] = []
     common: dict[DeviceID, _CommonDevice] = {}
     reached: set[DeviceID] = set()
     common_sets: dict[tuple[PoolID, str], CounterSetReport] = {}
-    seen: set[DeviceID] = set()
     for node in inventory.nodes:
         found = by_node.get(node)
         if found is None:
             found = by_node[node] = _of_node(inventory, holders, equal, node, closed.get(node, ""))
-        seen |= found.seen
         local.append(found.report)
         for id, slot in found.common:
             device = common.setdefault(id, _CommonDevice(found.look, slot, []))
@@ -201,7 +201,8 @@ def free(
         nodes = dict.fromkeys(node for id, device in common.items() if id not in reached for node in device.closed)
         why = first_few([f"{node}: {closed[node]}" for node in nodes])
         local.append(NodeReport("", devices, tuple(common_sets.values()), unschedulable=why))
-    return FreeReport(tuple(local), holders.unpublished(seen))
+    unpublished = memory.unpublished(inventory.nodes, inventory.usage.allocations)
+    return FreeReport(tuple(local), tuple(UnpublishedDevice(str(key), *device) for key, device in unpublished))
 
 
 def _of_node(inventory: Inventory, holders: _Holders, equal: _EqualDevices, node: str, closed: str) -> NodeDevices:
@@ -229,9 +230,11 @@ def _of_node(inventory: Inventory, holders: _Holders, equal: _EqualDevices, node
 class _Holders:
     """The holders of devices, from the allocations of claims."""
 
-    def __init__(self, inventory: Inventory, claims: Iterable[ResourceClaim]) -> None:
+    def __init__(
+        self, inventory: Inventory, claims: Iterable[ResourceClaim] | Mapping[ObjectKey, ResourceClaim]
+    ) -> None:
         self._inventory = inventory
-        self._claims = {c.key: c for c in claims}
+        self._claims = claims if isinstance(claims, Mapping) else {claim.key: claim for claim in claims}
 
     def of(self, device: DeviceID) -> tuple[DeviceHolder, ...]:
         return tuple(
@@ -251,14 +254,6 @@ class _Holders:
                 yield DeviceHolder(
                     str(key), consumers, is_contested(claim), result.share_id or "", result.consumed_capacity
                 )
-
-    def unpublished(self, seen: set[DeviceID]) -> tuple[UnpublishedDevice, ...]:
-        return tuple(
-            UnpublishedDevice(str(key), *device)
-            for key, allocation in self._inventory.usage.allocations.items()
-            for device in dict.fromkeys(DeviceID(r.driver, r.pool, r.device) for r in allocation.devices.results)
-            if device not in seen
-        )
 
 
 class _CommonDevice(NamedTuple):

@@ -59,7 +59,7 @@ def unread_notes(unread: Mapping[str, str]) -> tuple[str, ...]:
 def _not_served(facts: ServerFacts, values: Iterable[Object], wanted: Collection[str]) -> Iterable[str]:
     if "served" in facts.unread or not serves_devices(facts):
         return  # unknown, or reported as a whole
-    for name, matters in (("devicetaintrules", _is_slice), ("podgroups", _names_group)):
+    for name, matters in (("devicetaintrules", _is_slice), ("podgroups", names_group)):
         if (not wanted or name in wanted) and not facts.served.get(name) and any(map(matters, values)):
             yield name
 
@@ -68,7 +68,8 @@ def _is_slice(value: Object) -> bool:
     return isinstance(value, ResourceSlice)
 
 
-def _names_group(value: Object) -> bool:
+def names_group(value: Object) -> bool:
+    """Whether an object is a pod of a group, or makes such pods."""
     if isinstance(value, Pod):
         return value.spec.scheduling_group is not None
     found = None if isinstance(value, ResourceSlice | ResourceClaim | Node) else template_of(value)

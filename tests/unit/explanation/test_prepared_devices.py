@@ -10,7 +10,7 @@ import pytest
 from allotment import Cluster
 from allotment.api.load import text_manifests
 from allotment.explanation import Explanation, explain
-from allotment.explanation.prepared_devices import PreparedDevices, are_usable
+from allotment.explanation.prepared_devices import PreparedDevices
 from allotment.explanation.subjects import objects_to_explain, other_pods
 from allotment.model.decoding import decode_all
 from allotment.model.features import Features
@@ -35,14 +35,14 @@ def test_the_answers_of_a_scenario_are_the_same(name: str) -> None:
     trees = [document.tree for document in scenario.documents]
     cluster = objects(tree for tree in trees if not is_written(tree))
     new = objects(tree for tree in trees if is_written(tree))
-    if not are_usable(new):
-        cluster, new = (*cluster, *(v for v in new if not are_usable((v,)))), tuple(v for v in new if are_usable((v,)))
     values = objects_to_explain(cluster, new)
     others = other_pods(cluster, values)
     expected = explain(values, scenario.features, others=others)
-    prepared = PreparedDevices(cluster, scenario.features)
+    prepared = PreparedDevices(scenario.features)
     assert prepared.explain(values, others) == expected
-    assert prepared.explain(values, others) == expected, "the devices are as they were"
+    assert prepared.explain(values, others) == expected
+    alone = objects_to_explain(cluster, ())
+    assert prepared.explain(alone) == explain(alone, scenario.features), "the devices are as they were"
 
 
 FLEET = Cluster.fleet("dgx-a100-40gb:2").read().cluster
@@ -56,14 +56,14 @@ def answers(prepared: PreparedDevices, count: int, namespace: str = "default") -
 
 
 def test_pods_of_one_explanation_compete_and_those_of_different_ones_do_not() -> None:
-    prepared = PreparedDevices(FLEET, Features("1.36"))
+    prepared = PreparedDevices(Features("1.36"))
     assert [answers(prepared, 8).fits for _ in range(4)] == [True] * 4
     assert not answers(prepared, 9).fits
     assert answers(prepared, 8).fits
 
 
 def test_threads_wait_for_each_other() -> None:
-    prepared = PreparedDevices(FLEET, Features("1.36"))
+    prepared = PreparedDevices(Features("1.36"))
     found: list[Sequence[bool]] = []
 
     def run(namespace: str) -> None:
@@ -75,9 +75,3 @@ def test_threads_wait_for_each_other() -> None:
     for thread in threads:
         thread.join()
     assert found == [[True, False, True, True]] * 4
-
-
-def test_objects_that_change_devices_are_not_usable() -> None:
-    by_kind = {type(value).__name__: value for value in FLEET}
-    assert not any(are_usable((by_kind[kind],)) for kind in ("Node", "ResourceSlice", "DeviceClass"))
-    assert are_usable(text_manifests(APP).validated(Features("1.36")))

@@ -26,7 +26,7 @@ CARD: tuple[Object, ...] = (*gpu_slices("n1"), class_of(), claim_for_eight(), PO
 @pytest.fixture(autouse=True)
 def _low_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     limited = partial(Allocator, step_limit=LIMIT)
-    monkeypatch.setattr("allotment.explanation.placement.Allocator", limited)
+    monkeypatch.setattr("allotment.explanation.cluster_devices.Allocator", limited)
     monkeypatch.setattr("allotment.engine.diagnosis.trial_cache.Allocator", limited)
 
 

@@ -5,7 +5,6 @@ The fixes are applied to the texts, which are validated and explained again. The
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -25,6 +24,7 @@ from allotment.model.meta import Object
 from allotment.model.problems import InputProblem
 from allotment.model.resource import ResourceSlice
 from allotment.model.validation.admin_access import LABEL
+from allotment.shell_words import shell_line
 from allotment.tools.check.bundle import Bundle, TargetCluster
 from allotment.tools.check.finding import Finding
 from allotment.tools.check.hardware.smallest_fleet import smallest_fleet
@@ -112,14 +112,14 @@ class CheckAttempt:
         claims = (view for view in self._bundle.claims if any(request.admin_access for request in view.requests))
         namespaces = sorted({view.key.namespace for view in claims})
         words = (("kubectl", *connection, "label", "namespace", name, f"{LABEL}=true") for name in namespaces)
-        return " && ".join(map(shlex.join, words))
+        return " && ".join(map(shell_line, words))
 
     def _command(self, helps: Callable[[bool], bool]) -> str:
         if helps(False):
-            return shlex.join((*self._words, "--fix"))
+            return shell_line((*self._words, "--fix"))
         if helps(True):
-            return shlex.join((*self._words, "--fix", "--unsafe-fixes"))
-        return shlex.join(self._words) if self.errors else ""
+            return shell_line((*self._words, "--fix", "--unsafe-fixes"))
+        return shell_line(self._words) if self.errors else ""
 
     def _fitting(self, unsafe: bool) -> frozenset[str]:
         """Return the pods and claims that fit after the fixes."""
@@ -164,7 +164,7 @@ class CheckAttempt:
         assert self._question is not None
         fleet = self._smallest_fleet(self._question.inputs.queried)
         files = (word for path in self._paths for word in ("-f", path))
-        return shlex.join(("allot", "explain", *files, "--fleet", fleet)) if fleet else ""
+        return shell_line(("allot", "explain", *files, "--fleet", fleet)) if fleet else ""
 
     def _fits_known_hardware(self, unsafe: bool) -> bool:
         """Return whether known hardware has the devices after the fixes."""

@@ -5,7 +5,6 @@ After warnings without errors it is the command with fixes, if there are any.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -18,6 +17,7 @@ from allotment.api.named_objects import object_name
 from allotment.explanation import Answer
 from allotment.explanation.next_step import Origin, next_step
 from allotment.model.meta import Object
+from allotment.shell_words import shell_line
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.finding import Finding
 from allotment.tools.check.rules.meaning.no_such_namespace import missing_namespaces
@@ -63,8 +63,8 @@ def next_command(
     if not fixes and len(to_replace) == len(errors) and _is_repeatable(command, files):
         return _replacement(command, dict.fromkeys(to_replace))
     if not fixes and (missing := missing_namespaces(bundle)):
-        return shlex.join(("kubectl", *command.cluster.connection, "create", "namespace", next(iter(missing))))
-    return fixes or shlex.join(("allot", "rule", errors[0].code))
+        return shell_line(("kubectl", *command.cluster.connection, "create", "namespace", next(iter(missing))))
+    return fixes or shell_line(("allot", "rule", errors[0].code))
 
 
 def _is_repeatable(command: CheckCommand, files: ManifestFiles) -> bool:
@@ -76,7 +76,7 @@ def _replacement(command: CheckCommand, files: Iterable[str]) -> str:
     """Return the command that deletes the objects of files and creates them again."""
     namespace = ("-n", command.namespace) if command.namespace else ()
     paths = (word for file in files for word in ("-f", file))
-    return shlex.join(("kubectl", *command.cluster.connection, *namespace, "replace", "--force", *paths))
+    return shell_line(("kubectl", *command.cluster.connection, *namespace, "replace", "--force", *paths))
 
 
 def _fixes(
@@ -90,11 +90,11 @@ def _fixes(
     if len(bundle.documents) > _MOST_TRIED:
         kinds = {finding.fix.safe for finding in wrong if finding.fix is not None}
         show = ("--diff", *(() if True in kinds else ("--unsafe-fixes",)))
-        return shlex.join(("allot", *command.words, *show)) if kinds and not command.fixes else ""
+        return shell_line(("allot", *command.words, *show)) if kinds and not command.fixes else ""
     for more, unsafe in _attempts(command):
         fixed = fixed_by(options, files, bundle, unsafe)
         if fixed.texts and any(finding.level == wrong[0].level for finding in fixed.applied):
-            return shlex.join(("allot", *command.words, *more))
+            return shell_line(("allot", *command.words, *more))
     return ""
 
 

@@ -32,6 +32,7 @@ from allotment.model.trees import to_value
 from allotment.model.validation import FieldError
 from allotment.model.validation.context import ValidationContext
 from allotment.model.validation.creation_errors import creation_errors
+from allotment.time_limits import check_time
 from allotment.tools.check.objects.api_versions import REFUSED_SINCE, is_served_by_default, newest_version, versions_for
 
 #: Hints for common compile errors.
@@ -63,6 +64,7 @@ def validate(
             if isinstance(manifest.value, KubeNamespace):
                 namespaces[manifest.key.name] = manifest.value
         for manifest in decoded.manifests:
+            check_time()
             problems += _problems(manifest, creation_errors(manifest, context, namespaces))
         if not problems:  # report invalid slices before conflicts
             problems += map(_contradiction, find_conflicts(decoded.manifests))

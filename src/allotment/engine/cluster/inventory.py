@@ -111,6 +111,8 @@ class Inventory:
         self._node_names: list[str | None] = []
         self._views: dict[str, NodeView] = {}
         self.journal = ChangeJournal()
+        self.slice_changes = 0
+        """The number of changes of slices so far."""
 
     @classmethod
     def of(
@@ -269,6 +271,7 @@ class Inventory:
             old = None
         entry = self._pools.setdefault(id, _PoolEntry())
         seen_before = self._seen_by(entry, old)
+        self.slice_changes += 1
         self._slices[name] = slice_
         self._records[name] = tuple(self._make_records(slice_))
         if old is None:
@@ -282,6 +285,7 @@ class Inventory:
         old = self._slices.pop(name, None)
         if old is None:
             return
+        self.slice_changes += 1
         self._records.pop(name, None)
         id = PoolID(old.spec.driver, old.spec.pool.name)
         entry = self._pools[id]
@@ -317,7 +321,7 @@ class Inventory:
             self._node_changed(node)
 
     def _foreign_changed(self, id: PoolID, entry: _PoolEntry) -> bool:
-        """Update the pool as seen by nodes that see none of its devices; return whether its status changed.
+        """Update the pool as seen by nodes that see none of its devices; return whether it changed for them.
 
         Until 1.36 slices with shared counters count on every node, so that an unusable pool elsewhere blocks
         ``allocationMode: All`` on unrelated nodes.
@@ -330,7 +334,16 @@ class Inventory:
         before = self._foreign.pop(id, None)
         if found is not None:
             self._foreign[id] = found
-        return (found and found.status) != (before and before.status)
+        return found != before
+
+    # --- order ---------------------------------------------------------------------------------------------------
+
+    def arrange_nodes(self, names: Iterable[str]) -> None:
+        """Give the nodes, all of which are named, their indexes in this order; nodes are tried in it."""
+        self._nodes = {name: self._nodes[name] for name in names}
+        self._node_names = list(self._nodes)
+        self._indexes = {name: index for index, name in enumerate(self._nodes)}
+        self.journal.mark_all_changed()
 
     # --- classes and rules ---------------------------------------------------------------------------------------
 

@@ -1,42 +1,32 @@
-"""``Diagnoser``: the reasons why claims fit no node of a cluster, with one diagnosis per group of equivalent nodes.
-
-Nodes are equivalent if they have the same layout, the same state, and the same values of the attributes that the claims
-read in selectors or constraints; UUIDs and bus addresses that no claim reads are ignored.
-"""
+"""``Diagnoser``: the reasons why claims fit no node of a cluster, with one diagnosis per group of equivalent nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from msgspec.structs import replace as altered
 
-from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.engine.cluster.inventory import Inventory
-from allotment.engine.cluster.pools import PoolStatus
 from allotment.engine.diagnosis.cause import find_cause
-from allotment.engine.diagnosis.context import Cause, SharedContext, requests_of
-from allotment.engine.diagnosis.funnel import compile_or_none
-from allotment.engine.diagnosis.holders import held_devices
+from allotment.engine.diagnosis.context import Cause, SharedContext
+from allotment.engine.diagnosis.prepared_diagnoses import ExaminedNode, PreparedDiagnoses
 from allotment.engine.diagnosis.published_names import PublishedNames, published_names
 from allotment.engine.diagnosis.reader import EVERYTHING, Reader
 from allotment.engine.diagnosis.remedy_search import RemedyChanges, TrialBudget, applied, smallest_change
 from allotment.engine.diagnosis.scenario import Scenario, claim_name
-from allotment.engine.diagnosis.trial_cache import TrialCache
 from allotment.engine.outcome import Aborted, Allocated
 from allotment.engine.refusal import CODES, NO_NODES, RANK, SEARCH_GIVEN_UP, AllocationRefusal, Diagnosis, NodeReason
 from allotment.engine.remedies import FARTHEST, Distance, LossClass
-from allotment.model.resource import Device, ResourceClaim, ResourceSlice
+from allotment.model.resource import ResourceClaim
 
-#: The claims that hold a device; several if it is shared, none after they were removed.
-_Holding = dict[DeviceID, list[ResourceClaim]]
 #: Groups of nodes for which a change is searched, nearest first; a cluster may have hundreds of groups.
 _WITH_CHANGE = 8
 
 
 class Diagnoser:
-    """Diagnoses claims against one inventory. Published names are read once; report new allocations to it."""
+    """Diagnoses claims against one inventory. Published names are read once."""
 
     def __init__(
         self,
@@ -44,51 +34,29 @@ class Diagnoser:
         allocated: Iterable[ResourceClaim] = (),
         tries: int | None = None,
         names: Callable[[], PublishedNames] | None = None,
+        prepared: PreparedDiagnoses | None = None,
     ) -> None:
         """``allocated`` are the claims that hold devices, so that reasons can name their pods.
 
         ``tries`` limits the trials for changes over all diagnoses; after that, reasons have no changes. ``names``
-        returns the published names to compare with; by default those of the inventory's slices.
+        returns the published names to compare with; by default those of the inventory's slices. ``prepared``: what
+        earlier diagnoses of this inventory found, with the claims that hold devices now.
         """
         self._inventory = inventory
         self._budget = TrialBudget(tries)
         self._names = names
-        self._holding: _Holding = {}
-        self._holding_namespaces: set[str] = set()
-        """The namespaces of claims that held devices at any time."""
+        self._prepared = prepared or PreparedDiagnoses(inventory, most=0)
+        self._nodes = self._prepared.nodes
         for claim in allocated:
-            self.add_allocated(claim)
+            self._nodes.add(claim)
 
     @cached_property
     def _published(self) -> PublishedNames:
         return published_names(self._inventory.slices.values()) if self._names is None else self._names()
 
-    @cached_property
-    def _index(self) -> _SliceIndex:
-        return _SliceIndex(self._inventory)
-
-    def add_allocated(self, claim: ResourceClaim) -> None:
-        """Add a claim that holds devices and is also allocated in the inventory."""
-        if claim.status.allocation is None:
-            return
-        self._holding_namespaces.add(claim.metadata.namespace)
-        for result in claim.status.allocation.devices.results:
-            entry = self._holding.setdefault(DeviceID(result.driver, result.pool, result.device), [])
-            if claim not in entry[-1:]:
-                entry.append(claim)
-
-    def remove_allocated(self, claim: ResourceClaim) -> None:
-        """Remove a claim again that was added last of those with its devices."""
-        if claim.status.allocation is None:
-            return
-        for result in claim.status.allocation.devices.results:
-            entry = self._holding.get(DeviceID(result.driver, result.pool, result.device), [])
-            if claim in entry[-1:]:
-                entry.pop()
-
     def relevant(self, reader: Reader) -> Reader:
         """The reader restricted to namespaces that hold devices; equal results mean equal reasons."""
-        return reader.within(self._holding_namespaces)
+        return reader.within(self._nodes.namespaces)
 
     def diagnose(
         self, claims: Sequence[ResourceClaim], nodes: Sequence[str] | None = None, reader: Reader = EVERYTHING
@@ -101,30 +69,21 @@ class Diagnoser:
         candidates = list(inventory.nodes) if nodes is None else list(nodes)
         if not candidates:
             return Diagnosis(headline=_no_nodes(claims, self._published))
-        groups: dict[Hashable, list[str]] = {}
-        read = _attributes_read(inventory, claims)
-        for node in candidates:
-            groups.setdefault(_group_key(inventory, node, read, self._index, self._holding), []).append(node)
         found: list[_NodeGroup] = []
         fitting: list[str] = []
-        for group in groups.values():
-            examined = self._examine(tuple(group), tuple(claims), reader)
-            if examined is None:
+        for group in self._nodes.split(candidates, claims):
+            known = self._examined(group[0], tuple(claims), reader)
+            if known.cause is None:
                 fitting.extend(group)
             else:
-                found.append(examined)
+                found.append(_NodeGroup(tuple(group), known.ends, known.cause, known))
         ending = {(e.cause.code, e.cause.summary) for e in found if e.ends}
         # Devices in use hide the error on a node, which has the same cause and perhaps a nearer remedy.
         found = [e._replace(ends=(e.cause.code, e.cause.summary) in ending) for e in found]
         found.sort(key=lambda e: (not e.ends, RANK[e.cause.code], e.least, -len(e.nodes)))
         with_remedies = [
-            (
-                e,
-                smallest_change(e.scenario, e.cause, e.shared, self._budget)
-                if number < _WITH_CHANGE
-                else RemedyChanges(),
-            )
-            for number, e in enumerate(found)
+            (group, self._remedy(group) if number < _WITH_CHANGE else RemedyChanges())
+            for number, group in enumerate(found)
         ]
         with_remedies.sort(key=_nearness)
         if with_remedies and with_remedies[0][0].ends:
@@ -136,52 +95,65 @@ class Diagnoser:
             )
             for e, remedies in with_remedies
         )
+        self._prepared.end()
         headline = rows[0].refused if rows else _no_reason(claims)
         return Diagnosis(headline=headline, nodes=rows, fitting=tuple(fitting))
 
-    def _examine(
-        self, nodes: tuple[str, ...], claims: tuple[ResourceClaim, ...], reader: Reader
-    ) -> _NodeGroup | None:  # fmt: skip
-        """Diagnose the first of a group of equivalent nodes; None if the claims fit."""
-        inventory, node = self._inventory, nodes[0]
-        slices = self._index.slices(node)
+    def _examined(self, node: str, claims: tuple[ResourceClaim, ...], reader: Reader) -> ExaminedNode:
+        """The result of the diagnosis of a node."""
+        inventory = self._inventory
+        slices = self._nodes.slices(node)
         scenario = Scenario(
             features=inventory.features,
             node=node,
             labels=inventory.nodes[node].labels,
             slices=slices,
             classes=inventory.classes,
-            allocated=_holding_claims(self._holding, slices),
+            allocated=self._nodes.claims_on(slices),
             claims=claims,
             taint_rules=tuple(inventory.taint_rules.values()),
             declared_features=inventory.nodes[node].declared_features,
         )
-        in_use = held_devices(scenario.allocated, reader).whole
-        shared = SharedContext(self._published, TrialCache(), reader, in_use)
-        outcome = shared.trials(scenario)
-        if isinstance(outcome, Allocated):
-            return None
-        why = find_cause(scenario, shared)
-        # If an error on a node ends the whole attempt, it is the headline, even if other nodes are nearer to fitting.
-        # Selectors are not evaluated on devices in use, but freeing those would only cause the error.
-        ends = (isinstance(outcome, Aborted) and outcome.fatal) or why.code in (
-            "selector-fails", "derived-attribute-fails", "capacity-not-representable"
-        )  # fmt: skip
-        return _NodeGroup(nodes, ends, why, scenario, shared)
+        return self._prepared.examined(scenario, self._published, reader, _examine)
+
+    def _remedy(self, group: _NodeGroup) -> RemedyChanges:
+        known = group.known
+        if known.remedy is not None:
+            return known.remedy
+        found = smallest_change(known.scenario, group.cause, known.shared, self._budget)
+        if not self._budget.is_limited:
+            known.remedy = found
+        return found
+
+
+def _examine(scenario: Scenario, shared: SharedContext) -> tuple[Cause | None, bool]:
+    """The cause on a node, None if the claims fit, and whether Kubernetes gives up on all nodes there."""
+    outcome = shared.trials(scenario)
+    if isinstance(outcome, Allocated):
+        return None, False
+    why = find_cause(scenario, shared)
+    # If an error on a node ends the whole attempt, it is the headline, even if other nodes are nearer to fitting.
+    # Selectors are not evaluated on devices in use, but freeing those would only cause the error.
+    ends = (isinstance(outcome, Aborted) and outcome.fatal) or why.code in (
+        "selector-fails", "derived-attribute-fails", "capacity-not-representable"
+    )  # fmt: skip
+    return why, ends
 
 
 class _NodeGroup(NamedTuple):
-    """A group of equivalent nodes with its cause. ``ends``: Kubernetes gives up on all nodes at one of these."""
+    """A group of equivalent nodes with its cause. ``ends``: Kubernetes gives up on all nodes at one of these.
+
+    ``known``: the diagnosis of the first one.
+    """
 
     nodes: tuple[str, ...]
     ends: bool
     cause: Cause
-    scenario: Scenario
-    shared: SharedContext
+    known: ExaminedNode
 
     def ends_after(self, remedy: RemedyChanges) -> bool:
         """Whether Kubernetes still gives up on all nodes at one of these after the changes."""
-        outcome = self.shared.trials(applied(remedy.edits, self.scenario))
+        outcome = self.known.shared.trials(applied(remedy.edits, self.known.scenario))
         return isinstance(outcome, Aborted) and outcome.fatal
 
     @property
@@ -265,120 +237,3 @@ def _no_reason(claims: Sequence[ResourceClaim]) -> AllocationRefusal:
         claim=claim_name(claims[0]) if claims else "",
         kubernetes=CODES["not-explained"].kubernetes,
     )
-
-
-class _SliceIndex:
-    """Index of the slices that affect what a node sees: all slices of every pool of which it sees a slice."""
-
-    def __init__(self, inventory: Inventory) -> None:
-        self._inventory = inventory
-        self._by_pool: dict[PoolID, list[ResourceSlice]] = {}
-        self._by_node: dict[str, dict[PoolID, None]] = {}
-        self._everywhere: dict[PoolID, None] = {}
-        for slice_ in inventory.slices.values():
-            spec = slice_.spec
-            pool = PoolID(spec.driver, spec.pool.name)
-            self._by_pool.setdefault(pool, []).append(slice_)
-            if spec.shared_counters:
-                continue
-            if spec.node_name:
-                self._by_node.setdefault(spec.node_name, {})[pool] = None
-            else:
-                self._everywhere[pool] = None
-
-    def pools(self, node: str) -> list[PoolID]:
-        """The pools that affect what the node sees."""
-        visible = (pool.id for pool in self._inventory.view(node).pools)
-        return list(dict.fromkeys([*self._by_node.get(node, ()), *self._everywhere, *visible]))
-
-    def slices_of(self, pool: PoolID) -> Sequence[ResourceSlice]:
-        """All slices of a pool."""
-        return self._by_pool[pool]
-
-    def slices(self, node: str) -> tuple[ResourceSlice, ...]:
-        """All slices of the pools that affect what the node sees."""
-        return tuple(s for pool in self.pools(node) for s in self._by_pool[pool])
-
-
-def _holding_claims(holding: _Holding, slices: Sequence[ResourceSlice]) -> tuple[ResourceClaim, ...]:
-    """The claims that hold devices of these slices."""
-    found: dict[int, ResourceClaim] = {}
-    for slice_ in slices:
-        for device in slice_.spec.devices or ():
-            for claim in holding.get(DeviceID(slice_.spec.driver, slice_.spec.pool.name, device.name), ()):
-                found[id(claim)] = claim
-    return tuple(found.values())
-
-
-#: Full names of attributes; None means that whole devices are read.
-_Reads = frozenset[str] | None
-
-
-def _attributes_read(inventory: Inventory, claims: Sequence[ResourceClaim]) -> _Reads:
-    """The attributes that selectors and constraints of the claims read."""
-    found: set[str] = set()
-    for claim in claims:
-        for constraint in claim.spec.devices.constraints:
-            for attribute in (constraint.match_attribute, constraint.distinct_attribute):
-                if attribute:
-                    found.add(attribute)
-        for _, spec in requests_of(claim):
-            class_ = inventory.classes.get(spec.device_class_name)
-            if spec.derived_attributes and inventory.features.enabled("DRADerivedAttributes"):
-                return None  # Values of derived attributes are shown with all devices that have them.
-            for selector in (*(class_.spec.selectors if class_ else ()), *spec.selectors):
-                program = compile_or_none(selector.cel.expression if selector.cel else "", inventory.features)
-                if program is None:
-                    continue
-                if program.device_paths is None:
-                    return None
-                for path in program.device_paths:
-                    if path[0] == "attributes":
-                        if len(path) < 3:
-                            return None
-                        found.add(f"{path[1]}/{path[2]}")
-    return frozenset(found)
-
-
-def _group_key(inventory: Inventory, node: str, read: _Reads, index: _SliceIndex, holding: _Holding) -> Hashable:
-    """The group key of a node: nodes with equal keys have the same reasons."""
-    view = inventory.view(node)
-    values = tuple(_values(record.device, record.id.driver, read) for record in view.records)
-    usable = {pool.id for pool in view.pools if pool.status is PoolStatus.USABLE}
-    ignored = tuple(_unusable(index.slices_of(pool), read, holding) for pool in index.pools(node) if pool not in usable)
-    return (view.layout.number, view.state(inventory.usage), values, ignored, view.failure)
-
-
-def _unusable(slices: Sequence[ResourceSlice], read: _Reads, holding: _Holding) -> Hashable:
-    """The relevant part of an unusable pool, which the layout of a node does not contain."""
-    newest = max(slice_.spec.pool.generation for slice_ in slices)
-    return tuple(
-        (slice_.spec.pool.generation == newest, slice_.spec.pool.resource_slice_count, _devices(slice_, read, holding))
-        for slice_ in slices
-    )
-
-
-def _devices(slice_: ResourceSlice, read: _Reads, holding: _Holding) -> Hashable:
-    """The relevant part of the devices of a slice."""
-    driver, pool = slice_.spec.driver, slice_.spec.pool.name
-    return tuple(
-        (
-            _values(device, driver, read),
-            tuple(capacity.value.nano for capacity in device.capacity.values()),
-            bool(holding.get(DeviceID(driver, pool, device.name))),
-        )
-        for device in slice_.spec.devices or ()
-    )
-
-
-def _values(device: Device, driver: str, read: _Reads) -> Hashable:
-    attributes = device.attributes
-    if read is None:
-        return frozenset(attributes.items())
-    return (driver, *(attributes.get(full) or attributes.get(bare) for full, bare in _keys(driver, read)))
-
-
-@lru_cache(maxsize=64)
-def _keys(driver: str, read: frozenset[str]) -> tuple[tuple[str, str], ...]:
-    """The names of attributes, each with the one that the driver may use instead (see `constraints.find_attribute`)."""
-    return tuple((name, name.removeprefix(f"{driver}/")) for name in read)

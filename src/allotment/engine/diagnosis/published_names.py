@@ -6,10 +6,12 @@ A name is unknown only with respect to the available slices; without slices no n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import lru_cache
+from itertools import chain
+from typing import NamedTuple
 
 from allotment.engine.claims.constraints import find_attribute
 from allotment.model.resource import Device, DeviceAttribute, ResourceSlice
@@ -81,28 +83,53 @@ def kind_of(device: Device, driver: str) -> str:
     return " ".join(words[:2])
 
 
+class NameFact(NamedTuple):
+    """A published name. ``kind``: driver, attribute, capacity or model; ``value``: the type of the attribute, or the
+    model."""
+
+    kind: str
+    domain: str
+    name: str = ""
+    value: str = ""
+
+
+def names_of_slice(slice_: ResourceSlice) -> tuple[NameFact, ...]:
+    """The names that a slice publishes, in order, without duplicates."""
+    driver = slice_.spec.driver
+    found = {NameFact("driver", driver): None}
+    for device in slice_.spec.devices or ():
+        for key, attribute in device.attributes.items():
+            domain, name = qualified(key, driver)
+            found[NameFact("attribute", domain, name, attribute_kind(attribute))] = None
+            if name in _MODELS and attribute.string:
+                found[NameFact("model", domain, name, attribute.string)] = None
+        for key in device.capacity:
+            found[NameFact("capacity", *qualified(key, driver))] = None
+    return tuple(found)
+
+
 def published_names(slices: Iterable[ResourceSlice]) -> PublishedNames:
     """The names in all slices, including those of old generations."""
-    count = 0
+    return merged_names([names_of_slice(slice_) for slice_ in slices])
+
+
+def merged_names(slices: Sequence[tuple[NameFact, ...]]) -> PublishedNames:
+    """The names in all slices from those of each; see `names_of_slice`."""
     drivers: set[str] = set()
     attributes: dict[str, dict[str, set[str]]] = {}
     capacities: dict[str, set[str]] = {}
     models: dict[tuple[str, str], set[str]] = {}
-    for slice_ in slices:
-        count += 1
-        driver = slice_.spec.driver
-        drivers.add(driver)
-        for device in slice_.spec.devices or ():
-            for key, attribute in device.attributes.items():
-                domain, name = qualified(key, driver)
-                attributes.setdefault(domain, {}).setdefault(name, set()).add(attribute_kind(attribute))
-                if name in _MODELS and attribute.string:
-                    models.setdefault((domain, name), set()).add(attribute.string)
-            for key in device.capacity:
-                domain, name = qualified(key, driver)
-                capacities.setdefault(domain, set()).add(name)
+    for kind, domain, name, value in dict.fromkeys(chain.from_iterable(dict.fromkeys(slices))):
+        if kind == "driver":
+            drivers.add(domain)
+        elif kind == "attribute":
+            attributes.setdefault(domain, {}).setdefault(name, set()).add(value)
+        elif kind == "model":
+            models.setdefault((domain, name), set()).add(value)
+        else:
+            capacities.setdefault(domain, set()).add(name)
     return PublishedNames(
-        count,
+        len(slices),
         frozenset(drivers),
         {d: {n: frozenset(k) for n, k in names.items()} for d, names in attributes.items()},
         {d: frozenset(names) for d, names in capacities.items()},

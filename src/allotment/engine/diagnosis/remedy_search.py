@@ -50,6 +50,11 @@ class TrialBudget:
     def __init__(self, left: int | None = None) -> None:
         self._left = left
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether a search may find less because of earlier ones."""
+        return self._left is not None
+
     def take(self, most: int) -> list[int]:
         """The trials available to one search, as a mutable counter."""
         return [most if self._left is None else min(most, self._left)]

@@ -23,6 +23,7 @@ from allotment.model.loading.marks import (
     too_deep,
 )
 from allotment.model.loading.scalars import json_float
+from allotment.time_limits import check_time
 
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _TOKEN: Final = re.compile(r'[ \t\n\r]*("(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+)', re.DOTALL)
@@ -47,6 +48,7 @@ def parse(text: str, offset: int = 0) -> Iterator[tuple[Any, int, list[Duplicate
     has_duplicates: list[bool] = []
 
     def build_mapping(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        check_time()
         mapping = dict(items)
         if len(mapping) != len(items):
             has_duplicates.append(True)
@@ -88,6 +90,7 @@ def marks(text: str, offset: int) -> tuple[ValueMark, list[DuplicateKey]]:
     keys: list[str | int] = []  # the current step in each open container
     pending: tuple[int, int, int, int] | None = None  # the position of the key whose value is next
     while True:
+        check_time()
         match = _TOKEN.match(text, offset)
         assert match is not None
         offset = match.end()

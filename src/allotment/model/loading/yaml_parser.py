@@ -24,6 +24,7 @@ from allotment.model.loading.marks import (
     ValueMark,
     join_path,
 )
+from allotment.time_limits import check_time
 
 # libyaml if the wheel contains it (ten times faster), else PyYAML's own parser.
 Parser: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -117,6 +118,7 @@ class _Composer:
         get_event = self.parser.get_event
         stack = self.stack
         while True:
+            check_time()
             event = get_event()
             kind = type(event)
             mark: ValueMark | None = None

@@ -199,13 +199,13 @@ class SimulatedCluster:
             if key not in self.claims:
                 self._create_claim(key, claim)
             self._allocate(key, result)
-            allocations.append(claim_allocation(self.claims[key].value, template, False, self.devices))
+            allocations.append(claim_allocation(self.claims[key].value, template, False, self.devices.get))
         allocated_now = {key for _, key, _, _ in results}
         self._set_claims_held(pod.resident.uid, tuple(key for _, key, _, _ in results if key not in pod.named_claims))
         for key in pod.named_claims:
             named = self.claims[key]
             if key not in allocated_now:
-                allocations.append(claim_allocation(named.value, "", True, self.devices))
+                allocations.append(claim_allocation(named.value, "", True, self.devices.get))
             self._set_users(named, named.users | {pod.resident.uid})
         self.machines.assign_pod(pod.resident, node)
         self._undo.append(lambda: _discard(self.machines.remove_pod(pod.resident.uid)))

@@ -47,6 +47,7 @@ from allotment.planning.offerings.offers import MICRO, InstanceOffer, offers_of,
 from allotment.planning.offerings.templates import UNDECIDED, node_tree, template
 from allotment.planning.pending_pods.demand import ClusterDemand, PendingPod, required_labels, selected_labels
 from allotment.planning.pending_pods.grouping import Item, ItemKind, group_items
+from allotment.time_limits import check_time
 
 ZONE: Final = "topology.kubernetes.io/zone"
 CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
@@ -224,6 +225,7 @@ class Formulation:
         return self.item_fit_in_any_zone(kind, candidate).code == "run-time-only"
 
     def _check_item(self, kind: int, candidate: CandidateNode) -> ItemFit:
+        check_time()
         item = self.kinds[kind].representative
         for pod in item.pods:
             result = check_filters(pod, candidate)

@@ -14,6 +14,7 @@ from allotment.fleet.profiles import Accelerator
 from allotment.planning.limits import PlanLimits
 from allotment.planning.offerings.hypothetical_nodes import ClaimShapes, HypotheticalCluster
 from allotment.planning.offerings.templates import candidate_modes, sample_node_name, sample_slices
+from allotment.time_limits import check_time
 
 
 class RelevantModes:
@@ -68,6 +69,7 @@ class RelevantModes:
         return self._cluster.view_of(sample_node_name(accelerator.id, mode), {}, lambda: slices)
 
     def _is_relevant(self, view: NodeView, whole: NodeView, shape: int, subrequest: Subrequest) -> bool:
+        check_time()
         cache = self._claim_shapes.shape_cache(self._cluster, shape)
         eligible = cache.pattern(view).eligible[subrequest.number]
         if not eligible:

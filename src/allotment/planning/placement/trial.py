@@ -204,11 +204,13 @@ class PlacementTrial:
 
     def _claims_of(self, pod: PendingPod, extended: ResourceClaim | None) -> Iterable[ClaimAllocation]:
         for claim in pod.claims.allocated:
-            yield claim_allocation(claim, pod.claims.templates.get(claim.key, ""), True, self.published_devices)
+            yield claim_allocation(claim, pod.claims.templates.get(claim.key, ""), True, self.published_devices.get)
         for claim in (*pod.claims.pending, *((extended,) if extended is not None else ())):
             key = claim.key
             shared = self._consumers.get(key, 0) > 1
-            yield claim_allocation(self.claims[key], pod.claims.templates.get(key, ""), shared, self.published_devices)
+            yield claim_allocation(
+                self.claims[key], pod.claims.templates.get(key, ""), shared, self.published_devices.get
+            )
 
     @property
     def published_devices(self) -> Mapping[DeviceID, Device]:

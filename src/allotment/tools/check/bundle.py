@@ -19,6 +19,7 @@ from allotment.model.features import Features
 from allotment.model.loading import Document, InputProblem
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from allotment.time_limits import check_time
 from allotment.tools.views import (
     ClaimView,
     ClassView,
@@ -96,6 +97,7 @@ class Bundle:
 
     def results_of(self, find: Callable[[Bundle], Iterable[_T]]) -> tuple[_T, ...]:
         """The matches of a rule's function, computed once: the simulation needs them, too."""
+        check_time()
         if find not in self._found:
             self._found[find] = tuple(find(self))
         return self._found[find]
@@ -190,6 +192,7 @@ class Bundle:
 
 
 def _decode(document: Document, release: str) -> Manifest | DecodingError:
+    check_time()
     try:
         return decode(document, release=release)
     except DecodingError as error:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from allotment.model.editing.edits import Edit, EditError
 from allotment.model.loading import Document
+from allotment.time_limits import check_time
 from allotment.tools.check.finding import SourceRange
 from allotment.tools.check.rule import Fix
 
@@ -25,6 +26,7 @@ def replacements(fix: Fix, sources: Mapping[str, str]) -> tuple[Replacement, ...
     """Return the replacements of a fix in order; empty if it cannot be applied on its own."""
     from allotment.model.editing.rewriting import rewrite
 
+    check_time()
     by_file: dict[str, list[tuple[Document, Edit]]] = {}
     for document, edit in fix.edits:
         by_file.setdefault(document.file, []).append((document, edit))
@@ -43,15 +45,25 @@ def replacements(fix: Fix, sources: Mapping[str, str]) -> tuple[Replacement, ...
 def differences(file: str, before: str, after: str) -> Iterator[Replacement]:
     """Return the replacements that turn one text into another: whole lines, or the part of a single line."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
-    for tag, begin, end, first, last in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+    # The time of the comparison grows with the square of the lines, and a fix changes few of them.
+    head = _equal_at_start(old, new)
+    tail = _equal_at_start(old[head:][::-1], new[head:][::-1])
+    changed = SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail], autojunk=False)
+    for tag, *numbers in changed.get_opcodes():
         if tag == "equal":
             continue
+        begin, end, first, last = (number + head for number in numbers)
         text = "".join(new[first:last])
         if end - begin == 1 == last - first:
             start, stop, inner = _inside(old[begin], text)
             yield Replacement(SourceRange(file, begin + 1, start + 1, begin + 1, stop + 1), inner)
         else:
             yield Replacement(SourceRange(file, begin + 1, 1, end + 1, 1), text)
+
+
+def _equal_at_start(some: Sequence[str], others: Sequence[str]) -> int:
+    """Return the number of lines with which both begin."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(some, others, strict=False)))
 
 
 def corresponding_range(where: SourceRange, text: str, other: str) -> SourceRange:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from allotment.model.loading import InputProblem
 from allotment.model.loading.marks import join_path
+from allotment.time_limits import check_time
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.finding import Finding, SourceRange
 from allotment.tools.check.rule import Rule, RuleMatch
@@ -38,6 +39,7 @@ def _unreadable(problem: InputProblem) -> Finding:
 
 def _findings(bundle: Bundle, rule: Rule, report: SimulationReport | None) -> Iterator[Finding]:
     for match in bundle.results_of(rule.find):
+        check_time()
         document = match.document
         yield Finding(
             code=rule.code,

@@ -27,6 +27,7 @@ from allotment.cel.source_spans import SourceSpans, TextSpan, parse_spans
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, ChainOperand, Const, Ident, ListExpr, Node, Select, walk
 from allotment.cel.syntax.lexer import Token, tokenize
+from allotment.time_limits import check_time
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.views import SelectorView
 
@@ -306,6 +307,7 @@ def parse_selector(bundle: Bundle, view: SelectorView) -> Expression:
 
 def parse_expression(bundle: Bundle, source: str) -> Expression:
     """An expression from elsewhere (such as a class of the cluster), parsed for the release and gates of the bundle."""
+    check_time()
     return _parse(source, environment(bundle.features, "new"))
 
 

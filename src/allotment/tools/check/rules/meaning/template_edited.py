@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 
 from allotment.cel.validation_context import validation_context
@@ -13,6 +12,7 @@ from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.model.validation import create
 from allotment.model.workloads import Job
+from allotment.shell_words import shell_line
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.immutable_pod_fields import changed_field
@@ -73,7 +73,7 @@ def _pod_help(view: PodView) -> str:
 
 def _command(document: Document) -> str:
     """The command that deletes the objects of a file, waits until they are gone, and creates them again."""
-    return shlex.join(("kubectl", "replace", "--force", "-f", document.file))
+    return shell_line(("kubectl", "replace", "--force", "-f", document.file))
 
 
 def _claim_help(stored: ResourceClaim, document: Document) -> str:
