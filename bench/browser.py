@@ -1,4 +1,4 @@
-"""What only a browser shows: ``python -m bench.browser [paint|events|heap|pending …]``.
+"""Measurements that need a browser: ``python -m bench.browser [paint|events|heap|pending …]``.
 
 Chromium opens the page of clusters in memory. Measured are the first paint and the transferred bytes, the time from a
 change in the cluster until it is on the screen, the heap of a page over thousands of changes, and how soon a page with
@@ -116,6 +116,7 @@ def paint(browser: Browser) -> Iterator[str]:
         ("500 nodes x 8", ("dgx-a100-40gb:500",), 0.5, 250.0),
         ("5,000 nodes x 8, 1,000 of them MIG", (
             "dgx-a100-40gb:4000", "dgx-a100-40gb:1000/static-mig=3g.20gb+2g.10gb+1g.5gb:2"), 2.0, 0.0),
+        ("600 nodes x 8 with all MIG devices that are possible", ("dgx-a100-40gb:600/dynamic-mig",), 2.0, 0.0),
     )  # fmt: skip
     for name, machines, most_seconds, most_bytes in cases:
         with served(partial(busy_fleet, *machines), 0) as page:
@@ -200,7 +201,7 @@ def _heap(browser: Browser) -> float:
 
 
 def pending(browser: Browser) -> Iterator[str]:
-    """How soon a page with 10,000 pods, 5,000 of them pending, shows the map and the causes, and answers to clicks."""
+    """The time until a page with 10,000 pods, 5,000 of them pending, shows map and causes, and answers to clicks."""
     with served(partial(pods_on_nodes, 1000), 0) as page:
         _sign_in(browser, page)
         first = _open(browser, page, "/", "map", "strip")

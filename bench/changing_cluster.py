@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import chain
 from multiprocessing import Process, Queue
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from allotment.api.clusters.source import ClusterOrigin
-from allotment.cluster.cached_item import CachedItem
 from allotment.model.core import Node
 from allotment.model.meta import Object, ObjectMeta
 from allotment.model.resource import (
@@ -30,7 +30,9 @@ from allotment.model.server_facts import ServerFacts
 from allotment.model.trees import to_tree
 from allotment.watched.builder import Changes, ClusterIdentity, ConnectionState, ViewBuilder
 from allotment.watched.cluster import WatchedCluster
+from allotment.watched.keyed_objects import packed
 from allotment.watched.kinds import KINDS
+from allotment.watched.view import ClusterView
 from allotment.web.options import WebOptions
 from allotment.web.server import serve
 from tests.unit.screens.clusters import fleet, pod, request, template
@@ -66,6 +68,16 @@ def _has_whole(value: ResourceSlice) -> bool:
     return any(device.name == "gpu-7" for device in value.spec.devices or ())
 
 
+def successive_views(objects: Iterable[Object], ending: Iterable[Iterable[Object]] = ()) -> Iterator[ClusterView]:
+    """The view of a cluster, and one after each deletion of some of its objects."""
+    builder = ViewBuilder(ClusterIdentity(ClusterOrigin("cluster"), "bench", "cluster"))
+    deletions = (dict.fromkeys(_changes(values)) for values in ending)
+    for changes in chain((_changes(objects),), deletions):
+        view = builder.next(changes, ConnectionState(facts=_FACTS))
+        assert view is not None
+        yield view
+
+
 class ServedCluster(NamedTuple):
     """``first_view``: the seconds that it took. ``megabytes``: resident before it. ``times``: when each change arrived,
     in seconds since 1970."""
@@ -82,8 +94,11 @@ def served(objects: Callable[[], Iterable[Object]], per_second: float) -> Iterat
     """Serve a cluster with a number of changes per second (0: none)."""
     report: Queue[Any] = Queue()
     times: Queue[float] = Queue()
-    process = Process(target=_serve, args=(objects, per_second, report, times))
+    written: Queue[Changes] = Queue()
+    process = Process(target=_serve, args=(written, per_second, report, times))
     process.start()
+    # The server has only what it reads, as if from a network.
+    Process(target=_write, args=(objects, written)).start()
     assert process.pid is not None
     try:
         # In this order: the memory, the address, and the first view, which the server does not wait for.
@@ -100,8 +115,12 @@ def resident(process: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def _serve(objects: Callable[[], Iterable[Object]], per_second: float, report: Queue[Any], times: Queue[float]) -> None:
-    feed = _ChangingCluster(objects(), per_second, report, times)
+def _write(objects: Callable[[], Iterable[Object]], written: Queue[Changes]) -> None:
+    written.put(_changes(objects()))
+
+
+def _serve(written: Queue[Changes], per_second: float, report: Queue[Any], times: Queue[float]) -> None:
+    feed = _ChangingCluster(written.get(), per_second, report, times)
     gc.collect()
     report.put(resident(os.getpid()))
     asyncio.run(serve(WatchedCluster(feed.first, feed), WebOptions(token=TOKEN), report.put))
@@ -114,7 +133,7 @@ def _changes(values: Iterable[Object]) -> Changes:
         tree = to_tree(value, "v1", type(value).__name__)
         number = next(_NUMBERS)
         tree["metadata"] |= {"uid": tree["metadata"].get("uid") or f"u{number}", "resourceVersion": str(number)}
-        found[_BY_TYPE[type(value)], value.key] = CachedItem[Any](tree)
+        found[_BY_TYPE[type(value)], value.key] = packed(tree)
     return found
 
 
@@ -134,10 +153,10 @@ def _change(number: int, nodes: list[str]) -> Changes:
 class _ChangingCluster:
     """Builds views as a feed of a running cluster does."""
 
-    def __init__(self, objects: Iterable[Object], per_second: float, report: Queue[Any], times: Queue[float]) -> None:
+    def __init__(self, first: Changes, per_second: float, report: Queue[Any], times: Queue[float]) -> None:
         self._per_second, self._report, self._times = per_second, report, times
         self._builder = ViewBuilder(ClusterIdentity(ClusterOrigin("cluster"), "bench", "cluster"))
-        self._first = _changes(objects)
+        self._first = first
         self.first = self._builder.first("connecting")
 
     async def run(self, watched: WatchedCluster) -> None:

@@ -1,7 +1,8 @@
 """The time to compute the views of the page: ``python -m bench.screens [NODES]``.
 
-The cluster has nodes with eight GPUs, 5,000 running pods and 5,000 pending ones with ten different requests. Measured
-are the groups of pending pods, a remedy that is tried, the map, an object, and a node that is drained.
+The cluster has nodes with eight GPUs, 5,000 running pods and 5,000 pending ones with nine different requests. Measured
+are the groups of pending pods, first and after each of some running pods ended, a remedy that is tried, the map, an
+object, and a node that is drained.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import gc
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from allotment.model.meta import Object
@@ -29,11 +31,13 @@ from allotment.screens.pending import pending, pending_detail
 from allotment.screens.try_change import TryRequest, try_change
 from allotment.screens.what_if import WhatIfRequest, what_if
 from allotment.watched.view import ClusterView
-from tests.unit.screens.clusters import fleet, pod, template, view
+from bench.changing_cluster import successive_views
+from tests.unit.screens.clusters import fleet, pod, template
 
 _NODES: Final = 1000
 _PODS: Final = 5000
 _REQUESTS: Final = 10
+_ENDING: Final = 9
 _SERVER: Final = "dgx-a100-40gb"
 _LATER: Final = "2026-02-01T00:00:00Z"
 
@@ -53,12 +57,16 @@ def pods_on_nodes(nodes: int) -> Iterator[Object]:
     yield from fleet(f"{_SERVER}:{nodes}")
     yield from (template(f"t{number}", spec) for number, spec in enumerate(specs))
     for number in range(min(_PODS, nodes * 8)):
-        node, device = divmod(number, 8)
-        yield from pod(f"run-{number}", f"gpu-{device}", node=f"{_SERVER}-{node + 1}", of="t0", owner="Job/run")
+        yield from _running(number)
     for number in range(_PODS):
         of = number % (_REQUESTS - 1) + 1
         owner = f"ReplicaSet/w{of}"
         yield from pod(f"wait-{number}", of=f"t{of}", spec=specs[of], owner=owner, created=_LATER)
+
+
+def _running(number: int) -> Sequence[Object]:
+    node, device = divmod(number, 8)
+    return pod(f"run-{number}", f"gpu-{device}", node=f"{_SERVER}-{node + 1}", of="t0", owner="Job/run")
 
 
 def _try_first(cluster: ClusterView) -> None:
@@ -69,7 +77,8 @@ def _try_first(cluster: ClusterView) -> None:
 
 def measure(nodes: int) -> Iterator[str]:
     """Yield a line for each view, each with wall and processor time."""
-    cluster = view(*pods_on_nodes(nodes))
+    views = successive_views(pods_on_nodes(nodes), (_running(number * 7) for number in range(_ENDING)))
+    cluster = next(views)
     gc.collect()
     gc.freeze()
     drained = WhatIfRequest((change_of(f"drain:{_SERVER}-1"),))
@@ -84,10 +93,21 @@ def measure(nodes: int) -> Iterator[str]:
         ("drain a node", lambda: what_if(cluster, drained)),
     )
     for name, step in steps:
-        wall, processor = time.perf_counter(), time.process_time()
-        step()
-        spent = time.process_time() - processor
-        yield f"{name}: {(time.perf_counter() - wall) * 1000:.0f} ms, {spent * 1000:.0f} ms of processor time"
+        yield f"{name}: {_times([_spent(step)])}"
+    yield f"pending after a pod ended: {_times([_spent(partial(pending, later)) for later in views])}"
+
+
+def _spent(step: Callable[[], object]) -> tuple[float, float]:
+    """The seconds that a step takes, and its processor time."""
+    wall, processor = time.perf_counter(), time.process_time()
+    step()
+    return time.perf_counter() - wall, time.process_time() - processor
+
+
+def _times(spent: Sequence[tuple[float, float]]) -> str:
+    """The medians of wall and processor time."""
+    wall, processor = (sorted(each)[len(spent) // 2] * 1000 for each in zip(*spent, strict=True))
+    return f"{wall:.0f} ms, {processor:.0f} ms of processor time"
 
 
 def main(words: list[str]) -> int:

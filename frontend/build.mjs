@@ -24,7 +24,6 @@ const result = await build({
   entryNames: "[name]-[hash]",
   chunkNames: "[name]-[hash]",
   assetNames: "[name]-[hash]",
-  publicPath: "/static",
   loader: { ".woff2": "file" },
   metafile: true,
   write: false,

@@ -23,6 +23,7 @@ from starlette.requests import Request as ServerRequest
 from allotment.mcp.server import server
 from allotment.queries.openapi import PREFIX
 from allotment.watched.view import ClusterView
+from allotment.web.problems import error_handlers
 from allotment.web.program_api import program_routes
 
 
@@ -49,7 +50,7 @@ class ProgramServer:
         async def view_of(_: ServerRequest) -> ClusterView:
             return self.view
 
-        application = Starlette(routes=program_routes(view_of))
+        application = Starlette(routes=program_routes(view_of, asyncio.Event()), exception_handlers=error_handlers())
         self._server = uvicorn.Server(uvicorn.Config(application, log_level="critical"))
         self._thread = Thread(target=lambda: asyncio.run(self._server.serve([self._socket])))
 

@@ -1,6 +1,7 @@
 /** The address of the page: each screen, filter and selection is a link that can be sent to somebody. */
 
 import { useEffect, useState } from "preact/hooks";
+import { inBrowser, ownPath } from "./base.ts";
 
 export interface Address {
   path: string;
@@ -12,7 +13,7 @@ const listeners = new Set<() => void>();
 
 export function currentAddress(): Address {
   return {
-    path: decodeURI(location.pathname),
+    path: decodeURI(ownPath()),
     query: new URLSearchParams(location.search),
     fragment: location.hash.slice(1),
   };
@@ -26,9 +27,9 @@ window.addEventListener("popstate", changed);
 
 /** Go to an address of this page. With `replace`, the previous one leaves the browser's history. */
 export function go(href: string, { replace = false } = {}): void {
-  if (replace) history.replaceState(null, "", href);
+  if (replace) history.replaceState(null, "", inBrowser(href));
   else {
-    history.pushState(null, "", href);
+    history.pushState(null, "", inBrowser(href));
     window.scrollTo(0, 0);
   }
   changed();
@@ -63,7 +64,7 @@ export function followLinks(event: MouseEvent): void {
   const link = (event.target as Element | null)?.closest?.("a[href]");
   if (!(link instanceof HTMLAnchorElement) || link.target || link.origin !== location.origin) return;
   if (link.hasAttribute("download") || link.dataset.plain !== undefined) return;
-  const target = link.pathname + link.search + link.hash;
+  const target = ownPath(link.pathname) + link.search + link.hash;
   if (link.pathname === location.pathname && link.search === location.search && link.hash) return;
   event.preventDefault();
   go(target);

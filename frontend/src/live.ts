@@ -1,6 +1,7 @@
 /** What the server tells while the page is open: a new revision of the cluster, or that the cluster is away. */
 
 import { useEffect, useState } from "preact/hooks";
+import { inBrowser } from "./base.ts";
 
 export interface Pulse {
   revision: number;
@@ -24,7 +25,7 @@ function publish(next: Pulse): void {
 
 function listen(): void {
   if (document.hidden || (source && source.readyState !== EventSource.CLOSED)) return;
-  const stream = new EventSource("/events");
+  const stream = new EventSource(inBrowser("/events"));
   source = stream;
   stream.onmessage = (event: MessageEvent<string>) => {
     const message = JSON.parse(event.data) as Partial<Pulse>;

@@ -5,10 +5,12 @@ import "./styles/shell.css";
 import "./styles/map.css";
 import "./styles/pending.css";
 import "./styles/screens.css";
+import "./styles/forced.css";
 import { Component, type ComponentChildren, render } from "preact";
 import { useEffect } from "preact/hooks";
 import { followLinks, useAddress } from "./address.ts";
 import { AskScreen } from "./ask/screen.tsx";
+import { ownPath } from "./base.ts";
 import { HistoryScreen } from "./history/screen.tsx";
 import { MapScreen } from "./map/screen.tsx";
 import { MoneyScreen } from "./money/screen.tsx";
@@ -33,7 +35,7 @@ const TITLES: Record<string, string> = {
 function Chosen() {
   const { path } = useAddress();
   const [, section = "", ...rest] = path.split("/");
-  const object = location.pathname;
+  const object = ownPath();
   useEffect(() => {
     const detail = rest.filter(Boolean).join("/");
     document.title = [detail, TITLES[section || "map"], "Allotment"].filter(Boolean).join(" · ");

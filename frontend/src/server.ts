@@ -1,5 +1,7 @@
 /** Requests to the server: the JSON twin of a page, and questions that are sent. */
 
+import { inBrowser } from "./base.ts";
+
 export interface Problem {
   title: string;
   detail: string;
@@ -38,7 +40,7 @@ async function answerOf<T>(response: Response): Promise<T> {
 async function request<T>(path: string, options: RequestInit): Promise<T> {
   let response: Response;
   try {
-    response = await fetch(path, { credentials: "same-origin", ...options });
+    response = await fetch(inBrowser(path), { credentials: "same-origin", ...options });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw new ServerProblem({

@@ -20,14 +20,15 @@ export function problemOf(error: unknown): Problem {
   return { title: "The page cannot show this answer", detail: String(error), hint: "", status: 0 };
 }
 
-interface Parts<T> {
+interface Parts<T, Answer> {
   /** The address of what changed since a value. */
   since: (value: T) => string;
-  merge: (value: T, part: T) => T;
+  /** The value after an answer; null: before the first one. */
+  merge: (value: T | null, answer: Answer) => T;
 }
 
 /** Reads a path again and again, once at a time; changes that arrive during a reading cause one more. */
-function reader<T extends Screen>(path: string, parts: Parts<T> | undefined, show: (twin: Twin<T>) => void) {
+function reader<T extends Screen, Answer>(path: string, parts: Parts<T, Answer> | undefined, show: (twin: Twin<T>) => void) {
   const abort = new AbortController();
   let value: T | null = null;
   let isReading = false;
@@ -37,8 +38,8 @@ function reader<T extends Screen>(path: string, parts: Parts<T> | undefined, sho
 
   async function readOnce(): Promise<void> {
     try {
-      const answer = await twin<T>(value && parts ? parts.since(value) : path, abort.signal);
-      value = value && parts ? parts.merge(value, answer) : answer;
+      if (parts) value = parts.merge(value, await twin<Answer>(value ? parts.since(value) : path, abort.signal));
+      else value = await twin<T>(path, abort.signal);
       show({ value, problem: null, isStale: false });
     } catch (error) {
       if (abort.signal.aborted) return;
@@ -69,15 +70,15 @@ function reader<T extends Screen>(path: string, parts: Parts<T> | undefined, sho
 }
 
 /** The twin of a path, or nothing for an empty one. */
-export function useTwin<T extends Screen>(path: string, parts?: Parts<T>): Twin<T> {
+export function useTwin<T extends Screen, Answer = T>(path: string, parts?: Parts<T, Answer>): Twin<T> {
   const pulse = usePulse();
   const [state, setState] = useState<Twin<T>>({ value: null, problem: null, isStale: false });
-  const current = useRef<ReturnType<typeof reader<T>> | null>(null);
+  const current = useRef<ReturnType<typeof reader<T, Answer>> | null>(null);
 
   useEffect(() => {
     if (!path) return undefined;
     setState((last) => ({ value: last.value, problem: null, isStale: true }));
-    const made = reader<T>(path, parts, setState);
+    const made = reader<T, Answer>(path, parts, setState);
     current.current = made;
     void made.read();
     const onReturn = () => void (document.hidden || made.read());

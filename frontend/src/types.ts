@@ -1,5 +1,7 @@
 /** The JSON of the server, as the screens read it. Fields with defaults may be missing: the server omits them. */
 
+import type { Layouts } from "./map/layouts.ts";
+
 export interface Cluster {
   name: string;
   place: "lab" | "cluster" | "snapshot" | "fleet" | "none";
@@ -50,6 +52,23 @@ export interface MapDevice {
   driver?: string;
 }
 
+/** The devices of nodes with equal hardware. */
+export interface NodeLayout {
+  devices?: Pick<MapDevice, "name" | "kind" | "card" | "span" | "pool">[];
+}
+
+/** What distinguishes a device from those at the same place in other nodes. `at`: its position in the layout. */
+export interface DeviceUse extends Pick<MapDevice, "holders" | "used" | "taints" | "adminAccess" | "prepared"> {
+  at: number;
+}
+
+/** A node as the server describes it: `states` has the positions of the devices that are not free. */
+export interface NodeAnswer extends Omit<MapNode, "devices"> {
+  layout: number;
+  states?: Record<string, number[]>;
+  devices?: DeviceUse[];
+}
+
 export interface MapNode {
   name: string;
   labels?: Record<string, string>;
@@ -64,6 +83,13 @@ export interface MapScreen extends Screen {
   kinds?: DeviceKind[];
   holders?: Holder[];
   nodes?: MapNode[];
+  layouts?: Layouts;
+}
+
+/** The map as the server describes it; with `since`, only the nodes that changed. */
+export interface MapAnswer extends Omit<MapScreen, "nodes" | "layouts"> {
+  layouts?: NodeLayout[];
+  nodes?: NodeAnswer[];
   removed?: string[];
   since?: number;
 }
@@ -305,7 +331,7 @@ export interface PlannedCost {
   bound?: string | null;
   gapPercent?: number | null;
   unserved?: { pod: string; code?: string; text?: string }[];
-  concessions?: { what: string; total?: string; saves?: string }[];
+  relaxations?: { what: string; total?: string; saves?: string }[];
 }
 
 export interface WhatIfScreen extends Screen {
@@ -318,7 +344,7 @@ export interface WhatIfScreen extends Screen {
   purchase?: PlannedCost | null;
   before?: Totals;
   after?: Totals;
-  map?: MapScreen | null;
+  map?: MapAnswer | null;
   targets?: Record<string, string[]>;
 }
 

@@ -23,14 +23,28 @@ export interface Cause {
   remedies?: { texts: string[] }[];
 }
 
-/** The devices of nodes; `holders` and `kinds` are referred to by number. */
+/** The devices of nodes; `holders`, `kinds` and `layouts` are referred to by number, devices by their position `at`. */
 export interface DeviceMap {
   kinds?: { driver: string; product?: string; memory?: string }[];
   holders?: { claim: string; namespace: string; pods?: string[] }[];
-  nodes?: { name: string; devices?: Device[] }[];
+  layouts?: { devices?: Placed[] }[];
+  nodes?: { name: string; layout: number; states?: Record<string, number[]>; devices?: Use[] }[];
 }
 
-export type Device = { name: string; kind: number; state: string; holders?: number[]; taints?: string[] };
+export type Placed = { name: string; kind: number };
+export type Use = { at: number; holders?: number[]; taints?: string[] };
+export type Device = Placed & Partial<Use> & { state: string };
+
+/** The devices of a node; those without a state of their own are free. */
+export function devicesOf(map: DeviceMap | null | undefined, name: string): Device[] {
+  const node = map?.nodes?.find(each => each.name === name);
+  const states = Object.entries(node?.states ?? {});
+  return (map?.layouts?.[node?.layout ?? 0]?.devices ?? []).map((device, at) => ({
+    ...device,
+    ...node?.devices?.find(use => use.at === at),
+    state: states.find(([, positions]) => positions.includes(at))?.[0] ?? 'free',
+  }));
+}
 
 /** `address` is that of `allot web`, without its token. */
 export const settings = new ConfigStore<{ address?: string }>(PLUGIN);

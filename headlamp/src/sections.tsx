@@ -2,7 +2,7 @@
 import { Link, NameValueTable, SectionBox, SimpleTable } from '@kinvolk/headlamp-plugin/lib/CommonComponents';
 import { Typography } from '@mui/material';
 import { ReactNode } from 'react';
-import { Cause, Device, DeviceMap, ObjectPage, path, Reference, useTwin } from './answers';
+import { Cause, Device, DeviceMap, devicesOf, ObjectPage, path, Reference, useTwin } from './answers';
 
 /** The kinds that own pods. */
 const WORKLOADS = ['CronJob', 'DaemonSet', 'Deployment', 'Job', 'ReplicaSet', 'StatefulSet'];
@@ -55,7 +55,7 @@ function WhyPending({ page }: { page: string }) {
 /** The devices of a node, and which claims and pods hold them. */
 function NodeDevices({ node }: { node: string }) {
   const { value, error } = useTwin<DeviceMap>(`/map?node=${encodeURIComponent(node)}`);
-  const devices = (value?.nodes ?? []).filter(each => each.name === node).flatMap(each => each.devices ?? []);
+  const devices = devicesOf(value, node);
   if (!error && devices.length === 0) return null;
   const kind = (device: Device) => {
     const known = value?.kinds?.[device.kind];

@@ -103,6 +103,19 @@ describe('pods and workloads', () => {
     expect(screen.getByText('allot explain pod/chat')).toBeInTheDocument();
   });
 
+  it.each(['CronJob', 'DaemonSet', 'Deployment', 'Job', 'ReplicaSet', 'StatefulSet'])(
+    'shows why the pods of a %s are pending',
+    async kind => {
+      // A workload has no sentence of its own: the cause is that of its pods.
+      const workload = { state: '0 of 4 pods placed', command: 'allot explain chat', group: 'g1' };
+      answers({ [`/objects/workload/ml/${kind}/chat`]: workload, '/pending/g1': cause });
+      render(<>{sectionOf(kind, 'ml', 'chat')}</>);
+      expect(await screen.findByText('no device has 80Gi of memory')).toBeInTheDocument();
+      expect(screen.getByText('3').previousSibling).toHaveTextContent('Pods with this cause');
+      expect(screen.getByText('request 40Gi')).toBeInTheDocument();
+    }
+  );
+
   it('shows nothing for a pod that runs, and for objects that allot web does not know', async () => {
     answers({ '/objects/pod/ml/web': { ...pending, state: 'running', group: undefined } });
     const { container } = render(
@@ -133,9 +146,10 @@ describe('devices', () => {
         kinds: [{ driver: 'gpu.nvidia.com', product: 'A100', memory: '40Gi' }],
         holders: [{ claim: 'ml/train-gpu', namespace: 'ml', pods: ['ml/train-0'] }],
         nodes: [
-          { name: 'dgx-1', devices: [{ name: 'gpu-0', kind: 0, state: 'in-use', holders: [0] }, { name: 'gpu-1', kind: 0, state: 'tainted', taints: ['broken=true:NoExecute'] }] },
-          { name: 'dgx-2', devices: [{ name: 'gpu-9', kind: 0, state: 'free' }] },
+          { name: 'dgx-1', layout: 0, states: { 'in-use': [0], tainted: [1] }, devices: [{ at: 0, holders: [0] }, { at: 1, taints: ['broken=true:NoExecute'] }] },
+          { name: 'dgx-2', layout: 1 },
         ],
+        layouts: [{ devices: [{ name: 'gpu-0', kind: 0 }, { name: 'gpu-1', kind: 0 }] }, { devices: [{ name: 'gpu-9', kind: 0 }] }],
       },
     });
     render(<>{sectionOf('Node', undefined, 'dgx-1')}</>);

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace as replace_fields
 from typing import Final, NamedTuple
 
@@ -87,7 +87,8 @@ def _wanted(device_class: str, expression: str, count: int = 1) -> ResourceClaim
 _MEMORY: Final = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("80Gi")) >= 0'
 _H100: Final = 'device.attributes["gpu.nvidia.com"].productName.contains("H100")'
 #: Namespace, workload, number of pods, since when, and what each pod requests.
-_PENDING: Final = (
+_Waiting = tuple[str, str, int, str, ResourceClaimSpec]
+_PENDING: Final[Sequence[_Waiting]] = (
     ("assistants", "StatefulSet/chat", 4, "2026-11-03T06:15:00Z", _wanted("gpu.nvidia.com", _MEMORY)),
     ("research", "Job/finetune", 2, "2026-11-02T21:40:00Z", _wanted("gpu.nvidia.com", _H100, 8)),
     ("notebooks", "StatefulSet/lecture", 1, "2026-11-03T07:32:00Z", _wanted("mig.nvidia.co", "")),
@@ -99,7 +100,17 @@ def picture_world() -> ClusterView:
     return replace_fields(view(*_objects()), name="gpu-prod", seen_at=NOW)
 
 
-def _objects() -> Iterator[Object]:
+def picture_history() -> Sequence[ClusterView]:
+    """Return the states of a lab while its workloads start, oldest first."""
+    clocks = (f"2026-11-03T07:{10 + 4 * minute:02}:00Z" for minute in range(len(_RUNNING) + 1))
+    views = (view(*_objects(_RUNNING[:count], ()), revision=1 + count) for count in range(len(_RUNNING) + 1))
+    return [
+        replace_fields(each, name="allotment", place="lab", seen_at=clock)
+        for each, clock in zip(views, clocks, strict=True)
+    ]
+
+
+def _objects(started: Sequence[_Running] = _RUNNING, pending: Sequence[_Waiting] = _PENDING) -> Iterator[Object]:
     machines = {machine.name: machine for machine in _MACHINES}
     free: dict[str, list[str]] = {}
     for value in fleet(*(f"{machine.name}={machine.hardware}" for machine in _MACHINES)):
@@ -107,9 +118,9 @@ def _objects() -> Iterator[Object]:
             free.setdefault(value.spec.pool.name, []).extend(device.name for device in value.spec.devices or ())
         yield _at_provider(value, machines[value.metadata.name]) if isinstance(value, Node) else value
     numbers: Counter[tuple[str, str]] = Counter()
-    for running in _RUNNING:
+    for running in started:
         yield from _pods(running, free[running.node], numbers)
-    for namespace, workload, count, since, spec in _PENDING:
+    for namespace, workload, count, since, spec in pending:
         name = workload.partition("/")[2]
         yield template(name, spec, namespace)
         for number in range(count):

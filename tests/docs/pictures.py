@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, NamedTuple, get_args
 
 from PIL import Image
 
 from allotment.watched.cluster import WatchedCluster
-from tests.docs.picture_world import NOW, picture_world
+from tests.docs.picture_world import NOW, picture_history, picture_world
 from tests.docs.screens import DOCS
 from tests.web.browser.chromium import Browser, Theme, chromium
-from tests.web.browser.served import page_over
+from tests.web.browser.served import ServedCluster, page_over
 
 FOLDER: Final = DOCS / "pictures"
 THEMES: Final[tuple[Theme, ...]] = get_args(Theme)
@@ -42,6 +43,7 @@ PICTURES: Final = {
     "objects": Picture("/objects/node/h100-2", "h100-2", 700),
     "what-if": Picture("/what-if?change=drain:h100-1&change=drain:h100-2", "lose", 860),
     "money": Picture("/money", "By namespace", 640),
+    "history": Picture("/history?at=9", "As it was at", 760),
 }
 
 
@@ -51,6 +53,7 @@ def take(browser: Browser, address: str, picture: Picture, theme: Theme) -> byte
     browser.sees(picture.text)
     if picture.click:
         browser.click(picture.click)
+        browser.one(".trial")
         browser.driver.execute_script("window.scrollTo(0, 0)")
     browser.driver.execute_script("document.activeElement.blur()")
     taken = Image.open(io.BytesIO(browser.screenshot())).convert("RGB")
@@ -63,13 +66,34 @@ def take(browser: Browser, address: str, picture: Picture, theme: Theme) -> byte
 def write(names: Sequence[str] = ()) -> None:
     """Take the pictures with these names, or all."""
     FOLDER.mkdir(exist_ok=True)
-    with page_over(WatchedCluster(picture_world())) as served, chromium() as browser:
+    with chromium() as browser:
         browser.before_each_page(_CLOCK)
+        with page_over(WatchedCluster(picture_world())) as served:
+            browser.show(served.address)
+            _write(browser, served, [name for name in names or PICTURES if name != "history"])
+        if "history" in (names or PICTURES):
+            with _lab(browser) as served:
+                _write(browser, served, ["history"])
+
+
+def _write(browser: Browser, served: ServedCluster, names: Sequence[str]) -> None:
+    for name in names:
+        picture = PICTURES[name]
+        for theme in THEMES:
+            (FOLDER / f"{name}-{theme}.webp").write_bytes(take(browser, served.at(picture.path), picture, theme))
+
+
+@contextmanager
+def _lab(browser: Browser) -> Iterator[ServedCluster]:
+    """The page of a lab with a history."""
+    first, *others = picture_history()
+    with page_over(WatchedCluster(first)) as served:
         browser.show(served.address)
-        for name in names or PICTURES:
-            picture = PICTURES[name]
-            for theme in THEMES:
-                (FOLDER / f"{name}-{theme}.webp").write_bytes(take(browser, served.at(picture.path), picture, theme))
+        browser.show(served.at("/history"))
+        for number, view in enumerate(others, 2):
+            served.publish(view)
+            browser.one(f".revisions li:nth-child({number})")  # it is kept now
+        yield served
 
 
 if __name__ == "__main__":

@@ -82,6 +82,16 @@ def test_an_ingress_is_optional(helm: str) -> None:
     ]  # fmt: skip
 
 
+def test_an_ingress_may_have_a_path_that_the_page_knows(helm: str) -> None:
+    ingress = {"components.web.ingress.enabled": "true", "components.web.ingress.host": "tools.example.com"}
+    trees = rendered(helm, **ingress, **{"components.web.ingress.path": "/allotment"})
+    (rule,) = named(trees, "Ingress", NAME)["spec"]["rules"]
+    assert rule["http"]["paths"][0]["path"] == "/allotment"
+    assert "--base-path=/allotment" in container(trees)["args"]
+    with pytest.raises(HelmError, match="path"):
+        rendered(helm, **ingress, **{"components.web.ingress.path": "/a b"})
+
+
 def test_an_ingress_requires_a_host(helm: str) -> None:
     with pytest.raises(HelmError, match="components/web/ingress/host"):
         rendered(helm, **{"components.web.ingress.enabled": True})

@@ -17,6 +17,7 @@ from allotment.screens.device_map import device_map
 from allotment.screens.header import encoded
 from allotment.screens.object_page import object_page
 from allotment.screens.pending import pending, pending_detail
+from allotment.tools.free import STATES
 from allotment.watched.cluster import WatchedCluster
 from allotment.watched.view import ClusterView
 from tests.packaging.helm import ROOT
@@ -89,9 +90,11 @@ def test_a_group_of_pending_pods_has_what_the_plugin_reads(view: ClusterView) ->
 def test_the_map_has_what_the_plugin_reads(view: ClusterView) -> None:
     shown = json_of(device_map(view, names=("node-a",)))
     (node,) = shown["nodes"]
-    for device in node["devices"]:
-        assert fields_of("Device") <= device.keys()
+    for device in shown["layouts"][node["layout"]]["devices"]:
+        assert fields_of("Placed") <= device.keys()
         assert {"driver", "product"} <= shown["kinds"][device["kind"]].keys()
+    assert all(fields_of("Use") <= device.keys() for device in node["devices"])
+    assert set(node["states"]) <= set(STATES)
     assert all({"claim", "namespace"} <= holder.keys() for holder in shown["holders"])
     assert any(device["holders"] for device in node["devices"])
 

@@ -7,6 +7,7 @@ import socket
 import ssl
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Event
 from urllib.request import HTTPSHandler, Request, build_opener
 
 import pytest
@@ -16,6 +17,7 @@ from allotment.components.certificate import CertificateError
 from allotment.lab.certificates import Identity, serving
 from allotment.watched.cluster import WatchedCluster
 from allotment.web.options import WebOptions
+from allotment.web.screen_answers import SCREENS
 from allotment.web.server import serve
 from tests.web.clients import TOKEN
 from tests.web.visitors import page_server
@@ -132,3 +134,62 @@ def test_two_copies_answer_the_same() -> None:
         replies = [server.send("/map", TOKEN) for server in (first, second)]
         assert replies[0].data == replies[1].data
         assert replies[0].headers["etag"] != replies[1].headers["etag"]
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"], ids=["nothing", "some headers"])
+def test_a_connection_that_sends_no_request_is_closed(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("allotment.web.connections.HEADER_SECONDS", 0.2)
+    with page_server(watched(), WebOptions(token=TOKEN)) as server, connection(server.url) as stranger:
+        stranger.sendall(sent)
+        assert stranger.recv(4096) == b""
+
+
+def test_a_connection_is_kept_between_requests_but_not_for_half_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    request = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    with page_server(watched(), WebOptions(token=TOKEN)) as server, connection(server.url) as visitor:
+        for _ in range(2):
+            visitor.sendall(request)
+            received = b""
+            while not received.endswith(b"ok\n"):
+                received += visitor.recv(4096)
+                assert received
+        monkeypatch.setattr("allotment.web.connections.HEADER_SECONDS", 0.2)
+        visitor.sendall(request[:-2])
+        assert visitor.recv(4096) == b""
+
+
+def test_a_computation_that_does_not_end_does_not_delay_the_end(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    started, end = Event(), Event()
+
+    def endless(*_: object) -> None:
+        started.set()
+        end.wait()
+
+    monkeypatch.setitem(SCREENS, "/pending", endless)
+    stop = asyncio.Event()
+
+    async def scenario() -> None:
+        addresses: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        serving = asyncio.create_task(serve(watched(), WebOptions(token=TOKEN), addresses.set_result, stop))
+        host, port = (await addresses).removeprefix("http://").split("/")[0].split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        headers = f"Host: {host}\r\nAuthorization: Bearer {TOKEN}\r\nAccept: application/json"
+        writer.write(f"GET /pending HTTP/1.1\r\n{headers}\r\n\r\n".encode())
+        await asyncio.to_thread(started.wait)
+        stop.set()
+        response = await reader.read()
+        assert b"503 Service Unavailable" in response
+        assert b"urn:allotment:problem:stopping" in response
+        end.set()
+        await serving
+        writer.close()
+
+    asyncio.run(scenario())
+    assert not caplog.records
+
+
+def connection(url: str) -> socket.socket:
+    host, port = url.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=60)

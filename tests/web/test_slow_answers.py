@@ -1,7 +1,8 @@
-"""Questions that take long delay each other, but no other answer, and only so many of them wait."""
+"""Questions that take long delay each other, but no other answer, and a limited number of them waits."""
 
 from __future__ import annotations
 
+import asyncio
 from threading import Event
 
 import anyio
@@ -40,17 +41,17 @@ def test_slow_answers_do_not_delay_the_map(path: str, slow: ScreenRequest) -> No
         end.wait()
         return Value()
 
-    async def ask(answers: Answers) -> None:
+    async def request(answers: Answers) -> None:
         try:
             await answers.of(VIEW, path, endless, slow)
         except ProblemError as error:
             rejected.append(error.problem.status)
 
     async def main() -> bytes:
-        answers, shown = Answers(), b""
+        answers, shown = Answers(asyncio.Event()), b""
         async with anyio.create_task_group() as group:
             for _ in range(MANY):
-                group.start_soon(ask, answers)
+                group.start_soon(request, answers)
             try:
                 with anyio.fail_after(60):
                     shown = (await answers.of(VIEW, "/map", quick, PLAIN)).plain

@@ -138,11 +138,12 @@ function options(from: number, names: readonly string[] | undefined, detail: str
 
 export function createEditor(
   host: HTMLElement,
-  { text, vocabulary, onChange, onSubmit }: {
+  { text, vocabulary, onChange, onSubmit, onLeave }: {
     text: string;
     vocabulary: () => Vocabulary;
     onChange: (text: string) => void;
     onSubmit: () => void;
+    onLeave: () => void;
   },
 ): Editor {
   const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
@@ -168,7 +169,7 @@ export function createEditor(
         keymap.of([
           { key: "Mod-Enter", run: () => (onSubmit(), true) },
           // Escape leaves the editor, so that the tabulator key, which indents, is no trap.
-          { key: "Escape", run: ({ contentDOM }) => (contentDOM.blur(), host.focus(), true) },
+          { key: "Escape", run: () => (onLeave(), true) },
           ...completionKeymap,
           ...lintKeymap,
           ...searchKeymap,

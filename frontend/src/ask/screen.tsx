@@ -2,6 +2,7 @@
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { go, useAddress, withQuery } from "../address.ts";
+import { ownPath } from "../base.ts";
 import { ProblemNote } from "../parts/parts.tsx";
 import { ask, type Problem } from "../server.ts";
 import { Notes, ScreenHead, Unanswered, useClusterHeader } from "../shell/shell.tsx";
@@ -101,7 +102,7 @@ function Question({ options }: { options: AskOptions }) {
       const fragment = await packed(text);
       if (fragment.length > 30_000) return; // longer than browsers and chats accept
       ownFragment.current = fragment;
-      const { path, query } = { path: location.pathname, query: location.search };
+      const { path, query } = { path: ownPath(), query: location.search };
       go(`${path}${query}#${fragment}`, { replace: true });
     }, 600);
     return () => clearTimeout(timer);
@@ -151,9 +152,6 @@ function Question({ options }: { options: AskOptions }) {
               onSubmit={() => setRound((last) => last + 1)}
             />
           )}
-          <p class="hint">
-            Ctrl+Space completes names, Escape leaves the editor, Ctrl+Enter asks again.
-          </p>
         </div>
         <div class="ask-answer" aria-live="polite" aria-busy={isAsking}>
           {problem && <ProblemNote problem={problem} />}
@@ -190,15 +188,19 @@ function Places({ place, name, onChoose }: { place: Place; name: string; onChoos
 }
 
 function FleetField({ fleet, options }: { fleet: string; options: AskOptions }) {
+  // What is typed must survive an answer that arrives meanwhile.
+  const [typed, setTyped] = useState(fleet);
+  useEffect(() => setTyped(fleet), [fleet]);
   return (
     <label class="fleet">
       <span class="unseen">Fleet</span>
       <input
         type="text"
         class="mono"
-        value={fleet}
+        value={typed}
         spellcheck={false}
         list="fleet-hardware"
+        onInput={(event) => setTyped(event.currentTarget.value)}
         onChange={(event) => go(withQuery({ fleet: event.currentTarget.value }), { replace: true })}
       />
       <datalist id="fleet-hardware">
@@ -226,6 +228,7 @@ function ManifestEditor({
   onSubmit: () => void;
 }) {
   const host = useRef<HTMLDivElement>(null);
+  const hint = useRef<HTMLParagraphElement>(null);
   const [isMissing, setIsMissing] = useState(false);
   const latest = useRef({ onChange, onSubmit, vocabulary: options.vocabulary ?? {} });
   latest.current = { onChange, onSubmit, vocabulary: options.vocabulary ?? {} };
@@ -241,6 +244,7 @@ function ManifestEditor({
           vocabulary: () => latest.current.vocabulary,
           onChange: (next) => latest.current.onChange(next),
           onSubmit: () => latest.current.onSubmit(),
+          onLeave: () => hint.current?.focus(),
         });
         onReady(made);
       })
@@ -260,5 +264,12 @@ function ManifestEditor({
         onInput={(event) => onChange(event.currentTarget.value)}
       />
     );
-  return <div class="editor" ref={host} tabIndex={-1} />;
+  return (
+    <>
+      <div class="editor" ref={host} />
+      <p class="hint" ref={hint} tabIndex={-1}>
+        Ctrl+Space completes names, Escape leaves the editor, Ctrl+Enter asks again.
+      </p>
+    </>
+  );
 }

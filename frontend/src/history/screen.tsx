@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { go, useAddress, withQuery } from "../address.ts";
 import { MapScreen } from "../map/screen.tsx";
-import { Age, Empty, ProblemNote } from "../parts/parts.tsx";
+import { Age, Empty, ProblemNote, useCurrentRow } from "../parts/parts.tsx";
 import { localTime } from "../parts/time.ts";
 import { ScreenHead, Unanswered, useClusterHeader } from "../shell/shell.tsx";
 import { useTwin } from "../twin.ts";
@@ -14,6 +14,7 @@ export function HistoryScreen() {
   const { value, problem } = useTwin<HistoryAnswer>("/history");
   useClusterHeader(value?.cluster);
   const address = useAddress();
+  const list = useCurrentRow<HTMLOListElement>(`${address.query.get("at")} ${value !== null}`);
   if (!value) return <Unanswered title="History" what="the history" problem={problem} />;
   const revisions = value.revisions ?? [];
   const latest = revisions.at(-1);
@@ -38,7 +39,7 @@ export function HistoryScreen() {
           <section aria-labelledby="revisions-title">
             <h2 id="revisions-title">Changes</h2>
             {revisions.length ? (
-              <ol class="revisions" tabIndex={0} aria-label="Changes, the newest first">
+              <ol class="revisions" ref={list} tabIndex={0} aria-label="Changes, the newest first">
                 {revisions
                   .map((revision, position) => ({ ...revision, position }))
                   .reverse()

@@ -2,6 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { counted } from "../parts/text.ts";
+import { resolvedColours } from "../shell/theme.ts";
 import type { MapDevice, MapScreen } from "../types.ts";
 import { pieceText } from "./describe.ts";
 import { claimKey, holdersOf, type MapModel, type ShownNode, workloadKey } from "./model.ts";
@@ -61,21 +62,15 @@ function cardBox(placed: Placed, index: number): { x: number; y: number } {
   };
 }
 
+const CATEGORIES = Array.from({ length: 8 }, (_, index) => `--c${index}`);
+
 /** The colours of the style sheet, since a canvas has none of its own. */
 function coloursOf(element: Element) {
-  const style = getComputedStyle(element);
-  const read = (name: string) => style.getPropertyValue(name).trim();
-  return {
-    categories: Array.from({ length: 8 }, (_, index) => read(`--c${index}`)),
-    none: read("--c-none"),
-    free: read("--free"),
-    edge: read("--edge"),
-    blocked: read("--blocked"),
-    ink: read("--ink"),
-    inkSoft: read("--ink-2"),
-    accent: read("--accent"),
-    font: style.fontFamily,
-  };
+  const [none = "", free = "", edge = "", blocked = "", ink = "", inkSoft = "", accent = "", ...categories] = resolvedColours(
+    element,
+    ["--c-none", "--free", "--edge", "--blocked", "--ink", "--ink-2", "--accent", ...CATEGORIES],
+  );
+  return { categories, none, free, edge, blocked, ink, inkSoft, accent, font: getComputedStyle(element).fontFamily };
 }
 
 export interface Target {
@@ -95,7 +90,7 @@ export function CanvasMap({
   model: MapModel;
   theme: string;
   onPoint: (target: Target | null) => void;
-  onChoose: (target: Target) => void;
+  onChoose: (target: Target, isKey: boolean) => void;
 }) {
   const frame = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -176,7 +171,7 @@ export function CanvasMap({
     else if (event.key === "End") next = { node: nodes.length - 1, card: 0 };
     else if (event.key === "Enter" || event.key === " ") {
       const target = targetOf(at);
-      if (target) onChoose(target);
+      if (target) onChoose(target, true);
       event.preventDefault();
       return;
     } else return;
@@ -212,7 +207,7 @@ export function CanvasMap({
       onPointerLeave={() => point(null)}
       onClick={(event) => {
         const target = targetAt(event);
-        if (target) onChoose(target);
+        if (target) onChoose(target, false);
       }}
     >
       <Spacer height={layout.current.height} />
@@ -277,7 +272,7 @@ function paint(
   context.font = `600 12px ${colours.font}`;
   context.fillStyle = colours.inkSoft;
   for (const heading of layout.headings)
-    if (heading.y > top - 20 && heading.y < top + height + 20) context.fillText(heading.text, 0, heading.y);
+    if (heading.y > top - 20 && heading.y < top + height + 20) context.fillText(heading.text, 0, heading.y, box.width);
 
   const pointedHolders = pointed ? pointed.piece.devices.slice(0, 1).flatMap((device) => holdersOf(map, device)) : [];
   const claims = new Set(pointedHolders.map(claimKey));
@@ -318,6 +313,12 @@ function paint(
           context.lineWidth = 1;
           context.strokeRect(left + 0.5, y + 0.5, width - 1, DEVICE.height - 1);
         }
+      }
+      if (card.pieces.length > 1) {
+        // Around pieces that are too narrow for an outline of their own.
+        context.strokeStyle = colours.edge;
+        context.lineWidth = 1;
+        context.strokeRect(x + 0.5, y + 0.5, DEVICE.width - 1, DEVICE.height - 1);
       }
       context.globalAlpha = 1;
       if (cursor && cursor.node === nodeIndex && cursor.card === cardIndex && document.activeElement === frame) {

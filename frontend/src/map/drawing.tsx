@@ -260,7 +260,7 @@ function Label({
   const isDimmed = shown.matching !== null && !shown.matching.has(device.name);
   return (
     <text
-      class={`label${isDimmed ? " dimmed" : ""}`}
+      class={`label${device.holders?.length ? "" : " label-free"}${isDimmed ? " dimmed" : ""}`}
       aria-hidden="true"
       x={x + width / 2}
       y={y}

@@ -42,6 +42,7 @@ export function Inspector({
   const holders = piece.isRoom ? [] : holdersOf(map, device);
   const isRoom = piece.isRoom && piece.devices.length > 1;
   const kind = map.kinds?.[device.kind ?? 0];
+  const used = holders.length ? (device.used ?? 0) : 0;
   const name = isRoom ? device.card || device.name : device.name;
   return (
     <aside class={`inspector${isPinned ? " pinned" : ""}`} aria-label="Chosen device">
@@ -88,10 +89,10 @@ export function Inspector({
             <dd class="mono">{device.taints.join(", ")}</dd>
           </div>
         ) : null}
-        {device.used !== undefined && holders.length > 0 && (
+        {used > 0 && (
           <div>
             <dt>Used</dt>
-            <dd>{Math.round(device.used * 100)} %</dd>
+            <dd>{Math.round(used * 100)} %</dd>
           </div>
         )}
         {device.prepared !== undefined && (
@@ -147,7 +148,7 @@ export function Inspector({
         );
       })}
       {holders.length > 8 && <p class="soft">and {counted(holders.length - 8, "more claim")}</p>}
-      {!isPinned && <p class="hint">Click or press Enter to keep this open.</p>}
+      <p class="hint">{isPinned ? "Enter opens its page, Escape closes this." : "Click or press Enter to keep this open."}</p>
     </aside>
   );
 }

@@ -79,14 +79,16 @@ export function isFree(device: MapDevice): boolean {
   return device.state === "free" || device.state === "shared";
 }
 
-const knownCards = new WeakMap<MapNode, Card<MapDevice>[]>();
+const NO_DEVICES: readonly MapDevice[] = [];
+const knownCards = new WeakMap<readonly MapDevice[], Card<MapDevice>[]>();
 
-/** The cards of a node, computed once for each value of the node. */
+/** The cards of a node, computed once for each list of devices: nodes without a difference share theirs. */
 export function cardsFor(node: MapNode): Card<MapDevice>[] {
-  const known = knownCards.get(node);
+  const devices = node.devices ?? NO_DEVICES;
+  const known = knownCards.get(devices);
   if (known) return known;
-  const cards = cardsOf(node.devices ?? []);
-  knownCards.set(node, cards);
+  const cards = cardsOf(devices);
+  knownCards.set(devices, cards);
   return cards;
 }
 
@@ -95,9 +97,23 @@ function familyOf(product: string): string {
   return product.replace(/ (?:\d+g\.\d+gb(?:\+\S+)?|(?:spx|dpx|qpx|cpx)[_ -]?\S*)$/i, "");
 }
 
-function mostCommon(names: readonly string[]): string {
+const knownKinds = new WeakMap<readonly MapDevice[], Map<number, number>>();
+
+/** How many devices of each kind a node has. */
+function kindsOf(node: MapNode): Map<number, number> {
+  const devices = node.devices ?? NO_DEVICES;
+  const known = knownKinds.get(devices);
+  if (known) return known;
+  const counts = new Map<number, number>();
+  for (const { kind = 0 } of devices) counts.set(kind, (counts.get(kind) ?? 0) + 1);
+  knownKinds.set(devices, counts);
+  return counts;
+}
+
+/** The name that most devices of a node have. */
+function mostCommon(node: MapNode, nameOf: (kind: number) => string): string {
   const counts = new Map<string, number>();
-  for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
+  for (const [kind, count] of kindsOf(node)) counts.set(nameOf(kind), (counts.get(nameOf(kind)) ?? 0) + count);
   return [...counts].sort((a, b) => b[1] - a[1])[0]?.[0] ?? "";
 }
 
@@ -161,11 +177,13 @@ export function modelOf(
 ): MapModel {
   const counts = new Map<string, number>();
   for (const node of map.nodes ?? [])
-    for (const device of node.devices ?? [])
+    for (const device of node.devices ?? []) {
+      if (!device.holders) continue;
       for (const holder of holdersOf(map, device)) {
         const name = categoryOf(map, colourBy, device, holder);
         if (name) counts.set(name, (counts.get(name) ?? 0) + 1);
       }
+    }
   // The largest get colours, in the order of their names, so that a change of counts rarely changes colours.
   const largest = [...counts].sort((a, b) => b[1] - a[1]).slice(0, COLOURED);
   const indexes = new Map(largest.map(([name]) => name).sort().map((name, index) => [name, index]));
@@ -188,7 +206,7 @@ export function modelOf(
       matchingDevices += found.length;
       if (found.length < (node.devices?.length ?? 0)) matching = new Set(found.map((device) => device.name));
     } else matchingDevices += node.devices?.length ?? 0;
-    const product = mostCommon((node.devices ?? []).map((device) => familyOf(productOf(map, device))));
+    const product = mostCommon(node, (kind) => familyOf(map.kinds?.[kind]?.product ?? ""));
     const name = groupName(groupBy, node, product);
     const one: ShownNode = { node, cards, facts, product, group: name, matching };
     const group = groups.get(name) ?? { name, nodes: [], free: 0, devices: 0 };

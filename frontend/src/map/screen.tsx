@@ -2,14 +2,14 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { go, useAddress, withQuery } from "../address.ts";
+import { go, objectPath, useAddress, withQuery } from "../address.ts";
 import { Choice, Empty, ObjectLink, ProblemNote, Waiting } from "../parts/parts.tsx";
 import { counted } from "../parts/text.ts";
 import { PendingStrip } from "../pending/strip.tsx";
 import { Notes, ScreenHead, Unanswered, useClusterHeader } from "../shell/shell.tsx";
 import { useTheme } from "../shell/theme.ts";
 import { useTwin } from "../twin.ts";
-import type { Holder, MapDevice, MapScreen as MapAnswer, MapNode, PendingScreen as PendingAnswer } from "../types.ts";
+import type { Holder, MapDevice, MapAnswer, MapScreen as DeviceMap, MapNode, PendingScreen as PendingAnswer } from "../types.ts";
 import { CanvasMap, type Target } from "./canvas.tsx";
 import { Cards, type Drawn, type Size } from "./drawing.tsx";
 import { parseFilter, toggled } from "./filter.ts";
@@ -31,7 +31,7 @@ function isOneOf<T extends string>(values: readonly T[], value: string | null): 
 }
 
 export function MapScreen({ path = "/map", hasPending = true }: { path?: string; hasPending?: boolean }) {
-  const { value: map, problem } = useTwin<MapAnswer>(path, {
+  const { value: map, problem } = useTwin<DeviceMap, MapAnswer>(path, {
     since: (value) => (path.includes("?") ? path : `${path}?since=${value.cluster.revision}`),
     merge: mergeMap,
   });
@@ -76,7 +76,7 @@ export function MapScreen({ path = "/map", hasPending = true }: { path?: string;
 }
 
 /** The map with its search and legend; also used for the state after a change. */
-export function MapView({ map }: { map: MapAnswer }) {
+export function MapView({ map }: { map: DeviceMap }) {
   const address = useAddress();
   const search = address.query.get("q") ?? "";
   const colour = address.query.get("colour");
@@ -141,6 +141,13 @@ export function MapView({ map }: { map: MapAnswer }) {
     set({ device: name === selected ? "" : name }, true);
   }
 
+  /** With the keyboard, choosing again opens the page of the device: the links in the inspector are far away. */
+  function chooseByKey(name: string): void {
+    if (name !== selected || !pinned) return choose(name);
+    const device = pinned.piece.devices[0];
+    if (device) go(objectPath({ kind: "device", name: `${device.pool || pinned.node.name}/${device.name}` }));
+  }
+
   function onKey(event: KeyboardEvent): void {
     const piece = (event.target as Element).closest(".piece");
     if (event.key === "Escape") {
@@ -150,7 +157,7 @@ export function MapView({ map }: { map: MapAnswer }) {
     }
     if (!piece) return;
     if (event.key === "Enter" || event.key === " ") {
-      choose(selectionOf(piece));
+      chooseByKey(selectionOf(piece));
       event.preventDefault();
       return;
     }
@@ -235,7 +242,9 @@ export function MapView({ map }: { map: MapAnswer }) {
             model={model}
             theme={`${theme} ${isDark} ${colourBy}`}
             onPoint={(target) => setHovered(target && inspectedOf(target))}
-            onChoose={(target) => choose(`${target.shown.node.name}/${target.piece.devices[0]?.name ?? ""}`)}
+            onChoose={(target, isKey) =>
+              (isKey ? chooseByKey : choose)(`${target.shown.node.name}/${target.piece.devices[0]?.name ?? ""}`)
+            }
           />
         ) : (
           <div
@@ -302,7 +311,7 @@ export function MapView({ map }: { map: MapAnswer }) {
 }
 
 /** How many cards have room; a card that is divided, or can be, counts once. */
-function roomOf(map: MapAnswer): { free: number; cards: number; isDivided: boolean } {
+function roomOf(map: DeviceMap): { free: number; cards: number; isDivided: boolean } {
   let free = 0;
   let cards = 0;
   let isDivided = false;
@@ -315,7 +324,7 @@ function roomOf(map: MapAnswer): { free: number; cards: number; isDivided: boole
   return { free, cards, isDivided };
 }
 
-function categoryName(map: MapAnswer, by: ColourBy, device: MapDevice, holder: Holder): string {
+function categoryName(map: DeviceMap, by: ColourBy, device: MapDevice, holder: Holder): string {
   if (by === "namespace") return holder.namespace ?? "";
   if (by === "workload") return workloadKey(holder);
   if (by === "product") return map.kinds?.[device.kind ?? 0]?.product ?? "";
@@ -361,7 +370,7 @@ function inspectedOf({ shown, piece }: Target): Inspected {
 }
 
 /** The device that an address or an element names as `NODE/DEVICE`. */
-function find(map: MapAnswer, selection: string): Inspected | null {
+function find(map: DeviceMap, selection: string): Inspected | null {
   const slash = selection.lastIndexOf("/");
   if (slash < 0) return null;
   const node: MapNode | undefined = map.nodes?.find(({ name }) => name === selection.slice(0, slash));

@@ -14,8 +14,8 @@ export function MoneyScreen() {
   const { value, problem, isStale } = useTwin<MoneyAnswer>(isPlanned ? "/money?plan=true" : "/money");
   useClusterHeader(value?.cluster);
   if (!value) return <Unanswered title="Money" what="prices" problem={problem} />;
-  const total = (value.perHour ?? 0);
-  const allocated = (value.allocated ?? 0);
+  const total = value.perHour ?? 0;
+  const allocated = value.allocated ?? 0;
   const idle = value.idle ?? null;
   const isPriced = value.nodesPriced !== undefined || total > 0;
   return (
@@ -27,20 +27,20 @@ export function MoneyScreen() {
       <Notes notes={value.cluster.notes} />
       {isPriced && (
         <ul class="figures">
-        <li class="figure">
-          <strong>{dollars(total)}</strong>
-          <span>all devices, per hour</span>
-        </li>
-        <li class="figure">
-          <strong>{dollars(allocated)}</strong>
-          <span>{total > 0 ? `held by claims, ${Math.round((100 * allocated) / total)} %` : "held by claims"}</span>
-        </li>
-        {idle !== null && (
           <li class="figure">
-            <strong>{dollars(idle)}</strong>
-            <span>held by nobody</span>
+            <strong>{dollars(total)}</strong>
+            <span>all devices, per hour</span>
           </li>
-        )}
+          <li class="figure">
+            <strong>{dollars(allocated)}</strong>
+            <span>{total > 0 ? `held by claims, ${Math.round((100 * allocated) / total)} %` : "held by claims"}</span>
+          </li>
+          {idle !== null && (
+            <li class="figure">
+              <strong>{dollars(idle)}</strong>
+              <span>held by nobody</span>
+            </li>
+          )}
         </ul>
       )}
       {value.unpriced?.length ? (
@@ -48,6 +48,7 @@ export function MoneyScreen() {
           No price is known for {counted(value.nodesUnpriced ?? 0, "node")} with {value.unpriced.join(", ")}.
         </p>
       ) : null}
+      {!value.byProduct?.length && !isPriced && <Empty title="There are no devices" />}
       <div class="columns">
         <Amounts title="By namespace" rows={value.byNamespace ?? []} />
         <Amounts title="By workload" rows={value.byWorkload ?? []} />
@@ -68,7 +69,6 @@ export function MoneyScreen() {
           )}
         </section>
       )}
-      {!total && !value.byNamespace?.length && <Empty title="There is no hardware with a price" />}
     </>
   );
 }
@@ -102,7 +102,7 @@ function Amounts({ title, rows }: { title: string; rows: MoneyRow[] }) {
                 <span class="amount-name" title={row.name}>
                   {row.name}
                 </span>
-                <Share of={row.perHour ?? 0} total={most} />
+                {row.perHour != null && <Share of={row.perHour} total={most} />}
               </th>
               <td class="number">{(row.devices ?? 0).toLocaleString("en")}</td>
               <td class="number">{row.perHour == null ? "?" : dollars(row.perHour)}</td>
@@ -165,11 +165,11 @@ function PlanPicture({ plan }: { plan: PlannedCost }) {
           </ul>
         </>
       ) : null}
-      {plan.concessions?.length ? (
+      {plan.relaxations?.length ? (
         <>
           <h3>With one requirement less</h3>
           <ul class="rows">
-            {plan.concessions.map(({ what, total, saves }) => (
+            {plan.relaxations.map(({ what, total, saves }) => (
               <li key={what}>
                 {what}: {dollars(total)} USD/h{saves && <span class="soft">, {dollars(saves)} less</span>}
               </li>

@@ -130,6 +130,18 @@ export function Age({ of: time }: { of: string | undefined }) {
   );
 }
 
+/** A list that scrolls by itself: its current row is visible once another one is chosen. */
+export function useCurrentRow<T extends HTMLElement>(chosen: string | number) {
+  const list = useRef<T>(null);
+  useEffect(() => {
+    const row = list.current?.querySelector<HTMLElement>("[aria-current]");
+    if (!row || !list.current) return;
+    const above = row.getBoundingClientRect().top - list.current.getBoundingClientRect().top;
+    if (above < 0 || above + row.offsetHeight > list.current.clientHeight) list.current.scrollTop += above;
+  }, [chosen]);
+  return list;
+}
+
 /** Whether what is shown is about this cluster, so that its objects have pages here. */
 export const IsHere = createContext(true);
 

@@ -1,5 +1,6 @@
 /** One cause: the sentence, the funnel that led to it, the nearest miss, and what would help. */
 
+import { useEffect, useRef } from "preact/hooks";
 import { namespaced } from "../address.ts";
 import { Age, Code, Command, ObjectLink, ProblemNote, Waiting } from "../parts/parts.tsx";
 import { counted } from "../parts/text.ts";
@@ -13,6 +14,11 @@ import { Remedies } from "./remedies.tsx";
 export function GroupDetail({ id }: { id: string }) {
   const { value: detail, problem } = useTwin<GroupScreen>(`/pending/${encodeURIComponent(id)}`);
   useClusterHeader(detail?.cluster);
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => {
+    // Who chose the group in the list continues here, however long the list is.
+    if (document.activeElement?.closest(".groups")) heading.current?.focus();
+  }, [detail !== null]);
   if (!detail)
     return (
       <div class="detail">
@@ -35,10 +41,10 @@ export function GroupDetail({ id }: { id: string }) {
     <section class="detail" aria-labelledby="cause">
       {problem && <ProblemNote problem={problem} />}
       <div class="detail-head">
-        <h2 id="cause">{summaryOf(group)}</h2>
+        <h2 id="cause" ref={heading} tabIndex={-1}>{summaryOf(group)}</h2>
         <p class="detail-meta">
           <Code>{group.code}</Code>
-          <span>{counted(group.count, "pod")}</span>
+          <span>{counted(group.count, group.kind === "ResourceClaim" ? "claim" : "pod")}</span>
           {group.oldest && (
             <span>
               oldest waits <Age of={group.oldest} />

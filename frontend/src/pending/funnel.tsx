@@ -20,7 +20,7 @@ const STEPS: Record<string, string> = {
 };
 
 export function Funnels({ funnels, answer }: { funnels: Funnel[]; answer?: Answer | undefined }) {
-  const others = (answer?.reasons?.nodes ?? []).filter(({ refused }) => !refused.funnels?.length);
+  const others = refusals(answer);
   if (!funnels.length && !others.length) return null;
   const shown = funnels.slice(0, 1);
   const rest = funnels.slice(1);
@@ -40,15 +40,23 @@ export function Funnels({ funnels, answer }: { funnels: Funnel[]; answer?: Answe
       ))}
       {others.length > 0 && (
         <ul class="other-nodes">
-          {others.map(({ nodes, refused }) => (
-            <li key={nodes.join()}>
-              <strong>{listed(nodes, 3)}</strong> {refused.summary}
+          {others.map(({ nodes, summary }) => (
+            <li key={summary}>
+              {!summary.startsWith(`${nodes[0]} `) && <strong>{listed(nodes, 3)}</strong>} {summary}
             </li>
           ))}
         </ul>
       )}
     </section>
   );
+}
+
+/** Why nodes are excluded whose devices were not even considered; those with the same reason together. */
+function refusals(answer: Answer | undefined): { nodes: string[]; summary: string }[] {
+  const bySummary = new Map<string, string[]>();
+  for (const { nodes, refused } of answer?.reasons?.nodes ?? [])
+    if (!refused.funnels?.length) bySummary.set(refused.summary, [...(bySummary.get(refused.summary) ?? []), ...nodes]);
+  return [...bySummary].map(([summary, nodes]) => ({ nodes, summary }));
 }
 
 function funnelTitle(funnel: Funnel): string {

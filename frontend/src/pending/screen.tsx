@@ -2,13 +2,13 @@
 
 import { useMemo } from "preact/hooks";
 import { go, useAddress, withQuery } from "../address.ts";
-import { Age, Code, Empty, ProblemNote } from "../parts/parts.tsx";
+import { Age, Code, Empty, ProblemNote, useCurrentRow } from "../parts/parts.tsx";
 import { counted, listed } from "../parts/text.ts";
 import { Notes, ScreenHead, Unanswered, useClusterHeader } from "../shell/shell.tsx";
 import { useTwin } from "../twin.ts";
 import type { PendingGroup, PendingScreen as PendingAnswer } from "../types.ts";
 import { GroupDetail } from "./detail.tsx";
-import { groupPath, summaryOf } from "./strip.tsx";
+import { amountOf, groupPath, summaryOf } from "./strip.tsx";
 
 export function PendingScreen({ id }: { id: string }) {
   const { value: pending, problem } = useTwin<PendingAnswer>("/pending");
@@ -19,12 +19,13 @@ export function PendingScreen({ id }: { id: string }) {
   if (!pending) return <Unanswered title="Pending" what="what is pending" problem={problem} />;
   const all = pending.groups ?? [];
   const chosen = id || (groups[0]?.id ?? "");
+  const isOne = all.length === 1 && all[0]?.count === 1;
   return (
     <>
       <ScreenHead title="Pending" command={pending.command}>
         {all.length ? (
           <>
-            <strong>{counted(pending.count ?? 0, "pod")}</strong> {pending.count === 1 ? "waits" : "wait"} for{" "}
+            <strong>{amountOf(pending)}</strong> {isOne ? "waits" : "wait"} for{" "}
             {counted(all.length, "reason")}. Pods with the same cause and the same request are one group.
           </>
         ) : (
@@ -53,11 +54,7 @@ export function PendingScreen({ id }: { id: string }) {
                 <kbd aria-hidden="true">/</kbd>
               </label>
             )}
-            <ul class="groups" aria-label="Causes">
-              {groups.map((group) => (
-                <GroupRow key={group.id} group={group} isChosen={group.id === chosen} search={search} />
-              ))}
-            </ul>
+            <Groups groups={groups} chosen={chosen} search={search} />
             {!groups.length && <Empty title="Nothing matches" />}
           </div>
           {chosen && <GroupDetail key={chosen} id={chosen} />}
@@ -75,6 +72,18 @@ function matching(groups: readonly PendingGroup[], search: string): readonly Pen
       .toLowerCase();
     return words.every((word) => text.includes(word));
   });
+}
+
+/** The causes, which scroll by themselves if they are many; the chosen one is visible. */
+function Groups({ groups, chosen, search }: { groups: readonly PendingGroup[]; chosen: string; search: string }) {
+  const list = useCurrentRow<HTMLUListElement>(chosen);
+  return (
+    <ul class="groups" aria-label="Causes" ref={list}>
+      {groups.map((group) => (
+        <GroupRow key={group.id} group={group} isChosen={group.id === chosen} search={search} />
+      ))}
+    </ul>
+  );
 }
 
 function GroupRow({ group, isChosen, search }: { group: PendingGroup; isChosen: boolean; search: string }) {

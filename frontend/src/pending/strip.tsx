@@ -16,6 +16,12 @@ export function summaryOf(group: PendingGroup): string {
   return group.summary || group.waits || group.sentence || group.code;
 }
 
+/** How many pods are pending, and how many claims that no pod uses. */
+export function amountOf({ count, groups = [] }: PendingScreen): string {
+  const claims = groups.reduce((sum, group) => sum + (group.kind === "ResourceClaim" ? group.count : 0), 0);
+  return [count && counted(count, "pod"), claims && counted(claims, "claim")].filter(Boolean).join(" and ");
+}
+
 export function PendingStrip({ pending: { value, problem } }: { pending: Twin<PendingScreen> }) {
   const groups = value?.groups ?? [];
   const isLong = groups.length > MOST;
@@ -28,7 +34,7 @@ export function PendingStrip({ pending: { value, problem } }: { pending: Twin<Pe
   return (
     <section class="strip" aria-labelledby="strip-title">
       <h2 id="strip-title">
-        <strong>{counted(value.count ?? 0, "pod")} pending</strong>
+        <strong>{amountOf(value)} pending</strong>
         <span class="soft"> for {counted(groups.length, "reason")}</span>
       </h2>
       <ul class={isLong ? "strip-list strip-long" : "strip-list"} {...(isLong && { tabIndex: 0, "aria-label": "Reasons", role: "list" })}>

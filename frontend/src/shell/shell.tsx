@@ -3,6 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useAddress } from "../address.ts";
+import { ownPath } from "../base.ts";
 import { usePulse } from "../live.ts";
 import { Command, ProblemNote, Waiting } from "../parts/parts.tsx";
 import { ageText, localTime, useNow } from "../parts/time.ts";
@@ -60,6 +61,12 @@ export function Shell({ children }: { children: ComponentChildren }) {
   const section = `/${path.split("/")[1] ?? ""}`;
   const current = section === "/" ? "/map" : section;
   const screens = cluster?.place === "lab" || current === HISTORY.path ? [...SCREENS, HISTORY] : SCREENS;
+  const nav = useRef<HTMLElement>(null);
+  useEffect(() => {
+    // On a narrow page the screens scroll sideways; the current one is visible.
+    const link = nav.current?.querySelector<HTMLElement>("[aria-current]");
+    if (nav.current && link) nav.current.scrollLeft = link.offsetLeft + link.offsetWidth / 2 - nav.current.clientWidth / 2;
+  }, [current, screens.length]);
   return (
     <>
       <a class="skip" href="#content" data-plain>
@@ -70,7 +77,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
           <Mark />
           <span>Allotment</span>
         </a>
-        <nav aria-label="Screens">
+        <nav aria-label="Screens" ref={nav}>
           {screens.map(({ path: target, name }) => (
             <a key={target} href={target} aria-current={target === current ? "page" : undefined}>
               {name}
@@ -185,6 +192,10 @@ function Banners({ cluster }: { cluster: Cluster | null }) {
   );
 }
 
+/** The path of the last title, and whether there was another before. */
+let titledPath = location.pathname;
+let hasChanged = false;
+
 /** The title of a screen, what it says in one sentence, and how to get the same elsewhere. */
 export function ScreenHead({
   title,
@@ -201,11 +212,14 @@ export function ScreenHead({
 }) {
   const address = useAddress();
   const heading = useRef<HTMLHeadingElement>(null);
-  const isFirst = useRef(document.body.dataset.visited === undefined);
   useEffect(() => {
-    document.body.dataset.visited = "";
-    // After a change of screen, readers and the keyboard continue at its title; not after loading the page.
-    if (isTitleFocused && !isFirst.current) heading.current?.focus({ preventScroll: true });
+    // After a change of screen, readers and the keyboard continue at its title; not after loading the page. The title
+    // that was shown until the answer came has lost the focus.
+    const isChanged = location.pathname !== titledPath;
+    hasChanged ||= isChanged;
+    titledPath = location.pathname;
+    if (isTitleFocused && (isChanged || (hasChanged && document.activeElement === document.body)))
+      heading.current?.focus({ preventScroll: true });
   }, []);
   return (
     <div class="head">
@@ -218,7 +232,7 @@ export function ScreenHead({
       <div class="head-tools">
         {command && <Command text={command} />}
         {hasTwin && (
-          <a class="quiet json" data-plain target="_blank" rel="noreferrer" href={twinAddress(location.pathname + location.search)} key={address.query.toString()}>
+          <a class="quiet json" data-plain target="_blank" rel="noreferrer" href={twinAddress(ownPath() + location.search)} key={address.query.toString()}>
             JSON<span class="unseen"> of this page, in a new tab</span>
           </a>
         )}

@@ -24,10 +24,22 @@ export function isDark(): boolean {
   return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
+/** The colours of the style sheet as a canvas needs them, which does not know the functions of style sheets. */
+export function resolvedColours(host: Element, names: readonly string[]): string[] {
+  const probe = host.appendChild(document.createElement("span"));
+  const colours = names.map((name) => {
+    probe.style.color = `var(${name})`;
+    return getComputedStyle(probe).color;
+  });
+  probe.remove();
+  return colours;
+}
+
 const listeners = new Set<() => void>();
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-  for (const listener of listeners) listener();
-});
+for (const query of ["(prefers-color-scheme: dark)", "(forced-colors: active)"])
+  matchMedia(query).addEventListener("change", () => {
+    for (const listener of listeners) listener();
+  });
 
 export function useTheme(): { theme: Theme; isDark: boolean; choose: (theme: Theme) => void } {
   const [theme, setTheme] = useState(stored);

@@ -2,6 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { go, namespaced, objectPath, useAddress } from "../address.ts";
+import { mergeMap } from "../map/merge.ts";
 import { MapView } from "../map/screen.tsx";
 import { STATES, totalOf } from "../map/model.ts";
 import { Patterns } from "../map/patterns.tsx";
@@ -10,7 +11,7 @@ import { Code, Empty, ProblemNote, Waiting } from "../parts/parts.tsx";
 import { counted, dollars, listed } from "../parts/text.ts";
 import { Notes, ScreenHead, useClusterHeader } from "../shell/shell.tsx";
 import { useTwin } from "../twin.ts";
-import type { MapScreen as MapAnswer, PlannedCost, Totals, WhatIfScreen as WhatIfAnswer } from "../types.ts";
+import type { MapScreen as DeviceMap, PlannedCost, Totals, WhatIfScreen as WhatIfAnswer } from "../types.ts";
 import { ACTIONS, type Change, parsed, pathOf } from "./changes.ts";
 
 export function WhatIfScreen() {
@@ -269,7 +270,7 @@ function BeforeAfter({ before, after }: { before: Totals; after: Totals }) {
 function AfterMap({ value }: { value: WhatIfAnswer }) {
   const { map } = value;
   if (!map?.nodes?.length) return null;
-  const whole: MapAnswer = { ...map, cluster: value.cluster, totals: value.after ?? map.totals ?? {} };
+  const whole: DeviceMap = { ...mergeMap(null, map), cluster: value.cluster, totals: value.after ?? map.totals ?? {} };
   return (
     <section class="after" aria-labelledby="after-title">
       <h2 id="after-title">{counted(map.nodes.length, "node")} after the change</h2>

@@ -7,7 +7,6 @@ command waits for it, so that both can be in one file.
 from __future__ import annotations
 
 import asyncio
-import shlex
 import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +20,7 @@ from allotment.cluster.inspection.discovery import Discovery, ServedResource, di
 from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.errors import InputError, InvalidManifests
 from allotment.model.loading import Document
+from allotment.shell_words import shell_line
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http_client import HttpClient
@@ -106,9 +106,9 @@ class _Apply:
         """The command with which the same object is accepted; empty if there is none."""
         if namespace := _missing_namespace(error):
             connection = kubectl_options(Namespace(**{**vars(self._arguments), "namespace": None}), self._way)
-            return shlex.join(("kubectl", *connection, "create", "namespace", namespace))
+            return shell_line(("kubectl", *connection, "create", "namespace", namespace))
         if _conflicts(error) and document.file != "<stdin>":
-            return shlex.join(("allot", *self._arguments.words, "--force-conflicts"))
+            return shell_line(("allot", *self._arguments.words, "--force-conflicts"))
         return ""
 
     def _replacement(self, document: Document) -> str:
@@ -116,7 +116,7 @@ class _Apply:
         if document.file == "<stdin>":
             return "the existing object cannot be changed: delete it, then apply this one"
         options = kubectl_options(self._arguments, self._way)
-        command = shlex.join(("kubectl", *options, "replace", "--force", "-f", document.file))
+        command = shell_line(("kubectl", *options, "replace", "--force", "-f", document.file))
         return f"to delete the objects of this file and create them again: {command}"
 
     async def _served(self, document: Document) -> ServedResource:

@@ -6,7 +6,6 @@ not evaluated again; the devices of their claims are in use.
 
 from __future__ import annotations
 
-import shlex
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +27,7 @@ from allotment.errors import InputError
 from allotment.explanation import Explanation, lines
 from allotment.fleet import FleetError, parse_fleet
 from allotment.model.resource import ResourceSlice
+from allotment.shell_words import shell_line
 
 EXIT_FITS, EXIT_DOES_NOT_FIT = 0, 1
 
@@ -93,7 +93,7 @@ def _noted(explanation: Explanation, question: Question) -> Explanation:
 
     note = "the input contains no ResourceSlices: add --cluster FILE or --fleet SPEC (see allot fleet list)"
     if not question.cluster.origin.options and (options := lab_options()):
-        note = f"the input contains no ResourceSlices, and the running lab was not used: add {shlex.join(options)}"
+        note = f"the input contains no ResourceSlices, and the running lab was not used: add {shell_line(options)}"
         explanation = _repeated_in_lab(explanation, question, options)
     return replace(explanation, notes=(*explanation.notes, note))
 
@@ -101,7 +101,7 @@ def _noted(explanation: Explanation, question: Question) -> Explanation:
 def _repeated_in_lab(explanation: Explanation, question: Question, options: Sequence[str]) -> Explanation:
     """Return the explanation whose next step is the same question in the lab, instead of on known hardware."""
     files = (word for file in question.files for word in ("-f", file))
-    command = shlex.join(("allot", "explain", *files, *options))
+    command = shell_line(("allot", "explain", *files, *options))
     answers = (replace(a, next=command) if " --fleet " in a.next else a for a in explanation.answers)
     return replace(explanation, answers=tuple(answers))
 

@@ -16,6 +16,7 @@ FIRST_STEPS: Final = (
         ("doctor", "find its problems"),
         ("explain POD", "find out why a pod is pending"),
         ("free", "see which devices are free"),
+        ("web", "see all this in the browser"),
     )),
     ("Without a cluster:", (
         ("check app.yaml", "find mistakes in a manifest"),
@@ -30,6 +31,7 @@ GOALS: Final = (
     ("write a claim for what you need", "claim --gpus 1 --memory 80GB"),
     ("check and repair manifests", "check app.yaml --fix"),
     ("see which devices are free", "free"),
+    ("see a cluster in the browser", "web"),
     ("find problems in a cluster", "doctor"),
     ("see what machines would cost", "plan app.yaml"),
     ("migrate from device plugins", "migrate app.yaml"),
@@ -62,7 +64,7 @@ error (allot --debug COMMAND shows the traceback).
 
 
 def first_steps() -> str:
-    """Return what ``allot`` prints without arguments, in ten lines.
+    """Return what ``allot`` prints without arguments.
 
     >>> first_steps().splitlines()[2]
     '  allot doctor                          find its problems'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import signal
 import socket
 import sys
@@ -48,7 +49,7 @@ def run(arguments: Namespace) -> int:
 
 def options_of(arguments: Namespace) -> WebOptions:
     """Return the options of the server. Raises InputError."""
-    from allotment.web.options import WebOptions
+    from allotment.web.options import WebOptions, base_path
 
     certificate, key = (Path(file) if file else None for file in (arguments.certificate, arguments.key))
     if certificate is not None and key is not None:
@@ -73,6 +74,7 @@ def options_of(arguments: Namespace) -> WebOptions:
         allowed_hosts=tuple(arguments.allowed_host),
         allowed_origins=tuple(arguments.allow_origin),
         catalog=checked_catalog(arguments.catalog),
+        base_path=base_path(arguments.base_path),
     )
 
 
@@ -119,7 +121,9 @@ def _announce(arguments: Namespace, screen: Screen, name: str, address: str) -> 
 def _wait_for_parent(end: Callable[[], object]) -> None:
     """End when the process that started this one closes its pipe, as it does when it ends in any way."""
     with suppress(OSError, ValueError):
-        sys.stdin.buffer.read()
+        # Not sys.stdin.buffer: Python cannot end while a daemon thread holds its lock, if this process ends first.
+        while os.read(sys.stdin.fileno(), 4096):
+            pass
     with suppress(RuntimeError):  # the loop has ended already
         end()
 

@@ -45,7 +45,7 @@ def component_of(arguments: Namespace) -> Component:
 
 def options_of(arguments: Namespace) -> WebOptions:
     """Return the options of the server. Raises InputError."""
-    from allotment.web.options import WebOptions
+    from allotment.web.options import WebOptions, base_path
 
     try:
         where = address(arguments.bind_address)
@@ -67,4 +67,5 @@ def options_of(arguments: Namespace) -> WebOptions:
         allowed_origins=tuple(arguments.allow_origin),
         in_cluster=True,
         catalog=checked_catalog(arguments.catalog),
+        base_path=base_path(arguments.base_path),
     )

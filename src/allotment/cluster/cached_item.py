@@ -42,6 +42,11 @@ class CachedItem(Generic[T]):
             self._value = cast("T", self.tree) if self._type is None else read_value(self.tree, self._type)
         return self._value
 
+    def drop_tree(self) -> None:
+        """Forget the tree: the only reader of the cache keeps the object in a form of its own. The cache itself needs
+        only the key, the uid and the revision."""
+        self.tree = _UNREAD
+
     @property
     def metadata(self) -> Tree:
         """``metadata`` of the tree."""

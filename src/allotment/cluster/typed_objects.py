@@ -115,11 +115,15 @@ class Objects:
         )
 
 
-def value_of(item: CachedItem[Any], type: type[Object], tree: Tree | None = None) -> Object | None:
+def value_of(
+    item: CachedItem[Any], type: type[Object], tree: Tree | None = None, decode: Callable[[Tree], Object] | None = None
+) -> Object | None:
     """Decode an object, or ``tree`` instead of its own. Logs a warning and returns None if that fails, as for objects
-    of an unknown newer server or malformed ones."""
+    of an unknown newer server or malformed ones. ``decode``: instead of `read_value`."""
+    if tree is None:
+        tree = item.tree
     try:
-        return read_value(item.tree if tree is None else tree, type)
+        return decode(tree) if decode is not None else read_value(tree, type)
     except (msgspec.ValidationError, QuantityError) as error:
         log.warning("%s %s/%s cannot be decoded and is ignored: %s", type.__name__, item.namespace, item.name, error)
         return None

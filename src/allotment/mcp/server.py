@@ -24,8 +24,10 @@ from allotment import __version__
 from allotment.errors import InputError
 from allotment.queries.brief import brief
 from allotment.queries.problems import Problem, internal, problem_of
+from allotment.queries.requests import LONGEST_ANSWER
 from allotment.queries.schemas import request_schema
 from allotment.queries.table import QUERIES, Query, query_named
+from allotment.time_limits import time_limit
 from allotment.watched.view import ClusterView
 
 log = logging.getLogger(__name__)
@@ -119,8 +121,12 @@ class _Call(NamedTuple):
         return cls(query, request, detail)
 
     def answer(self, view: ClusterView) -> Mapping[str, Any]:
-        """Return the answer; one about a state that may have changed is marked. Raises InputError and Unreachable."""
-        answer = self.query.answer(view, self.request)
+        """Return the answer; one about a state that may have changed is marked.
+
+        Raises InputError, Unreachable, and TookTooLongError.
+        """
+        with time_limit(LONGEST_ANSWER):
+            answer = self.query.answer(view, self.request)
         stale = (
             {} if view.connected else {"stale": f"{view.error or 'the cluster does not respond'}; as of {view.seen_at}"}
         )

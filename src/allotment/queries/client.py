@@ -35,7 +35,7 @@ from allotment.phrases import split_words
 from allotment.planning.limits import CapacityPolicy
 from allotment.queries.answers import CheckAnswer, ClassSelections, CodeMeaning, FitAnswer, PlanAnswer
 from allotment.queries.openapi import PREFIX
-from allotment.queries.problems import MANIFESTS, Problem
+from allotment.queries.problems import MANIFESTS, UNREACHABLE, Problem
 from allotment.queries.requests import (
     CheckRequest,
     CodeRequest,
@@ -95,7 +95,8 @@ class WebClient:
 
     Each method sends a query, blocks until the server answers, and returns what the function of the same name would
     return there. Manifests are read here and sent as texts. The methods raise InputError and InvalidManifests for the
-    arguments, StatusError if the server rejects the request (401: the token is wrong), and Unreachable.
+    arguments and for a URL of another server, StatusError if the server rejects the request (401: the token is wrong;
+    503: it takes too long), and Unreachable.
     """
 
     def __init__(self, url: str, token: str, timeout: float, opener: OpenerDirector) -> None:
@@ -111,9 +112,9 @@ class WebClient:
         """
         request = WhyRequest(name=name, namespace=namespace, manifests=_text(objects))
         body = self._send("why", request)
-        if "classes" in msgspec.json.decode(body, type=dict[str, msgspec.Raw]):
+        if "classes" in self._decoded(body, dict[str, msgspec.Raw]):
             raise InputError("the manifests contain only DeviceClasses", "use explain_classes", argument="objects")
-        return _decoded(body, Explanation)
+        return self._decoded(body, Explanation)
 
     def explain_classes(self, objects: Source) -> ClassSelections:
         """Return the devices that each DeviceClass of the objects selects, by node, or why it selects none.
@@ -121,9 +122,9 @@ class WebClient:
         ``objects``: manifests that contain nothing else.
         """
         body = self._send("why", WhyRequest(manifests=_text(objects)))
-        if "classes" not in msgspec.json.decode(body, type=dict[str, msgspec.Raw]):
+        if "classes" not in self._decoded(body, dict[str, msgspec.Raw]):
             raise InputError("the manifests contain not only DeviceClasses", "use explain", argument="objects")
-        return _decoded(body, ClassSelections)
+        return self._decoded(body, ClassSelections)
 
     def would_fit(
         self,
@@ -146,7 +147,7 @@ class WebClient:
             manifests=_text(objects), namespace=namespace, gpus=gpus, memory=memory, model=model, vendor=vendor,
             mig=mig, share=share, copies=copies,
         )  # fmt: skip
-        return _decoded(self._send("would-fit", request), FitAnswer)
+        return self._decoded(self._send("would-fit", request), FitAnswer)
 
     def free(
         self, *, objects: Source | None = None, tolerations: Sequence[str] = (), namespace: str = ""
@@ -156,7 +157,7 @@ class WebClient:
         ``objects``: manifests to add to the cluster. ``tolerations``: as for the function ``free``.
         """
         request = FreeRequest(tolerations=_words(tolerations), namespace=namespace, manifests=_text(objects))
-        return _decoded(self._send("free", request), FreeReport)
+        return self._decoded(self._send("free", request), FreeReport)
 
     def check(
         self,
@@ -171,7 +172,7 @@ class WebClient:
             files=_files(*sources), namespace=namespace, select=_words(select), ignore=_words(ignore),
             drivers=dict(drivers or {}),
         )  # fmt: skip
-        return _decoded(self._send("check", request), CheckAnswer)
+        return self._decoded(self._send("check", request), CheckAnswer)
 
     def fix(
         self,
@@ -190,7 +191,7 @@ class WebClient:
             files=_files(*sources), unsafe=unsafe, namespace=namespace, select=_words(select), ignore=_words(ignore),
             drivers=dict(drivers or {}),
         )  # fmt: skip
-        return _decoded(self._send("fix", request), CheckAnswer)
+        return self._decoded(self._send("fix", request), CheckAnswer)
 
     def what_if(self, *changes: str) -> WhatIfScreen:
         """Return what happens after changes, in this order: who loses devices, where pods go, who is stranded and why.
@@ -199,7 +200,7 @@ class WebClient:
         ``scale:NAMESPACE/KIND/NAME:REPLICAS``, ``mig-mode:NODE:MODE``, ``kube-version:RELEASE``,
         ``add-machines:HARDWARE``.
         """
-        return _decoded(self._send("what-if", WhatIfRequest(tuple(map(change_of, changes)))), WhatIfScreen)
+        return self._decoded(self._send("what-if", WhatIfRequest(tuple(map(change_of, changes)))), WhatIfScreen)
 
     def plan(
         self,
@@ -232,11 +233,11 @@ class WebClient:
             max_machines=max_machines, max_per_type=dict(max_per_type), modes=_words(modes), time_limit=time_limit,
             seed=seed, compare=compare,
         )  # fmt: skip
-        return _decoded(self._send("plan", request), PlanAnswer)
+        return self._decoded(self._send("plan", request), PlanAnswer)
 
     def explain_code(self, code: str) -> CodeMeaning:
         """Return what the code of a reason, a rule or a check of doctor means."""
-        return _decoded(self._send("explain-code", CodeRequest(code=code)), CodeMeaning)
+        return self._decoded(self._send("explain-code", CodeRequest(code=code)), CodeMeaning)
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
@@ -250,13 +251,27 @@ class WebClient:
         try:
             with self._opener.open(posted, timeout=self._timeout) as response:
                 body: bytes = response.read()
-                return body
+                kind = response.headers.get_content_type()
         except HTTPError as error:
             with error:
                 raise _error(error.code, error.read(), url) from None
         except (URLError, OSError, HTTPException) as error:
             reason = getattr(error, "reason", None) or error
             raise Unreachable(f"{url}: {reason}") from None
+        if kind != _JSON:
+            raise self._not_allotment(f"its answer is {kind}")
+        return body
+
+    def _decoded(self, body: bytes, type_: type[T]) -> T:
+        """Return an answer as a value. Raises InputError if it is not that of an Allotment server."""
+        try:
+            return msgspec.json.decode(body, type=decodable(type_), dec_hook=_value_of)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise self._not_allotment(str(error)) from None
+
+    def _not_allotment(self, reason: str) -> InputError:
+        hint = "use the address that allot web prints, and the same release of Allotment"
+        return InputError(f"{self.url} is not a page of allot web: {reason}", hint, argument="url")
 
 
 def _error(status: int, body: bytes, url: str) -> Exception:
@@ -270,7 +285,7 @@ def _error(status: int, body: bytes, url: str) -> Exception:
         return InvalidManifests(problems, lambda _: None)
     if status == 400:
         return InputError(found.detail, found.hint)
-    if status == 503:
+    if found.type == UNREACHABLE:
         return Unreachable(f"{url}: {found.detail}")
     message = "; ".join(filter(None, (f"{found.title}: {found.detail}" if found.detail else found.title, found.hint)))
     return StatusError({"code": status, "message": message})
@@ -280,10 +295,6 @@ def _input_problem(data: Mapping[str, Any]) -> InputProblem:
     position = Position(data.get("file", ""), data.get("line", 1), data.get("column", 1))
     named = {name: data.get(name, "") for name in ("code", "message", "path", "hint", "suggestion")}
     return InputProblem(position=position, **named)
-
-
-def _decoded(body: bytes, type_: type[T]) -> T:
-    return msgspec.json.decode(body, type=decodable(type_), dec_hook=_value_of)
 
 
 def _value_of(type_: type, value: Any) -> Any:

@@ -10,6 +10,7 @@ from allotment.errors import InputError, InvalidManifests
 from allotment.extras import MissingExtraError
 from allotment.model.meta import Value
 from allotment.phrases import counted
+from allotment.time_limits import StoppedError, TookTooLongError
 
 #: The media type of a problem.
 MEDIA_TYPE: Final = "application/problem+json"
@@ -17,6 +18,8 @@ MEDIA_TYPE: Final = "application/problem+json"
 _TYPE: Final = "urn:allotment:problem:"
 #: The type of a problem whose `errors` are those of manifests.
 MANIFESTS: Final = f"{_TYPE}invalid-manifests"
+#: The type of a problem if the cluster of the server does not respond.
+UNREACHABLE: Final = f"{_TYPE}unreachable"
 #: The most single problems in an answer; the rest is counted.
 _SHOWN: Final = 50
 
@@ -52,6 +55,11 @@ def problem_of(error: Exception) -> Problem | None:
         return problem("cluster", "The cluster rejected a request", 502, str(error))
     if isinstance(error, Unreachable):
         return problem("unreachable", "The cluster does not respond", 503, str(error))
+    if isinstance(error, TookTooLongError):
+        hint = "send fewer manifests or replicas at a time, or use the command line, which has no limit"
+        return problem("took-too-long", "The answer takes too long", 503, str(error), hint)
+    if isinstance(error, StoppedError):
+        return problem("stopping", "The server ends", 503, "the server ends before the answer is complete")
     if isinstance(error, MissingExtraError):
         return problem("not-installed", "The server cannot answer this", 501, str(error))
     return None

@@ -1,11 +1,11 @@
-"""The questions about a cluster and manifests: each is one call of the Python API, and returns what its command prints
-with ``-o json``."""
+"""The questions about a cluster, manifests and codes: each is one call of the Python API, and returns what its command
+prints with ``-o json``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 from msgspec.structs import replace as with_fields
@@ -13,12 +13,13 @@ from msgspec.structs import replace as with_fields
 from allotment.api.check import check as check_manifests
 from allotment.api.check import fix as fix_manifests
 from allotment.api.cluster import Cluster
-from allotment.api.explain import answer, evaluated, is_pending, last_prepare_error
+from allotment.api.explain import answer, is_pending, last_prepare_error
 from allotment.api.explain_classes import class_answers, only_classes
 from allotment.api.free import free as report_devices
-from allotment.api.load import Manifests, text_manifests
+from allotment.api.load import Manifests
 from allotment.api.plan import plan as plan_machines
 from allotment.api.question import Evaluation, Question
+from allotment.engine.refusal import CODES
 from allotment.errors import InputError
 from allotment.explanation.prepare_errors import PrepareError
 from allotment.explanation.report import Answer, Explanation
@@ -28,9 +29,19 @@ from allotment.fleet.errors import suggestion
 from allotment.model.core import Pod
 from allotment.model.meta import ObjectKey
 from allotment.phrases import counted, listed, split_words
-from allotment.queries.requests import LONGEST_SEARCH, CheckRequest, FixRequest, FreeRequest, PlanRequest, WhyRequest
+from allotment.queries.requests import (
+    LONGEST_SEARCH,
+    CheckRequest,
+    CodeRequest,
+    FixRequest,
+    FreeRequest,
+    PlanRequest,
+    WhyRequest,
+)
+from allotment.reference.check_rules import rules
+from allotment.reference.cluster_checks import checks
 from allotment.screens.manifest_answers import evaluated_on
-from allotment.screens.manifest_size import with_few_pods
+from allotment.screens.manifest_size import load_limited
 from allotment.screens.pending import answer_of
 from allotment.screens.pending_pods import pending_pods
 from allotment.screens.visibility import readers_of
@@ -38,6 +49,7 @@ from allotment.screens.what_if import WhatIfRequest
 from allotment.screens.what_if import what_if as what_happens
 from allotment.watched.view import ClusterView
 
+_CODES_HINT: Final = "codes are those of answers: of reasons (devices-in-use), rules (M401) and checks of doctor (D301)"
 #: The most pending pods that are tried one by one; each takes as long as a command.
 _MOST_TRIED: Final = 100
 
@@ -63,7 +75,8 @@ def why(view: ClusterView, request: WhyRequest) -> dict[str, Any]:
 def _all_pending(view: ClusterView) -> Explanation:
     """Return the answers for all pending pods, or for each kind of pod if there are many."""
     if not _has_many(view):
-        return view.explanation
+        is_any = any(map(is_pending, view.inputs.cluster))
+        return view.cached("queries.all pending", lambda: answer(question_of(view, "")) if is_any else Explanation())
     groups = pending_pods(view).groups
     answers = tuple(answer for group in groups for answer in group.answers)
     count = sum(len(group.pods) for group in groups)
@@ -82,8 +95,10 @@ def _evaluated(view: ClusterView, question: Question) -> Evaluation:
     # Objects of a running cluster have a namespace; those of a snapshot may get that of the question.
     namespace = "" if question.is_live else question.namespace or ""
     if not _has_many(view):
-        return view.remember(("queries.evaluated", namespace), lambda: evaluated(question))
-    return view.remember("queries.equal", lambda: _by_kind(view))
+        if namespace not in ("", "default"):  # programs may send any number of names
+            return evaluated_on(view, question)
+        return view.cached(("queries.evaluated", namespace), lambda: evaluated_on(view, question))
+    return view.cached("queries.equal", lambda: _by_kind(view))
 
 
 def _by_kind(view: ClusterView) -> Evaluation:
@@ -108,7 +123,7 @@ def _has_many(view: ClusterView) -> bool:
 
 def _prepare_errors(view: ClusterView) -> Mapping[ObjectKey, PrepareError]:
     """Return the last error of each pod whose devices cannot be prepared on its node."""
-    return view.remember("queries.prepare errors", lambda: dict(_errors_in(view.events)))
+    return view.cached("queries.prepare errors", lambda: dict(_errors_in(view.events)))
 
 
 def _errors_in(events: Iterable[Mapping[str, Any]]) -> Iterator[tuple[ObjectKey, PrepareError]]:
@@ -192,14 +207,14 @@ def manifests_of(text: str) -> Manifests | None:
         return None
     if not text.strip():
         raise InputError("expected manifests, found an empty text", argument="manifests")
-    return with_few_pods(text_manifests(text))
+    return load_limited(text)
 
 
 def _files_of(request: CheckRequest) -> list[Manifests]:
     """Return the files to check, with the text of ``manifests`` as the first. Raises InputError for none."""
     loaded = manifests_of(request.manifests)
     texts = [] if loaded is None else [loaded]
-    found = [*texts, *(with_few_pods(text_manifests(text, name)) for name, text in request.files.items())]
+    found = [*texts, *(load_limited(text, name) for name, text in request.files.items())]
     if not found:
         raise InputError("expected manifests, found none", "state their text", argument="manifests")
     return found
@@ -247,3 +262,30 @@ def _require_providers(names: Iterable[str]) -> None:
         if name not in known:
             hint = suggestion(name, known) or f"expected {listed(known)}"
             raise InputError(f"unknown provider {name!r}", hint, argument="catalog")
+
+
+# --- codes -----------------------------------------------------------------------------------------------------------
+
+
+def explain_code(view: ClusterView, request: CodeRequest) -> dict[str, Any]:
+    """Return the meaning of a code, with the keys that ``allot rule`` and ``allot doctor --list`` print.
+
+    Raises InputError for an unknown code.
+    """
+    wanted = request.code.strip()
+    found = meanings().get(wanted.lower())
+    if found is not None:
+        return dict(found)
+    hint = suggestion(wanted, [each["code"] for each in meanings().values()]) if wanted else ""
+    raise InputError(f"unknown code {wanted!r}", hint or _CODES_HINT, argument="code")
+
+
+@cache
+def meanings() -> Mapping[str, Mapping[str, Any]]:
+    """Return all codes by their lower-case form: reasons in the order of their table, then rules and checks."""
+    every = (
+        *({"code": code, "kind": "reason", **reason._asdict()} for code, reason in CODES.items()),
+        *({"code": rule["code"], "kind": "rule", **rule} for rule in rules()),
+        *({"code": check["code"], "kind": "check", **check} for check in checks()),
+    )
+    return {each["code"].lower(): each for each in every}

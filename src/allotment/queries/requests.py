@@ -11,8 +11,10 @@ from msgspec import Meta, Struct
 
 #: The maximum number of pods in a request of ``would-fit``.
 MOST_COPIES = 256
-#: The maximum time limit of ``plan`` for programs, in seconds.
-LONGEST_SEARCH = 30
+#: Seconds for which a server computes an answer to a program or visitor; then the request is rejected.
+LONGEST_ANSWER = 45
+#: The maximum time limit of ``plan`` for programs, in seconds: it searches twice, the second time for relaxations.
+LONGEST_SEARCH = 20
 
 Manifests: TypeAlias = Annotated[
     str, Meta(description="Kubernetes manifests, as YAML or JSON: the text itself, not the name of a file.")

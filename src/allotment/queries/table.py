@@ -16,9 +16,8 @@ from allotment.errors import InputError
 from allotment.explanation.report import Explanation
 from allotment.fleet.errors import suggestion
 from allotment.queries.answers import CheckAnswer, ClassSelections, CodeMeaning, FitAnswer, PlanAnswer
-from allotment.queries.codes import explain_code
 from allotment.queries.fit import would_fit
-from allotment.queries.questions import check, fix, free, plan, what_if, why
+from allotment.queries.questions import check, explain_code, fix, free, plan, what_if, why
 from allotment.queries.requests import (
     CheckRequest,
     CodeRequest,

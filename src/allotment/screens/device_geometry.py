@@ -15,8 +15,8 @@ from allotment.fleet.profiles import accelerators
 from allotment.model.resource import CounterSet, Device, ResourceSlice
 
 _NUMBERED: Final = re.compile(r"(.+?)[-_]?([0-9]+)")
-#: ``gpu-0-mig-1g5gb-19-3``: the number of the profile, and the first memory slice.
-_MIG_NAME: Final = re.compile(r".+-mig-[^-]+(?:-me)?-[0-9]+-([0-9]+)")
+#: ``gpu-0-mig-1g5gb-19-3``: the card, the number of the profile, and the first memory slice.
+_MIG_NAME: Final = re.compile(r"(.+)-mig-[^-]+(?:-me)?-[0-9]+-([0-9]+)")
 _PARENT: Final = "parentUUID"
 _BUS: Final = ("resource.kubernetes.io/pciBusID", "pciBusID")
 
@@ -72,8 +72,8 @@ def _geometry(
     if parent := _text(device, _PARENT):
         name = _MIG_NAME.fullmatch(device.name)
         size, total = _mig_sizes().get((_text(device, "productName"), _text(device, "profile")), (0, 0))
-        if name is not None and total:
-            return DeviceGeometry(parent, int(name[1]), size, total)
+        if name is not None and total:  # the name of the card, unlike its UUID, is the same on all nodes
+            return DeviceGeometry(name[1], int(name[2]), size, total)
         return DeviceGeometry(parent)
     if len(on_bus) > 1:
         return DeviceGeometry(bus, on_bus.index(device.name), 1, len(on_bus))

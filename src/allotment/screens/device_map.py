@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from allotment.cluster.gc_pause import gc_paused
-from allotment.fleet.catalog.labels import INSTANCE_TYPE, REGION, ZONE
-from allotment.model.core import Node
 from allotment.model.meta import Value
-from allotment.model.resource import ResourceClaim, ResourceSlice
-from allotment.screens.device_geometry import geometry_of
 from allotment.screens.header import Screen, command, header
 from allotment.screens.holders import Holders, MapHolder
-from allotment.tools.free import STATES, DeviceReport, FreeReport, NodeReport, RemainingAmount
+from allotment.screens.node_drawing import DrawnDevice, DrawnNode, KindKey, Layout, PlacedDevice, drawn_nodes, kind_key
+from allotment.tools.free import STATES, FreeReport, NodeReport
 from allotment.watched.view import ClusterView
 
 _Key = TypeVar("_Key", bound=Hashable)
-
-#: The labels of nodes by which the map is grouped.
-GROUPING: Final[Mapping[str, tuple[str, ...]]] = {
-    "zone": (ZONE,),
-    "region": (REGION,),
-    "rack": ("topology.kubernetes.io/rack", "cloud.google.com/gke-placement-group"),
-    "clique": ("nvidia.com/gpu.clique",),
-    "product": ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "cloud.google.com/gke-accelerator"),
-    "instanceType": (INSTANCE_TYPE,),
-    "pool": ("cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup", "kubernetes.azure.com/agentpool",
-             "karpenter.sh/nodepool"),
-}  # fmt: skip
 
 
 class DeviceKind(Value, frozen=True):
@@ -41,12 +26,59 @@ class DeviceKind(Value, frozen=True):
     count: int = 0
 
 
-class MapDevice(Value, frozen=True):
-    """A device. ``kind`` and ``holders``: indices in the lists of the map.
+class LayoutDevice(Value, frozen=True):
+    """A device of a layout. ``kind``: an index in the kinds of the map.
 
     ``card``: the hardware whose partition it is; ``span``: first part, number of parts and their total on the card.
-    ``used``: the used fraction of a device that is shared. ``prepared``: None if it is not known.
+    ``pool``: empty if it has the name of the node.
     """
+
+    name: str
+    kind: int
+    card: str = ""
+    span: tuple[int, int, int] | None = None
+    pool: str = ""
+
+
+class NodeLayout(Value, frozen=True):
+    """The devices of nodes with equal hardware, in order."""
+
+    devices: tuple[LayoutDevice, ...] = ()
+
+
+class DeviceUse(Value, frozen=True):
+    """A device that claims hold, or that has taints. ``at``: its position in the layout of its node.
+
+    ``holders``: indices in the holders of the map. ``used``: the used fraction of a device that is shared.
+    ``prepared``: None if it is not known.
+    """
+
+    at: int
+    holders: tuple[int, ...] = ()
+    used: float = 0.0
+    taints: tuple[str, ...] = ()
+    admin_access: bool = False
+    prepared: bool | None = None
+
+
+class MapNode(Value, frozen=True):
+    """A node; an empty name stands for devices that several nodes can use. ``layout``: an index in those of the map.
+
+    ``states``: the positions, in the layout, of the devices that are not free. ``devices``: more about some of them.
+    ``problems``: the pools that Kubernetes ignores, with the reason.
+    """
+
+    name: str
+    layout: int
+    labels: dict[str, str] = {}
+    unschedulable: str = ""
+    problems: tuple[str, ...] = ()
+    states: dict[str, tuple[int, ...]] = {}
+    devices: tuple[DeviceUse, ...] = ()
+
+
+class MapDevice(Value, frozen=True):
+    """All that the map tells about a device: see `LayoutDevice` and `DeviceUse`."""
 
     name: str
     kind: int
@@ -59,20 +91,6 @@ class MapDevice(Value, frozen=True):
     admin_access: bool = False
     prepared: bool | None = None
     pool: str = ""
-    """Empty if it has the name of the node."""
-
-
-class MapNode(Value, frozen=True):
-    """A node with its devices; an empty name stands for devices that several nodes can use.
-
-    ``problems``: the pools that Kubernetes ignores, with the reason.
-    """
-
-    name: str
-    labels: dict[str, str] = {}
-    unschedulable: str = ""
-    problems: tuple[str, ...] = ()
-    devices: tuple[MapDevice, ...] = ()
 
 
 class DeviceMap(Screen, frozen=True):
@@ -82,29 +100,58 @@ class DeviceMap(Screen, frozen=True):
     totals: dict[str, int]
     kinds: tuple[DeviceKind, ...] = ()
     holders: tuple[MapHolder, ...] = ()
+    layouts: tuple[NodeLayout, ...] = ()
     nodes: tuple[MapNode, ...] = ()
     removed: tuple[str, ...] = ()
     since: int = 0
+
+    def devices_of(self, node: MapNode) -> Iterator[MapDevice]:
+        """Yield the devices of a node."""
+        states = {at: state for state, positions in node.states.items() for at in positions}
+        uses = {use.at: use for use in node.devices}
+        for at, device in enumerate(self.layouts[node.layout].devices):
+            use = uses.get(at, _UNUSED)
+            yield MapDevice(
+                name=device.name,
+                kind=device.kind,
+                state=states.get(at, "free"),
+                holders=use.holders,
+                card=device.card,
+                span=device.span,
+                used=use.used,
+                taints=use.taints,
+                admin_access=use.admin_access,
+                prepared=use.prepared,
+                pool=device.pool,
+            )
+
+
+_UNUSED = DeviceUse(at=-1)
 
 
 def device_map(view: ClusterView, since: int = 0, names: Collection[str] = ()) -> DeviceMap:
     """Return the map of all nodes, of those that changed after a revision, or of some nodes."""
     report = view.free
     changed = view.changed_nodes(since) if since else None
-    wanted = changed if changed is not None else frozenset(names) if names else None
-    nodes = [node for node in report.nodes if wanted is None or node.node in wanted]
     with gc_paused():
-        drawing = _Drawing(view, {node.node for node in nodes} if wanted is not None else None)
-        drawn = tuple(map(drawing.node, nodes))
-    known = {node.node for node in report.nodes}
+        if changed is None and names:
+            nodes = drawn_nodes(view, frozenset(names))
+        else:
+            nodes = drawn_nodes(view)
+            if changed is not None:
+                nodes = tuple(node for node in nodes if node.report.node in changed)
+        numbering = _Numbering(view)
+        drawn = tuple(map(numbering.node, nodes))
+        layouts = numbering.layouts()
     return DeviceMap(
         cluster=header(view),
         command=command(view, "free"),
         totals=_ordered(_sum(view.of_nodes("states", _states_of_node))),
-        kinds=drawing.numbered_kinds(report if wanted is None else None),
-        holders=tuple(drawing.holders),
+        kinds=numbering.kinds(),
+        holders=tuple(numbering.holders),
+        layouts=layouts,
         nodes=drawn,
-        removed=tuple(sorted(changed - known)) if changed is not None else (),
+        removed=tuple(sorted(changed - {node.node for node in report.nodes})) if changed is not None else (),
         since=since if changed is not None else 0,
     )
 
@@ -118,110 +165,71 @@ def _ordered(found: Mapping[str, int]) -> dict[str, int]:
     return {state: found[state] for state in STATES if found.get(state)}
 
 
-class _Drawing:
-    """Numbers kinds and holders while nodes are drawn. ``among``: only these nodes; None: all."""
+class _Numbering:
+    """Numbers the kinds, holders and layouts of the nodes of a map, in the order of their first use."""
 
-    def __init__(self, view: ClusterView, among: Collection[str] | None) -> None:
+    def __init__(self, view: ClusterView) -> None:
         self._view = view
-        self._kinds: dict[_KindKey, int] = {}
+        self._users = Holders(view)
+        self._kinds: dict[KindKey, int] = {}
         self._memory: list[str] = []
-        self._counts: Counter[int] = Counter()
+        self._layouts: dict[Layout, int] = {}
         self._numbers: dict[tuple[str, bool], int] = {}
         self.holders: list[MapHolder] = []
-        self._users = Holders(view)
-        self._labels: dict[str, dict[str, str]] = {}
-        self._admins: dict[tuple[str, str, str], list[str]] = {}
-        slices: list[ResourceSlice] = []
-        for value in view.inputs.cluster:
-            if type(value) is ResourceSlice:
-                if among is None or (value.spec.node_name or "") in among or not value.spec.node_name:
-                    slices.append(value)
-            elif type(value) is Node:
-                if among is None or value.metadata.name in among:
-                    self._labels[value.metadata.name] = _grouping(value.metadata.labels)
-            elif type(value) is ResourceClaim and value.status.allocation is not None:
-                for result in value.status.allocation.devices.results:
-                    if result.admin_access:
-                        place = (result.driver, result.pool, result.device)
-                        self._admins.setdefault(place, []).append(str(value.key))
-        self._geometry = geometry_of(slices)
 
-    def node(self, report: NodeReport) -> MapNode:
+    def node(self, drawn: DrawnNode) -> MapNode:
+        report = drawn.report
         return MapNode(
             name=report.node,
-            labels=self._labels.get(report.node, {}),
+            layout=self._layouts.setdefault(drawn.layout, len(self._layouts)),
+            labels=drawn.labels,
             unschedulable=report.unschedulable,
-            problems=tuple(f"{problem.why}: {problem.text}" for problem in report.problems),
-            devices=tuple([self._device(device, report.node) for device in report.devices]),
+            problems=tuple([f"{problem.why}: {problem.text}" for problem in report.problems]),
+            states=drawn.states,
+            devices=tuple(map(self._use, drawn.devices)),
         )
 
-    def _device(self, device: DeviceReport, node: str) -> MapDevice:
-        place = (device.driver, device.pool, device.device)
-        geometry = self._geometry.get(place)
-        admins = self._admins.get(place, ())
-        holders = tuple([self._number(holder.claim) for holder in device.holders])
-        prepared = self._users.is_prepared(device.holders[0].claim, *place) if device.holders else None
-        return MapDevice(
-            name=device.device,
-            kind=self._kind(device),
-            state=device.state,
-            holders=(*holders, *(self._number(claim, is_admin=True) for claim in admins)),
-            card=geometry.card if geometry is not None else "",
-            span=geometry.span if geometry is not None else None,
-            used=_used(device.capacity) if device.state in ("shared", "full") else 0.0,
+    def _use(self, device: DrawnDevice) -> DeviceUse:
+        return DeviceUse(
+            at=device.at,
+            holders=(
+                *[self._holder(claim) for claim in device.claims],
+                *[self._holder(claim, is_admin=True) for claim in device.admins],
+            ),
+            used=device.used,
             taints=device.taints,
-            admin_access=bool(admins),
-            prepared=prepared,
-            pool=device.pool if device.pool != node else "",
+            admin_access=bool(device.admins),
+            prepared=device.prepared,
         )
 
-    def _kind(self, device: DeviceReport) -> int:
-        key = _kind_key(device)
-        number = self._kinds.get(key)
-        if number is None:
-            number = self._kinds[key] = len(self._kinds)
-            memory = (str(amount.total) for amount in device.capacity if amount.name == "memory")
-            self._memory.append(next(memory, ""))
-        self._counts[number] += 1
-        return number
-
-    def _number(self, claim: str, *, is_admin: bool = False) -> int:
+    def _holder(self, claim: str, *, is_admin: bool = False) -> int:
         number = self._numbers.get((claim, is_admin))
         if number is None:
             number = self._numbers[claim, is_admin] = len(self.holders)
             self.holders.append(self._users.of(claim, is_admin=is_admin))
         return number
 
-    def numbered_kinds(self, whole: FreeReport | None) -> tuple[DeviceKind, ...]:
-        """The kinds in the order of their numbers. ``whole``: the report of all nodes, if all have been drawn."""
-        counts = self._counts if whole is not None else self._counts_of_all()
+    def layouts(self) -> tuple[NodeLayout, ...]:
+        return tuple(NodeLayout(devices=tuple(map(self._placed, layout.devices))) for layout in self._layouts)
+
+    def _placed(self, device: PlacedDevice) -> LayoutDevice:
+        kind = self._kinds.get(device.kind)
+        if kind is None:
+            kind = self._kinds[device.kind] = len(self._kinds)
+            self._memory.append(device.memory)
+        return LayoutDevice(name=device.name, kind=kind, card=device.card, span=device.span, pool=device.pool)
+
+    def kinds(self) -> tuple[DeviceKind, ...]:
+        """The kinds of the layouts, counted in the whole cluster."""
+        counts = self._view.cached("screens.kinds", lambda: _sum(self._view.of_nodes("kinds", _kinds_of_node)))
         return tuple(
-            DeviceKind(driver=key.driver, product=key.product, memory=self._memory[number], count=counts[number])
+            DeviceKind(driver=key.driver, product=key.product, memory=self._memory[number], count=counts[key])
             for key, number in self._kinds.items()
         )
 
-    def _counts_of_all(self) -> Mapping[int, int]:
-        every = self._view.remember("screens.kinds", lambda: _sum(self._view.of_nodes("kinds", _kinds_of_node)))
-        return {number: every[key] for key, number in self._kinds.items()}
 
-
-class _KindKey(NamedTuple):
-    """The properties that devices of one kind share; the memory in nano units, -1 if they publish none."""
-
-    driver: str
-    product: str
-    memory: int
-
-
-def _kind_key(device: DeviceReport) -> _KindKey:
-    for amount in device.capacity:
-        if amount.name == "memory":
-            return _KindKey(device.driver, device.kind or device.driver, amount.total.nano)
-    return _KindKey(device.driver, device.kind or device.driver, -1)
-
-
-def _kinds_of_node(node: NodeReport) -> tuple[tuple[_KindKey, int], ...]:
-    return tuple(Counter([_kind_key(device) for device in node.devices]).items())
+def _kinds_of_node(node: NodeReport) -> tuple[tuple[KindKey, int], ...]:
+    return tuple(Counter([kind_key(device) for device in node.devices]).items())
 
 
 def _states_of_node(node: NodeReport) -> tuple[tuple[str, int], ...]:
@@ -234,14 +242,3 @@ def _sum(parts: Iterable[tuple[tuple[_Key, int], ...]]) -> dict[_Key, int]:
         for key, count in part:
             found[key] = found.get(key, 0) + count
     return found
-
-
-def _used(capacity: Sequence[RemainingAmount]) -> float:
-    """The largest used fraction of any capacity."""
-    parts = [1 - amount.left.nano / amount.total.nano for amount in capacity if amount.total.nano]
-    return round(max(parts, default=0.0), 4)
-
-
-def _grouping(labels: Mapping[str, str]) -> dict[str, str]:
-    found = {name: next((labels[key] for key in keys if key in labels), "") for name, keys in GROUPING.items()}
-    return {name: value for name, value in found.items() if value}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
-
 import msgspec
 
 from allotment.model.meta import Value
+from allotment.shell_words import shell_line
 from allotment.watched.view import ClusterView, Place
 
 
@@ -53,7 +52,7 @@ def header(view: ClusterView) -> ClusterHeader:
 
 def command(view: ClusterView, *words: str) -> str:
     """Return a command line for the cluster of a view: ``allot free --cluster dump.yaml``."""
-    return shlex.join(("allot", *words, *view.origin.options, *view.cluster.source.version_options))
+    return shell_line(("allot", *words, *view.origin.options, *view.cluster.source.version_options))
 
 
 def encoded(value: Value) -> bytes:

@@ -42,7 +42,7 @@ def _revisions(views: Sequence[ClusterView]) -> Iterator[Revision]:
 
 def what_changed(before: ClusterView, after: ClusterView) -> str:
     """Return the differences of a view from an earlier one as text."""
-    return after.remember(("screens.changed", before.revision), lambda: _what_changed(before, after))
+    return after.cached(("screens.changed", before.revision), lambda: _what_changed(before, after))
 
 
 def _what_changed(before: ClusterView, after: ClusterView) -> str:

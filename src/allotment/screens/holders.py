@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from allotment.explanation.origin_mapping import owner_of, template_of
 from allotment.model.core import Pod
 from allotment.model.meta import ObjectKey, Value
 from allotment.model.resource import ResourceClaim
+from allotment.watched.devices import STARTED
 from allotment.watched.view import ClusterView
-
-#: The phases of pods whose containers have started.
-_STARTED: Final = ("Running", "Succeeded", "Failed")
 
 
 class MapHolder(Value, frozen=True):
@@ -55,7 +51,7 @@ class Holders:
                 ready = next((c.status for c in status.conditions if c.type == "Ready"), "")
                 if ready:
                     return ready == "True"
-        if any(pod.status.phase in _STARTED for pod in pods):
+        if any(pod.status.phase in STARTED for pod in pods):
             return True
         return False if pods and all(pod.spec.node_name for pod in pods) else None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
@@ -21,6 +20,7 @@ from allotment.model.resource import DeviceTaint, ResourceSlice
 from allotment.phrases import counted
 from allotment.screens.hypothetical_cluster import HypotheticalCluster
 from allotment.screens.hypothetical_devices import add_classes, change_mode, fail_device, taint_device
+from allotment.shell_words import shell_line
 
 Action: TypeAlias = Literal[
     "drain", "remove", "fail-device", "taint", "scale", "mig-mode", "kube-version", "add-machines"
@@ -234,7 +234,7 @@ def _number(text: str) -> int:
 
 
 def _kubectl(cluster: HypotheticalCluster, *words: str) -> str:
-    return shlex.join(("kubectl", *cluster.view.origin.connection, *words))
+    return shell_line(("kubectl", *cluster.view.origin.connection, *words))
 
 
 _FUNCTIONS: Final[Mapping[Action, Callable[[HypotheticalCluster, Change], MadeChange]]] = {

@@ -21,7 +21,7 @@ from allotment.model.resource import Device, DeviceTaint, ResourceClaim, Resourc
 from allotment.screens.hypothetical_cluster import HypotheticalCluster
 
 
-class _Place(NamedTuple):
+class _DeviceKey(NamedTuple):
     """A device by driver, pool and name."""
 
     driver: str
@@ -34,17 +34,17 @@ class _Place(NamedTuple):
 
 def fail_device(cluster: HypotheticalCluster, target: str) -> tuple[str, int]:
     """Remove a device; return its pool and name, and the number of pods that lose their node. Raises InputError."""
-    place = _change_device(cluster, target, lambda device: None)
-    return str(place), _evict_users(cluster, cluster.claims_on(lambda *other: other == place))
+    device = _change_device(cluster, target, lambda _: None)
+    return str(device), _evict_users(cluster, cluster.claims_on(lambda *other: other == device))
 
 
 def taint_device(cluster: HypotheticalCluster, target: str, taint: DeviceTaint) -> tuple[str, int]:
     """Taint a device; return its pool and name, and the number of pods that lose their node. Raises InputError."""
-    place = _change_device(cluster, target, lambda device: replace(device, taints=(*device.taints, taint)))
+    device = _change_device(cluster, target, lambda device: replace(device, taints=(*device.taints, taint)))
     if taint.effect != "NoExecute":
-        return str(place), 0
-    claims = cluster.claims_on(lambda *other: other == place)
-    return str(place), _evict_users(cluster, (claim for claim in claims if not _is_tolerated(claim, place, taint)))
+        return str(device), 0
+    claims = cluster.claims_on(lambda *other: other == device)
+    return str(device), _evict_users(cluster, (claim for claim in claims if not _is_tolerated(claim, device, taint)))
 
 
 def change_mode(cluster: HypotheticalCluster, node: Node, mode: str) -> tuple[int, int]:
@@ -77,24 +77,24 @@ def _evict_users(cluster: HypotheticalCluster, claims: Iterable[ResourceClaim]) 
     return sum(cluster.evict(cluster.users_of(claim), node_ends=True) for claim in claims)
 
 
-def _is_tolerated(claim: ResourceClaim, place: _Place, taint: DeviceTaint) -> bool:
+def _is_tolerated(claim: ResourceClaim, device: _DeviceKey, taint: DeviceTaint) -> bool:
     allocation = claim.status.allocation
     results = allocation.devices.results if allocation is not None else ()
-    own = (result for result in results if (result.driver, result.pool, result.device) == place)
+    own = (result for result in results if (result.driver, result.pool, result.device) == device)
     return all(any(tolerates(each, taint) for each in result.tolerations) for result in own)
 
 
-def _change_device(cluster: HypotheticalCluster, target: str, changed: Callable[[Device], Device | None]) -> _Place:
+def _change_device(cluster: HypotheticalCluster, target: str, changed: Callable[[Device], Device | None]) -> _DeviceKey:
     """Replace or remove a device."""
     where, _, name = target.rpartition("/")
-    found: _Place | None = None
+    found: _DeviceKey | None = None
     for slice_ in cluster.of(ResourceSlice):
         spec = slice_.spec
         if where not in (spec.pool.name, spec.node_name, f"{spec.driver}/{spec.pool.name}"):
             continue
         devices = spec.devices or ()
         if any(device.name == name for device in devices):
-            found = _Place(spec.driver, spec.pool.name, name)
+            found = _DeviceKey(spec.driver, spec.pool.name, name)
             new = (changed(device) if device.name == name else device for device in devices)
             kept = tuple(device for device in new if device is not None)
             cluster.put(replace(slice_, spec=replace(spec, devices=kept)))

@@ -1,13 +1,14 @@
-"""Answers for manifests in a cluster that is kept in memory: its devices are prepared once for all of them."""
+"""Answers for manifests and pending pods in a cluster that is kept in memory: what did not change is used again."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
-from allotment.api.explain import answer, evaluated
+from allotment.api.explain import answer
 from allotment.api.load import Manifests
 from allotment.api.question import Evaluation, Question
-from allotment.explanation.prepared_devices import PreparedDevices, are_usable
+from allotment.explanation.prepared_devices import PreparedDevices
 from allotment.explanation.report import Explanation
 from allotment.explanation.subjects import objects_to_explain, other_pods
 from allotment.screens.visibility import readers_of
@@ -22,16 +23,18 @@ def explanation_of(view: ClusterView, manifests: Manifests) -> Explanation:
 
 
 def evaluated_on(view: ClusterView, question: Question) -> Evaluation:
-    """Return the answers for the manifests of a question, which must have some.
-
-    Manifests that change devices are evaluated like those of a command.
-    """
+    """Return the answers for the manifests of a question, or for all pending objects if it has none."""
     queried, cluster = question.inputs.queried, question.inputs.cluster
-    if not are_usable(queried):
-        return evaluated(question)
     values = objects_to_explain(cluster, queried)
-    devices = view.remember("screens.devices", lambda: PreparedDevices(view.inputs.cluster, view.inputs.features))
-    found = devices.explain(
+    # Manifests may take long; the pending pods of the page do not wait for them.
+    prepared = prepared_devices(view, "manifests" if queried else "pending")
+    found = prepared.explain(
         values, other_pods(cluster, values), default_namespace=question.namespace or "default", readers=question.readers
     )
     return Evaluation(found, values)
+
+
+def prepared_devices(view: ClusterView, purpose: Literal["manifests", "pending"]) -> PreparedDevices:
+    """Return the devices of the cluster, which later views use again."""
+    features = view.inputs.features
+    return view.carried.of((PreparedDevices, purpose, features), lambda: PreparedDevices(features))

@@ -1,7 +1,8 @@
-"""Limits the pods of manifests that others send: a short text can state two thousand million replicas.
+"""Limits manifests that others send: the number of their values, and of their pods.
 
-Each pod is tried by the engine, so that the time of an answer is proportional to their number, and a server has only a
-few threads for all of its visitors. The commands have no limit: they take the time of the user who starts them.
+The values take memory, twenty times that of the text. Each pod is tried by the engine, so that the time of an answer is
+proportional to their number, and a short text can state two thousand million replicas. A server has only a few threads
+for all of its visitors; the commands have no limit: they take the time of the user who starts them.
 """
 
 from __future__ import annotations
@@ -9,26 +10,40 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from allotment.api.load import Manifests
+from allotment.api.load import Manifests, text_manifests
 from allotment.errors import InputError
 from allotment.model.trees import Tree
 
 #: The most pods and claims of manifests, so that an answer takes seconds.
 MOST_PODS: Final = 2_000
+#: The most values of a text; 5 MB of JSON as a cluster prints it have fewer.
+MOST_VALUES: Final = 500_000
+#: Each value but the first follows one of these.
+_SEPARATORS: Final = (":", ",", "- ")
 #: A DaemonSet counts as this many pods: one for each node, of which a cluster may have thousands.
 _DAEMONS: Final = 100
 
 
-def with_few_pods(manifests: Manifests) -> Manifests:
-    """Return the manifests. Raises InputError if they have more than `MOST_PODS` pods and claims.
+def load_limited(text: str, file: str = "") -> Manifests:
+    """Load the manifests of a text. Raises InputError if they have too many values, pods or claims.
 
     Malformed numbers do not matter here: validation rejects them.
     """
+    manifests = load_few_values(text, file)
     count = sum(_count(document.kind, document.tree) for document in manifests.documents)
     if count > MOST_PODS:
         hint = "state fewer replicas, or use the command line, which has no limit"
         raise InputError(f"the manifests have {count:,} pods and claims: expected at most {MOST_PODS:,}", hint)
     return manifests
+
+
+def load_few_values(text: str, file: str = "") -> Manifests:
+    """Load objects that are not tried, for example of a snapshot. Raises InputError for too many values."""
+    values = sum(map(text.count, _SEPARATORS))
+    if values > MOST_VALUES:
+        hint = "send fewer objects, or use the command line, which has no limit"
+        raise InputError(f"the text has about {values:,} values: expected at most {MOST_VALUES:,}", hint)
+    return text_manifests(text, file) if file else text_manifests(text)
 
 
 def _count(kind: str, tree: Tree) -> int:

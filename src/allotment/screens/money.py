@@ -53,7 +53,7 @@ class UnservedSummary(Value, frozen=True):
     text: str
 
 
-class Concession(Value, frozen=True):
+class PlanRelaxation(Value, frozen=True):
     """A relaxed requirement, the total of the plan with it, and the saving, in USD per hour."""
 
     what: str
@@ -64,7 +64,7 @@ class Concession(Value, frozen=True):
 class PlannedCost(Value, frozen=True):
     """The cheapest machines for the pending pods, as `allot plan` finds them.
 
-    ``bound``: no machines cost less; ``gap_percent``: how far the plan is above it. ``concessions``: what it would cost
+    ``bound``: no machines cost less; ``gap_percent``: how far the plan is above it. ``relaxations``: what it would cost
     with one requirement less.
     """
 
@@ -74,7 +74,7 @@ class PlannedCost(Value, frozen=True):
     bound: str | None = None
     gap_percent: float | None = None
     unserved: tuple[UnservedSummary, ...] = ()
-    concessions: tuple[Concession, ...] = ()
+    relaxations: tuple[PlanRelaxation, ...] = ()
 
 
 class MoneyScreen(Screen, frozen=True):
@@ -115,7 +115,7 @@ class _Sum:
 def money(view: ClusterView, *, catalog: Sequence[str] = (), with_plan: bool = False) -> MoneyScreen:
     """Return the costs of a cluster. ``catalog``: as for `allotment.plan`. ``with_plan``: plan machines for pending
     pods, which may take seconds. Raises InputError."""
-    usages = view.remember("screens.usage", lambda: _usages(view))
+    usages = view.cached("screens.usage", lambda: _usages(view))
     prices = NodePrices(select_catalog(catalog).selected_types)
     nodes = {name: prices.of(_labels(view, name), usage.held.pieces).usd for name, usage in usages.items() if name}
     whole = [usd for name, usd in nodes.items() if usd is not None and usages[name].held.pieces]
@@ -166,8 +166,8 @@ def planned_cost(found: MachinePlan) -> PlannedCost:
         bound=str(found.bound) if is_bounded else None,
         gap_percent=round(found.gap * 100, 2) if is_bounded else None,
         unserved=tuple(UnservedSummary(pod=str(pod.pod), code=pod.code, text=pod.text) for pod in found.unserved),
-        concessions=tuple(
-            Concession(what=each.what, total=str(each.total), saves=str(each.saves)) for each in found.relaxations
+        relaxations=tuple(
+            PlanRelaxation(what=each.what, total=str(each.total), saves=str(each.saves)) for each in found.relaxations
         ),
     )
 

@@ -127,7 +127,7 @@ def _class_names(request: DeviceRequest) -> Iterator[tuple[str, str]]:
 
 def incoming(view: ClusterView) -> Mapping[ObjectRef, tuple[tuple[str, ObjectRef], ...]]:
     """Return who refers to each object."""
-    return view.remember("screens.incoming", lambda: _incoming(view))
+    return view.cached("screens.incoming", lambda: _incoming(view))
 
 
 def _incoming(view: ClusterView) -> Mapping[ObjectRef, tuple[tuple[str, ObjectRef], ...]]:

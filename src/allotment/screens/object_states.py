@@ -103,7 +103,7 @@ class ObjectStates:
 
     @property
     def _codes(self) -> Mapping[str, str]:
-        return self._view.remember("screens.codes", self._codes_of_groups)
+        return self._view.cached("screens.codes", self._codes_of_groups)
 
     def _codes_of_groups(self) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -116,7 +116,7 @@ class ObjectStates:
 
 def states_of(view: ClusterView) -> ObjectStates:
     """Return the states of a view's objects."""
-    return view.remember("screens.states", lambda: ObjectStates(view))
+    return view.cached("screens.states", lambda: ObjectStates(view))
 
 
 def claim_state(claim: ResourceClaim) -> str:

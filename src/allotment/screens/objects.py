@@ -61,7 +61,7 @@ def objects(view: ClusterView, query: str = "") -> ObjectList:
 
 
 def _items(view: ClusterView, states: ObjectStates) -> list[ObjectItem]:
-    return view.remember("screens.items", lambda: sorted(_every(view, states), key=_order))
+    return view.cached("screens.items", lambda: sorted(_every(view, states), key=_order))
 
 
 def _every(view: ClusterView, states: ObjectStates) -> Iterator[ObjectItem]:

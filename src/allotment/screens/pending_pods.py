@@ -6,9 +6,9 @@ import hashlib
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from threading import RLock
 
 from allotment.api.bound_pods import answers_of_bound
+from allotment.api.named_objects import ObjectsByName
 from allotment.api.next_step import add_next_steps
 from allotment.api.objects.unread_resources import OF_DEVICES, OF_PODS, must_know
 from allotment.api.question import Question
@@ -18,6 +18,7 @@ from allotment.explanation.report import Answer, Explanation
 from allotment.explanation.subjects import objects_to_explain, other_pods
 from allotment.model.core import Pod
 from allotment.screens.holders import workload_of
+from allotment.screens.manifest_answers import prepared_devices
 from allotment.screens.remedies import in_one_sentence
 from allotment.screens.unprepared_pods import prepare_errors, unprepared_pods
 from allotment.screens.visibility import readers_of
@@ -51,7 +52,6 @@ class PendingPods:
     groups: tuple[PendingGroup, ...]
     _run: PendingRun
     _group_of: Mapping[str, str]
-    _lock: RLock = field(default_factory=RLock)
 
     def group(self, id: str) -> PendingGroup | None:
         """Return a group."""
@@ -63,13 +63,12 @@ class PendingPods:
 
     def after(self, answer: Answer, changes: Sequence[SuggestedChange]) -> Answer:
         """Return the answer for a pod after changes. Raises NotApplicable."""
-        with self._lock:
-            return self._run.after(answer, changes)
+        return self._run.after(answer, changes)
 
 
 def pending_pods(view: ClusterView) -> PendingPods:
     """Return the pending pods of a view. Raises InputError if objects that the answers need could not be read."""
-    return view.remember("screens.pending", lambda: _explained(view))
+    return view.cached("screens.pending", lambda: _explained(view))
 
 
 def _explained(view: ClusterView) -> PendingPods:
@@ -77,10 +76,11 @@ def _explained(view: ClusterView) -> PendingPods:
     if view.place in ("lab", "cluster"):
         must_know(cluster, *OF_DEVICES, *OF_PODS)
     values = objects_to_explain(cluster, ())
-    run = PendingRun(values, view.inputs.features, other_pods(cluster, values), readers=readers_of(view))
+    run = prepared_devices(view, "pending").pending(values, other_pods(cluster, values), readers_of(view))
     found = [*run.answers, *_unprepared(view)]
     question = Question(view.cluster, None, view.inputs)
-    answers = add_next_steps(Explanation(tuple(each.answer for each in found)), question).answers
+    explanation = Explanation(tuple(each.answer for each in found))
+    answers = add_next_steps(explanation, question, ObjectsByName(view.objects)).answers
     complete = [each._replace(answer=answer) for each, answer in zip(found, answers, strict=True)]
     listed = [_group(members) for members in _of_one_cause(complete)]
     listed.sort(key=lambda group: (group.first.fits, -len(group.pods)))

@@ -54,7 +54,7 @@ def changes_of(answer: Answer) -> tuple[tuple[SuggestedChange, ...], ...]:
 def _command(view: ClusterView, answer: Answer, changes: tuple[SuggestedChange, ...]) -> str:
     """The commands that make changes, as `allot explain` prints them for the first remedy."""
     assert answer.reasons is not None
-    origin = view.remember("screens.origin", lambda: origin_of(Question(view.cluster, None, view.inputs)))
+    origin = view.cached("screens.origin", lambda: origin_of(Question(view.cluster, None, view.inputs)))
     headline = replace(answer.reasons.headline, changes=changes, otherwise=())
     return commands_for_changes(replace(answer, reasons=replace(answer.reasons, headline=headline)), origin)
 

@@ -14,7 +14,7 @@ from allotment.watched.view import ClusterView
 
 def prepare_errors(view: ClusterView) -> Mapping[ObjectKey, PrepareError]:
     """Return the last error of each pod whose devices cannot be prepared."""
-    return view.remember("screens.prepare errors", lambda: dict(_errors(view)))
+    return view.cached("screens.prepare errors", lambda: dict(_errors(view)))
 
 
 def unprepared_pods(view: ClusterView) -> list[Pod]:
@@ -22,8 +22,8 @@ def unprepared_pods(view: ClusterView) -> list[Pod]:
     errors = prepare_errors(view)
     return [
         value
-        for value in view.inputs.cluster
-        if isinstance(value, Pod) and value.key in errors and value.spec.node_name and value.status.phase == "Pending"
+        for value in (view.inputs.cluster if errors else ())
+        if isinstance(value, Pod) and value.spec.node_name and value.status.phase == "Pending" and value.key in errors
     ]
 
 

@@ -25,7 +25,8 @@ from allotment.model.resource import (
 )
 from allotment.model.server_facts import ServerFacts
 from allotment.tools.free import DeviceReport, NodeReport
-from allotment.watched.view import ClusterView, KnownDevices
+from allotment.watched.keyed_objects import VisibleTrees
+from allotment.watched.view import CarriedValues, ClusterView, KnownDevices, NodeValues
 
 #: The namespace of claims without a name; no namespace of a cluster has such a name.
 HIDDEN: Final = "(other-namespaces)"
@@ -63,12 +64,12 @@ def visible_to(view: ClusterView, rights: VisitorRights) -> ClusterView:
     """Return a view with only what a visitor may read. The same rights give the same view of a view."""
     if rights.sees_everything:
         return view
-    return view.remember(("visible", rights), lambda: _filtered(view, rights))
+    return view.cached(("visible", rights), lambda: _filtered(view, rights))
 
 
 def readers_of(view: ClusterView) -> Readers:
     """Return who reads the answers of a view, for `explain`."""
-    return view.remember("screens.readers", lambda: reads_everything)
+    return view.cached("screens.readers", lambda: reads_everything)
 
 
 def _filtered(view: ClusterView, rights: VisitorRights) -> ClusterView:
@@ -83,13 +84,15 @@ def _filtered(view: ClusterView, rights: VisitorRights) -> ClusterView:
         view,
         inputs=Inputs(inputs.features, objects, (), inputs.notes),
         unread=unread,
-        trees={identity: tree for identity, tree in view.trees.items() if rights.sees_key(*identity)},
+        trees=VisibleTrees(view.trees, rights.sees_key),
         events=tuple(event for event in view.events if _sees_event(event, rights)),
         devices=_known_devices(view, rights, hidden),
+        carried=view.carried.of(("visible", rights), CarriedValues),
+        node_values=NodeValues(),
     )
     if rights.namespaces is not None:
         reader = Reader(rights.namespaces)
-        found.remember("screens.readers", lambda: lambda _: reader)
+        found.cached("screens.readers", lambda: lambda _: reader)
     return found
 
 
@@ -102,7 +105,7 @@ _RESOURCES: Final[Mapping[str, str]] = {
 def _hidden_claims(objects: tuple[Object, ...], rights: VisitorRights) -> dict[ObjectKey, ObjectKey]:
     """The allocated claims that a visitor may not read, each with the name that it gets instead.
 
-    None for a visitor who may not read devices: allocations name devices and nodes.
+    Empty for a visitor without the permission to read devices: allocations name devices and nodes.
     """
     if rights.kinds is not None and ResourceSlice.__name__ not in rights.kinds:
         return {}

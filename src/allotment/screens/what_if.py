@@ -31,7 +31,7 @@ from allotment.screens.hypothetical_cluster import HypotheticalCluster
 from allotment.screens.money import PlannedCost, planned_cost
 from allotment.screens.pending_pods import pending_pods
 from allotment.screens.visibility import readers_of
-from allotment.watched.view import ClusterView
+from allotment.watched.view import CarriedValues, ClusterView
 
 #: Rows of each list; the others are counted.
 MAX_ROWS: Final = 500
@@ -153,7 +153,7 @@ def what_if(view: ClusterView, request: WhatIfRequest, *, purchase: bool = True)
 
 def targets(view: ClusterView) -> WhatIfTargets:
     """Return what can be chosen."""
-    return view.remember("screens.targets", lambda: _targets(view))
+    return view.cached("screens.targets", lambda: _targets(view))
 
 
 def _targets(view: ClusterView) -> WhatIfTargets:
@@ -246,7 +246,12 @@ class _Placement:
 
 def _view_after(view: ClusterView, cluster: HypotheticalCluster, objects: Iterable[Object]) -> ClusterView:
     return replace_fields(
-        view, inputs=cluster.inputs(list(objects)), kube=cluster.features.kube, devices=None, trees={}
+        view,
+        inputs=cluster.inputs(list(objects)),
+        kube=cluster.features.kube,
+        devices=None,
+        trees={},
+        carried=CarriedValues(),
     )
 
 

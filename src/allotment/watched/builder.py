@@ -6,24 +6,24 @@ Used by one thread at a time, apart from the event loop: decoding and reports ta
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from allotment.api.clusters.live import reading_notes
 from allotment.api.clusters.source import ClusterOrigin
 from allotment.api.objects.inputs import Inputs
 from allotment.api.objects.releases import features_among
-from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.inspection.server_facts import with_unread
 from allotment.model.meta import ObjectKey
 from allotment.model.server_facts import ServerFacts
 from allotment.tools.unread import unread_resources
 from allotment.watched.devices import DeviceMemory
+from allotment.watched.keyed_objects import KeyedObjects
 from allotment.watched.kinds import WatchedKind
 from allotment.watched.objects import ObjectMemory
-from allotment.watched.view import ClusterView, NodeChanges, NodeValues, Place
+from allotment.watched.view import CarriedValues, ClusterView, InputsByKey, NodeChanges, NodeValues, Place
 
-#: The newest item of each changed object; None if it was deleted.
-Changes: TypeAlias = Mapping[tuple[WatchedKind, ObjectKey], CachedItem[Any] | None]
+#: The newest tree of each changed object, as `keyed_objects.packed`; None if the object was deleted.
+Changes: TypeAlias = Mapping[tuple[WatchedKind, ObjectKey], bytes | None]
 #: Revisions whose changed nodes are kept: a page that is further behind reads the whole map.
 _KEPT: Final = 1000
 
@@ -66,6 +66,7 @@ class ViewBuilder:
         self._connection: ConnectionState | None = None
         self._changes: tuple[NodeChanges, ...] = ()
         self._node_values = NodeValues()
+        self._carried = CarriedValues()
 
     def first(self, error: str) -> ClusterView:
         """The view before anything has been read."""
@@ -83,10 +84,10 @@ class ViewBuilder:
         facts = with_unread(connection.facts, connection.refused)
         features = features_among(identity.kube, identity.gates, (facts,))
         is_new = features != self._features
-        for (kind, key), item in changes.items():
+        for (kind, key), written in changes.items():
             if kind.type is None:
-                is_same &= not self._objects.put_event(key, item)
-            elif (change := self._objects.put(kind.type, key, item)) is not None:
+                is_same &= not self._objects.put_event(key, written)
+            elif (change := self._objects.put(kind.type, key, written)) is not None:
                 is_same = False
                 if not is_new:
                     self._devices.change(*change)
@@ -100,10 +101,13 @@ class ViewBuilder:
         self._revision += 1
         self._changes = (*self._changes[-_KEPT:], NodeChanges(self._revision, None if is_new else nodes))
         values = (facts, *self._objects.values())
-        unread = unread_resources(values)
+        unread = unread_resources((facts, *self._objects.of_optional_kinds()))
         inputs = Inputs(features, values, (), reading_notes(facts, unread, identity.kube))
+        by_kind = self._objects.by_kind(facts)
+        keyed = InputsByKey(inputs, KeyedObjects(by_kind), by_kind)
         return ClusterView(
             self._revision, inputs, identity.origin, identity.name, identity.place, connection.seen_at,
             not connection.error, connection.error, unread, identity.kube, identity.gates,
             self._objects.trees(), self._objects.events(), self._changes, known, self._node_values,
+            keyed, self._carried,
         )  # fmt: skip

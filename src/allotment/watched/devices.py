@@ -7,16 +7,24 @@ only the hostname as label. Used by one thread at a time.
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Final, NamedTuple, TypeVar
 
+from allotment.engine.cluster.identity import PoolID
 from allotment.engine.cluster.inventory import Inventory
 from allotment.explanation.node_eligibility import eligibility_nodes, nodes_of, unschedulable_nodes
-from allotment.model.core import HOSTNAME_LABEL, Node
+from allotment.model.core import HOSTNAME_LABEL, Node, Pod
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
-from allotment.tools.free import NodeDevices, free
+from allotment.tools.free import free
+from allotment.tools.report_memory import ReportMemory
 from allotment.watched.view import KnownDevices
+
+K = TypeVar("K")
+
+#: The phases of pods whose containers have started.
+STARTED: Final = ("Running", "Succeeded", "Failed")
 
 
 class DeviceChanges(NamedTuple):
@@ -35,6 +43,8 @@ class DeviceMemory:
         self._identified = 0
         """The number of nodes from an API server; without any, no slice is orphaned."""
         self._slices: dict[str, ResourceSlice] = {}
+        self._slices_in: dict[PoolID, dict[str, None]] = {}
+        """The names of the slices of a pool."""
         self._slices_of: dict[str, dict[str, None]] = {}
         """The names of the slices that name a node, or whose devices do."""
         self._used: Counter[str] = Counter()
@@ -43,7 +53,7 @@ class DeviceMemory:
         """The slices that are left out, with the missing node."""
         self._claims: dict[ObjectKey, ResourceClaim] = {}
         self._closed: dict[str, str] = {}
-        self._known: dict[str, NodeDevices] = {}
+        self._report_memory = ReportMemory()
         self._position = 0
         self._touched: set[str] = set()
 
@@ -52,6 +62,13 @@ class DeviceMemory:
         match new or old:
             case ResourceClaim() as claim:
                 self._claim(claim, is_gone=new is None)
+                for version in (old, new):
+                    if isinstance(version, ResourceClaim):
+                        self._touch_devices(version, only_admin=True)
+            case Pod() if _holding(old) != _holding(new):
+                for pod in (old, new):
+                    if isinstance(pod, Pod):
+                        self._touch_devices_of(pod)
             case Node() as node:
                 self._node(node, is_gone=new is None)
             case ResourceSlice() as slice_:
@@ -75,19 +92,20 @@ class DeviceMemory:
         indexes = inventory.journal.since(self._position)
         self._position = inventory.journal.end
         touched, self._touched = self._touched, set()
+        known = self._report_memory.nodes
         if indexes is None:
-            self._known.clear()
+            known.clear()
             return DeviceChanges(self._report(), None)
         touched.update(name for name in map(inventory.node_at, set(indexes)) if name is not None)
-        is_shared = any(self._known[name].common for name in touched if name in self._known)
+        is_shared = any(known[name].common for name in touched if name in known)
         for name in touched:
-            self._known.pop(name, None)
+            known.pop(name, None)
         report = self._report()
-        is_shared |= any(self._known[name].common for name in touched if name in self._known)
+        is_shared |= any(known[name].common for name in touched if name in known)
         return DeviceChanges(report, frozenset(touched | {""} if is_shared else touched))
 
     def _report(self) -> KnownDevices:
-        report = free(self.inventory, self._claims.values(), self._closed, self._known)
+        report = free(self.inventory, self._claims, self._closed, self._report_memory)
         return KnownDevices(report, tuple(dict.fromkeys(node for _, node in sorted(self._orphans.items()))))
 
     # --- kinds -------------------------------------------------------------------------------------------------------
@@ -101,6 +119,21 @@ class DeviceMemory:
         self._claims[key] = claim
         if claim.status.allocation is not None:
             self.inventory.allocate(key, claim.status.allocation)
+
+    def _touch_devices_of(self, pod: Pod) -> None:
+        """Record the change of the nodes whose devices a pod has."""
+        for name in _claims_of(pod):
+            claim = self._claims.get(ObjectKey(pod.metadata.namespace, name))
+            if claim is not None:
+                self._touch_devices(claim)
+
+    def _touch_devices(self, claim: ResourceClaim, *, only_admin: bool = False) -> None:
+        """Record the change of nodes with devices of a claim. Admin access uses no device, so the engine does not."""
+        allocation = claim.status.allocation
+        for result in allocation.devices.results if allocation is not None else ():
+            if result.admin_access or not only_admin:
+                for slice_ in self._slices_in.get(PoolID(result.driver, result.pool), ()):
+                    self._touched.update(nodes_of(self._slices[slice_]) or ("",))  # or those of several nodes
 
     def _node(self, node: Node, *, is_gone: bool) -> None:
         name, was_identified = node.metadata.name, self._identified > 0
@@ -133,13 +166,14 @@ class DeviceMemory:
         name = slice_.metadata.name
         known = self._slices.pop(name, None)
         for node in nodes_of(known) if known is not None else ():
-            del self._slices_of[node][name]
-            if not self._slices_of[node]:
-                del self._slices_of[node]
+            _discard(self._slices_of, node, name)
+        if known is not None:
+            _discard(self._slices_in, _pool_of(known), name)
         if is_gone:
             self._leave_out(name)
             return
         self._slices[name] = slice_
+        self._slices_in.setdefault(_pool_of(slice_), {})[name] = None
         for node in nodes_of(slice_):
             self._slices_of.setdefault(node, {})[name] = None
         self._place_slice(slice_)
@@ -177,3 +211,30 @@ class DeviceMemory:
             if node not in self._nodes and was_used != (self._used[node] > 0):
                 self._touched.add(node)
                 self._place_node(node)
+
+
+def _claims_of(pod: Pod) -> Iterator[str]:
+    """Yield the names of the claims of a pod, as far as they exist."""
+    yield from filter(None, (each.resource_claim_name for each in pod.spec.resource_claims))
+    yield from filter(None, (each.resource_claim_name for each in pod.status.resource_claim_statuses))
+    extended = pod.status.extended_resource_claim_status
+    if extended is not None:
+        yield extended.resource_claim_name
+
+
+def _pool_of(slice_: ResourceSlice) -> PoolID:
+    return PoolID(slice_.spec.driver, slice_.spec.pool.name)
+
+
+def _discard(names: dict[K, dict[str, None]], key: K, name: str) -> None:
+    del names[key][name]
+    if not names[key]:
+        del names[key]
+
+
+def _holding(pod: Object | None) -> tuple[object, ...]:
+    """The part of a pod with devices that is shown with them: its workload, its node, and whether its containers have
+    started, so that the devices have been prepared."""
+    if not isinstance(pod, Pod):
+        return ()
+    return pod.metadata.owner_references, pod.spec.node_name, pod.status.phase in STARTED

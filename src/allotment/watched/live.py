@@ -31,6 +31,7 @@ from allotment.cluster.remote.version_negotiation import ServedVersions
 from allotment.model.meta import ObjectKey
 from allotment.model.server_facts import ServerFacts
 from allotment.watched.builder import ClusterIdentity, ConnectionState, ViewBuilder
+from allotment.watched.keyed_objects import packed
 from allotment.watched.kinds import KINDS, WatchedKind
 from allotment.watched.view import ClusterView
 
@@ -86,7 +87,7 @@ class ViewStore(Protocol):
         ...
 
     def publish(self, view: ClusterView) -> None:
-        """Replace it."""
+        """Make ``view`` the newest one."""
         ...
 
 
@@ -104,7 +105,7 @@ class LiveFeed:
         self.builder = ViewBuilder(identity, revision)
         self._kinds: list[_KindCaches] = []
         self._start: Callable[[WatchedKind, str], Cache[Any]]
-        self._changed: dict[tuple[WatchedKind, ObjectKey], CachedItem[Any] | None] = {}
+        self._changed: dict[tuple[WatchedKind, ObjectKey], bytes | None] = {}
         self._dirty = asyncio.Event()
         self._facts = ServerFacts()
 
@@ -155,7 +156,10 @@ class LiveFeed:
     def _record(self, kind: WatchedKind, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         item = new or old
         assert item is not None
-        self._changed[kind, ObjectKey(*item.key)] = new
+        # Trees take ten times the memory of all that follows from them, so they are packed immediately.
+        self._changed[kind, ObjectKey(*item.key)] = packed(new.tree) if new is not None else None
+        if new is not None:
+            new.drop_tree()
         self._dirty.set()
 
     # --- publishing --------------------------------------------------------------------------------------------------

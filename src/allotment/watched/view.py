@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock, RLock
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from allotment.api.cluster import Cluster
-from allotment.api.clusters.source import ClusterOrigin
-from allotment.api.explain import explain, is_pending
+from allotment.api.clusters.source import ClusterOrigin, ClusterSource
 from allotment.api.free import answer, free
 from allotment.api.objects.inputs import ClusterState, Inputs
 from allotment.api.question import Question
 from allotment.cluster.gc_pause import gc_paused
+from allotment.cluster.inspection.snapshot import SnapshotResource
 from allotment.engine.cluster.inventory import Inventory
-from allotment.explanation import Explanation
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.server_facts import API_VERSION, KIND, ServerFacts
 from allotment.model.trees import Tree, manifest_of, to_tree
+from allotment.time_limits import without_time_limit
 from allotment.tools.free import FreeReport, NodeReport
-from allotment.watched.source import cluster_in_memory
 
 T = TypeVar("T")
+V = TypeVar("V", bound=Object)
 
 #: What a view shows: a lab, another running cluster, a snapshot, described hardware, or nothing but a release.
 Place: TypeAlias = Literal["lab", "cluster", "snapshot", "fleet", "none"]
@@ -38,7 +38,7 @@ class NodeChanges(NamedTuple):
     nodes: frozenset[str] | None
 
 
-class _Remembered:
+class _CachedValue:
     """A value that is computed once."""
 
     __slots__ = ("is_known", "lock", "value")
@@ -67,6 +67,33 @@ class NodeValues:
             return tuple(value for _, value in after.values())
 
 
+class CarriedValues:
+    """Values that later views of a cluster use again, such as the devices as an explanation knows them."""
+
+    def __init__(self, most: int = 4) -> None:
+        """``most``: the number of values; of more, the least recently used ones are dropped."""
+        self._most = most
+        self._lock = Lock()
+        self._values: dict[Hashable, Any] = {}
+
+    def of(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what ``make`` returned for this key in an earlier view, or returns now."""
+        with self._lock:
+            value = self._values.pop(key) if key in self._values else make()
+            self._values[key] = value  # the most recent is last
+            if len(self._values) > self._most:
+                del self._values[next(iter(self._values))]
+            return cast("T", value)
+
+
+class InputsByKey(NamedTuple):
+    """The objects of some inputs by kind and key, and by key for each kind."""
+
+    inputs: Inputs
+    objects: Mapping[Identity, Object]
+    by_kind: Mapping[str, Mapping[ObjectKey, Object]]
+
+
 class KnownDevices(NamedTuple):
     """A report on all devices, and the nodes that exist only in slices, which it leaves out."""
 
@@ -84,6 +111,7 @@ class ClusterView:
     not be read, with the reason. ``kube`` and ``gates``: those that the user stated. ``trees``: complete objects;
     ``events``: those about pods, as the cluster has them. ``changes``: see `changed_nodes`. ``devices``: the
     report on devices, if it was computed with the view. ``node_values``: see `of_nodes`; shared by successive views.
+    ``keyed``: the objects by key, if they were known with the view. ``carried``: shared by successive views, too.
     """
 
     revision: int
@@ -102,17 +130,20 @@ class ClusterView:
     changes: tuple[NodeChanges, ...] = ()
     devices: KnownDevices | None = None
     node_values: NodeValues = field(default_factory=NodeValues)
-    _remembered: dict[Hashable, _Remembered] = field(default_factory=dict, init=False, repr=False)
+    keyed: InputsByKey | None = None
+    carried: CarriedValues = field(default_factory=CarriedValues)
+    _cached: dict[Hashable, _CachedValue] = field(default_factory=dict, init=False, repr=False)
 
-    def remember(self, key: Hashable, make: Callable[[], T]) -> T:
+    def cached(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return what ``make`` returned the first time for this key. Threads that need it wait for the first one.
 
-        ``make`` may remember other values, but not in a circle. If it raises, nothing is stored.
+        ``make`` may use other cached values, but not in a circle. If it raises, nothing is stored.
         """
-        entry = self._remembered.setdefault(key, _Remembered())  # one operation, so that threads get the same entry
+        entry = self._cached.setdefault(key, _CachedValue())  # one operation, so that threads get the same entry
         with entry.lock:
             if not entry.is_known:
-                entry.value = make()
+                with without_time_limit():
+                    entry.value = make()
                 entry.is_known = True
             return cast("T", entry.value)
 
@@ -126,24 +157,24 @@ class ClusterView:
         """The cluster for the functions of ``allotment.api``, which answers from memory."""
         # Not a method of the view, which would then refer to itself, and not be freed before a garbage collection.
         written = partial(_written, self.inputs, self.trees, self.events)
-        return self.remember(
-            "cluster", lambda: cluster_in_memory(self.inputs, self.origin, self.kube, self.gates, written)
+        return self.cached(
+            "cluster", lambda: _cluster(MemorySource(self.inputs, self.origin, self.kube, self.gates, written))
         )
 
     @property
     def state(self) -> ClusterState:
         """The objects with devices and their allocations."""
-        return self.remember("state", lambda: ClusterState.of(self.inputs))
+        return self.cached("state", lambda: ClusterState.of(self.inputs))
 
     @property
     def inventory(self) -> Inventory:
         """The engine's inventory, which only one thread may use at a time."""
-        return self.remember("inventory", self.state.inventory)
+        return self.cached("inventory", self.state.inventory)
 
     @property
     def free(self) -> FreeReport:
         """All devices, and who uses them. Raises InputError if slices or claims could not be read."""
-        return self.remember("free", self._free)
+        return self.cached("free", self._free)
 
     def _free(self) -> FreeReport:
         known = self.devices
@@ -154,17 +185,17 @@ class ClusterView:
         return answer(question, lambda: known.report, known.gone)
 
     @property
-    def explanation(self) -> Explanation:
-        """The answers for all pending pods and claims. Raises InputError if objects that it needs could not be read."""
-        return self.remember("explanation", self._explanation)
-
-    def _explanation(self) -> Explanation:
-        return explain(cluster=self.cluster) if any(map(is_pending, self.inputs.cluster)) else Explanation()
-
-    @property
     def objects(self) -> Mapping[Identity, Object]:
         """All objects by kind and key."""
-        return self.remember("objects", lambda: {identity_of(value): value for value in self.inputs.cluster})
+        if self.keyed is not None and self.keyed.inputs is self.inputs:
+            return self.keyed.objects
+        return self.cached("objects", lambda: {identity_of(value): value for value in self.inputs.cluster})
+
+    def of_kind(self, kind: type[V]) -> Iterable[V]:
+        """Return the objects of a kind, in no particular order."""
+        if self.keyed is not None and self.keyed.inputs is self.inputs:
+            return cast("Iterable[V]", self.keyed.by_kind.get(kind.__name__, {}).values())
+        return (value for value in self.inputs.cluster if type(value) is kind)
 
     def find(self, kind: str, key: ObjectKey) -> Object | None:
         """Return an object, or None."""
@@ -180,7 +211,7 @@ class ClusterView:
 
     def of_nodes(self, key: Hashable, make: Callable[[NodeReport], T]) -> tuple[T, ...]:
         """Return what ``make`` returns for each node of ``free``, in order, computed again only for changed nodes."""
-        return self.remember(("nodes", key), lambda: self.node_values.of(key, self.free.nodes, make))
+        return self.cached(("nodes", key), lambda: self.node_values.of(key, self.free.nodes, make))
 
     def changed_nodes(self, since: int) -> frozenset[str] | None:
         """Return the nodes that changed after a revision, including removed ones; None if every node may have.
@@ -199,6 +230,40 @@ class ClusterView:
                 return None
             found |= change.nodes
         return frozenset(found)
+
+
+class MemorySource(ClusterSource):
+    """Objects that have been read, as the cluster of a question. ``written``: returns them as they are written."""
+
+    has_objects = True
+
+    def __init__(
+        self, inputs: Inputs, origin: ClusterOrigin, kube: str | None, gates: Sequence[str],
+        written: Callable[[], Iterable[Tree]],
+    ) -> None:  # fmt: skip
+        super().__init__(kube, gates)
+        self._inputs = inputs
+        self._origin = origin
+        self._written = written
+
+    @property
+    def origin(self) -> ClusterOrigin:
+        """The options with which a command selects this cluster."""
+        return self._origin
+
+    def read(self, kinds: Sequence[SnapshotResource]) -> Inputs:
+        """Return all objects, with the release that is stated now."""
+        return Inputs(self.features(self._inputs.cluster), self._inputs.cluster, (), self._inputs.notes)
+
+    def trees(self) -> Iterable[Tree]:
+        """Return the objects as they are written, and the facts about the server."""
+        return self._written()
+
+
+def _cluster(source: ClusterSource) -> Cluster:
+    cluster = Cluster()
+    cluster.source = source
+    return cluster
 
 
 def _written(inputs: Inputs, trees: Mapping[Identity, Tree], events: Sequence[Tree]) -> Iterator[Tree]:

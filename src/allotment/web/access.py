@@ -58,10 +58,19 @@ def token_of(request: HTTPConnection, cookie: str) -> str:
     return request.cookies.get(cookie, "")
 
 
+def below_base(path: str, base: str) -> str:
+    """Return a path without the beginning of all addresses, which a proxy may have removed.
+
+    >>> below_base("/allotment/map", "/allotment"), below_base("/map", "/allotment"), below_base("/map", "")
+    ('/map', '/map', '/map')
+    """
+    return path.removeprefix(base) if path.startswith(f"{base}/") else path
+
+
 def without_token(request: Request, cookie: str) -> Response:
     """Return a redirect to the same address without its token, which the browser keeps as a cookie from then on."""
-    url = request.url
-    path = f"/{url.path.lstrip('/')}"  # two slashes would lead to another host
+    base = request.scope.get("root_path", "")
+    path = f"{base}/{below_base(request.url.path, base).lstrip('/')}"  # two slashes would lead to another host
     rest = URL(path).include_query_params(
         **{name: value for name, value in request.query_params.items() if name != "token"}
     )
@@ -73,7 +82,8 @@ def without_token(request: Request, cookie: str) -> Response:
 def keep_token(response: Response, request: Request, cookie: str, token: str) -> None:
     """Let the browser send a token with requests that the page makes; scripts cannot read it."""
     is_secure = request.url.scheme == "https"
+    path = request.scope.get("root_path", "") or "/"
     response.set_cookie(
-        cookie, token, max_age=_COOKIE_SECONDS, path="/", httponly=True, samesite="strict", secure=is_secure
+        cookie, token, max_age=_COOKIE_SECONDS, path=path, httponly=True, samesite="strict", secure=is_secure
     )
     response.headers["Cache-Control"] = "no-store"

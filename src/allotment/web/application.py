@@ -11,33 +11,28 @@ from typing import Final
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from allotment.cluster.errors import StatusError, Unreachable
 from allotment.decoding import decodable
 from allotment.errors import InputError
-from allotment.extras import MissingExtraError
 from allotment.screens.visibility import VisitorRights, visible_to
 from allotment.watched.cluster import WatchedCluster
 from allotment.watched.view import ClusterView
-from allotment.web.access import Access, TokenAccess, keep_token, token_of, unauthorized, without_token
+from allotment.web.access import Access, TokenAccess, below_base, keep_token, token_of, unauthorized, without_token
 from allotment.web.assets import asset, page
+from allotment.web.connections import ending_with
 from allotment.web.lab_actions import ACTIONS, LabAction
 from allotment.web.options import WebOptions
-from allotment.web.problems import ProblemError, rejected, respond_to_error
+from allotment.web.problems import ProblemError, error_handlers, rejected, respond_to_error
 from allotment.web.program_api import program_routes
 from allotment.web.revisions import Past, revisions
 from allotment.web.screen_answers import POSTED, SCREENS, Answer, Answers, ScreenRequest
 from allotment.web.security import Protection
 
 _JSON: Final = "application/json"
-#: Errors that are answered; Exception stands for bugs.
-_ERRORS: Final = (
-    ProblemError, HTTPException, InputError, StatusError, Unreachable, MissingExtraError, ClientDisconnect, Exception,
-)  # fmt: skip
 _Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -55,10 +50,11 @@ class WebServer:
         self._access = self._access_of(options)
         self._catalog = options.catalog
         self._past = Past(watched)
-        self._answers = Answers()
+        self._answers = Answers(self.stopping)
         self._process = secrets.token_hex(4)
-        app = Starlette(routes=self._routes(), exception_handlers=dict.fromkeys(_ERRORS, _respond_to_error))
-        self.app: ASGIApp = Protection(app, (options.host, *options.allowed_hosts), options.allowed_origins)
+        app = Starlette(routes=self._routes(), exception_handlers=error_handlers(_respond_to_error))
+        served = ending_with(_below(options.base_path, app), self.stopping)
+        self.app: ASGIApp = Protection(served, (options.host, *options.allowed_hosts), options.allowed_origins)
 
     def _access_of(self, options: WebOptions) -> Access:
         if not options.in_cluster:
@@ -82,7 +78,7 @@ class WebServer:
             Route("/static/{name}", asset, methods=["GET"]),
             Route("/events", self._events, methods=["GET"]),
             Route("/login", self._login, methods=["POST"]),
-            *program_routes(self._view_of),
+            *program_routes(self._view_of, self.stopping),
             *(Route(path, self._post(path, answer), methods=["POST"]) for path, answer in POSTED.items()),
             *(Route(path, self._act(action), methods=["POST"]) for path, action in ACTIONS.items()),
             *(Route(path, self._get(path, answer), methods=["GET"]) for path, answer in SCREENS.items()),
@@ -94,12 +90,8 @@ class WebServer:
         return await self._access.rights(token_of(request, self._access.cookie), self.watched.view())
 
     async def _view_of(self, request: Request) -> ClusterView:
-        """Return what the visitor may see. Raises HTTPException."""
-        try:
-            return await self._visible(await self._rights(request), self.watched.view())
-        except ProblemError as error:
-            found = error.problem
-            raise HTTPException(found.status, found.detail, dict(error.headers or {})) from None
+        """Return what the visitor may see. Raises ProblemError."""
+        return await self._visible(await self._rights(request), self.watched.view())
 
     async def _visible(self, rights: VisitorRights, view: ClusterView) -> ClusterView:
         if rights.sees_everything:
@@ -204,6 +196,17 @@ async def _healthy(request: Request) -> Response:
     return PlainTextResponse("ok\n")
 
 
+def _below(base: str, app: ASGIApp) -> ASGIApp:
+    """Return an application whose addresses begin with a path. Requests without it are served, too: proxies may remove
+    it, and probes do not know it."""
+
+    async def below(scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")  # a lifespan has none
+        await app({**scope, "root_path": base, "path": f"{base}/" if path == base else path}, receive, send)
+
+    return below if base else app
+
+
 def application(watched: WatchedCluster, options: WebOptions) -> ASGIApp:
     """Return the application for a cluster that something else keeps current."""
     return WebServer(watched, options).app
@@ -229,6 +232,7 @@ def _path_of(request: Request) -> dict[str, str]:
     found = dict(request.path_params)
     if "kind" in found:
         raw = bytes(request.scope.get("raw_path") or b"").decode("ascii", "replace").partition("?")[0]
+        raw = below_base(raw, request.scope.get("root_path", ""))
         found["name"] = "/".join(raw.split("/")[3:]) or found["name"]
     return found
 

@@ -50,6 +50,17 @@ def _suffix(name: str) -> str:
     return name[name.rfind(".") :]
 
 
+@cache
+def _page(base: str) -> Content:
+    """The page with the addresses of its parts; scripts read the beginning of all addresses from it."""
+    found = _assets().get(_PAGE, Content(_NOT_BUILT))
+    if not base:
+        return found
+    meta = b'<head>\n    <meta name="allotment-base" content="%b">' % base.encode()
+    plain = found.plain.replace(b'="/static/', b'="%b/static/' % base.encode()).replace(b"<head>", meta, 1)
+    return compressed(plain, _LEVEL)
+
+
 async def asset(request: Request) -> Response:
     """Return a part of the page. Raises ProblemError."""
     name = request.path_params["name"]
@@ -61,6 +72,6 @@ async def asset(request: Request) -> Response:
 
 def page(request: Request, status: int = 200) -> Response:
     """Return the page, which is the same at all addresses."""
-    found = _assets().get(_PAGE, Content(_NOT_BUILT))
+    found = _page(request.scope.get("root_path", ""))
     headers = {"Cache-Control": "no-cache", "Vary": "Accept, Accept-Encoding"}
     return found.response(request, _MEDIA_TYPES[".html"], headers, status)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -54,7 +55,7 @@ class _Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def apply(target: ClusterTarget, view: ClusterView, body: bytes) -> list[str]:
     """Apply manifests, as ``kubectl apply --server-side --force-conflicts``. Raises InputError and Unreachable."""
     text = decoded(body, _Apply).text
-    loaded = load_text(text, _FILE)
+    loaded = await asyncio.to_thread(load_text, text, _FILE)  # megabytes take seconds
     if loaded.problems:
         raise InvalidManifests(loaded.problems, {_FILE: text}.get)
     if not loaded.documents:

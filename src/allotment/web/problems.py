@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -11,9 +12,16 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from allotment.cluster.errors import StatusError, Unreachable
+from allotment.errors import InputError
+from allotment.extras import MissingExtraError
 from allotment.queries.problems import MEDIA_TYPE, Problem, internal, problem, problem_of
+from allotment.time_limits import StoppedError, TookTooLongError
 
 log = logging.getLogger(__name__)
+
+#: Returns the response to a request that failed.
+Responder: TypeAlias = Callable[[Request, Exception], Awaitable[Response]]
 
 
 class ProblemError(Exception):
@@ -35,6 +43,18 @@ def problem_response(found: Problem, path: str, headers: Mapping[str, str] | Non
     """Return a problem as a response."""
     body = msgspec.json.encode(replace(found, instance=path).to_dict())
     return Response(body, found.status, media_type=MEDIA_TYPE, headers={"Cache-Control": "no-store", **(headers or {})})
+
+
+#: Errors that are answered; Exception stands for bugs.
+_ERRORS: Final = (
+    ProblemError, HTTPException, InputError, StatusError, Unreachable, MissingExtraError, TookTooLongError,
+    StoppedError, ClientDisconnect, Exception,
+)  # fmt: skip
+
+
+def error_handlers(respond: Responder | None = None) -> dict[Any, Responder]:
+    """Return the handlers of an application, which answer every error. ``respond``: instead of `respond_to_error`."""
+    return dict.fromkeys(_ERRORS, respond or respond_to_error)
 
 
 async def respond_to_error(request: Request, error: Exception) -> Response:

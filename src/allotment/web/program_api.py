@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import msgspec
-from anyio import CapacityLimiter, to_thread
 from msgspec.structs import fields
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,7 +17,8 @@ from allotment.queries.openapi import DESCRIPTION, PREFIX, openapi
 from allotment.queries.problems import problem
 from allotment.queries.table import Query, query_named
 from allotment.watched.view import ClusterView
-from allotment.web.problems import ProblemError, rejected, respond_to_error
+from allotment.web.limited_answers import LimitedAnswers
+from allotment.web.problems import ProblemError, rejected
 
 #: What the visitor of a request may see of the cluster.
 ViewOf = Callable[[Request], Awaitable[ClusterView]]
@@ -26,14 +27,16 @@ ViewOf = Callable[[Request], Awaitable[ClusterView]]
 MAX_BODY: Final = 5 * 1024 * 1024
 #: The number of answers that are computed at the same time; others wait.
 _MOST_AT_ONCE: Final = 4
+#: Requests by URL that are computed or wait: they are short, but for the first one.
+_MOST_BY_URL: Final = 200
 #: The same for posted requests, which may have manifests and take many seconds; they never delay the others.
 _MOST_POSTED: Final = 3
 _JSON: Final = "application/json"
 
 
-def program_routes(view_of: ViewOf) -> list[BaseRoute]:
-    """Return the routes of the API. Errors of ``view_of`` become problems."""
-    endpoint = _Endpoint(view_of)
+def program_routes(view_of: ViewOf, stopping: asyncio.Event) -> list[BaseRoute]:
+    """Return the routes of the API. ``stopping``: set when the server ends. Errors are those of `respond_to_error`."""
+    endpoint = _Endpoint(view_of, stopping)
     return [
         Route(DESCRIPTION, _describe, methods=["GET"]),
         Route(f"{PREFIX}{{name}}", endpoint.answer, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
@@ -41,25 +44,21 @@ def program_routes(view_of: ViewOf) -> list[BaseRoute]:
 
 
 async def _describe(request: Request) -> Response:
-    return Response(msgspec.json.encode(openapi()), media_type=_JSON)
+    base = request.scope.get("root_path", "")
+    servers = {"servers": [{"url": base}]} if base else {}
+    return Response(msgspec.json.encode({**openapi(), **servers}), media_type=_JSON)
 
 
 class _Endpoint:
     """Answers queries in threads, a few at a time."""
 
-    def __init__(self, view_of: ViewOf) -> None:
+    def __init__(self, view_of: ViewOf, stopping: asyncio.Event) -> None:
         self._view_of = view_of
-        self._limiter = CapacityLimiter(_MOST_AT_ONCE)
-        self._posted = CapacityLimiter(_MOST_POSTED)
+        self._by_url = LimitedAnswers(_MOST_AT_ONCE, stopping, _MOST_BY_URL)
+        self._posted = LimitedAnswers(_MOST_POSTED, stopping)
 
     async def answer(self, request: Request) -> Response:
-        """Answer a request, or return why it has no answer."""
-        try:
-            return await self._answer(request)
-        except Exception as error:  # noqa: BLE001 - programs must not see a traceback
-            return await respond_to_error(request, error)
-
-    async def _answer(self, request: Request) -> Response:
+        """Answer a request. Raises ProblemError and InputError."""
         name = request.path_params["name"]
         try:
             query = query_named(name)
@@ -70,10 +69,10 @@ class _Endpoint:
             detail = f"{name} does not accept {request.method}"
             found = problem("method", "Method not allowed", 405, detail, f"use {' or '.join(methods)}")
             raise ProblemError(found, {"Allow": ", ".join(methods)})
-        view = await self._view_of(request)  # first, so that nothing of a stranger is read
+        view = await self._view_of(request)  # before anything else is read of an unauthorized request
         sent = await _body(request, query) if request.method == "POST" else _of_url(request, query)
-        limiter = self._posted if request.method == "POST" else self._limiter
-        body = await to_thread.run_sync(_encoded, query, view, sent, limiter=limiter)
+        answers = self._posted if request.method == "POST" else self._by_url
+        body = await answers.of(lambda: _encoded(query, view, sent))
         return Response(body, media_type=_JSON, headers=_state_of(view))
 
 

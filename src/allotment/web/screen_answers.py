@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeVar
 from urllib.parse import unquote
@@ -9,17 +10,16 @@ from weakref import WeakKeyDictionary
 
 import anyio
 import msgspec
-from anyio import to_thread
 from starlette.datastructures import QueryParams
 
 from allotment.decoding import decodable
 from allotment.errors import InputError
 from allotment.model.meta import Value
-from allotment.screens.ask import AskRequest, ask, ask_choices
 from allotment.screens.device_map import device_map
 from allotment.screens.header import encoded
 from allotment.screens.history import history
 from allotment.screens.hypothetical_changes import change_of
+from allotment.screens.manifest_editor import EditorRequest, editor_answer, editor_choices
 from allotment.screens.money import money
 from allotment.screens.object_page import object_page
 from allotment.screens.object_refs import DEVICE
@@ -29,6 +29,7 @@ from allotment.screens.try_change import TryRequest, try_change
 from allotment.screens.what_if import WhatIfRequest, what_if
 from allotment.watched.view import ClusterView
 from allotment.web.compression import Content, compressed
+from allotment.web.limited_answers import LimitedAnswers, unlimited
 from allotment.web.problems import rejected
 
 T = TypeVar("T")
@@ -37,10 +38,8 @@ T = TypeVar("T")
 _MOST_AT_ONCE: Final = 4
 #: Answers to questions that may take many seconds, computed at the same time; they never delay the others.
 _MOST_SLOW: Final = 2
-#: Requests for slow answers that are computed or wait; more are rejected.
-_MOST_REQUESTED: Final = 18
 #: Answers that are kept for a view.
-_MOST_KEPT: Final = 32
+_MOST_SHARED: Final = 32
 
 
 class ScreenRequest(NamedTuple):
@@ -74,12 +73,12 @@ def _pending_detail(view: ClusterView, request: ScreenRequest) -> Value:
     return pending_detail(view, request.path["id"], request.query.get("pod", ""))
 
 
-def _ask_choices(view: ClusterView, request: ScreenRequest) -> Value:
-    return ask_choices(view)
+def _editor_choices(view: ClusterView, request: ScreenRequest) -> Value:
+    return editor_choices(view)
 
 
-def _ask(view: ClusterView, request: ScreenRequest) -> Value:
-    return ask(view, decoded(request.body, AskRequest))
+def _editor_answer(view: ClusterView, request: ScreenRequest) -> Value:
+    return editor_answer(view, decoded(request.body, EditorRequest))
 
 
 def _objects(view: ClusterView, request: ScreenRequest) -> Value:
@@ -140,7 +139,7 @@ SCREENS: Final[Mapping[str, Answer]] = {
     "/map": _map,
     "/pending": _pending,
     "/pending/{id}": _pending_detail,
-    "/ask": _ask_choices,
+    "/ask": _editor_choices,
     "/objects": _objects,
     "/objects/{kind}/{name:path}": _object,
     "/what-if": _what_if,
@@ -148,7 +147,7 @@ SCREENS: Final[Mapping[str, Answer]] = {
     "/history": _history,
 }
 #: What is posted, by address.
-POSTED: Final[Mapping[str, Answer]] = {"/ask": _ask, "/try": _try, "/what-if": _what_if_posted}
+POSTED: Final[Mapping[str, Answer]] = {"/ask": _editor_answer, "/try": _try, "/what-if": _what_if_posted}
 #: Answers that many pages request for the same view, and that are kept for it.
 _SHARED: Final = frozenset({"/", "/map", "/pending"})
 #: The answers that may take many seconds: what is posted, and what depends on these parameters of an address.
@@ -171,27 +170,30 @@ def _number(query: QueryParams, name: str) -> int:
 
 
 class Answers:
-    """Computes answers in threads, a few at a time; what several pages request at once is computed once."""
+    """Computes answers in threads, a few at a time; what several pages request at once is computed once.
 
-    def __init__(self) -> None:
+    ``stopping``: set when the server ends.
+    """
+
+    def __init__(self, stopping: asyncio.Event) -> None:
+        self._stopping = stopping
         self._limiter = anyio.CapacityLimiter(_MOST_AT_ONCE)
-        self._slow = anyio.CapacityLimiter(_MOST_SLOW)
-        self._requested = 0
-        self._kept: WeakKeyDictionary[ClusterView, dict[str, _Kept]] = WeakKeyDictionary()
+        self._slow = LimitedAnswers(_MOST_SLOW, stopping)
+        self._shared: WeakKeyDictionary[ClusterView, dict[str, _SharedAnswer]] = WeakKeyDictionary()
 
     async def of(self, view: ClusterView, path: str, answer: Answer, request: ScreenRequest) -> Content:
         """Return an answer as JSON. Raises what it raises."""
         if request.body or _SLOW.get(path) in request.query:
-            return await self._slowly(lambda: compressed(encoded(answer(view, request))))
+            return await self._slow.of(lambda: compressed(encoded(answer(view, request))))
         if path not in _SHARED or "at" in request.query:
             return await self._computed(view, answer, request)
-        kept = self._kept.setdefault(view, {})
+        shared = self._shared.setdefault(view, {})
         key = f"{path}?{request.query}"
-        entry = kept.get(key)
+        entry = shared.get(key)
         if entry is None:
-            if len(kept) >= _MOST_KEPT:
-                del kept[next(iter(kept))]
-            entry = kept[key] = _Kept()
+            if len(shared) >= _MOST_SHARED:
+                del shared[next(iter(shared))]
+            entry = shared[key] = _SharedAnswer()
         async with entry.lock:
             if entry.content is None:
                 entry.content = await self._computed(view, answer, request)
@@ -200,23 +202,12 @@ class Answers:
     async def _computed(self, view: ClusterView, answer: Answer, request: ScreenRequest) -> Content:
         return await self.run(lambda: compressed(encoded(answer(view, request))))
 
-    async def _slowly(self, compute: Callable[[], T]) -> T:
-        if self._requested >= _MOST_REQUESTED:
-            raise rejected(
-                503, "busy", "The server is busy", "too many questions wait for an answer", "try again later"
-            )
-        self._requested += 1
-        try:
-            return await to_thread.run_sync(compute, limiter=self._slow, abandon_on_cancel=True)
-        finally:
-            self._requested -= 1
-
     async def run(self, compute: Callable[[], T]) -> T:
         """Compute something in a thread."""
-        return await to_thread.run_sync(compute, limiter=self._limiter, abandon_on_cancel=True)
+        return await unlimited(compute, self._limiter, self._stopping)
 
 
-class _Kept:
+class _SharedAnswer:
     """An answer that is computed by the first request for it."""
 
     def __init__(self) -> None:

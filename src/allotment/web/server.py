@@ -17,6 +17,7 @@ import uvicorn
 from allotment.components.certificate import Certificate
 from allotment.watched.cluster import WatchedCluster
 from allotment.web.application import WebServer
+from allotment.web.connections import PromptConnection
 from allotment.web.options import WebOptions
 
 #: Seconds that requests in progress get at the end.
@@ -42,7 +43,7 @@ async def serve(
     web = WebServer(watched, options)
     config = uvicorn.Config(
         web.app,
-        http="h11",
+        http=PromptConnection,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -130,4 +131,4 @@ def _address(options: WebOptions, port: int, token: str) -> str:
     if options.host in ("0.0.0.0", "::", ""):
         host = "127.0.0.1"
     scheme = "https" if options.certificate else "http"
-    return f"{scheme}://{host}:{port}/{f'?token={quote(token)}' if token else ''}"
+    return f"{scheme}://{host}:{port}{options.base_path}/{f'?token={quote(token)}' if token else ''}"

@@ -72,7 +72,7 @@ class VisitorAccess:
             raise unauthorized("a token of the cluster is required", _HINT)
         if self._now() >= expiry_of(token):
             raise unauthorized("the token has expired", _HINT)
-        namespaces = view.remember(
+        namespaces = view.cached(
             "web.namespaces", lambda: frozenset(value.metadata.name for value in view.inputs.of(Namespace))
         )
         key = hashlib.sha256(token.encode()).digest()

@@ -54,7 +54,7 @@ def test_goals_come_first_and_their_commands_are_accepted(allot: Allot) -> None:
 
 def test_without_arguments_the_first_steps_are_printed(allot: Allot) -> None:
     out = allot().out
-    assert len(out.splitlines()) == 10
+    assert len(out.splitlines()) == 11
     for _, steps in FIRST_STEPS:
         for words, purpose in steps:
             assert is_accepted(words), words

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.queries.brief import BRIEF, brief, limited, size
-from allotment.queries.codes import meanings
+from allotment.queries.questions import meanings
 
 
 def refused(name: str, **headline: Any) -> dict[str, Any]:

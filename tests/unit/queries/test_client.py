@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import ClassVar
+from typing import NamedTuple
 
 import pytest
 
@@ -149,33 +150,64 @@ def test_no_proxy_is_used_for_this_machine(
     assert allotment.connect(server.url).free().count("free") == 16
 
 
-def test_redirects_are_not_followed_because_they_would_get_the_token() -> None:
-    class Redirecting(BaseHTTPRequestHandler):
-        seen: ClassVar[list[str]] = []
+@pytest.mark.parametrize(
+    ("kind", "body", "reason"),
+    [
+        ("text/html; charset=utf-8", b"<!doctype html>", "its answer is text/html"),
+        ("application/json", b"<html>", "JSON is malformed"),
+        ("application/json", b"[]", "Expected `object`, got `array`"),
+        ("application/json", b"{}", "Object missing required field `code`"),
+    ],
+)
+def test_the_answers_of_another_server_are_errors_of_the_url(kind: str, body: bytes, reason: str) -> None:
+    with fixed_response(200, {"Content-Type": kind}, body) as other, pytest.raises(allotment.InputError) as raised:
+        allotment.connect(other.url).explain_code("M401")
+    assert raised.value.message.startswith(f"url: {other.url} is not a page of allot web: {reason}")
 
+
+def test_redirects_are_not_followed_because_they_would_get_the_token() -> None:
+    with fixed_response(302, {"Location": "/stolen"}) as other:
+        with pytest.raises(allotment.StatusError) as raised:
+            allotment.connect(other.url, "secret").free()
+        assert raised.value.code == 302
+        assert other.paths == ["/api/v1/free"]
+
+
+class OtherServer(NamedTuple):
+    """A server that is not Allotment's, and the paths of the requests that it received."""
+
+    url: str
+    paths: list[str]
+
+
+@contextmanager
+def fixed_response(status: int, headers: Mapping[str, str], body: bytes = b"") -> Iterator[OtherServer]:
+    """A server that responds to every request in the same way."""
+    paths: list[str] = []
+
+    class Fixed(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            self.seen.append(self.path)
-            self.send_response(302)
-            self.send_header("Location", f"http://127.0.0.1:{port}/stolen")
+            self.rfile.read(int(self.headers["Content-Length"]))
+            paths.append(self.path)
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
             self.end_headers()
+            self.wfile.write(body)
 
         do_GET = do_POST  # noqa: N815 - the name that http.server calls
 
         def log_message(self, *_: object) -> None:
             pass
 
-    with HTTPServer(("127.0.0.1", 0), Redirecting) as other:
-        port = other.server_port
-        thread = Thread(target=other.serve_forever)
+    with HTTPServer(("127.0.0.1", 0), Fixed) as server:
+        thread = Thread(target=server.serve_forever)
         thread.start()
         try:
-            with pytest.raises(allotment.StatusError) as raised:
-                allotment.connect(f"http://127.0.0.1:{port}", "secret").free()
+            yield OtherServer(f"http://127.0.0.1:{server.server_port}", paths)
         finally:
-            other.shutdown()
+            server.shutdown()
             thread.join()
-    assert raised.value.code == 302
-    assert Redirecting.seen == ["/api/v1/free"]
 
 
 @pytest.mark.parametrize("url", ["ftp://host", "host:8780", "", "file:///etc/passwd"])

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace as replace_fields
+from itertools import chain
 
 import pytest
 from msgspec.structs import replace
 
 import allotment
+from allotment.engine.cluster.inventory import Inventory
+from allotment.engine.refusal import SuggestedChange
 from allotment.errors import InputError
 from allotment.model.core import PodResourceClaim, PodStatus
 from allotment.model.meta import Object, ObjectMeta
+from allotment.model.resource import ResourceSlice
 from allotment.screens.object_page import object_page
 from allotment.screens.pending import pending, pending_detail
-from allotment.screens.pending_pods import pending_pods
+from allotment.screens.pending_pods import PendingGroup, pending_pods
+from allotment.watched.view import ClusterView
 from tests.unit.screens.clusters import CREATED, WORLDS, fleet, pod, request, template, view, world
 
 BIG = request(9)
@@ -191,3 +197,58 @@ def test_a_limit_leaves_the_count_whole() -> None:
     cluster = view(*fleet("t4-4x-pcie"), template(), template("big", BIG), *pod("a"), *pod("b", of="big", spec=BIG))
     screen = pending(cluster, limit=1)
     assert (len(screen.groups), screen.count) == (1, 2)
+
+
+_MACHINES = fleet("t4-4x-pcie:40")
+
+
+def _with_waiting_pods(*objects: Object) -> tuple[Object, ...]:
+    waiting = (pod("large", spec=request(9)), pod("wrong", spec=request(1, "gpu.nvidia.con")), pod("small"))
+    return (*_MACHINES, template(), *objects, *chain.from_iterable(waiting))
+
+
+def _after(earlier: ClusterView, *objects: Object) -> ClusterView:
+    """The next view of a cluster, whose other objects are the same ones."""
+    return replace_fields(view(*objects), carried=earlier.carried)
+
+
+def test_the_groups_of_a_cluster_that_changed_are_those_of_a_new_one() -> None:
+    first = view(*_with_waiting_pods())
+    before = pending_pods(first).groups
+    for node in ("t4-4x-pcie-1", "t4-4x-pcie-2"):
+        objects = _with_waiting_pods(*pod("run", "gpu-0", "gpu-1", "gpu-2", "gpu-3", node=node))
+        assert pending_pods(_after(first, *objects)).groups == pending_pods(view(*objects)).groups != before
+    assert pending_pods(_after(first, *_with_waiting_pods())).groups == before
+
+
+def test_a_remedy_is_tried_in_an_earlier_view_after_a_later_one() -> None:
+    first = view(*_with_waiting_pods())
+    groups = [group for group in pending_pods(first).groups if group.first.reasons is not None]
+    cluster = view(*_with_waiting_pods())
+    expected = [pending_pods(cluster).after(each.first, _first_changes(each)) for each in groups]
+    pending(_after(first, *fleet("dgx-a100-40gb")))
+    assert [pending_pods(first).after(each.first, _first_changes(each)) for each in groups] == expected
+
+
+def _first_changes(group: PendingGroup) -> Sequence[SuggestedChange]:
+    reasons = group.first.reasons
+    assert reasons is not None
+    return reasons.headline.changes
+
+
+def test_the_slices_of_unchanged_nodes_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    put_slice = Inventory.put_slice
+
+    def counted(inventory: Inventory, slice_: ResourceSlice) -> None:
+        read.append(slice_.metadata.name)
+        put_slice(inventory, slice_)
+
+    monkeypatch.setattr(Inventory, "put_slice", counted)
+    objects = _with_waiting_pods()
+    first = view(*objects)
+    pending(first)
+    assert len(read) > 40
+    read.clear()
+    pending(_after(first, *objects, *pod("run", "gpu-0", node="t4-4x-pcie-7")))
+    assert 0 < len(set(read)) <= 2, "that of the changed node, and the first of the others"

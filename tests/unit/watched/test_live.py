@@ -10,6 +10,7 @@ from weakref import ref
 import pytest
 from msgspec.structs import replace
 
+from allotment.api.explain import explain
 from allotment.api.free import free
 from allotment.api.objects.inputs import ClusterState
 from allotment.cluster.resources import CLAIMS, EVENTS, NODES, PODS
@@ -55,7 +56,7 @@ def test_a_view_answers_as_a_cluster_that_is_read_again() -> None:
         async with watching(WatchedServer(*MACHINES, claim("c", "gpu-1"), template("t"), pod("p", template="t"))) as w:
             view = await view_with(w, is_read)
             assert view.free.to_dict() == free(view.cluster).to_dict()
-            assert [answer.name for answer in view.explanation.answers] == ["ml/p"]
+            assert [answer.name for answer in explain(cluster=view.cluster).answers] == ["ml/p"]
 
     idle.run(scenario())
 
@@ -280,7 +281,7 @@ def test_old_views_are_freed_without_a_garbage_collection() -> None:
         server = WatchedServer(*MACHINES, template("t"), pod("p", template="t"))
         async with watching(server) as watched:
             view = await view_with(watched, is_read)
-            _ = view.free, view.explanation, view.objects, view.state, view.inventory, view.cluster.to_dict()
+            _ = view.free, view.objects, view.state, view.inventory, view.cluster.to_dict()
             old = ref(view)
             gc.disable()
             try:

@@ -72,7 +72,7 @@ def test_described_hardware_has_objects_with_the_known_fields() -> None:
 def test_the_functions_of_the_api_answer_from_memory(tmp_path: Path) -> None:
     given = Cluster.snapshot(SNAPSHOT)
     view = view_of(given)
-    assert explain(cluster=view.cluster) == explain(cluster=given) == view.explanation
+    assert explain(cluster=view.cluster) == explain(cluster=given)
     assert free(view.cluster) == free(given) == view.free
     assert doctor(view.cluster).findings == doctor(given).findings
     view.cluster.save(tmp_path / "saved.yaml")
@@ -88,10 +88,6 @@ def test_a_running_cluster_in_memory_is_not_read_again() -> None:
     assert view.cluster.to_dict()["kind"] == "List"
 
 
-def test_without_pending_objects_there_is_nothing_to_explain() -> None:
-    assert fleet_view().explanation.answers == ()
-
-
 def test_a_value_is_computed_once_for_all_threads() -> None:
     view, made, start = fleet_view(), list[int](), Barrier(8)
     found: list[object] = []
@@ -102,7 +98,7 @@ def test_a_value_is_computed_once_for_all_threads() -> None:
 
     def request() -> None:
         start.wait()
-        found.append(view.remember("key", make))
+        found.append(view.cached("key", make))
 
     threads = [Thread(target=request) for _ in range(8)]
     for thread in threads:
@@ -116,13 +112,13 @@ def test_a_value_is_computed_once_for_all_threads() -> None:
 def test_a_value_that_could_not_be_computed_is_computed_again() -> None:
     view = fleet_view()
     with pytest.raises(InputError):
-        view.remember("key", lambda: (_ for _ in ()).throw(InputError("not now")))
-    assert view.remember("key", lambda: 1) == 1
+        view.cached("key", lambda: (_ for _ in ()).throw(InputError("not now")))
+    assert view.cached("key", lambda: 1) == 1
 
 
 def test_values_may_depend_on_each_other() -> None:
     view = fleet_view()
-    assert view.remember("b", lambda: view.remember("a", lambda: 1) + 1) == 2
+    assert view.cached("b", lambda: view.cached("a", lambda: 1) + 1) == 2
 
 
 def changed(*changes: NodeChanges, since: int) -> frozenset[str] | None:

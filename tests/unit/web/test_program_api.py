@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Iterator
@@ -18,11 +19,16 @@ from allotment.queries import table
 from allotment.queries.openapi import DESCRIPTION, PREFIX, openapi
 from allotment.queries.table import QUERIES
 from allotment.watched.cluster import view_of
-from allotment.web.program_api import MAX_BODY, program_routes
+from allotment.web.problems import error_handlers
+from allotment.web.program_api import MAX_BODY, ViewOf, program_routes
 from tests.program_server import ProgramServer
 from tests.unit.queries.manifests import APP, BROKEN
 
 COMMENT = "# " + "x" * 78 + "\n"
+
+
+def application(view_of: ViewOf) -> Starlette:
+    return Starlette(routes=program_routes(view_of, asyncio.Event()), exception_handlers=error_handlers())
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +86,7 @@ def test_answers_say_about_which_state_of_the_cluster_they_are(server: ProgramSe
         ("what-if", {"changes": "drain"}, 400, "changes: expected array, found str"),
         ("plan", {"manifests": APP, "catalog": ["/etc/passwd"]}, 400, "catalog: unknown provider '/etc/passwd'"),
         ("plan", {"manifests": APP, "catalog": ["aws,./prices.csv"]}, 400, "catalog: unknown provider './prices.csv'"),
-        ("plan", {"manifests": APP, "timeLimit": 3600}, 400, "time_limit: expected at most 30 seconds, found 3600"),
+        ("plan", {"manifests": APP, "timeLimit": 3600}, 400, "time_limit: expected at most 20 seconds, found 3600"),
         ("plan", {"manifests": APP, "budget": "cheap"}, 400, "budget: "),
         ("explain-code", {}, 400, "object missing required field code"),
         ("explain-code", {"code": ""}, 400, "code: unknown code ''"),
@@ -171,7 +177,7 @@ def test_a_bug_is_logged_and_not_shown(monkeypatch: pytest.MonkeyPatch, caplog: 
     async def view_now(_: Request) -> Any:
         return view
 
-    client = TestClient(Starlette(routes=program_routes(view_now)))
+    client = TestClient(application(view_now), raise_server_exceptions=False)
     with caplog.at_level(logging.ERROR):
         reply = client.get(f"{PREFIX}why")
     assert (reply.status_code, reply.json()["detail"]) == (500, "ZeroDivisionError")
@@ -183,7 +189,7 @@ def test_a_visitor_without_rights_gets_a_problem() -> None:
     async def view_of_visitor(_: Request) -> Any:
         raise HTTPException(401, "expected a token", {"WWW-Authenticate": "Bearer"})
 
-    reply = TestClient(Starlette(routes=program_routes(view_of_visitor))).get(f"{PREFIX}free")
+    reply = TestClient(application(view_of_visitor)).get(f"{PREFIX}free")
     assert (reply.status_code, reply.headers["www-authenticate"]) == (401, "Bearer")
     assert reply.json() == {
         "type": "urn:allotment:problem:rejected", "title": "The request was rejected", "status": 401,

@@ -14,7 +14,7 @@ from selenium.common.exceptions import (
     StaleElementReferenceException,
     TimeoutException,
 )
-from selenium.webdriver import Chrome, Keys
+from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
@@ -41,6 +41,29 @@ _READY: Final = """
 return document.readyState === "complete" && document.querySelector("h1, [role=alert]") !== null
   && document.querySelector(".waiting, .starting, [aria-busy=true]") === null;
 """
+#: The element with the focus, also inside the editor, its name, and whether the focus can be seen on it.
+_FOCUS: Final = """
+const focused = (root = document) => root.activeElement?.shadowRoot?.activeElement
+  ? focused(root.activeElement.shadowRoot) : root.activeElement;
+const nameOf = (element) => (element.getAttribute("aria-label") || element.labels?.[0]?.textContent
+  || element.textContent || element.tagName).trim().replace(/\\s+/g, " ");
+const stopOf = (element) => {
+  if (!element || element === document.body) return ["", true];
+  const marked = [element, element.closest(".cm-editor"), element.matches("input") && element.nextElementSibling,
+    element.querySelector(":scope > .edge")].filter(Boolean);
+  const isMarked = marked.some((one) => {
+    const style = getComputedStyle(one);
+    return (style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2)
+      || (one.matches(".edge") && parseFloat(style.strokeWidth) >= 3);
+  });
+  const box = element.getBoundingClientRect();
+  const isInside = box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth;
+  return [nameOf(element), isMarked && isInside && element.checkVisibility()];
+};
+const controls = "a[href], button:not(:disabled), input, select, textarea, summary";
+const reachable = () => [...document.querySelectorAll(controls)]
+  .filter((one) => one.checkVisibility() && one.tabIndex >= 0 && (one.type !== "radio" || one.checked));
+"""
 _AXE: Final = """
 const done = arguments[arguments.length - 1];
 axe.run(document, { resultTypes: ["violations"] }).then(
@@ -57,14 +80,23 @@ class Browser:
         self.driver = driver
         self.clicks = 0
 
-    def show(self, address: str, *, width: int = 1280, theme: Theme = "light") -> None:
-        """Open an address. ``clicks`` counts from here."""
+    def show(self, address: str, *, width: int = 1280, theme: Theme = "light", forced_colours: bool = False) -> None:
+        """Open an address. ``clicks`` counts from here. ``forced_colours``: as a system with high contrast has."""
         metrics = {"width": width, "height": SIZES[width], "deviceScaleFactor": 1, "mobile": width < 700}
         self._command("Emulation.setDeviceMetricsOverride", metrics)
-        self._command("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": theme}]})
+        self.colour(theme, forced_colours=forced_colours)
         self.driver.get(address)
         self.settle()
         self.clicks = 0
+
+    def colour(self, theme: Theme, *, forced_colours: bool = False) -> None:
+        """Change the colours of the system, also while a page is open, without transitions."""
+        features = {
+            "prefers-color-scheme": theme, "forced-colors": "active" if forced_colours else "none",
+            "prefers-reduced-motion": "reduce",
+        }  # fmt: skip
+        media = [{"name": name, "value": value} for name, value in features.items()]
+        self._command("Emulation.setEmulatedMedia", {"features": media})
 
     def before_each_page(self, script: str) -> None:
         """Run a script before those of each page that is opened later."""
@@ -120,6 +152,20 @@ class Browser:
         """Wait until a text can no longer be read."""
         self._until(lambda: not any(text in found for found in self.texts(selector)), f"no {text!r} in {selector}")
 
+    def keys(self, *keys: str) -> None:
+        """Press keys as a keyboard does, wherever the focus is. One with Control is written ``Keys.CONTROL + "a"``."""
+        for key in keys:
+            actions = ActionChains(self.driver)
+            if key.startswith(Keys.CONTROL):
+                actions.key_down(Keys.CONTROL).send_keys(key[1:]).key_up(Keys.CONTROL)
+            else:
+                actions.send_keys(key)
+            actions.perform()
+
+    def insert(self, text: str) -> None:
+        """Insert a text where the focus is, as from the clipboard."""
+        self._command("Input.insertText", {"text": text})
+
     def press(self, *keys: str) -> None:
         """Press keys, where the focus is."""
         for key in keys:
@@ -132,23 +178,38 @@ class Browser:
         field.send_keys(text)
 
     def focused(self) -> str:
-        """Return the name of what has the focus."""
-        script = "const e = document.activeElement; return e.getAttribute('aria-label') || e.textContent || e.tagName;"
-        return str(self.driver.execute_script(script)).strip()
+        """Return the name of what has the focus, or "" if nothing has it."""
+        return str(self._focus()[0])
+
+    def sees_the_focus(self) -> None:
+        """Wait until what has the focus is visible, and marked as such."""
+        self._until(lambda: bool(self._focus()[1]), f"that the focus on {self.focused()!r} can be seen")
+
+    def _focus(self) -> Sequence[Any]:
+        found: Sequence[Any] = self.driver.execute_script(_FOCUS + "return stopOf(focused());")
+        return found
+
+    def focusable(self) -> list[str]:
+        """Return the names of what a reader must be able to reach with the keyboard."""
+        found: list[str] = self.driver.execute_script(_FOCUS + "return reachable().map((one) => stopOf(one)[0]);")
+        return found
 
     def tab_to(self, word: str, limit: int = 80) -> None:
         """Press the tabulator key until something with a name has the focus."""
+        stops = []
         for _ in range(limit):
-            self.press(Keys.TAB)
-            if word in self.focused():
+            self.keys(Keys.TAB)
+            stops.append(self.focused())
+            if word in stops[-1]:
                 return
-        raise AssertionError(f"{word!r} is not reached by the tabulator key")
+        raise AssertionError(f"{word!r} is not reached by the tabulator key, which stops at {stops}")
 
     def findings(self) -> list[str]:
         """Return what axe-core finds on the page."""
         if not AXE.is_file():
             pytest.skip("axe-core is missing: npm ci --ignore-scripts in frontend installs it")
-        self.driver.execute_script(AXE.read_text("utf-8"))
+        if not self.driver.execute_script("return 'axe' in window"):  # half a megabyte
+            self.driver.execute_script(AXE.read_text("utf-8"))
         found: list[str] = self.driver.execute_async_script(_AXE)
         return found
 
@@ -195,7 +256,8 @@ def chromium() -> Iterator[Browser]:
     options.binary_location = binary
     for argument in (
         "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
-        "--force-device-scale-factor=1", "--lang=en", "--disable-background-networking", "--no-first-run",
+        "--force-device-scale-factor=1", "--font-render-hinting=none", "--disable-lcd-text", "--lang=en",
+        "--disable-background-networking", "--no-first-run",
     ):  # fmt: skip
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})

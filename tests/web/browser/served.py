@@ -21,8 +21,9 @@ _TIMEOUT = 60
 class ServedCluster:
     """A page over a cluster. ``address``: its first page, with the token."""
 
-    def __init__(self, watched: WatchedCluster) -> None:
+    def __init__(self, watched: WatchedCluster, options: WebOptions) -> None:
         self._watched = watched
+        self._options = options
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._ready = Event()
@@ -58,7 +59,7 @@ class ServedCluster:
         """Serve until stopped."""
         asyncio.set_event_loop(self._loop)
         try:
-            self._loop.run_until_complete(serve(self._watched, WebOptions(), self._started, self._stop))
+            self._loop.run_until_complete(serve(self._watched, self._options, self._started, self._stop))
         finally:
             self._loop.close()
 
@@ -77,10 +78,10 @@ class ServedCluster:
 
 
 @contextmanager
-def page_over(cluster: Cluster | WatchedCluster) -> Iterator[ServedCluster]:
-    """Serve the page of a cluster."""
+def page_over(cluster: Cluster | WatchedCluster, base_path: str = "") -> Iterator[ServedCluster]:
+    """Serve the page of a cluster, below a path."""
     watched = cluster if isinstance(cluster, WatchedCluster) else WatchedCluster.of_snapshot(cluster)
-    served = ServedCluster(watched)
+    served = ServedCluster(watched, WebOptions(base_path=base_path))
     thread = Thread(target=served.run, name="page", daemon=True)
     thread.start()
     try:

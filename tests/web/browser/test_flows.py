@@ -10,7 +10,7 @@ from selenium.webdriver import ActionChains, Keys
 
 from tests.web.browser.chromium import Browser
 from tests.web.browser.served import ServedCluster, page_over
-from tests.web.browser.worlds import pending_pod, team_cluster
+from tests.web.browser.worlds import QUESTION, pending_pod, team_cluster
 
 #: The device of team-a's trainer, and the others that light up with it.
 TRAINER = '.piece[data-device="gpu-0-mig-3g20gb-9-0"]'
@@ -129,19 +129,6 @@ const content = root.querySelector(".cm-content");
 content.focus();
 document.execCommand("selectAll");
 """
-_QUESTION = """\
-apiVersion: v1
-kind: Pod
-metadata: {name: candidate}
-spec:
-  resourceClaims: [{name: gpu, resourceClaimTemplateName: candidate}]
-  containers: [{name: main, image: none, resources: {claims: [{name: gpu}]}}]
----
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata: {name: candidate}
-spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: CLASS}}]}}}
-"""
 
 
 def _edit(browser: Browser, text: str) -> None:
@@ -159,7 +146,7 @@ def _edit(browser: Browser, text: str) -> None:
 
 def test_a_mistake_is_marked_and_fixed(browser: Browser, page: ServedCluster) -> None:
     browser.show(page.at("/ask"))
-    _edit(browser, _QUESTION.replace("CLASS", "gpu.nvidia.con"))
+    _edit(browser, QUESTION.replace("CLASS", "gpu.nvidia.con"))
     browser.sees("candidate does not fit", ".answer")
     browser.sees("gpu.nvidia.con", ".finding")
     browser.click("Fix", ".findings")
@@ -170,12 +157,22 @@ def test_a_mistake_is_marked_and_fixed(browser: Browser, page: ServedCluster) ->
 
 def test_the_same_question_on_a_fleet_and_as_a_plan(browser: Browser, page: ServedCluster) -> None:
     browser.show(page.at("/ask"))
-    _edit(browser, _QUESTION.replace("CLASS", "gpu.amd.com"))
+    _edit(browser, QUESTION.replace("CLASS", "gpu.amd.com"))
     browser.click("a fleet", ".segments")
     browser.type(".fleet input", "mi300x-8x-oam" + Keys.ENTER)
     browser.sees("candidate fits on mi300x", ".answer")
     browser.click("nothing: plan", ".segments")
     browser.sees("USD/h", ".answer")
+
+
+def test_what_is_typed_stays_when_an_answer_arrives(browser: Browser) -> None:
+    with page_over(team_cluster()) as served:
+        browser.show(served.address)
+        browser.show(served.at("/ask?on=fleet"))
+        browser.type(".fleet input", "mi300x")
+        served.publish(replace(served.view, revision=served.view.revision + 1, name="renamed"))
+        browser.sees("renamed", ".where")
+        assert browser.one(".fleet input").get_property("value") == "mi300x"
 
 
 def test_broken_yaml_is_reported_with_its_line(browser: Browser, page: ServedCluster) -> None:

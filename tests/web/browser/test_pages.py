@@ -31,6 +31,8 @@ PAGES: Final = {
     "/history": "only a lab has a history",
     "/objects/pod/team-a/missing": "no pod",
 }
+#: The colours of a system: its theme, and whether they are forced.
+COLOURS: Final[tuple[tuple[Theme, bool], ...]] = (("light", False), ("dark", False), ("dark", True))
 
 
 @pytest.fixture(scope="module")
@@ -40,17 +42,35 @@ def page(browser: Browser) -> Iterator[ServedCluster]:
         yield served
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", SIZES)
 @pytest.mark.parametrize("path", PAGES)
-def test_page_is_complete_and_accessible(
-    browser: Browser, page: ServedCluster, path: str, width: int, theme: Theme
-) -> None:
-    browser.show(page.at(path), width=width, theme=theme)
+def test_page_is_complete_and_accessible(browser: Browser, page: ServedCluster, path: str, width: int) -> None:
+    """In each theme, and with forced colours, which readers also change while a page is open."""
+    browser.show(page.at(path), width=width)
     browser.sees(PAGES[path])
-    assert browser.findings() == []
-    assert browser.overflow() == 0
+    for theme, forced_colours in COLOURS:
+        browser.colour(theme, forced_colours=forced_colours)
+        assert browser.findings() == [], (theme, forced_colours)
+        assert browser.overflow() == 0
     assert [error for error in browser.errors() if "404 (Not Found)" not in error] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "chosen", "other"),
+    [
+        ("/objects?q=kind:claim", ".kinds a[aria-current]", ".kinds a:not([aria-current])"),
+        ("/pending", ".group-row[aria-current]", ".group-row:not([aria-current])"),
+        ("/ask?on=fleet", ".segments input:checked + span", ".segments input:not(:checked) + span"),
+        ("/map?q=ns:team-a", ".legend [aria-pressed=true]", ".legend [aria-pressed=false]"),
+        ("/money", ".bar [aria-current]", ".bar nav a:not([aria-current])"),
+    ],
+)
+def test_forced_colours_show_what_is_chosen(
+    browser: Browser, page: ServedCluster, path: str, chosen: str, other: str
+) -> None:
+    browser.show(page.at(path), theme="dark", forced_colours=True)
+    backgrounds = {name: browser.one(name).value_of_css_property("background-color") for name in (chosen, other)}
+    assert backgrounds[chosen] != backgrounds[other]
 
 
 def test_each_page_states_its_json_and_its_command(browser: Browser, page: ServedCluster) -> None:

@@ -11,6 +11,20 @@ from allotment.watched.cluster import view_of
 
 #: Names that would do harm if a page interpreted them.
 MARKUP: Final = '<img src=x onerror="document.title=1">\u001b[31m'
+#: A pod and its template; ``CLASS`` stands for the class that it requests.
+QUESTION: Final = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: candidate}
+spec:
+  resourceClaims: [{name: gpu, resourceClaimTemplateName: candidate}]
+  containers: [{name: main, image: none, resources: {claims: [{name: gpu}]}}]
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: candidate}
+spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: CLASS}}]}}}
+"""
 _MACHINES: Final = ("dgx=dgx-a100-40gb/dynamic-mig", "t4=t4-4x-pcie:2", "mi=mi300x-8x-oam/cpx", "h100=8xh100")
 
 

@@ -100,4 +100,8 @@ def _add_hosts(group: argparse._ActionsContainer) -> None:
         "--allowed-host", action="append", default=[], metavar="NAME",
         help="name under which browsers reach the page, besides its address; repeatable",
     )  # fmt: skip
+    group.add_argument(
+        "--base-path", default="", metavar="PATH",
+        help="path of the page behind a proxy, such as /allotment, whether or not the proxy removes it from requests",
+    )  # fmt: skip
     group.add_argument("--allow-origin", action="append", default=[], metavar="ORIGIN", help=_ORIGIN)

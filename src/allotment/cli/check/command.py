@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ from allotment.cluster.gc_pause import gc_paused
 from allotment.errors import InputError
 from allotment.lab.state import Register
 from allotment.model.loading import load_text
+from allotment.shell_words import shell_line
 
 
 def run(arguments: Namespace) -> int:
@@ -53,7 +53,7 @@ def _unused_lab() -> Iterator[str]:
     if Register().running():
         from allotment.cli.live.connection import lab_options
 
-        yield f"the running lab was not used: add {shlex.join(lab_options())}"
+        yield f"the running lab was not used: add {shell_line(lab_options())}"
 
 
 def _check_of(arguments: Namespace) -> CheckRun:

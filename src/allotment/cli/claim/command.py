@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
@@ -19,6 +18,7 @@ from allotment.cli.output.errors import Failure
 from allotment.errors import InputError
 from allotment.explanation.text import NEXT
 from allotment.model.serialization import to_json, to_yaml
+from allotment.shell_words import shell_line
 from allotment.tools.claims.manifests import ClaimManifests
 from allotment.tools.claims.request import LackingDevices, Requirements
 
@@ -186,7 +186,7 @@ def _print_lacking(arguments: Namespace, error: LackingDevices) -> None:
     width = width_of(sys.stderr)
     files = (word for group in arguments.files for file in group for word in ("-f", file))
     options = (*cluster_options(arguments), *version_options(arguments))
-    step = shlex.join(("allot", "free", *(options or files)))
+    step = shell_line(("allot", "free", *(options or files)))
     last = () if reads_stdin(arguments) else (f"{NEXT}{step}",)
     problem = f"--{error.argument.replace('_', '-')}: {error.problem}" if error.argument else error.problem
     hint = folded(error.hint, width, "  ") if error.hint else ()

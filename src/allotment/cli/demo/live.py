@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
 from typing import NamedTuple
 
 from allotment.cli.demo.allocations import Allocations
@@ -26,6 +27,7 @@ from allotment.cli.live.lab_page import lab_page
 from allotment.cli.output.browser import open_browser
 from allotment.cli.output.console import Screen, called, folded, open_screen
 from allotment.explanation.input import AdmittedObjects
+from allotment.extras import missing_packages
 from allotment.fleet import FleetCluster, cluster_of, parse_fleet
 from allotment.lab.lab import Lab
 from allotment.model.features import Features
@@ -92,7 +94,10 @@ class Results(NamedTuple):
 
 
 def run(*, web: bool = False) -> int:
-    """Show the examples; return 0 if all have the expected result. ``web``: then serve the lab's page until Ctrl-C."""
+    """Show the examples; return 0 if all have the expected result.
+
+    On a terminal, the page of the lab is served meanwhile; ``web``: and then until Ctrl-C.
+    """
     screen = open_screen()
     progress = Progress(screen)
     chosen = packaged_examples()
@@ -104,6 +109,17 @@ def run(*, web: bool = False) -> int:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="allotment-demo-")))
         lab = stack.enter_context(Lab(FLEET, name="demo", speed=_SPEED))
         ready = time.perf_counter() - start
+        page: SimpleQueue[str] = SimpleQueue()
+        if web or (screen.out.isatty() and not missing_packages("web")):
+            stack.enter_context(lab_page(lab.kubeconfig, "", page.put))
+
+        def step(text: str) -> None:
+            """Show the current step; before it the address of the page, once it is served."""
+            if not web and not page.empty() and (address := page.get()):
+                progress.clear()
+                screen.line(f"Its page, until the demo ends: {address}")
+            progress(text)
+
         applying = tool(lab.kubeconfig, home)
         progress.clear()
         _introduce(screen, ready)
@@ -113,13 +129,13 @@ def run(*, web: bool = False) -> int:
         allocations = Allocations(lab)
         trials: list[Trial] = []
         for example in chosen:
-            progress(f"{applying.name}: {len(trials) + 1} of {len(chosen)}, {example.title}")
+            step(f"{applying.name}: {len(trials) + 1} of {len(chosen)}, {example.title}")
             trials.append(applied(lab, applying, example))
             if example.expect == "fits":
                 decide(lab, trials[-1], allocations, known)
         for trial in trials:
             if trial.outcome.example.expect != "fits":
-                progress(f"waiting for the result of {trial.outcome.example.name}")
+                step(f"waiting for the result of {trial.outcome.example.name}")
                 decide(lab, trial, allocations, known)
         outcomes = [trial.outcome for trial in trials]
         took = time.perf_counter() - start
@@ -132,17 +148,17 @@ def run(*, web: bool = False) -> int:
                 else None
             )
             if fixed is not None:
-                progress(f"fixed and applied again: {fixed.example.title}")
+                step(f"fixed and applied again: {fixed.example.title}")
                 second = applied(lab, applying, fixed.example, "fixed")
                 # A pod created before its template reports that, and runs a moment later.
                 decide(lab, second, allocations, known, until_running=True)
                 again.append((fixed, second.outcome))
-        progress("empty cluster: plan, provision, run")
+        step("empty cluster: plan, provision, run")
         results = Results(outcomes, again, buy(chosen, home, _SPEED), applying.name, took)
         if web:
             progress.clear()
             _show_results(screen, results)
-            _serve_page(screen, lab)
+            _keep_page(screen, page.get())
         progress("stopping the lab")
     if not web:
         _show_results(screen, results)
@@ -151,17 +167,17 @@ def run(*, web: bool = False) -> int:
     return 0 if results.as_intended else 1
 
 
-def _serve_page(screen: Screen, lab: Lab) -> None:
-    """Serve the page of the lab until Ctrl-C."""
-
-    def announce(address: str) -> None:
-        screen.line(f"The page of the lab: {address or 'could not be served'}")
-        screen.line("Press Ctrl-C to end.")
-        screen.out.flush()
-        open_browser(address)
-
+def _keep_page(screen: Screen, address: str) -> None:
+    """Print the address of the page, or that there is none (""), and wait for Ctrl-C."""
     screen.line()
-    with contextlib.suppress(KeyboardInterrupt), lab_page(lab.kubeconfig, "", announce):
+    if not address:
+        screen.line("The page of the lab could not be served.")
+        return
+    screen.line(f"The page of the lab: {address}")
+    opened = open_browser(address)
+    screen.line("Opened in the browser. Press Ctrl-C to end." if opened else "Press Ctrl-C to end.")
+    screen.out.flush()
+    with contextlib.suppress(KeyboardInterrupt):
         threading.Event().wait()
     screen.line()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -32,6 +31,7 @@ from allotment.planning.limits import PlanLimits
 from allotment.planning.machine_plan import MachinePlan
 from allotment.planning.reasons.type_verdicts import MAX_GROUPS
 from allotment.planning.report import ProvisioningPlan
+from allotment.shell_words import shell_line
 
 EXIT_SERVED, EXIT_NOT_SERVED = 0, 1
 _PICTURES: Final = (".svg", ".png")
@@ -70,7 +70,7 @@ def _planned(arguments: Namespace, catalog: Catalog, limits: PlanLimits, seconds
         found = inputs.plan(watch, seed=arguments.seed, comparison=arguments.compare, most_groups=groups)
     if not found.unserved or arguments.why is not None:
         return found
-    return replace(found, next=shlex.join(("allot", *arguments.words, "--why")))
+    return replace(found, next=shell_line(("allot", *arguments.words, "--why")))
 
 
 def _check_picture(name: str) -> None:

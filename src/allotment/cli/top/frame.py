@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from allotment.cli.output.console import Screen, folded, shorten, visible
-from allotment.cli.top.position import Position, groups_shown, nodes_shown, selected
+from allotment.cli.top.position import Position, focused, groups_shown, nodes_shown, selected
 from allotment.cli.top.rows import GLYPHS, MIXED, GroupRow, NodeRow, Overview, compact
 
 #: Without a size: every row is printed.
 _COLUMNS: Final = 80
 _COLOURS: Final = {"~": "cyan", "%": "yellow", "#": "magenta", "!": "red", "-": "dim", "/": "dim", ".": "green"}
 _KEYS: Final = "arrows select   Enter reason   Tab nodes/pending   / filter   q end"
+_FILTERED: Final = "Esc clear   Enter reason   q end"
 _BACK: Final = "arrows scroll   Esc back   / filter   q end"
 #: Lines around the rows: two at the top, a blank line and a title for each table, and the keys.
 _FIXED: Final = 7
@@ -36,6 +37,7 @@ class Part(NamedTuple):
 
 def frame(shown: Overview, position: Position, size: Size, reason: Sequence[str] = ()) -> list[list[Part]]:
     """Return the lines; ``reason``: those of the selected group, which are shown if it is opened."""
+    position = focused(position, shown)
     top = _head(shown, size.columns)
     if position.opened:
         body = _opened(shown, position, size, reason)
@@ -89,7 +91,7 @@ def _head(shown: Overview, columns: int) -> list[list[Part]]:
 def _footer(position: Position, keys: str) -> str:
     if position.typing:
         return f"/{position.filter}_   Enter keep   Esc clear"
-    return f"filter: {position.filter} (Esc clears)   {keys}" if position.filter else keys
+    return f"filter: {position.filter}   {_FILTERED}" if position.filter else keys
 
 
 def _tables(shown: Overview, position: Position, size: Size) -> Iterator[list[Part]]:
@@ -99,7 +101,9 @@ def _tables(shown: Overview, position: Position, size: Size) -> Iterator[list[Pa
     at = selected([node.name for node in nodes], position.node)
     rows = window(at, len(nodes), room_nodes)
     yield [*_title("NODES", rows, len(nodes), position.pane == "nodes"), *_legend(shown)]
-    yield from _node_lines([nodes[n] for n in rows], nodes[at].name if _marks(position, "nodes", size) else "", size)
+    yield from _node_lines(
+        [nodes[n] for n in rows], nodes[at].name if nodes and _marks(position, "nodes", size) else "", size
+    )
     if not nodes:
         yield [Part("  no node publishes devices" if not shown.nodes else "  no node matches the filter")]
     yield []

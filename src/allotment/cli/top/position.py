@@ -39,6 +39,11 @@ def groups_shown(shown: Overview, position: Position) -> Sequence[GroupRow]:
     return [group for group in shown.groups if _matches(group.text, position.filter)]
 
 
+def focused(position: Position, shown: Overview) -> Position:
+    """Return the position; while nothing is pending, the keys move over the nodes."""
+    return position if shown.groups else position._replace(pane="nodes")
+
+
 def selected_group(position: Position, shown: Overview) -> GroupRow | None:
     """Return the selected group, or None without groups."""
     groups = groups_shown(shown, position)
@@ -57,6 +62,7 @@ def selected(names: Sequence[str], name: str) -> int:
 
 def pressed(key: str, position: Position, shown: Overview, page: int) -> Position | None:
     """Return the position after a key, or None to end. ``page``: the rows or lines of a page."""
+    position = focused(position, shown)
     if position.typing:
         return _typed(key, position)
     if key == "q":

@@ -85,7 +85,9 @@ def overview(shown: DeviceMap, pending: PendingScreen | None, problem: str = "")
         title=" ".join(filter(None, words)),
         totals=_totals(shown.totals, pending),
         states=tuple(shown.totals),
-        nodes=tuple(_node(node, kinds, holders) for node in shown.nodes if node.devices),
+        nodes=tuple(
+            _node(node, devices, kinds, holders) for node in shown.nodes if (devices := tuple(shown.devices_of(node)))
+        ),
         groups=tuple(_group(group, cluster.seen_at) for group in pending.groups) if pending is not None else (),
         seen_at=cluster.seen_at,
         error="" if cluster.connected else cluster.error,
@@ -109,17 +111,17 @@ def _holder(holder: MapHolder) -> str:
     return f"{holder.claim} ({pods})" if pods else holder.claim
 
 
-def _node(node: MapNode, kinds: Sequence[str], holders: Sequence[str]) -> NodeRow:
-    names = list(dict.fromkeys(kinds[device.kind] for device in node.devices))
+def _node(node: MapNode, devices: Sequence[MapDevice], kinds: Sequence[str], holders: Sequence[str]) -> NodeRow:
+    names = list(dict.fromkeys(kinds[device.kind] for device in devices))
     return NodeRow(
         name=node.name or "<any>",
         kinds=_in_common(names),
-        cards=tuple(_cards(node.devices)),
-        free=sum(device.state == "free" for device in node.devices),
-        total=len(node.devices),
+        cards=tuple(_cards(devices)),
+        free=sum(device.state == "free" for device in devices),
+        total=len(devices),
         note="; ".join(filter(None, (node.unschedulable, *node.problems))),
         devices=tuple(
-            _device(device, kinds, holders) for device in sorted(node.devices, key=lambda each: _ORDER[each.state])
+            _device(device, kinds, holders) for device in sorted(devices, key=lambda each: _ORDER[each.state])
         ),
     )
 

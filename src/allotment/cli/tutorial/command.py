@@ -16,6 +16,7 @@ from allotment.cli.tutorial.session import Session
 from allotment.cli.tutorial.step_text import WIDTH, paragraph
 from allotment.cli.tutorial.steps import FLEET, STEPS
 from allotment.extras import require
+from allotment.shell_words import shell_line
 
 EXIT_DONE, EXIT_NOT_DONE = 0, 1
 
@@ -55,7 +56,7 @@ def run(arguments: Namespace) -> int:
 
 def _again(arguments: Namespace) -> str:
     own = () if arguments.dir == arguments.default_dir else ("--dir", arguments.dir)
-    return shlex.join(("allot", "tutorial", *own))
+    return shell_line(("allot", "tutorial", *own))
 
 
 def _print_command(screen: Screen, sentence: str, command: str) -> None:

@@ -11,11 +11,10 @@ from allotment.cli.output.console import Screen
 from allotment.cli.top.frame import Size, frame, painted
 from allotment.cli.top.position import Position
 from allotment.cli.top.rows import Overview, overview
-from allotment.screens.device_map import MapNode
-from tests.unit.cli.top.top_screens import CLUSTER, device, group, map_of, pending_of
+from tests.unit.cli.top.top_screens import CLUSTER, NodeOfDevices, device, group, map_of, pending_of
 
 NODES = [
-    MapNode(
+    NodeOfDevices(
         "dgx-1",
         devices=(
             device("gpu-0", "in-use", holders=(0,)),
@@ -24,7 +23,7 @@ NODES = [
             device("gpu-3"),
         ),
     ),
-    MapNode("t4-1", problems=("incomplete: 1 of 2 slices",), devices=(device("gpu-0"),)),
+    NodeOfDevices("t4-1", problems=("incomplete: 1 of 2 slices",), devices=(device("gpu-0"),)),
 ]
 GROUPS = [
     group("g1", "no device has at least 80Gi of memory", 12, oldest="2026-11-29T06:48:00Z", namespaces=("team-a",)),
@@ -79,7 +78,7 @@ def test_the_selected_row_is_visible_among_many() -> None:
 
 def test_cards_are_one_character_each_where_slices_do_not_fit() -> None:
     cards = tuple(device(f"mig-{n}", "in-use", card=f"gpu-{n}", span=(0, 4, 7)) for n in range(8))
-    narrow = overview(map_of(MapNode("dgx-1", devices=cards)), pending_of())
+    narrow = overview(map_of(NodeOfDevices("dgx-1", devices=cards)), pending_of())
     assert any(" ++++++++ " in line for line in text(narrow))
 
 
@@ -128,7 +127,7 @@ def test_an_empty_cluster_says_so() -> None:
     assert "  no pod is pending" in lines
     filtered = text(SHOWN, Position(filter="nothing"))
     assert "  no node matches the filter" in filtered
-    assert filtered[-1].startswith("filter: nothing (Esc clears)")
+    assert filtered[-1].startswith("filter: nothing   Esc clear")
 
 
 def test_terminal_codes_in_names_are_shown_and_not_sent() -> None:

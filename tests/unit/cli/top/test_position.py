@@ -6,10 +6,9 @@ import pytest
 
 from allotment.cli.top.position import Position, groups_shown, nodes_shown, pressed
 from allotment.cli.top.rows import Overview, overview
-from allotment.screens.device_map import MapNode
-from tests.unit.cli.top.top_screens import device, group, map_of, pending_of
+from tests.unit.cli.top.top_screens import NodeOfDevices, device, group, map_of, pending_of
 
-NODES = [MapNode(f"node-{n}", devices=(device("gpu-0"),)) for n in range(9)]
+NODES = [NodeOfDevices(f"node-{n}", devices=(device("gpu-0"),)) for n in range(9)]
 GROUPS = [
     group("g1", "no device has 80Gi of memory", 3, namespaces=("team-a",)),
     group("g2", "all devices are in use", namespaces=("team-b",)),
@@ -49,8 +48,13 @@ def test_enter_opens_the_selected_group_and_escape_goes_back() -> None:
     assert after("enter", "down", "escape") == Position()
 
 
-def test_nothing_opens_where_nothing_is_pending() -> None:
-    assert not after("enter", shown=overview(map_of(*NODES), pending_of())).opened
+def test_while_nothing_is_pending_the_keys_move_over_the_nodes() -> None:
+    shown = overview(map_of(*NODES), pending_of())
+    assert after("down", "enter", shown=shown) == Position("nodes", node="node-1", opened=True)
+
+
+def test_nothing_opens_in_an_empty_cluster() -> None:
+    assert not after("enter", shown=overview(map_of(), pending_of())).opened
 
 
 @pytest.mark.parametrize("position", [Position(), Position(opened=True), Position(filter="a")])

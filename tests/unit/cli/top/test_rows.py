@@ -6,12 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from allotment.cli.top.rows import overview
-from allotment.screens.device_map import DeviceKind, MapDevice, MapNode
-from tests.unit.cli.top.top_screens import CLUSTER, device, group, map_of, pending_of
+from allotment.screens.device_map import DeviceKind, MapDevice
+from tests.unit.cli.top.top_screens import CLUSTER, NodeOfDevices, device, group, map_of, pending_of
 
 
 def cards(*devices: MapDevice) -> tuple[str, ...]:
-    return overview(map_of(MapNode("node-a", devices=devices)), pending_of()).nodes[0].cards
+    return overview(map_of(NodeOfDevices("node-a", devices=devices)), pending_of()).nodes[0].cards
 
 
 def test_a_whole_device_is_one_character() -> None:
@@ -42,17 +42,17 @@ def test_a_whole_card_without_a_known_span_is_drawn_as_its_state() -> None:
 
 
 def test_nodes_without_devices_are_left_out() -> None:
-    assert overview(map_of(MapNode("cpu-only")), pending_of()).nodes == ()
+    assert overview(map_of(NodeOfDevices("cpu-only")), pending_of()).nodes == ()
 
 
 def test_devices_of_several_nodes_are_on_any_node() -> None:
-    shared = MapNode("", devices=(device("nic-0"),))
+    shared = NodeOfDevices("", devices=(device("nic-0"),))
     assert overview(map_of(shared), pending_of()).nodes[0].name == "<any>"
 
 
 def test_a_device_names_its_claim_pods_and_taints() -> None:
     held = device("gpu-0", "in-use", holders=(0,), taints=("broken=true:NoExecute",))
-    (row,) = overview(map_of(MapNode("node-a", devices=(held,))), pending_of()).nodes
+    (row,) = overview(map_of(NodeOfDevices("node-a", devices=(held,))), pending_of()).nodes
     assert row.devices == (("gpu-0", "A100-SXM4-40GB", "in-use", "ml/train (train-0); broken=true:NoExecute"),)
 
 
@@ -65,14 +65,14 @@ def test_a_device_names_its_claim_pods_and_taints() -> None:
     ],
 )
 def test_several_kinds_of_a_node_are_named_in_short(products: tuple[str, str], expected: str) -> None:
-    node = MapNode("node-a", devices=(device("a"), MapDevice("b", 1, "free")))
+    node = NodeOfDevices("node-a", devices=(device("a"), MapDevice("b", 1, "free")))
     kinds = tuple(DeviceKind("gpu.nvidia.com", product) for product in products)
     (row,) = overview(replace(map_of(node), kinds=kinds), pending_of()).nodes
     assert row.kinds == expected
 
 
 def test_devices_in_use_are_listed_before_free_and_possible_ones() -> None:
-    node = MapNode(
+    node = NodeOfDevices(
         "node-a", devices=(device("a", "blocked"), device("b"), device("c", "tainted"), device("d", "in-use"))
     )
     (row,) = overview(map_of(node), pending_of()).nodes
@@ -80,12 +80,14 @@ def test_devices_in_use_are_listed_before_free_and_possible_ones() -> None:
 
 
 def test_a_node_notes_why_its_devices_cannot_be_used() -> None:
-    node = MapNode("node-a", unschedulable="cordoned", problems=("incomplete: 1 of 2 slices",), devices=(device("a"),))
+    node = NodeOfDevices(
+        "node-a", unschedulable="cordoned", problems=("incomplete: 1 of 2 slices",), devices=(device("a"),)
+    )
     assert overview(map_of(node), pending_of()).nodes[0].note == "cordoned; incomplete: 1 of 2 slices"
 
 
 def test_totals_count_devices_and_pods() -> None:
-    shown = map_of(MapNode("node-a", devices=(device("a"), device("b", "in-use"))))
+    shown = map_of(NodeOfDevices("node-a", devices=(device("a"), device("b", "in-use"))))
     found = overview(shown, pending_of(group("g1", count=3), group("g2")))
     assert found.totals == "2 devices: 1 free, 1 in-use; 4 pods pending, 2 causes"
     assert overview(map_of(), pending_of()).totals == "0 devices; 0 pods pending"
@@ -109,5 +111,5 @@ def test_a_cluster_that_does_not_respond_is_named_with_its_error() -> None:
 
 
 def test_devices_are_shown_where_pods_may_not_be_read() -> None:
-    found = overview(map_of(MapNode("node-a", devices=(device("a"),))), None, "you may not list pods")
+    found = overview(map_of(NodeOfDevices("node-a", devices=(device("a"),))), None, "you may not list pods")
     assert (found.totals, found.problem, len(found.nodes)) == ("1 device: 1 free", "you may not list pods", 1)

@@ -87,6 +87,13 @@ def test_the_page_of_a_lab_prints_only_its_address_and_ends_with_its_parent() ->
         assert rest_of(process) == ""
 
 
+def test_ctrl_c_ends_the_page_of_a_lab_before_its_parent() -> None:
+    with serving("--with-parent") as (process, _):
+        process.send_signal(signal.SIGINT)  # a terminal sends it to both
+        assert rest_of(process) == ""
+        assert process.wait(60) == 0
+
+
 def test_a_port_that_is_taken_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]

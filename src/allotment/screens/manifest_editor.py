@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
@@ -11,7 +10,7 @@ import msgspec
 from allotment.api.check import check
 from allotment.api.cluster import Cluster
 from allotment.api.explain import explain
-from allotment.api.load import Manifests, text_manifests
+from allotment.api.load import Manifests
 from allotment.api.plan import plan
 from allotment.errors import InputError, InvalidManifests
 from allotment.fleet import accelerators, servers
@@ -23,7 +22,8 @@ from allotment.reference.packaged_examples import find_example
 from allotment.screens.header import Screen, command, header
 from allotment.screens.hypothetical_changes import machines_of
 from allotment.screens.manifest_answers import explanation_of
-from allotment.screens.manifest_size import with_few_pods
+from allotment.screens.manifest_size import load_few_values, load_limited
+from allotment.shell_words import shell_line
 from allotment.tools.free import FreeReport
 from allotment.vocabulary import drivers
 from allotment.vocabulary import vocabulary as vocabulary_of
@@ -31,16 +31,18 @@ from allotment.watched.view import ClusterView
 
 #: The name of the text in positions.
 FILE: Final = "manifest.yaml"
+#: Seconds to search for machines, and again for cheaper requirements; most plans are proven optimal earlier.
+_PLAN_SECONDS: Final = 5
 _EXAMPLE: Final = "01-one-ampere-gpu"
-AskedOn: TypeAlias = Literal["cluster", "snapshot", "fleet", "none"]
+EditorTarget: TypeAlias = Literal["cluster", "snapshot", "fleet", "none"]
 
 
-class AskRequest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class EditorRequest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """Manifests, and where they are tried. ``fleet``: machines in the syntax of ``--fleet``; ``snapshot``: the text of
     one."""
 
     text: str = ""
-    on: AskedOn = "cluster"
+    on: EditorTarget = "cluster"
     fleet: str = ""
     snapshot: str = ""
 
@@ -64,7 +66,7 @@ class KnownName(Value, frozen=True):
     values: tuple[str, ...] = ()
 
 
-class AskVocabulary(Value, frozen=True, omit_defaults=False):
+class EditorVocabulary(Value, frozen=True, omit_defaults=False):
     """The names that an editor completes: those of the cluster first."""
 
     classes: tuple[str, ...]
@@ -73,15 +75,15 @@ class AskVocabulary(Value, frozen=True, omit_defaults=False):
     capacities: tuple[KnownName, ...]
 
 
-class AskChoices(Screen, frozen=True):
+class EditorChoices(Screen, frozen=True):
     """The data of the editor."""
 
     hardware: tuple[HardwareChoice, ...]
-    vocabulary: AskVocabulary
+    vocabulary: EditorVocabulary
     example: str
 
 
-class AskProblem(Value, frozen=True):
+class EditorProblem(Value, frozen=True):
     """The reason for a missing answer, with the position if it is in the text; otherwise line 0."""
 
     message: str
@@ -89,48 +91,48 @@ class AskProblem(Value, frozen=True):
     column: int = 0
 
 
-class AskAnswer(Screen, frozen=True):
+class EditorAnswer(Screen, frozen=True):
     """The output of `allot check`, `allot explain` and `allot plan` for the text with ``-o json``; None if it does not
     apply."""
 
     check: dict[str, Any] | None = None
     explanation: dict[str, Any] | None = None
     plan: dict[str, Any] | None = None
-    problems: tuple[AskProblem, ...] = ()
+    problems: tuple[EditorProblem, ...] = ()
 
 
-def ask_choices(view: ClusterView) -> AskChoices:
+def editor_choices(view: ClusterView) -> EditorChoices:
     """Return the data of the editor before a request."""
-    return AskChoices(
+    return EditorChoices(
         cluster=header(view),
         command=command(view, "explain", "-f", FILE),
         hardware=tuple(_hardware()),
-        vocabulary=view.remember("screens.vocabulary", lambda: _vocabulary(view)),
+        vocabulary=view.cached("screens.vocabulary", lambda: _vocabulary(view)),
         example=find_example(_EXAMPLE).text,
     )
 
 
-def ask(view: ClusterView, request: AskRequest) -> AskAnswer:
+def editor_answer(view: ClusterView, request: EditorRequest) -> EditorAnswer:
     """Return the answer. Mistakes in the text are part of it; no error is raised for them."""
     try:
-        manifests = with_few_pods(text_manifests(request.text, FILE))
+        manifests = load_limited(request.text, FILE)
         cluster = _cluster(view, request)
         checked = check(manifests, cluster=cluster, isolated=True).to_dict()
     except InputError as error:
-        return AskAnswer(cluster=header(view), command=_command(view, request), problems=tuple(_problems(error)))
+        return EditorAnswer(cluster=header(view), command=_command(view, request), problems=tuple(_problems(error)))
     explanation: dict[str, Any] | None = None
     planned: dict[str, Any] | None = None
-    problems: tuple[AskProblem, ...] = ()
+    problems: tuple[EditorProblem, ...] = ()
     try:
         if request.on == "none":
-            planned = plan(manifests, cluster).to_dict()
+            planned = plan(manifests, cluster, time_limit=_PLAN_SECONDS).to_dict()
         else:
             is_here = request.on == "cluster"
             found = explanation_of(view, manifests) if is_here else explain(manifests, cluster)
             explanation = found.to_dict()
     except InputError as error:
         problems = tuple(_problems(error))
-    return AskAnswer(
+    return EditorAnswer(
         cluster=header(view),
         command=_command(view, request),
         check=checked,
@@ -140,7 +142,7 @@ def ask(view: ClusterView, request: AskRequest) -> AskAnswer:
     )
 
 
-def _cluster(view: ClusterView, request: AskRequest) -> Cluster:
+def _cluster(view: ClusterView, request: EditorRequest) -> Cluster:
     if request.on == "snapshot":
         return Cluster.snapshot(_snapshot(request.snapshot))
     if request.on == "fleet":
@@ -152,26 +154,28 @@ def _cluster(view: ClusterView, request: AskRequest) -> Cluster:
 def _snapshot(text: str) -> Manifests:
     if not text.strip():
         raise InputError("expected the text of a snapshot", "allot snapshot", argument="snapshot")
-    return text_manifests(text, "snapshot.yaml")
+    return load_few_values(text, "snapshot.yaml")
 
 
-def _command(view: ClusterView, request: AskRequest) -> str:
+def _command(view: ClusterView, request: EditorRequest) -> str:
     if request.on == "fleet":
-        return shlex.join(("allot", "explain", "-f", FILE, "--fleet", request.fleet))
+        return shell_line(("allot", "explain", "-f", FILE, "--fleet", request.fleet))
     if request.on == "snapshot":
         return f"allot explain -f {FILE} --cluster snapshot.yaml"
-    return f"allot plan {FILE}" if request.on == "none" else command(view, "explain", "-f", FILE)
+    if request.on == "none":
+        return f"allot plan {FILE} --time-limit {_PLAN_SECONDS}"
+    return command(view, "explain", "-f", FILE)
 
 
-def _problems(error: InputError) -> Iterator[AskProblem]:
+def _problems(error: InputError) -> Iterator[EditorProblem]:
     if not isinstance(error, InvalidManifests):
-        yield AskProblem(str(error))
+        yield EditorProblem(str(error))
         return
     for problem in error.problems:
         position = problem.position
         message = problem.message + (f" ({problem.hint})" if problem.hint else "")
         is_own = position.file == FILE
-        yield AskProblem(message, position.line if is_own else 0, position.column if is_own else 0)
+        yield EditorProblem(message, position.line if is_own else 0, position.column if is_own else 0)
 
 
 # --- choices ---------------------------------------------------------------------------------------------------------
@@ -186,7 +190,7 @@ def _hardware() -> Iterator[HardwareChoice]:
         )
 
 
-def _vocabulary(view: ClusterView) -> AskVocabulary:
+def _vocabulary(view: ClusterView) -> EditorVocabulary:
     own = (value.metadata.name for value in view.inputs.cluster if isinstance(value, DeviceClass))
     known = [found for name in drivers() if (found := vocabulary_of(name)) is not None]
     attributes: dict[tuple[str, str], KnownName] = {}
@@ -200,7 +204,7 @@ def _vocabulary(view: ClusterView) -> AskVocabulary:
         for capacity in driver.capacities:
             key = (driver.driver, _plain(capacity.name, driver.driver))
             capacities.setdefault(key, KnownName(*key))
-    return AskVocabulary(
+    return EditorVocabulary(
         classes=tuple(dict.fromkeys((*own, *(term.name for driver in known for term in driver.classes)))),
         drivers=tuple(dict.fromkeys((*(name for name, _ in attributes), *(driver.driver for driver in known)))),
         attributes=tuple(attributes.values()),
