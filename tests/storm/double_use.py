@@ -5,7 +5,7 @@ has a node: one of the two schedulers may still give it up. When both pods have 
 
 Allotment's scheduler can prevent that unless kube-scheduler allocates the device after Allotment's pod was bound, from
 a state that is older than the settle time; then its pod is evicted (docs/explanation/scheduler-coexistence.md). On a
-loaded machine that happens. Which of the two was first is told by their resourceVersions: one sequence for all kinds.
+loaded machine that happens. Their resourceVersions, one sequence for all kinds, show which of the two was first.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class DoubleUseDetector:
         """Reports of the pairs that Allotment's scheduler could have prevented."""
         self.too_late: list[str] = []
         """Reports of the pairs in which another scheduler allocated the device after Allotment's pod was bound."""
-        pods.on_change(self._pod_changed)  # first, because claims ask when their pods were bound
+        pods.on_change(self._pod_changed)  # first: when pods were bound is needed for claims
         claims.on_change(self._claim_changed)
 
     def _claim_changed(self, old: CachedItem[Tree] | None, new: CachedItem[Tree] | None) -> None:

@@ -1,4 +1,4 @@
-"""The storm of two schedulers tells what Allotment's scheduler could have prevented from what it could not."""
+"""The detector of devices that are used twice distinguishes what the scheduler could have prevented."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Watched:
 
 
 class _Events:
-    """What happens in a cluster, in this order."""
+    """The events in a cluster, in this order."""
 
     def __init__(self) -> None:
         self._pods, self._claims = _Watched(), _Watched()
