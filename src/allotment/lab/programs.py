@@ -124,7 +124,8 @@ def programs(
         DRIVERS: vendor_drivers(drivers),
         _JOINING: register_nodes(features.kube, __version__),
         _KUBELETS: kubelets,
-        _SCHEDULER: scheduler(SchedulerOptions(features)),
+        # As kube-scheduler does: it does not wait for other schedulers, nor does it change claims because of them.
+        _SCHEDULER: scheduler(SchedulerOptions(features, settle=0.0)),
     }
     if are_groups_enabled(features):
         available[_POD_GROUPS] = pod_group_protection

@@ -32,7 +32,7 @@ _FREE = {
 }  # fmt: skip
 #: Options of these names are free, too, where the value is called NAME.
 _NEW_NAMES = {
-    "--name", "--allowed-host",
+    "--name", "--allowed-host", "--base-path",
     "--service-account", "--node-name", "--tls-san", "--lease-name", "--scheduler-name", "--stdin-filename",
     "vocabulary NAME",
 }  # fmt: skip

@@ -237,7 +237,7 @@ def test_missing_devices_are_reported_once() -> None:
 
 
 def test_undecided_search_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("explanation.placement", "engine.diagnosis.trial_cache"):
+    for module in ("explanation.cluster_devices", "engine.diagnosis.trial_cache"):
         monkeypatch.setattr(f"allotment.{module}.Allocator", partial(Allocator, step_limit=1))
     (finding,) = matches_of(PENDING, template(gpu_request(count=2)), workload(replicas=3), fleet="t4-4x-pcie")
     assert finding.level == "warning"
