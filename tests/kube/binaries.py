@@ -28,6 +28,8 @@ from bench.kube_programs import FOLDER, PROGRAMS, RELEASE, RELEASES, cache, miss
 BUILT, FAILED, SKIPPED = 0, 1, 3
 #: Programs that a node needs, besides runc; only callers that start a node build them (:func:`built`).
 NODE_PROGRAMS: Final = ("kubelet", "containerd", "containerd-shim-runc-v2", "ctr")
+#: Kubernetes' end-to-end tests, which only ``tests.e2e`` builds.
+E2E_PROGRAM: Final = "e2e.test"
 CONTAINERD: Final = "v2.2.9"
 MODULES: Final = Path(__file__).parent / "modules"
 #: Free disk space required before a build starts: modules are downloaded, and the linker needs space as well.
@@ -46,11 +48,15 @@ _REASONS: Final = (
 
 
 class BuildSource(NamedTuple):
-    """The build of one program: the folder of its module, its package, and the version values set by the linker."""
+    """The build of one program: the folder of its module, its package, and the version values set by the linker.
+
+    ``is_test``: whether the program consists of the package's tests.
+    """
 
     module: str
     package: str
     stamp: Mapping[str, str]
+    is_test: bool = False
 
 
 def sources(release: str) -> dict[str, BuildSource]:
@@ -63,12 +69,18 @@ def sources(release: str) -> dict[str, BuildSource]:
         name: BuildSource(_module(release), f"k8s.io/kubernetes/cmd/{name}", stamps)
         for name in (*PROGRAMS[1:], "kubelet")
     }
+    tests = BuildSource(_module(release), "k8s.io/kubernetes/test/e2e", stamps, is_test=True)
     containerd = "github.com/containerd/containerd/v2"
     own_stamp = {f"{containerd}/version.Version": CONTAINERD}
     of_containerd = {
         name: BuildSource("containerd", f"{containerd}/cmd/{name}", own_stamp) for name in NODE_PROGRAMS[1:]
     }
-    return {"etcd": BuildSource("etcd", "go.etcd.io/etcd/server/v3", {}), **of_kubernetes, **of_containerd}
+    return {
+        "etcd": BuildSource("etcd", "go.etcd.io/etcd/server/v3", {}),
+        **of_kubernetes,
+        E2E_PROGRAM: tests,
+        **of_containerd,
+    }
 
 
 def _module(release: str) -> str:
@@ -164,7 +176,8 @@ def _build(go: str, name: str, source: BuildSource, folder: Path) -> None:
     flags = " ".join(["-s", "-w", *(f"-X {key}={value}" for key, value in source.stamp.items())])
     with tempfile.TemporaryDirectory(prefix=".part-", dir=folder) as text:
         part = Path(text) / name
-        command = [go, "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", str(part),
+        verb = ("test", "-c") if source.is_test else ("build",)
+        command = [go, *verb, "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", str(part),
                    source.package]  # fmt: skip
         # Go's new JSON encoder breaks Kubernetes' OpenAPI documents. Without cgo, no C compiler is required.
         environment = {**os.environ, "GOEXPERIMENT": "nojsonv2", "GOFLAGS": "", "GOWORK": "off", "CGO_ENABLED": "0"}

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from allotment.lab.state import Register
@@ -16,13 +17,14 @@ _START_SECONDS = 60.0
 
 
 class LabProcess:
-    """Starts and kills labs on one folder; ``url`` is the address of the current one."""
+    """Starts and kills labs on one folder; ``url`` is the address of the current one. ``options``: those of ``up``."""
 
-    def __init__(self, folder: Path, fleet: str) -> None:
+    def __init__(self, folder: Path, fleet: str, options: Sequence[str] = ("--http",)) -> None:
         self.folder = folder
         self.log = folder / "output.log"
         self.url = ""
-        self._fleet = fleet
+        self.kubeconfig = folder / "config"
+        self._arguments = ["--fleet", fleet, *options]
         self._process: subprocess.Popen[bytes] | None = None
         self._register = Register(folder / "state" / "allotment")
 
@@ -30,9 +32,8 @@ class LabProcess:
         """Start a lab; return the seconds until it was ready."""
         start_time = time.monotonic()
         command = [
-            sys.executable, "-m", "allotment.cli.main", "--debug", "up", "--name", _NAME, "--http",
-            "--data-dir", str(self.folder / "data"), "--kubeconfig", str(self.folder / "config"),
-            "--fleet", self._fleet,
+            sys.executable, "-m", "allotment.cli.main", "--debug", "up", "--name", _NAME,
+            "--data-dir", str(self.folder / "data"), "--kubeconfig", str(self.kubeconfig), *self._arguments,
         ]  # fmt: skip
         environment = os.environ | {"XDG_STATE_HOME": str(self.folder / "state")}
         with self.log.open("ab") as output:
