@@ -19,7 +19,7 @@ from allotment.cluster.cache import Cache
 from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.program import ProgramContext
-from allotment.cluster.resources import CLAIMS, NODES, PODS, SLICES
+from allotment.cluster.resources import CLAIMS, NODES, PODS, SERVICES, SLICES
 from allotment.model import pod_groups
 from allotment.model.core import Node, Pod
 from allotment.model.resource import ResourceClaim, ResourceSlice
@@ -74,6 +74,8 @@ class Agent:
         self._nodes: Cache[Node] = context.caches.of(NODES, Node)
         self._claims: Cache[ResourceClaim] = context.caches.of(CLAIMS, ResourceClaim)
         self._slices: Cache[ResourceSlice] = context.caches.of(SLICES, ResourceSlice)
+        self._services = context.caches.trees(SERVICES)
+        self._services_in = self._services.index("namespace", lambda service: (service.namespace,))
         self._device_view = DeviceView(self._claims, self._slices)
         self._simulated = SimulatedRuntime(context.clock)
         self._healths = DeviceHealths(self._health_changed)
@@ -91,7 +93,7 @@ class Agent:
 
     async def run(self) -> None:
         """Run the pods of the nodes until cancelled."""
-        for cache in (self._nodes, self._claims, self._slices, self._pods):
+        for cache in (self._nodes, self._claims, self._slices, self._services, self._pods):
             await cache.synced.wait()
         drivers = Drivers(
             self._client, self._plugins, self._slices, self._healths, self._driver_changed,
@@ -141,6 +143,8 @@ class Agent:
         kept.run.tree = new.tree
         if _marked_not_ready(new):
             kept.run.refresh()
+        if old is not None and old.metadata.get("generation") != new.metadata.get("generation") and not new.deleting:
+            kept.run.spec_changed()
         if old is None or _claim_statuses(old) != _claim_statuses(new):
             kept.run.retry_now()
         if new.deleting and not (old is not None and old.deleting):
@@ -283,7 +287,7 @@ class Agent:
         built = NodeContext(
             node.name, partial(self._tree, node), self._client, context.clock, context.random, self._recorder,
             machine.runtime or self._simulated, CdiDevices(machine.cdi),
-            claims, self._healths, self._device_view.devices, machine.state,
+            claims, self._healths, self._device_view.devices, self._services_of, machine.state,
         )  # fmt: skip
         self._node_contexts[node.name] = machine, built
         return built
@@ -293,6 +297,10 @@ class Agent:
             made = NodeClaims(node, self._plugins, self._client, machine.state, self._features)
             self._claims_by_node[node] = made
         return self._claims_by_node[node]
+
+    def _services_of(self, namespace: str) -> list[Tree]:
+        """The Services of a namespace, as the kubelet last saw them."""
+        return [service.tree for service in self._services_in[namespace]]
 
     def _tree(self, node: CachedItem[Node]) -> Tree:
         return self._nodes.tree("", node.name) or node.tree

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final
 
 from allotment.cluster.client import Client, Resource
@@ -14,23 +14,23 @@ from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
 from allotment.node.device_view import ContainerDevice
 from allotment.node.runtimes.runtime import NotStarted
+from allotment.node.service_variables import service_variables
 
-_REFERENCE: Final = re.compile(r"\$\$|\$\(([^()$]*)\)")
-_NAME: Final = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+_REFERENCE: Final = re.compile(r"\$\$|\$\(([^)]*)\)")
 _CONFIG_ERROR: Final = "CreateContainerConfigError"
 _KEYED: Final = re.compile(r"(metadata\.(?:labels|annotations))\['([^']+)'\]")
 
 
 async def environment_of(
-    pod: Tree, spec: Tree, *, node: Tree, pod_ip: str, devices: tuple[ContainerDevice, ...], client: Client
+    pod: Tree, spec: Tree, *, node: Tree, pod_ip: str, devices: tuple[ContainerDevice, ...],
+    services: Callable[[str], Iterable[Tree]], client: Client,
 ) -> dict[str, str]:  # fmt: skip
     """The variables of a container. Raises NotStarted when a ConfigMap, a Secret or a key of it is missing."""
     environment = {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "HOSTNAME": pod["metadata"]["name"],
         "HOME": "/root",
-        "KUBERNETES_SERVICE_HOST": "10.96.0.1",
-        "KUBERNETES_SERVICE_PORT": "443",
+        **service_variables(pod, services),
     }
     uuids = [device.uuid for device in devices if "nvidia" in device.driver and device.uuid]
     if uuids:
@@ -40,8 +40,7 @@ async def environment_of(
         for kind, resource in (("configMapRef", CONFIG_MAPS), ("secretRef", SECRETS)):
             if kind in source:
                 data = await data_of(client, resource, source[kind], namespace)
-                named = {f"{source.get('prefix', '')}{key}": value for key, value in data.items()}
-                environment |= {key: value for key, value in named.items() if _NAME.fullmatch(key)}
+                environment |= {f"{source.get('prefix', '')}{key}": value for key, value in data.items()}
     for entry in spec.get("env") or ():
         if "valueFrom" not in entry:
             environment[entry["name"]] = resolved(entry.get("value", ""), environment)

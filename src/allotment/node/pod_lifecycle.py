@@ -13,12 +13,13 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
+from allotment.cluster.clock import Timer
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import PODS
 from allotment.model.trees import Tree
 from allotment.node import volumes
 from allotment.node.container_lifecycle import ContainerLifecycle
-from allotment.node.containers import Container, cancel_all
+from allotment.node.containers import Container
 from allotment.node.events import PodEvents
 from allotment.node.pod_claims import ClaimsError
 from allotment.node.pod_status import Outlook, ended_phase, phase_of, status_patch
@@ -52,6 +53,7 @@ class PodRun:
         self._silent = False
         self._stuck = False
         self._reason = ("", "")
+        self._deadline: Timer | None = None
 
     # --- called by the agent --------------------------------------------------------------------------------------
 
@@ -67,6 +69,12 @@ class PodRun:
 
     def refresh(self) -> None:
         """Write the status again: something outside the pod that it reports has changed."""
+        self._changed.set()
+
+    def spec_changed(self) -> None:
+        """Apply what may change in a running pod's spec, and report that the new generation was seen."""
+        if self._lifecycle.group is not None:
+            self._start_deadline()
         self._changed.set()
 
     def restarted(self) -> PodRun:
@@ -98,19 +106,20 @@ class PodRun:
             async with asyncio.TaskGroup() as group:
                 self._lifecycle.group = group
                 writer = group.create_task(self._write())
-                deadline = self._after_deadline(group)
+                self._start_deadline()
                 sidecars = await self._run_containers(group)
                 if not self._lifecycle.ending:
                     self.end(self._lifecycle.grace)
                 for container, task in reversed(sidecars):
                     await self._lifecycle.end(container)
                     await task
-                await cancel_all([deadline] if deadline else [])
+                self._stop_deadline()
                 await self._unprepare()
                 self._over = True
                 self._changed.set()
                 await writer
         finally:
+            self._stop_deadline()
             self._lifecycle.group = None
         if self.context.state is not None:  # in a thread: there may be many files
             await asyncio.to_thread(volumes.remove, self.context.state, self.tree["metadata"]["uid"])
@@ -169,20 +178,25 @@ class PodRun:
                 self._changed.set()
                 await self.context.clock.sleep(_AGAIN_SECONDS * (1 + self.context.random.random() / 2))
 
-    def _after_deadline(self, group: asyncio.TaskGroup) -> asyncio.Task[None] | None:
+    def _start_deadline(self) -> None:
+        """Wait for the deadline of the pod, which clients may set or shorten while it runs."""
+        self._stop_deadline()
         seconds = self.tree["spec"].get("activeDeadlineSeconds")
-        if seconds is None:
-            return None
+        if seconds is None or self._lifecycle.ending:
+            return
         start = self._status.get("startTime")
         left = self.context.clock.left(start, seconds) if start else float(seconds)
+        self._deadline = self.context.clock.later(left, self._expire)
 
-        async def expire() -> None:
-            await self.context.clock.sleep(left)
-            self._reason = _DEADLINE
-            self._events.pod("Normal", *_DEADLINE)
-            self.end(self._lifecycle.grace)
+    def _stop_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
-        return group.create_task(expire())
+    def _expire(self) -> None:
+        self._reason = _DEADLINE
+        self._events.pod("Normal", *_DEADLINE)
+        self.end(self._lifecycle.grace)
 
     # --- containers -----------------------------------------------------------------------------------------------
 

@@ -71,16 +71,19 @@ def status_patch(
     names = [spec["name"] for spec in pod["spec"]["containers"]]
     unready = [c.name for c in serving if not c.ready] if mains else names
     started = any(c.started is not None for c in (*inits, *mains))
-    ready = not ended and not unready and not incomplete
+    # Once a main container has started, init containers do not matter any more, even if a sidecar restarts.
+    initialized = not incomplete or any(c.started is not None for c in mains)
+    ready = not ended and not unready
     why = _unready(phase, unready)
     conditions = [
         _condition(pod, "PodReadyToStartContainers", started and not ended, now),
-        _condition(pod, "Initialized", not incomplete or ended, now, *_uninitialized(phase, incomplete)),
+        _condition(pod, "Initialized", initialized, now, *_uninitialized(phase, initialized, incomplete)),
         _condition(pod, "Ready", ready, now, *(("", "") if ready else why)),
         _condition(pod, "ContainersReady", ready, now, *(("", "") if ready else why)),
     ]
     waiting = "PodInitializing" if first and started else "ContainerCreating"
     status: Tree = {
+        **_observed_generation(pod),
         "phase": phase,
         "conditions": conditions,
         "hostIP": host_ip,
@@ -94,7 +97,13 @@ def status_patch(
     if started:
         status |= {"podIP": pod_ip, "podIPs": [{"ip": pod_ip}]}
     if inits:
-        status["initContainerStatuses"] = [_container(pod, c, waiting, allocated(c.spec)) for c in inits]
+        status["initContainerStatuses"] = [
+            {
+                **_container(pod, c, waiting, allocated(c.spec)),
+                "ready": c.ready if c.name in sidecars else _succeeded(c),
+            }
+            for c in inits
+        ]
     return {"status": status}
 
 
@@ -107,10 +116,10 @@ def _succeeded(container: Container) -> bool:
     return container.ended is not None and container.ended.code == 0
 
 
-def _uninitialized(phase: str, incomplete: Sequence[str]) -> tuple[str, str]:
+def _uninitialized(phase: str, initialized: bool, incomplete: Sequence[str]) -> tuple[str, str]:
     if phase == "Succeeded":
         return "PodCompleted", ""
-    if phase == "Failed" or not incomplete:
+    if initialized:
         return "", ""
     return "ContainersNotInitialized", f"containers with incomplete status: [{' '.join(incomplete)}]"
 
@@ -123,7 +132,8 @@ def _unready(phase: str, unready: Sequence[str]) -> tuple[str, str]:
 
 def _condition(pod: Tree, type: str, true: bool, now: str, reason: str = "", message: str = "") -> Tree:
     value = "True" if true else "False"
-    condition: Tree = {"type": type, "status": value, "lastProbeTime": None, "lastTransitionTime": now}
+    times = {"lastProbeTime": None, "lastTransitionTime": now}
+    condition: Tree = {"type": type, **_observed_generation(pod), "status": value, **times}
     for known in (pod.get("status") or {}).get("conditions") or ():
         if known["type"] == type:
             if known["status"] == value:
@@ -132,6 +142,12 @@ def _condition(pod: Tree, type: str, true: bool, now: str, reason: str = "", mes
     if reason:
         condition["reason"] = reason
     return {**condition, "message": message} if message else condition
+
+
+def _observed_generation(pod: Tree) -> Tree:
+    """The generation of the spec that the status describes (KEP-5067); older API servers count none for pods."""
+    generation = pod["metadata"].get("generation")
+    return {"observedGeneration": generation} if generation else {}
 
 
 def _not_started(spec: Tree, waiting: str) -> Tree:

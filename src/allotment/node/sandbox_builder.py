@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -22,7 +22,10 @@ from allotment.node.runtimes.runtime import NotStarted, Runtime, Sandbox
 
 
 class NodeContext(NamedTuple):
-    """A node, as its pods have it. ``tree()``: the Node object now; ``seen``: the devices of a container, as shown."""
+    """A node, as its pods have it.
+
+    ``tree()``: the Node object now; ``devices``: those of a container, as shown; ``services``: those of a namespace.
+    """
 
     name: str
     tree: Callable[[], Tree]
@@ -35,6 +38,7 @@ class NodeContext(NamedTuple):
     claims: NodeClaims
     healths: DeviceHealths
     devices: Callable[[Tree, Tree, Mapping[str, Tree]], tuple[ContainerDevice, ...]]
+    services: Callable[[str], Iterable[Tree]]
     state: Path | None = None
 
     def host_ip(self) -> str:
@@ -50,8 +54,9 @@ class NodeContext(NamedTuple):
         devices = self.devices(pod, spec, claims)
         ids = self.claims.cdi_ids(pod, spec)
         environment = await environment_of(
-            pod, spec, node=self.tree(), pod_ip=pod_ip, devices=() if ids else devices, client=self.client
-        )
+            pod, spec, node=self.tree(), pod_ip=pod_ip, devices=() if ids else devices, services=self.services,
+            client=self.client,
+        )  # fmt: skip
         try:
             mounts = await volumes.mounts(self.state, pod, spec, client=self.client, pod_ip=pod_ip, node=self.tree())
         except OSError as error:
