@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from allotment.cluster.cache import Cache
 from allotment.cluster.cached_item import CachedItem
+from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
 from allotment.cluster.program import ProgramContext, run_queues
 from allotment.cluster.resources import ENDPOINT_SLICES, ENDPOINTS, PODS, SERVICES
@@ -20,8 +22,9 @@ from allotment.controllers.pods import is_finished, is_ready, owner_reference
 from allotment.controllers.template_hash import template_hash
 from allotment.model.trees import Tree
 
-_SERVICE: Final = "kubernetes.io/service-name"
-_MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
+#: Labels of EndpointSlices: their Service and their controller.
+SERVICE_NAME: Final = "kubernetes.io/service-name"
+MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
 _MANAGER: Final = "endpointslice-controller.k8s.io"
 _ENDPOINTS_MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"
 _HEADLESS: Final = "service.kubernetes.io/headless"
@@ -46,17 +49,25 @@ class _Endpoints:
         self._pods = context.caches.trees(PODS)
         self._slices = context.caches.trees(ENDPOINT_SLICES)
         self._endpoints = context.caches.trees(ENDPOINTS)
-        self._of_service = self._slices.index("service", _service_of)
+        self._of_service = self._slices.index("service", service_of)
         self._selecting = self._services.index("selecting namespace", _selecting)
         self._times = TriggerTimes()
+        #: What this controller last wrote, by kind and object: an object that differs was changed by another client.
+        self._written: dict[tuple[str, Key], Tree] = {}
         # Pods indexed by label, so that a Service examines few of them.
         self._labelled = self._pods.index("label", _labels_of)
         self._queue: WorkQueue[Key] = WorkQueue("endpoints", self._sync, clock=context.clock, random=context.random)
 
     async def run(self) -> None:
-        await self._slices.synced.wait()
-        await self._endpoints.synced.wait()
-        await run_queues([self._queue], [(self._services, self._service_changed), (self._pods, self._pod_changed)])
+        await run_queues(
+            [self._queue],
+            [
+                (self._services, self._service_changed),
+                (self._pods, self._pod_changed),
+                (self._slices, self._slice_changed),
+                (self._endpoints, self._endpoints_changed),
+            ],
+        )
 
     def _service_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         service = new or old
@@ -73,6 +84,29 @@ class _Endpoints:
             if any(pod is not None and has_all(service.spec["selector"], pod.labels) for pod in (old, new)):
                 self._queue.add(service.key, after=_BUNCH_SECONDS)
 
+    def _slice_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
+        """Restore a slice that another client changed or deleted."""
+        known = old or new
+        assert known is not None
+        if self._is_foreign("EndpointSlice", known.key, new):
+            for key in {key for item in (old, new) if item is not None for key in service_of(item)}:
+                self._queue.add(key, after=_BUNCH_SECONDS)
+
+    def _endpoints_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
+        known = old or new
+        assert known is not None
+        if self._is_foreign("Endpoints", known.key, new):
+            self._queue.add(known.key, after=_BUNCH_SECONDS)
+
+    def _is_foreign(self, kind: str, key: Key, new: CachedItem[Any] | None) -> bool:
+        """Whether an object that this controller wrote is now another one."""
+        written = self._written.get((kind, key))
+        if written is None:
+            return False
+        if new is None:
+            return True
+        return any((new.tree.get(field) or []) != (written[field] or []) for field in written)
+
     async def _sync(self, key: Key) -> None:
         service = self._services.item(*key)
         if service is None:
@@ -88,6 +122,9 @@ class _Endpoints:
     async def _delete_slices(self, key: Key) -> None:
         """Delete the Endpoints of a deleted Service; its slices are garbage collected by their owner."""
         self._times.forget(key)
+        self._written.pop(("Endpoints", key), None)
+        for endpoint_slice in self._of_service[key]:
+            self._written.pop(("EndpointSlice", endpoint_slice.key), None)
         if self._endpoints.item(*key) is None:
             return
         try:
@@ -132,19 +169,14 @@ class _Endpoints:
         for name, body in wanted:
             await self._write_slice(service, name, body, known.pop(name, None), time)
         for endpoint_slice in known.values():
-            try:
-                await self._client.delete(
-                    ENDPOINT_SLICES, endpoint_slice.name, endpoint_slice.namespace, uid=endpoint_slice.uid
-                )
-            except StatusError as error:
-                if error.code != 404:
-                    raise
-            self._slices.record_deletion(endpoint_slice.tree)
+            self._written.pop(("EndpointSlice", endpoint_slice.key), None)
+            await delete_slice(self._client, self._slices, endpoint_slice)
 
     async def _write_slice(
         self, service: CachedItem[Any], name: str, body: Tree, known: CachedItem[Any] | None, time: str | None
     ) -> None:
-        labels = {**service.labels, _SERVICE: service.name, _MANAGED_BY: _MANAGER, **_headless(service)}
+        labels = {**service.labels, SERVICE_NAME: service.name, MANAGED_BY: _MANAGER, **_headless(service)}
+        self._written["EndpointSlice", (service.namespace, name)] = body
         if known is None:
             metadata = {
                 "name": name,
@@ -183,6 +215,7 @@ class _Endpoints:
                 subsets.append({**subset, "ports": listed} if listed else subset)
         known = self._endpoints.item(*service.key)
         labels = {**service.labels, _ENDPOINTS_MANAGED_BY: "endpoint-controller", **_headless(service)}
+        self._written["Endpoints", service.key] = {"subsets": subsets}
         if known is None:
             metadata = {
                 "name": service.name,
@@ -258,10 +291,21 @@ def _suffix(ports: Ports, number: int) -> str:
     return template_hash([ports, number])[:5]
 
 
-def _service_of(endpoint_slice: CachedItem[Any]) -> Sequence[Key]:
-    if endpoint_slice.labels.get(_MANAGED_BY) != _MANAGER or _SERVICE not in endpoint_slice.labels:
+def service_of(endpoint_slice: CachedItem[Any], manager: str = _MANAGER) -> Sequence[Key]:
+    """The Service of a slice; empty if another controller manages it."""
+    if endpoint_slice.labels.get(MANAGED_BY) != manager or SERVICE_NAME not in endpoint_slice.labels:
         return ()
-    return ((endpoint_slice.namespace, endpoint_slice.labels[_SERVICE]),)
+    return ((endpoint_slice.namespace, endpoint_slice.labels[SERVICE_NAME]),)
+
+
+async def delete_slice(client: Client, cache: Cache[Any], endpoint_slice: CachedItem[Any]) -> None:
+    """Delete a slice that is not wanted any more; another client may have been faster."""
+    try:
+        await client.delete(ENDPOINT_SLICES, endpoint_slice.name, endpoint_slice.namespace, uid=endpoint_slice.uid)
+    except StatusError as error:
+        if error.code != 404:
+            raise
+    cache.record_deletion(endpoint_slice.tree)
 
 
 def _selecting(service: CachedItem[Any]) -> Sequence[str]:

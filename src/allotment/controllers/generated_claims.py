@@ -154,7 +154,10 @@ class Generator:
             try:
                 template = await self._client.get(CLAIM_TEMPLATES, template_name, owner.namespace)
             except StatusError as error:
-                text = f'resource claim template "{template_name}": {error}'
+                # Upstream reads from a cache, whose errors name the resource in the singular.
+                singular = f"{CLAIM_TEMPLATES.kind.lower()}.{CLAIM_TEMPLATES.group}"
+                reason = f'{singular} "{template_name}" not found' if error.code == 404 else str(error)
+                text = f'resource claim template "{template_name}": {reason}'
                 raise StatusError({**error.status, "message": text}) from error
         wanted = template["spec"].get("metadata") or {}
         metadata: Tree = {

@@ -1,5 +1,6 @@
-"""Namespace deletion: deletes the contents, then removes the namespace's finalizer.
+"""Namespace deletion: deletes the pods, then the other contents, then removes the namespace's finalizer.
 
+Pods come first (KEP-5080), so that none runs without the NetworkPolicies and Secrets that it was started with.
 Objects with finalizers or a grace period delay it; the conditions of the namespace report them.
 """
 
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any, Final
 
 from allotment.cluster.cached_item import CachedItem
@@ -63,11 +65,12 @@ class _Namespaces:
         held: Counter[str] = Counter()
         failures: list[str] = []
         resources = [resource for resource in (*BUILT_IN, EVENTS, *self._defined()) if resource.namespaced]
-        for resource in resources:
-            try:
-                await self._delete_all(resource, name, left, held)
-            except StatusError as error:
-                failures.append(f"{resource.plural}: {error}")
+        await self._delete_all((PODS,), name, left, held, failures)
+        if left:
+            # The conditions report what remains only once all kinds have been processed.
+            await self._update_conditions(namespace, Counter(), Counter(), failures)
+            return _PAUSE
+        await self._delete_all((each for each in resources if each != PODS), name, left, held, failures)
         if left or failures:
             await self._update_conditions(namespace, left, held, failures)
             return _PAUSE
@@ -95,8 +98,20 @@ class _Namespaces:
     def _defined(self) -> list[Resource]:
         return [resource for item in self._definitions.items() for resource in defined(item)]
 
-    async def _delete_all(self, resource: Resource, namespace: str, left: Counter[str], held: Counter[str]) -> None:
-        """Delete all objects of a resource, and count those that remain."""
+    async def _delete_all(
+        self, resources: Iterable[Resource], namespace: str, left: Counter[str], held: Counter[str],
+        failures: list[str],
+    ) -> None:  # fmt: skip
+        """Delete all objects of some resources; count those that remain, and collect the errors."""
+        for resource in resources:
+            try:
+                await self._delete_objects(resource, namespace, left, held)
+            except StatusError as error:
+                failures.append(f"{resource.plural}: {error}")
+
+    async def _delete_objects(
+        self, resource: Resource, namespace: str, left: Counter[str], held: Counter[str]
+    ) -> None:  # fmt: skip
         found = await self._list(resource, namespace)
         if not found.items:
             return
@@ -141,6 +156,15 @@ class _Namespaces:
                 conditions, type, answer, reason if bad else good, message if bad else fine, now=now
             )
 
+        # The kinds are known without discovery, so that finding them cannot fail.
+        set_condition(
+            "NamespaceDeletionDiscoveryFailure", False, "", "ResourcesDiscovered", "",
+            "All resources successfully discovered",
+        )  # fmt: skip
+        set_condition(
+            "NamespaceDeletionGroupVersionParsingFailure", False, "", "ParsedGroupVersions", "",
+            "All legacy kube types successfully parsed",
+        )  # fmt: skip
         set_condition(
             "NamespaceDeletionContentFailure", bool(failures), "ContentDeletionFailed", "ContentDeleted",
             f"Failed to delete all resource types, {len(failures)} remaining: {', '.join(failures)}",

@@ -46,6 +46,8 @@ class _Replicas:
         self._pods = context.caches.trees(PODS)
         self._children = Children(self._pods, self._client)
         self._own = OwnPods(self._pods, self._client, self._recorder)
+        #: The status that this controller last wrote, by uid.
+        self._written: dict[str, Tree] = {}
         self._by_uid = self._sets.index("uid", lambda item: (item.uid,))
         self._by_space = self._sets.index("namespace", lambda item: (item.namespace,))
         self._queue: WorkQueue[Key] = WorkQueue(
@@ -57,9 +59,12 @@ class _Replicas:
 
     def _set_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         if new is None:
+            if old is not None:
+                self._written.pop(old.uid, None)
             return
-        # Its own status writes need no sync.
-        if old is None or old.spec != new.spec or old.deleting != new.deleting or old.labels != new.labels:
+        # Its own status writes need no sync; a status that another client wrote is replaced.
+        foreign = old is not None and old.status != new.status != self._written.get(new.uid, new.status)
+        if foreign or old is None or (old.spec, old.deleting, old.labels) != (new.spec, new.deleting, new.labels):
             self._queue.add(new.key)
 
     def _pod_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
@@ -146,6 +151,7 @@ class _Replicas:
             )
         if conditions:
             status["conditions"] = conditions
+        self._written[owner.uid] = status
         if status != old:
             self._sets.record_write(
                 await self._client.update(self._resource, {**owner.tree, "status": status}, subresource="status")

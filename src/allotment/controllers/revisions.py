@@ -39,7 +39,7 @@ class Revisions:
 
     async def newest(self, owner: CachedItem[Any]) -> CachedItem[Any]:
         """The revision of the current template; an earlier equal one gets the highest number again."""
-        data = {"spec": {"template": {**owner.spec["template"], "$patch": "replace"}}}
+        data = _sorted({"spec": {"template": {**owner.spec["template"], "$patch": "replace"}}})
         await self._children.of(owner)  # revisions remain for adoption if their owner was deleted without dependents
         known = self.of(owner)
         number = known[-1].tree["revision"] + 1 if known else 1
@@ -98,6 +98,13 @@ class Revisions:
     def digest_of(self, revision: CachedItem[Any]) -> str:
         """The hash in a revision's name."""
         return revision.labels.get(self._label, "")
+
+
+def _sorted(value: Any) -> Any:
+    """The value with sorted keys: upstream stores the data as bytes that Go has encoded, which clients compare."""
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(item) for item in value] if isinstance(value, list) else value
 
 
 def template_of(revision: CachedItem[Any]) -> Tree:

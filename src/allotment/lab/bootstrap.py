@@ -1,11 +1,13 @@
 """Initial objects of the cluster and of each namespace, created where missing.
 
 The API creates the service account and the certificate bundle of a new namespace. Here they are updated when a lab
-starts again (its authority may be new), and recreated after a deletion.
+starts again (its authority may be new), recreated after a deletion, and restored after a change. The endpoints of the
+Service ``kubernetes`` are updated at the start: the port may be new.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 
 from allotment.apiserver.access.bootstrap import cluster_objects
@@ -16,8 +18,15 @@ from allotment.apiserver.verbs import Operation, Verbs
 from allotment.cluster.errors import StatusError
 from allotment.model.trees import Tree
 
+log = logging.getLogger(__name__)
+
 _SERVER = User("system:apiserver", ("system:masters", "system:authenticated"))
+#: The buckets of the kinds of which every namespace has an object.
 _BUCKETS = {"ServiceAccount": "serviceaccounts", "ConfigMap": "configmaps"}
+#: The names of these objects.
+_NAMES = frozenset({"default", "kube-root-ca.crt"})
+#: The fields that keep their initial values.
+_FIXED = {"ConfigMap": ("data",), "Endpoints": ("subsets",), "EndpointSlice": ("endpoints", "ports")}
 
 
 class FirstObjects:
@@ -37,34 +46,40 @@ class FirstObjects:
 
         ``port``: of the API.
         """
-        self._stop = [self._store.subscribe(bucket, self._lost) for bucket in _BUCKETS.values()]
+        self._stop = [self._store.subscribe(bucket, self._changed) for bucket in _BUCKETS.values()]
         for tree in cluster_objects(self._verbs.features, port=port):
             if self._catalog.named(tree["apiVersion"], tree["kind"]) is not None:
-                self._create(tree)
+                self._furnish(tree)
         for entry in self._store.list("namespaces"):
             for tree in self._of(entry.name):
                 self._furnish(tree)
 
     def end(self) -> None:
-        """Stop recreating deleted objects."""
+        """Stop restoring objects."""
         for stop in self._stop:
             stop()
 
-    def _lost(self, change: Change) -> None:
-        if change.type != "DELETED":
-            return
+    def _changed(self, change: Change) -> None:
         namespace, name = change.entry.namespace, change.entry.name
+        if change.type == "ADDED" or name not in _NAMES:
+            return
         for tree in self._of(namespace):
             if _BUCKETS[tree["kind"]] == change.resource and tree["metadata"]["name"] == name:
-                self._create(tree)
+                try:
+                    self._furnish(tree)
+                except StatusError as error:  # such as a ConfigMap that a user has made immutable
+                    log.warning("cannot restore %s %s/%s: %s", tree["kind"], namespace, name, error)
 
     def _furnish(self, tree: Tree) -> None:
-        meta = tree["metadata"]
-        existing = self._store.get(_BUCKETS[tree["kind"]], meta["namespace"], meta["name"])
+        """Create an object, or restore the fields that keep their initial values."""
+        call = self._call(tree)
+        existing = self._store.get(call.kind.store_bucket, call.namespace, call.name)
         if existing is None:
             self._create(tree)
-        elif tree["kind"] == "ConfigMap" and existing.tree.get("data") != tree["data"]:
-            self._verbs.update(self._call(tree), {**existing.tree, "data": tree["data"]})
+            return
+        fixed = {field: tree[field] for field in _FIXED.get(tree["kind"], ())}
+        if any(existing.tree.get(field) != value for field, value in fixed.items()):
+            self._verbs.update(call, {**existing.tree, **fixed})
 
     def _of(self, namespace: str) -> Iterable[Tree]:
         entry = self._store.get("namespaces", "", namespace)

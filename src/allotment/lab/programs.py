@@ -16,6 +16,7 @@ from allotment.controllers.daemon_sets import daemon_sets
 from allotment.controllers.deployments import deployments
 from allotment.controllers.device_taints import device_taints
 from allotment.controllers.disruption import disruption
+from allotment.controllers.endpoint_mirroring import endpoint_mirroring
 from allotment.controllers.endpoints import endpoints
 from allotment.controllers.garbage_collector import garbage
 from allotment.controllers.jobs import jobs
@@ -55,6 +56,7 @@ _ALWAYS: Final[Mapping[str, Program]] = {
     "daemon-sets": daemon_sets,
     "deployments": deployments,
     "disruption": disruption,
+    "endpoint-mirroring": endpoint_mirroring,
     "endpoints": endpoints,
     "garbage": garbage,
     "namespaces": namespaces,

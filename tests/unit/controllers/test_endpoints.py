@@ -123,3 +123,23 @@ def test_a_service_without_a_selector_is_ignored() -> None:
             assert cluster.all(ENDPOINT_SLICES) == []
 
     idle.run(scenario())
+
+
+def test_slices_and_endpoints_that_another_client_deletes_or_changes_are_restored() -> None:
+    async def scenario() -> None:
+        async with world(endpoints) as cluster:
+            cluster.put(SERVICES, service())
+            cluster.put(PODS, backend("a", "10.0.0.1"))
+            await cluster.until(lambda: addresses(cluster) == {"10.0.0.1": True})
+            await cluster.until(lambda: cluster.names(ENDPOINTS) == ["web"])
+            await cluster.settled()
+            cluster.remove(ENDPOINT_SLICES, cluster.names(ENDPOINT_SLICES)[0])
+            await cluster.until(lambda: addresses(cluster) == {"10.0.0.1": True})
+            cluster.change(ENDPOINT_SLICES, cluster.names(ENDPOINT_SLICES)[0], endpoints=[])
+            await cluster.until(lambda: addresses(cluster) == {"10.0.0.1": True})
+            cluster.remove(ENDPOINTS, "web")
+            await cluster.until(lambda: cluster.names(ENDPOINTS) == ["web"])
+            cluster.change(ENDPOINTS, "web", subsets=[])
+            await cluster.until(lambda: cluster.get(ENDPOINTS, "web").get("subsets"))
+
+    idle.run(scenario())

@@ -34,19 +34,42 @@ def test_remaining_objects_block_deletion_and_are_reported() -> None:
     async def scenario() -> None:
         async with world(namespaces) as cluster:
             cluster.put(NAMESPACES, {"metadata": {"name": NAMESPACE}, "spec": {"finalizers": ["kubernetes"]}})
-            cluster.put(PODS, pod("p", finalizers=["example.com/wait"]))
+            cluster.put(CONFIG_MAPS, {"metadata": {"name": "c", "finalizers": ["example.com/wait"]}})
             await ended(cluster)
             await cluster.until(lambda: cluster.get(NAMESPACES, NAMESPACE).get("status"))
             conditions = {
                 condition["type"]: condition for condition in cluster.get(NAMESPACES, NAMESPACE)["status"]["conditions"]
             }
+            assert list(conditions) == [
+                "NamespaceDeletionDiscoveryFailure", "NamespaceDeletionGroupVersionParsingFailure",
+                "NamespaceDeletionContentFailure", "NamespaceContentRemaining", "NamespaceFinalizersRemaining",
+            ]  # fmt: skip
             assert conditions["NamespaceContentRemaining"]["status"] == "True"
             assert conditions["NamespaceFinalizersRemaining"]["message"] == (
                 "Some content in the namespace has finalizers remaining: example.com/wait in 1 resource instances"
             )
+            held = cluster.get(CONFIG_MAPS, "c")
+            await cluster.client.update(CONFIG_MAPS, {**held, "metadata": {**held["metadata"], "finalizers": []}})
+            await cluster.until(lambda: not cluster.all(NAMESPACES))
+
+    idle.run(scenario())
+
+
+def test_other_objects_are_deleted_after_the_last_pod() -> None:
+    async def scenario() -> None:
+        async with world(namespaces) as cluster:
+            cluster.put(NAMESPACES, {"metadata": {"name": NAMESPACE}, "spec": {"finalizers": ["kubernetes"]}})
+            cluster.put(PODS, pod("p", finalizers=["example.com/wait"]))
+            cluster.put(CONFIG_MAPS, {"metadata": {"name": "c"}})
+            await ended(cluster)
+            await cluster.until(lambda: cluster.get(NAMESPACES, NAMESPACE).get("status"))
+            assert cluster.names(CONFIG_MAPS) == ["c"]
+            conditions = cluster.get(NAMESPACES, NAMESPACE)["status"]["conditions"]
+            assert [condition["status"] for condition in conditions] == ["False"] * 5
             held = cluster.get(PODS, "p")
             await cluster.client.update(PODS, {**held, "metadata": {**held["metadata"], "finalizers": []}})
             await cluster.until(lambda: not cluster.all(NAMESPACES))
+            assert cluster.names(CONFIG_MAPS) == []
 
     idle.run(scenario())
 

@@ -158,3 +158,15 @@ def test_a_replication_controller_selects_by_a_plain_map() -> None:
             assert len(cluster.all(PODS)) == 2
 
     idle.run(scenario())
+
+
+def test_a_status_that_another_client_wrote_is_replaced() -> None:
+    async def scenario() -> None:
+        async with world(replica_sets) as cluster:
+            cluster.put(REPLICA_SETS, replica_set(1))
+            await cluster.until(lambda: status(cluster).get("replicas") == 1)
+            await cluster.settled()
+            cluster.change(REPLICA_SETS, "web", status={"replicas": 7, "readyReplicas": 5})
+            await cluster.until(lambda: status(cluster).get("replicas") == 1)
+
+    idle.run(scenario())

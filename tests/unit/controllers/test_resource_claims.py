@@ -128,7 +128,10 @@ def test_a_missing_template_is_reported_and_retried() -> None:
             cluster.put(PODS, with_template(template="absent"))
             await cluster.until(lambda: cluster.events("FailedResourceClaimCreation"))
             [message] = cluster.events("FailedResourceClaimCreation")
-            assert message.startswith('PodResourceClaim g0: resource claim template "absent": ')
+            assert message.startswith(
+                'PodResourceClaim g0: resource claim template "absent": resourceclaimtemplate.resource.k8s.io "absent" '
+                "not found"
+            )
             cluster.put(CLAIM_TEMPLATES, {**TEMPLATE, "metadata": {"name": "absent"}})
             await cluster.until(lambda: cluster.names(CLAIMS))
 

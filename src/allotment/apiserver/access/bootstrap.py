@@ -16,6 +16,9 @@ from allotment.model.trees import Tree
 NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 SERVICE_CIDR: Final = "10.96.0.0/16"
 KUBERNETES_SERVICE_IP: Final = "10.96.0.1"
+#: The machine that runs the lab, as nodes see it: the gateway of their network. Endpoints cannot name the loopback
+#: address on which the API server listens.
+_HOST: Final = "172.18.0.1"
 _PRIORITY_CLASSES: Final = (
     ("system-node-critical", 2_000_001_000,
      "Used for system critical pods that must not be moved from their current node."),
@@ -57,6 +60,24 @@ def cluster_objects(features: Features, *, port: int) -> Iterator[Tree]:
         "metadata": {"name": "kubernetes", "namespace": "default", "labels": labels},
         "spec": {"clusterIP": KUBERNETES_SERVICE_IP, "ports": [{"name": "https", "port": 443, "targetPort": port}]},
     }
+    ports = [{"name": "https", "port": port, "protocol": "TCP"}]
+    skip = {"endpointslice.kubernetes.io/skip-mirror": "true"}
+    yield {
+        "apiVersion": "v1",
+        "kind": "Endpoints",
+        "metadata": {"name": "kubernetes", "namespace": "default", "labels": skip},
+        "subsets": [{"addresses": [{"ip": _HOST}], "ports": ports}],
+    }
+    yield {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "name": "kubernetes", "namespace": "default", "labels": {"kubernetes.io/service-name": "kubernetes"},
+        },
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [_HOST], "conditions": {"ready": True}}],
+        "ports": ports,
+    }  # fmt: skip
 
 
 def namespace_objects(namespace: str, ca_certificate: str) -> Iterator[Tree]:

@@ -1,0 +1,57 @@
+"""The first objects of a lab stay as they are, and follow its address."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from allotment.cluster.resources import CONFIG_MAPS, ENDPOINT_SLICES, ENDPOINTS
+from allotment.lab.control_plane import Plane, running
+from allotment.lab.settings import Settings
+from allotment.lab.state import DataFolder
+from tests.polling import until
+
+
+def test_the_certificates_of_a_namespace_are_restored_after_a_change() -> None:
+    async def scenario() -> None:
+        async with running(Settings(fleet=(), tls=False)) as plane:
+            client = plane.client()
+            original = (await client.get(CONFIG_MAPS, "kube-root-ca.crt", "default"))["data"]
+
+            async def is_restored() -> bool:
+                return bool((await client.get(CONFIG_MAPS, "kube-root-ca.crt", "default"))["data"] == original)
+
+            await client.patch(CONFIG_MAPS, "kube-root-ca.crt", {"data": {"ca.crt": "other", "x": "y"}}, "default")
+            await until(is_restored)
+            await client.delete(CONFIG_MAPS, "kube-root-ca.crt", "default")
+
+            async def is_created() -> bool:
+                items = (await client.list(CONFIG_MAPS, "default")).items
+                return [tree["data"] for tree in items] == [original]
+
+            await until(is_created)
+
+    asyncio.run(scenario())
+
+
+def test_the_service_of_the_api_server_has_endpoints_with_its_port(tmp_path: Path) -> None:
+    async def ports(plane: Plane) -> tuple[int, int, str]:
+        client = plane.client()
+        endpoints = await client.get(ENDPOINTS, "kubernetes", "default")
+        [endpoint_slice] = (
+            await client.list(ENDPOINT_SLICES, "default", labels="kubernetes.io/service-name=kubernetes")
+        ).items
+        return (
+            endpoints["subsets"][0]["ports"][0]["port"],
+            endpoint_slice["ports"][0]["port"],
+            endpoints["metadata"]["resourceVersion"],
+        )
+
+    async def scenario() -> None:
+        settings = Settings(fleet=(), tls=False, data=DataFolder(tmp_path))
+        for _ in range(2):
+            async with running(settings) as plane:
+                port = int(plane.access.server.rpartition(":")[2])
+                assert (await ports(plane))[:2] == (port, port)
+
+    asyncio.run(scenario())
