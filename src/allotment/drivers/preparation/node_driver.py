@@ -49,6 +49,12 @@ from allotment.model.trees import Tree
 
 log = logging.getLogger(__name__)
 
+#: Claims in one call. A kubelet sends those of one pod, so that a longer list is a fault of the caller, and its work
+#: would delay the calls for other pods.
+_MAX_CLAIMS: Final = 1000
+#: Claims of one call that are processed at the same time: each holds its object and the plans of all others.
+_MAX_CONCURRENT: Final = 32
+
 _T = TypeVar("_T")
 
 #: Interval at which started entries of deleted claims are searched for.
@@ -148,10 +154,13 @@ class NodeDriver:
     async def _for_each(
         self, claims: Sequence[ClaimRef], process: Callable[[ClaimRef], Coroutine[Any, Any, _T]]
     ) -> dict[str, _T]:
-        """Process claims concurrently, to the end even if the kubelet hangs up."""
+        """Process claims concurrently, to the end even if the kubelet hangs up. Raises PluginCallError."""
+        if len(claims) > _MAX_CLAIMS:
+            raise PluginCallError(f"expected at most {_MAX_CLAIMS} claims in a call, found {len(claims)}")
+        slots = asyncio.Semaphore(_MAX_CONCURRENT)
 
         async def locked(ref: ClaimRef) -> _T:
-            async with self._locks.claim(ref.uid):
+            async with slots, self._locks.claim(ref.uid):
                 return await process(ref)
 
         tasks = {ref.uid: asyncio.create_task(locked(ref), name=f"{self.name} {ref.name}") for ref in claims}

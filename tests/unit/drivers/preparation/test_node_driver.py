@@ -10,16 +10,18 @@ from typing import Any
 import pytest
 
 from allotment.cdi.store import MemoryStore
+from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS
 from allotment.drivers.device_values import InvalidDevice
 from allotment.drivers.driver import DeviceEvent, DevicePool, DevicesChanged, HealthUpdate
 from allotment.drivers.host import MemoryStorage
 from allotment.drivers.publishing.slice_builder import InvalidPool, build_slices
-from allotment.kubelet_plugin.messages import ClaimRef, PreparedDevice
+from allotment.kubelet_plugin.messages import ClaimRef, PluginCallError, PreparedDevice
 from allotment.model.features import Features
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Device, DeviceAttribute, DeviceCapacity, DeviceTaint
+from allotment.model.trees import Tree
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.fake_driver import DRIVER, NODE, FakeDriver, memory_host, node_driver, opaque, put_claim
@@ -92,6 +94,39 @@ def test_every_claim_is_answered_independently() -> None:
             f"claim shop/good: the claim was replaced: expected UID old-uid, found {good.uid}{never}",
             "claim shop/bare: the claim is not allocated",
         ]
+
+    idle.run(main())
+
+
+def test_a_call_with_too_many_claims_is_refused() -> None:
+    async def main() -> None:
+        plugin = node_driver(FakeDriver(), memory_host(), MemoryClient())
+        refs = [ClaimRef("shop", f"uid-{number}", "never-seen") for number in range(1001)]
+        for call in (plugin.prepare, plugin.unprepare):
+            with pytest.raises(PluginCallError, match=r"^expected at most 1000 claims in a call, found 1001$"):
+                await call(refs)
+        assert set((await plugin.unprepare(refs[1:])).values()) == {""}
+
+    idle.run(main())
+
+
+def test_a_call_with_many_claims_reads_only_some_at_a_time() -> None:
+    async def main() -> None:
+        reading = most = 0
+
+        class SlowClient(MemoryClient):
+            async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Tree:
+                nonlocal reading, most
+                reading += 1
+                most = max(most, reading)
+                await asyncio.sleep(1)
+                reading -= 1
+                return await super().get(resource, name, namespace, subresource=subresource)
+
+        plugin = node_driver(FakeDriver(), memory_host(), SlowClient())
+        answers = await plugin.prepare([ClaimRef("shop", f"uid-{number}", "gone") for number in range(500)])
+        assert len(answers) == 500
+        assert most == 32
 
     idle.run(main())
 
