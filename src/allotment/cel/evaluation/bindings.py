@@ -8,7 +8,7 @@ from typing import Final
 from allotment.cel.checking.declarations import FunctionDeclaration, Overload
 from allotment.cel.evaluation import calls
 from allotment.cel.evaluation.library import OVERLOADS, SINGLETONS, UNGUARDED, arithmetic
-from allotment.cel.evaluation.values import Value, no_such_overload
+from allotment.cel.evaluation.values import Value
 
 
 class PlanError(Exception):
@@ -17,7 +17,6 @@ class PlanError(Exception):
 
 #: Overloads of two arguments that upstream binds to a variadic function.
 _SEQUENTIAL: Final = frozenset({"string_format"})
-_AUTHORIZER: Final = ("authorizer_", "groupcheck_", "resourcecheck_", "pathcheck_", "decision_")
 _SINGLETON_ARITY: Final = {"size": 1, "type": 1, "dyn": 1, "sort": 1, "-_": 1}
 
 
@@ -42,7 +41,7 @@ def resolve_implementation(
         return singleton, False
     declared = functions.get(function)
     candidates: list[Overload] = [*declared.members, *declared.globals] if declared is not None else []
-    implemented = [o for o in candidates if o.id in OVERLOADS or o.id.startswith(_AUTHORIZER)]
+    implemented = [o for o in candidates if o.id in OVERLOADS]
     if overload:
         for candidate in implemented:
             if candidate.id == overload:
@@ -53,20 +52,8 @@ def resolve_implementation(
         if not checked and len(implemented[0].params) <= 2 and implemented[0].id not in _SEQUENTIAL:
             _check_arity(function, len(implemented[0].params), count)
         return _guarded_implementation(function, implemented[0]), implemented[0].id in _SEQUENTIAL
-    rows = [(o.params, _overload_implementation(function, o), o.id in UNGUARDED) for o in implemented]
+    rows = [(o.params, OVERLOADS[o.id], o.id in UNGUARDED) for o in implemented]
     return calls.dispatch_by_types(function, rows), True
-
-
-def _overload_implementation(function: str, overload: Overload) -> calls.Implementation:
-    found = OVERLOADS.get(overload.id)
-    if found is not None:
-        return found
-
-    def unreachable(*arguments: Value) -> Value:
-        # The authorizer functions: a selector has no values of their types.
-        raise no_such_overload(function, arguments)
-
-    return unreachable
 
 
 _GUARDED: dict[tuple[str, str], calls.Implementation] = {}
@@ -75,7 +62,7 @@ _GUARDED: dict[tuple[str, str], calls.Implementation] = {}
 def _guarded_implementation(function: str, overload: Overload) -> calls.Implementation:
     found = _GUARDED.get((function, overload.id))
     if found is None:
-        found = _overload_implementation(function, overload)
+        found = OVERLOADS[overload.id]
         if overload.id not in UNGUARDED:
             found = calls.guard_types(function, overload.params, found)
         _GUARDED[function, overload.id] = found

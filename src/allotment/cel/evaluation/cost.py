@@ -39,6 +39,8 @@ REGEX_FACTOR: Final = 0.25
 LIST: Final = 10
 MAP: Final = 30
 STRUCT: Final = 40
+#: Two checks are within the limit of an expression.
+AUTHORIZATION_CHECK: Final = 350_000
 
 #: The costs of traversing a string of up to 1024 code points, for the planner's fast paths.
 TRAVERSAL: Final = tuple(ceil(n * STRING_FACTOR) for n in range(1025))
@@ -267,6 +269,8 @@ def call(function: str, overload: str, cel_go: tuple[int, int]) -> CostFunction 
         rule = _SINCE_0_29.get(overload)
     if rule is not None:
         return rule
+    if function == "check":
+        return AUTHORIZATION_CHECK
     if function == "ip" and overload == "cidr_ip":
         return 1
     if function == "containsIP":

@@ -1,7 +1,7 @@
 """The Kubernetes CEL libraries: URLs, regular expressions, lists, quantities, versions, networks, formats,
 ``includes``.
 
-The authorizer functions are declared too, but no selector has a value to call them on.
+The authorizer functions are declared too, but only admission expressions have a value to call them on.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from typing import Final
 
 from allotment.cel.evaluation.library import (
     arithmetic,
+    authorizer,
     conversions,
     lists,
     named_formats,
@@ -27,6 +28,7 @@ from allotment.cel.evaluation.values import Value
 OVERLOADS: Final[dict[str, Callable[..., Value]]] = {
     **conversions.OVERLOADS, **time_fields.OVERLOADS, **strings.OVERLOADS, **lists.OVERLOADS, **optionals.OVERLOADS,
     **quantities.OVERLOADS, **network.OVERLOADS, **url.OVERLOADS, **named_formats.OVERLOADS,
+    **authorizer.OVERLOADS,
 }  # fmt: skip
 
 SINGLETONS: Final[dict[str, Callable[..., Value]]] = {
