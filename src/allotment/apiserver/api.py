@@ -70,9 +70,15 @@ _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": 
 #: Verbs that namespaced resources support in one namespace only, not across all namespaces.
 _SINGLE_NAMESPACE: Final = frozenset({"create", "deletecollection"})
 _STREAMS: Final = frozenset({"attach", "exec", "log", "portforward"})
+#: The kinds of the options of connections, which admission policies can read.
+_CONNECT_OPTIONS: Final = {
+    "attach": "PodAttachOptions", "exec": "PodExecOptions", "portforward": "PodPortForwardOptions",
+}  # fmt: skip
 #: Maximum characters of all warnings in a response, and of each warning when the total is exceeded.
 _WARNINGS_MAX: Final = 4096
 _WARNING_MAX: Final = 256
+#: Query parameters of writes that admission policies can read.
+_WRITE_OPTIONS: Final = ("fieldManager", "fieldValidation")
 #: Subresources that read and write the object itself.
 _OBJECT_SUBRESOURCES: Final = frozenset({"status", "finalize", "ephemeralcontainers", "resize", "approval"})
 
@@ -103,8 +109,9 @@ class Api:
         self.store = store
         self.catalog = Catalog(kinds)
         self.verbs = Verbs(
-            store, self.catalog, clock=clock, ids=ids, features=features, namespace_objects=namespace_objects
-        )
+            store, self.catalog, clock=clock, ids=ids, features=features, authorizer=access.authorizer,
+            namespace_objects=namespace_objects,
+        )  # fmt: skip
         self.access = access
         self._kubelets = kubelets
         self._event_encoder = watching.EventEncoder()
@@ -116,6 +123,7 @@ class Api:
     def close(self) -> None:
         """Unsubscribe from the store."""
         self._stop_following()
+        self.verbs.policies.close()
 
     async def __call__(self, request: Request) -> AnyResponse:
         """Return the response to a request. Never raises."""
@@ -285,8 +293,8 @@ class Api:
             return websockets.watch_response(request, stream, is_text=form.media != representation.PROTOBUF)
         return Streaming(200, headers, stream())
 
-    def _form(self, request: Request, kind: ServedKind, *, stream: bool = False) -> Form:
-        form = negotiate(request.headers.get("accept", ""), stream=stream, custom=is_custom(kind))
+    def _form(self, request: Request, kind: ServedKind, *, stream: bool = False, tables: bool = True) -> Form:
+        form = negotiate(request.headers.get("accept", ""), stream=stream, custom=is_custom(kind), tables=tables)
         if form.shown != "table" or not request.query:
             return form
         include = first(parse_query(request.query), "includeObject") or form.include
@@ -319,7 +327,7 @@ class Api:
         manager = first(query, "fieldManager") or _default_manager(request.headers.get("user-agent", ""))
         return Operation(
             kind, target.version, target.namespace, target.name, user, manager, target.subresource, dry_run,
-            warnings.append,
+            warnings.append, {name: first(query, name) for name in _WRITE_OPTIONS if first(query, name)},
         )  # fmt: skip
 
     async def _create(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> AnyResponse:
@@ -361,7 +369,7 @@ class Api:
         warnings: list[str] = []
         operation = self._operation(request, user, kind, target, query, options.dry_run, warnings)
         try:
-            change = patching.read(request.body, patch)
+            change = patching.read(request.body, patch, self.verbs.features)
             if patch == "apply":
                 self.allow_new(user, kind, target.namespace, target.name)
             entry, new = patching.patch(self.verbs, operation, patch, change, options)
@@ -375,13 +383,14 @@ class Api:
         form = self._form(request, kind)
         query = parse_query(request.query)
         options = delete_options(query, self._delete_options_body(request))
-        operation = self._operation(request, user, kind, target, query, options.dry_run, [])
+        warnings: list[str] = []
+        operation = self._operation(request, user, kind, target, query, options.dry_run, warnings)
         entry, is_deleted = deletion.delete(self.verbs, operation, options)
         status = deletion.response_body(kind, operation.version, entry, is_deleted)
         if status is None:
-            return await self._object_response(kind, target.version, entry, form)
+            return await self._object_response(kind, target.version, entry, form, warnings=warnings)
         await self.store.durable()
-        return Response(200, _headers(form), representation.encode_tree(status, form))
+        return Response(200, _headers(form, warnings), representation.encode_tree(status, form))
 
     async def _delete_collection(
         self, request: Request, user: User, kind: ServedKind, target: ResourcePath
@@ -392,11 +401,12 @@ class Api:
         chosen = list_options(query)
         selection = parse_selection(kind, target.version, chosen.labels, chosen.fields)
         page = paging.page(self.store, kind.store_bucket, target.namespace or None, chosen, selection)
-        operation = self._operation(request, user, kind, target, query, options.dry_run, [])
+        warnings: list[str] = []
+        operation = self._operation(request, user, kind, target, query, options.dry_run, warnings)
         deletion.delete_all(self.verbs, operation, page.entries, options)
         body = representation.list_body(kind, target.version, page, form, self.verbs.now(), self.store)
         await self.store.durable()
-        return Response(200, _headers(form), body)
+        return Response(200, _headers(form, warnings), body)
 
     def _delete_options_body(self, request: Request) -> Tree:
         if not request.body:
@@ -414,16 +424,17 @@ class Api:
             return await self._stream(request, user, kind, target)
         if request.method != "POST":
             raise api_errors.method_not_allowed()
-        form = self._form(request, kind)
+        form = self._form(request, kind, tables=False)
         query = parse_query(request.query)
         options = write_options(query, "CreateOptions")
-        operation = self._operation(request, user, kind, target, query, options.dry_run, [])
+        warnings: list[str] = []
+        operation = self._operation(request, user, kind, target, query, options.dry_run, warnings)
         media = bodies.media_type(request.headers.get("content-type", ""))
         body_kind, versions = virtual_resources.BODIES.get(target.subresource, (kind.kind, (operation.api_version,)))
         tree = bodies.in_namespace(bodies.read_unstored(request.body, media, body_kind, versions), target.namespace)
         result = self.call(operation, tree)
         await self.store.durable()
-        return Response(201, _headers(form), representation.encode_tree(result, form))
+        return Response(201, _headers(form, warnings), representation.encode_tree(result, form))
 
     async def _stream(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> AnyResponse:
         """Proxy logs, exec, attach and port-forward to the kubelet of the pod's node."""
@@ -434,11 +445,21 @@ class Api:
         entry = self.store.get(kind.store_bucket, target.namespace, target.name)
         if entry is None:
             raise api_errors.not_found(kind.group, kind.plural, target.name)
+        if target.subresource in _CONNECT_OPTIONS:
+            query = parse_query(request.query)
+            operation = self._operation(request, user, kind, target, {}, False, [])
+            body_kind = ("v1", _CONNECT_OPTIONS[target.subresource])
+            self.verbs.admit(operation, "CONNECT", _connect_options(query, *body_kind), body_kind=body_kind)
         return await streams.serve(target.subresource, request, entry.tree, self._kubelets)
 
     def call(self, operation: Operation, tree: Tree) -> Tree:
         """Carry out a create on a virtual resource and return its result."""
         kind = operation.kind
+        if operation.subresource in virtual_resources.BODIES:
+            body_kind, versions = virtual_resources.BODIES[operation.subresource]
+            written = {"kind": body_kind, "apiVersion": versions[0], **tree}
+            self.verbs.admit(operation, "CREATE", written, body_kind=(versions[0], body_kind))
+            operation = operation._replace(is_admitted=True)
         if operation.subresource == "binding":
             return virtual_resources.bind(self.verbs, operation, tree)
         if kind.bucket == "bindings":
@@ -458,6 +479,7 @@ class Api:
     async def _scale(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> AnyResponse:
         form = self._form(request, kind)
         query = parse_query(request.query)
+        warnings: list[str] = []
         media = bodies.media_type(request.headers.get("content-type", ""))
         if request.method == "GET":
             operation = self._operation(request, user, kind, target, query, False, [])
@@ -465,11 +487,10 @@ class Api:
         elif request.method in ("PUT", "PATCH"):
             patch = patching.patch_type(media, kind) if request.method == "PATCH" else ""
             options = write_options(query, "PatchOptions" if patch else "UpdateOptions", patch=patch)
-            operation = self._operation(request, user, kind, target, query, options.dry_run, [])
+            operation = self._operation(request, user, kind, target, query, options.dry_run, warnings)
             if patch:
-                patched = patching.patched_scale(
-                    scale.view(self.verbs.entry(operation), kind), patch, patching.read(request.body, patch)
-                )
+                change = patching.read(request.body, patch, self.verbs.features).change
+                patched = patching.patched_scale(scale.view(self.verbs.entry(operation), kind), patch, change)
             else:
                 patched = bodies.read_unstored(request.body, media, "Scale", (scale.API_VERSION,))
             entry = scale.write(self.verbs, operation, patched)
@@ -477,7 +498,7 @@ class Api:
             raise api_errors.method_not_allowed()
         body = representation.encode_tree(scale.view(entry, kind), form)
         await self.store.durable(entry.revision)
-        return Response(200, _headers(form), body)
+        return Response(200, _headers(form, warnings), body)
 
 
 _HANDLERS: Final = {
@@ -489,6 +510,21 @@ _HANDLERS: Final = {
     ("DELETE", True): Api._delete,
     ("DELETE", False): Api._delete_collection,
 }
+
+
+def _connect_options(query: Query, version: str, kind: str) -> Tree:
+    """The options of a connection to a container, from the parameters of its URL."""
+    options: Tree = {"kind": kind, "apiVersion": version}
+    for name in ("stdin", "stdout", "stderr", "tty"):
+        if boolean(query, name):
+            options[name] = True
+    if container := first(query, "container"):
+        options["container"] = container
+    if command := query.get("command"):
+        options["command"] = list(command)
+    if ports := query.get("ports"):
+        options["ports"] = [int(port) for port in ports if port.isdigit()]
+    return options
 
 
 def _object(request: Request, operation: Operation, options: WriteOptions) -> Tree:

@@ -102,6 +102,11 @@ def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
     return StatusError(failure_status(415, "UnsupportedMediaType", message))
 
 
+def unsupported_patch_type() -> StatusError:
+    """415: no patch of a built-in kind has this media type. The message names no accepted types."""
+    return StatusError(failure_status(415, "UnsupportedMediaType", "415: Unsupported Media Type", {}))
+
+
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
     """422: the object is invalid."""
     return StatusError(invalid_status(group, kind, name, errors))

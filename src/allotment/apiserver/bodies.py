@@ -21,7 +21,7 @@ from allotment.apiserver.request_options import Validation
 from allotment.apiserver.served_kinds import api_version, is_custom, shape_in
 from allotment.model.fields import TypeShape, shape_of, versions_of
 from allotment.model.loading import yaml_parser
-from allotment.model.loading.marks import DocumentError, split_path
+from allotment.model.loading.marks import DocumentError, DuplicateKey, split_path
 from allotment.model.protobuf import MAGIC, ProtobufError
 from allotment.model.protobuf import decode as decode_protobuf
 from allotment.model.quoting import quote
@@ -47,11 +47,15 @@ _encode = msgspec.json.Encoder().encode
 
 
 class DecodedBody(NamedTuple):
-    """A decoded body. ``duplicates`` are the paths of repeated keys; if there are any, ``order`` lists all paths."""
+    """A decoded body. ``duplicates`` are the paths of repeated keys; if there are any, ``order`` lists all paths.
+
+    ``yaml_duplicates``: the messages about repeated keys in YAML, which name lines instead of paths.
+    """
 
     tree: Any
     duplicates: Sequence[Path] = ()
     order: Sequence[Path] = ()
+    yaml_duplicates: Sequence[str] = ()
 
 
 @memoized(256)
@@ -83,11 +87,12 @@ def _from_json(body: bytes, kind: str, find_duplicates: bool) -> DecodedBody:
         raise _unrecognized(kind, f"couldn't get version/kind; json parse error: {error}", body) from None
     if not find_duplicates:
         return DecodedBody(tree)
-    # The body equals its re-encoding (white space aside) only if it has no duplicate keys. Most clients write the same
-    # compact form; other bodies are parsed a second time.
-    if body.translate(None, _WHITESPACE) == _encode(tree).translate(None, _WHITESPACE):
-        return DecodedBody(tree)
-    return DecodedBody(tree, *_duplicate_keys(body))
+    return DecodedBody(tree, *_duplicate_keys(body, tree))
+
+
+def duplicate_fields(body: bytes, tree: Any) -> list[str]:
+    """The messages about repeated keys in a JSON body of this value, in the order in which they are found."""
+    return [f"duplicate field {quote(_text(path))}" for path in dict.fromkeys(_duplicate_keys(body, tree)[0])]
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -97,8 +102,12 @@ class _Pairs(list[tuple[str, Any]]):
 _read_pairs: Final = JSONDecoder(object_pairs_hook=_Pairs, strict=False).decode
 
 
-def _duplicate_keys(body: bytes) -> tuple[Sequence[Path], Sequence[Path]]:
+def _duplicate_keys(body: bytes, tree: Any) -> tuple[Sequence[Path], Sequence[Path]]:
     """The paths of duplicate keys, and if there are any, all paths in source order."""
+    # The body equals its re-encoding (white space aside) only if it has no duplicate keys. Most clients write the same
+    # compact form; other bodies are parsed a second time.
+    if body.translate(None, _WHITESPACE) == _encode(tree).translate(None, _WHITESPACE):
+        return (), ()
     try:
         written = _read_pairs(body.decode(errors="replace"))
     except (ValueError, RecursionError):
@@ -127,7 +136,7 @@ def _duplicate_keys(body: bytes) -> tuple[Sequence[Path], Sequence[Path]]:
 
 def _from_yaml(body: bytes, kind: str) -> DecodedBody:
     try:
-        read = next(iter(yaml_parser.parse(body.decode("utf-8-sig"))), None)
+        read = next(iter(yaml_parser.parse(body.decode("utf-8-sig"), last_wins=True)), None)
     except UnicodeDecodeError:
         raise _unrecognized(kind, "error converting YAML to JSON: yaml: invalid leading UTF-8 octet", body) from None
     except DocumentError as fault:
@@ -135,9 +144,20 @@ def _from_yaml(body: bytes, kind: str) -> DecodedBody:
         raise _unrecognized(kind, f"couldn't get version/kind; json parse error: {reason}", body) from None
     if read is None:
         return DecodedBody({})
-    return DecodedBody(
-        {} if read.tree is None else read.tree, tuple(split_path(duplicate.path) for duplicate in read.duplicates)
+    return DecodedBody({} if read.tree is None else read.tree, yaml_duplicates=repeated_yaml_keys(read.duplicates))
+
+
+def repeated_yaml_keys(duplicates: Iterable[DuplicateKey]) -> tuple[str, ...]:
+    """The messages about repeated keys in YAML."""
+    return tuple(
+        f"line {duplicate.line + 1}: key {quote(str(split_path(duplicate.path)[-1]))} already set in map"
+        for duplicate in duplicates
     )
+
+
+def unmarshal_errors(lines: Iterable[str]) -> str:
+    """The error that refuses repeated keys in YAML."""
+    return "yaml: unmarshal errors:" + "".join(f"\n  {line}" for line in lines)
 
 
 def _unrecognized(kind: str, reason: str, body: bytes) -> Exception:
@@ -158,6 +178,12 @@ def read_object(body: bytes, media: str, kind: ServedKind, version: str, validat
         raise api_errors.unsupported_media_type((JSON, YAML))
     decoded = decode(body, media, kind.kind, find_duplicates=validation != "Ignore")
     tree = decoded.tree
+    if is_custom(kind) and (tree is None or (type(tree) is dict and not tree.get("kind"))):
+        # Custom resources have no types by which their kind is known.
+        text = body.decode(errors="replace")
+        raise _unrecognized(kind.kind, f"Object 'Kind' is missing in '{text}'", body)
+    if is_custom(kind) and type(tree) is dict and type(tree["kind"]) is str and not tree.get("apiVersion"):
+        raise api_errors.bad_request(_version_mismatch("", api_version(kind, version)))
     if type(tree) is not dict:
         if tree is None:
             tree = {}
@@ -185,11 +211,11 @@ def check_kind(tree: Tree, kind: ServedKind, version: str, body: bytes = b"") ->
     if written == expected and body_kind == kind.kind:
         return
     if is_custom(kind):
-        if body_kind != kind.kind:
+        if written == expected:
             raise api_errors.bad_request(
                 f"the object provided is unrecognized (must be of type {kind.kind}): {body_kind}"
             )
-        raise api_errors.bad_request(_version_mismatch(written, expected))
+        raise api_errors.bad_request(_version_mismatch(tree.get("apiVersion") or "", expected))
     group, _, short = written.rpartition("/")
     problem = f'{body_kind} in version "{short}" cannot be handled as a {kind.kind}'
     own = body_kind == kind.kind and group == kind.group
@@ -223,12 +249,14 @@ def validated(
     """The tree without unknown fields, which are refused, reported as warnings or ignored, as duplicates are."""
     tree, violations = pruned(decoded.tree, kind, version, exact=exact, stored=stored)
     if decoded.duplicates:
-        violations = _in_written_order(violations, decoded)
-    if violations and validation != "Ignore":
+        violations = _in_written_order(violations, decoded, duplicates_first=is_custom(kind))
+    if (violations or decoded.yaml_duplicates) and validation != "Ignore":
         messages = list(dict.fromkeys(violation.message for violation in violations))
         if validation == "Strict":
+            if decoded.yaml_duplicates:
+                messages.insert(0, unmarshal_errors(decoded.yaml_duplicates))
             raise _cannot_be_handled(kind, version, f"strict decoding error: {', '.join(messages)}")
-        for message in messages:
+        for message in (*decoded.yaml_duplicates, *messages):
             warn(message)
     return tree
 
@@ -255,16 +283,30 @@ def _cannot_be_handled(kind: ServedKind, version: str, reason: str) -> Exception
     return api_errors.bad_request(f'{kind.kind} in version "{version}" cannot be handled as a {kind.kind}: {reason}')
 
 
-def _in_written_order(violations: Iterable[SchemaViolation], decoded: DecodedBody) -> list[SchemaViolation]:
-    """Unknown and duplicate fields in source order."""
-    position = {path: index for index, path in enumerate(decoded.order)}
+def _in_written_order(
+    violations: Iterable[SchemaViolation], decoded: DecodedBody, *, duplicates_first: bool
+) -> list[SchemaViolation]:
+    """Unknown and duplicate fields in source order; of custom resources, whose decoder knows no fields, duplicates
+    first."""
+    position: dict[Path, int] = {}
+    repeated = set(decoded.duplicates)
+    for index, path in enumerate(decoded.order):
+        if path not in position:
+            position[path] = index
+        elif path in repeated:  # a duplicate is found at its second occurrence, after the contents of the first one
+            position[path] = index
+            repeated.discard(path)
     unknown = {violation.path for violation in violations}
     duplicates = (
         SchemaViolation("unknown", f"duplicate field {quote(_text(path))}", path)
         for path in dict.fromkeys(decoded.duplicates)
         if path not in unknown
     )
-    return sorted(chain(violations, duplicates), key=lambda violation: position.get(violation.path, len(position)))
+
+    def order(violation: SchemaViolation) -> tuple[bool, int]:
+        return duplicates_first and violation.path in unknown, position.get(violation.path, len(position))
+
+    return sorted(chain(violations, duplicates), key=order)
 
 
 def _text(path: Path) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from allotment.apiserver.access import certificate_approval, rbac_validation
+from allotment.apiserver.admission import mutating_policy_rules, policy_rules, webhook_rules
 from allotment.apiserver.custom_resources import definitions
 from allotment.apiserver.kinds import (
     autoscalers,
@@ -21,6 +22,7 @@ from allotment.apiserver.kinds import (
     endpoints,
     events,
     ingresses,
+    ip_addresses,
     jobs,
     namespace_limits,
     network_policies,
@@ -169,7 +171,9 @@ _OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 _RULES: Final[Mapping[str, KindRules]] = {
     "pods": pods.RULES, **autoscalers.RULES, **namespace_limits.RULES, **cluster.RULES, **config_maps_and_secrets.RULES,
-    **cron_jobs.RULES, **endpoints.RULES, **events.RULES, **ingresses.RULES, **jobs.RULES, **network_policies.RULES,
+    **cron_jobs.RULES, **endpoints.RULES, **events.RULES, **ingresses.RULES, **ip_addresses.RULES, **jobs.RULES,
+    **network_policies.RULES,
+    **policy_rules.RULES, **mutating_policy_rules.RULES, **webhook_rules.RULES,
     **rbac_validation.RULES, **certificate_approval.RULES, **services.RULES, **storage.RULES,
     **volume_claims.RULES, **workloads.RULES,
     "clustertrustbundles.certificates.k8s.io": KindRules(name=certificates.bundle_name_problems),

@@ -16,8 +16,14 @@ def as_stored(kind: ServedKind, version: str, tree: Tree) -> Tree:
     return tree if tree.get("apiVersion") == storage_version else {**tree, "apiVersion": storage_version}
 
 
+def completed(kind: ServedKind, tree: Tree) -> Tree:
+    """A stored tree as it is read: the same one, unless the kind's definition has other defaults by now."""
+    return tree if kind.complete is None else kind.complete(tree)
+
+
 def in_version(kind: ServedKind, version: str, tree: Tree) -> Tree:
     """Convert a stored tree to a version."""
+    tree = completed(kind, tree)
     if version == kind.storage_version and not kind.stored_as:
         return tree
     if kind.to_version is not None:

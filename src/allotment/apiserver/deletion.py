@@ -33,6 +33,7 @@ def delete(verbs: Verbs, operation: Operation, options: DeleteOptions) -> tuple[
     if kind.bucket == "namespaces" and operation.name in _PROTECTED:
         raise api_errors.forbidden(kind, operation.name, "this namespace may not be deleted")
     _preconditions(operation, options, entry)
+    verbs.admit(operation._replace(options=_as_tree(options)), "DELETE", old=entry.tree)
     tree = entry.tree
     before: Tree = tree["metadata"]
     if kind.bucket == "namespaces":
@@ -57,6 +58,18 @@ def delete(verbs: Verbs, operation: Operation, options: DeleteOptions) -> tuple[
     if operation.dry_run:
         return entry, True
     return verbs.remove(operation), True
+
+
+def _as_tree(options: DeleteOptions) -> Tree:
+    """The fields of DeleteOptions that are set."""
+    preconditions = {"uid": options.uid, "resourceVersion": options.revision}
+    tree = {
+        "gracePeriodSeconds": options.grace,
+        "preconditions": {key: value for key, value in preconditions.items() if value is not None} or None,
+        "orphanDependents": options.orphan,
+        "propagationPolicy": options.propagation or None,
+    }
+    return {key: value for key, value in tree.items() if value is not None}
 
 
 def _preconditions(operation: Operation, options: DeleteOptions, entry: Entry) -> None:

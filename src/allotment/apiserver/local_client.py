@@ -230,7 +230,8 @@ class LocalClient:
             self._api.allow_new(self._user, operation.kind, namespace, name)
         options = WriteOptions(dry_run, self._manager, "Strict", force if kind == "apply" else None)
         # Values from the patch become part of the object, so they are copied, too.
-        entry, _ = patching.patch(self._api.verbs, operation, kind, copy_unshared(patch, None), options)
+        change = patching.DecodedPatch(copy_unshared(patch, None))
+        entry, _ = patching.patch(self._api.verbs, operation, kind, change, options)
         return await self._result(operation, entry)
 
     async def delete(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -21,6 +21,7 @@ from allotment.apiserver.writes.merge_patch import apply_merge_patch
 from allotment.apiserver.writes.server_side_apply import apply, not_convertible
 from allotment.apiserver.writes.strategic_merge_patch import apply_strategic_merge_patch
 from allotment.cluster.errors import StatusError
+from allotment.model.features import Features
 from allotment.model.loading import yaml_parser
 from allotment.model.loading.marks import DocumentError
 from allotment.model.strict_decoding import strict_decode
@@ -33,44 +34,64 @@ STRATEGIC: Final = "application/strategic-merge-patch+json"
 APPLY: Final = "application/apply-patch+yaml"
 FORMS: Final = {JSON_PATCH: "json", MERGE: "merge", STRATEGIC: "strategic", APPLY: "apply"}
 _FRACTION: Final = re.compile(r"json: cannot unmarshal number -?\d*\.\d\S* .* of type (\w+)$")
-_ACCEPTED: Final = (JSON_PATCH, MERGE, STRATEGIC, APPLY, "application/apply-patch+cbor")
+_OF_CUSTOM: Final = (JSON_PATCH, MERGE, APPLY)
 
 
 def patch_type(media: str, kind: ServedKind) -> str:
     """The patch type for a media type. Raises StatusError 415; custom resources have no strategic merge patch."""
-    accepted = (JSON_PATCH, MERGE, APPLY) if is_custom(kind) else _ACCEPTED
-    if media not in FORMS or media not in accepted:
-        raise api_errors.unsupported_media_type(accepted)
+    if is_custom(kind) and media not in _OF_CUSTOM:
+        raise api_errors.unsupported_media_type(_OF_CUSTOM)
+    if media not in FORMS:
+        raise api_errors.unsupported_patch_type()
     return FORMS[media]
 
 
-def read(body: bytes, form: str) -> Any:
+class DecodedPatch(NamedTuple):
+    """A patch, and the messages about its repeated keys."""
+
+    change: Any
+    duplicates: Sequence[str] = ()
+
+
+def read(body: bytes, form: str, features: Features) -> DecodedPatch:
     """Decode a patch."""
     if len(body) > bodies.LIMIT:
         raise api_errors.too_large(bodies.LIMIT)
     if form == "apply":
         return _read_yaml(body)
     try:
-        return go_json.decode(body)
+        change = go_json.decode(body)
     except ValueError as error:
-        raise api_errors.bad_request(f"error decoding patch: {error}" if form == "json" else str(error)) from None
+        raise api_errors.bad_request(_undecodable(str(error), form, features)) from None
+    return DecodedPatch(change, () if form == "json" else bodies.duplicate_fields(body, change))
 
 
-def _read_yaml(body: bytes) -> Any:
+def _undecodable(error: str, form: str, features: Features) -> str:
+    if features.since("1.37"):
+        return "invalid JSON patch"
+    return error if form == "strategic" else f"error decoding patch: {error}"
+
+
+def _read_yaml(body: bytes) -> DecodedPatch:
     try:
-        document = next(iter(yaml_parser.parse(body.decode("utf-8-sig"))), None)
+        document = next(iter(yaml_parser.parse(body.decode("utf-8-sig"), last_wins=True)), None)
     except UnicodeDecodeError:
         raise api_errors.bad_request("error decoding YAML: yaml: invalid leading UTF-8 octet") from None
     except DocumentError as fault:
         message = f"error decoding YAML: error converting YAML to JSON: yaml: line {fault.line + 1}: {fault.message}"
         raise api_errors.bad_request(message) from None
-    return document.tree if document is not None else None
+    if document is None:
+        return DecodedPatch(None)
+    return DecodedPatch(document.tree, bodies.repeated_yaml_keys(document.duplicates))
 
 
-def patch(verbs: Verbs, operation: Operation, form: str, change: Any, options: WriteOptions) -> tuple[Entry, bool]:
+def patch(
+    verbs: Verbs, operation: Operation, form: str, decoded: DecodedPatch, options: WriteOptions
+) -> tuple[Entry, bool]:
     """Patch an object. Returns its new state, and whether it was created (possible with apply only)."""
+    change = decoded.change
     if form == "apply":
-        return _apply(verbs, operation, change, options)
+        return _apply(verbs, operation, decoded, options)
     entry = verbs.entry(operation)
     kind, version = operation.kind, operation.version
     live = in_version(kind, version, entry.tree)
@@ -83,16 +104,18 @@ def patch(verbs: Verbs, operation: Operation, form: str, change: Any, options: W
         patched = apply_strategic_merge_patch(live, change, shape)
 
     def rejection(reason: str) -> StatusError:
-        patch_text = format_value(change) if form == "strategic" else msgspec.json.encode(patched).decode()
+        encoded = msgspec.json.encode(patched, order="sorted").decode()
+        patch_text = format_value(change) if form == "strategic" else encoded
         return api_errors.invalid("", "", "", (invalid("patch", patch_text, reason),))
 
-    tree = bodies.in_namespace(_validated(patched, live, operation, options.validation, rejection), operation.namespace)
+    tree = _validated(patched, live, operation, options.validation, rejection, decoded.duplicates)
+    tree = bodies.in_namespace(tree, operation.namespace)
     uid = (tree.get("metadata") or {}).get("uid")
     if uid and uid != entry.tree["metadata"]["uid"]:
-        # kube-apiserver: a changed uid is a conflict in an update (storage check), but invalid in a patch (validation).
-        raise api_errors.invalid(
-            kind.group, kind.kind, operation.name, (invalid("metadata.uid", uid, "field is immutable"),)
-        )
+        # kube-apiserver: a changed uid is a conflict in an update (storage check), but invalid in a patch (validation,
+        # which is run twice).
+        error = invalid("metadata.uid", uid, "field is immutable")
+        raise api_errors.invalid(kind.group, kind.kind, operation.name, (error, error))
     return verbs.update(operation, tree), False
 
 
@@ -111,6 +134,7 @@ def _validated(
     operation: Operation,
     validation: Validation,
     rejection: Callable[[str], StatusError],
+    duplicates: Sequence[str] = (),
 ) -> Tree:
     """The patched object without unknown fields. Values that do not fit the schema raise ``rejection``."""
     if type(patched) is not dict:
@@ -124,7 +148,7 @@ def _validated(
         for violation in result.violations:
             if violation.category == category:
                 raise rejection(violation.message)
-    unknown = list(bodies.unknown_fields(result.violations))
+    unknown = [*duplicates, *bodies.unknown_fields(result.violations)]
     if unknown and validation == "Strict":
         raise rejection(f"strict decoding error: {', '.join(unknown)}")
     if validation == "Warn":
@@ -133,7 +157,8 @@ def _validated(
     return result.tree
 
 
-def _apply(verbs: Verbs, operation: Operation, applied: Any, options: WriteOptions) -> tuple[Entry, bool]:
+def _apply(verbs: Verbs, operation: Operation, decoded: DecodedPatch, options: WriteOptions) -> tuple[Entry, bool]:
+    applied = decoded.change
     kind, version = operation.kind, operation.version
     entry = verbs.store.get(kind.store_bucket, operation.namespace, operation.name)
     if entry is None and operation.subresource:
@@ -152,6 +177,12 @@ def _apply(verbs: Verbs, operation: Operation, applied: Any, options: WriteOptio
         custom_status=is_custom(kind) and "status" in kind.subresources,
         versions=verbs.versions(kind),
     )
+    if decoded.duplicates and options.validation == "Strict":
+        errors = bodies.unmarshal_errors(decoded.duplicates)
+        what = "patch" if verbs.features.since("1.37") else "YAML"
+        raise api_errors.bad_request(f"error strict decoding {what}: error converting YAML to JSON: {errors}")
+    for message in decoded.duplicates if options.validation == "Warn" else ():
+        operation.warn(message)
     tree = bodies.in_namespace(tree, operation.namespace)
     name = (applied.get("metadata") or {}).get("name")
     if name and name != operation.name:

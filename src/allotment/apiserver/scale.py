@@ -47,7 +47,10 @@ def write(verbs: Verbs, operation: Operation, scale: Tree) -> Entry:
     tree = _with_value(entry.tree, operation.kind.scale.spec, replicas)
     expected = {key: requested[key] for key in ("uid", "resourceVersion") if requested.get(key)}
     meta = {key: value for key, value in tree["metadata"].items() if key not in ("uid", "resourceVersion")}
-    stored = operation._replace(version=operation.kind.storage_version)
+    before = view(entry, operation.kind)
+    after = {**before, "spec": {"replicas": replicas} if replicas else {}}
+    verbs.admit(operation, "UPDATE", after, before, body_kind=(API_VERSION, "Scale"))
+    stored = operation._replace(version=operation.kind.storage_version, is_admitted=True)
     return verbs.update(stored, {**tree, "metadata": {**meta, **expected}})
 
 

@@ -7,6 +7,7 @@ wait for that before they respond.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple, Protocol
@@ -14,13 +15,17 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 
 from allotment.apiserver import api_errors, metadata
-from allotment.apiserver.conversion import as_stored, in_version
+from allotment.apiserver.access.authorization import Authorizer
+from allotment.apiserver.admission.attributes import Attributes
+from allotment.apiserver.admission.validating_policies import ValidatingPolicies
+from allotment.apiserver.conversion import as_stored, completed, in_version
 from allotment.apiserver.custom_resources.definitions import DEFINITIONS
 from allotment.apiserver.custom_resources.registration import delete_objects
 from allotment.apiserver.kinds.kind import ServedKind, User, Write
 from allotment.apiserver.served_kinds import Catalog, api_version, is_custom, shape_in
 from allotment.apiserver.storage.store import Entry, Store
 from allotment.apiserver.writes import managed_fields
+from allotment.cluster.errors import StatusError
 from allotment.model.features import Features
 from allotment.model.fields import TypeShape, shape_of
 from allotment.model.normal_form import normalize
@@ -53,7 +58,11 @@ def _ignore_warning(text: str) -> None:
 
 
 class Operation(NamedTuple):
-    """A request on an object or kind in one API version. ``warn`` adds a Warning header."""
+    """A request on an object or kind in one API version.
+
+    ``warn`` adds a Warning header. ``options``: the fields of CreateOptions, UpdateOptions or DeleteOptions.
+    ``is_admitted``: admission has decided about the request as a whole, such as an eviction.
+    """
 
     kind: ServedKind
     version: str
@@ -64,6 +73,8 @@ class Operation(NamedTuple):
     subresource: str = ""
     dry_run: bool = False
     warn: Callable[[str], None] = _ignore_warning
+    options: Tree | None = None
+    is_admitted: bool = False
 
     @property
     def api_version(self) -> str:
@@ -76,7 +87,7 @@ class Verbs:
 
     def __init__(
         self, store: Store, catalog: Catalog, *, clock: Callable[[], datetime], ids: Ids, features: Features,
-        namespace_objects: Callable[[str], Iterable[Tree]],
+        authorizer: Authorizer, namespace_objects: Callable[[str], Iterable[Tree]],
     ) -> None:  # fmt: skip
         self.store = store
         self.catalog = catalog
@@ -84,6 +95,7 @@ class Verbs:
         self.ids = ids
         self._clock = clock
         self._namespace_objects = namespace_objects
+        self.policies = ValidatingPolicies(store, catalog, features.kube, authorizer)
 
     def now(self) -> str:
         """The current time in RFC 3339."""
@@ -101,6 +113,27 @@ class Verbs:
         return Write(
             operation.user, self.store, self.features, now, self.ids.suffix, operation.warn, operation.namespace,
             operation.version, operation.subresource, operation.dry_run,
+        )  # fmt: skip
+
+    def admit(
+        self, operation: Operation, action: str, new: Tree | None = None, old: Tree | None = None, *,
+        name: str = "", body_kind: tuple[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        """Raise StatusError if an admission policy denies a request; the arguments are those of ``Attributes``."""
+        if operation.is_admitted or not self.policies.exist:
+            return
+        options: Tree | None = None
+        if action != "CONNECT":
+            dry_run = {"dryRun": ["All"]} if operation.dry_run else {}
+            options = {
+                "kind": f"{action.capitalize()}Options", "apiVersion": "meta.k8s.io/v1", **(operation.options or {}),
+                **dry_run,
+            }  # fmt: skip
+        self.policies.check(
+            Attributes(
+                action, operation.kind, operation.version, operation.namespace, name or operation.name,
+                operation.user, operation.warn, new, old, operation.subresource, operation.dry_run, options, body_kind,
+            )
         )  # fmt: skip
 
     # --- creating ----------------------------------------------------------------------------------------------------
@@ -136,14 +169,15 @@ class Verbs:
             problems = (*metadata.create_problems(stored["metadata"], kind), *rules.validate_create(stored, write))
         name = stored["metadata"].get("name") or ""
         _raise_if_invalid(kind, name, problems)
-        if metadata_in_body.get("resourceVersion") and not is_apply:
-            raise api_errors.unclassified("resourceVersion should not be set on objects to be created")
-        if self.store.get(kind.store_bucket, operation.namespace, name) is not None:
-            raise api_errors.already_exists(kind, name)
         if is_apply:
             fields = metadata_in_body.get("managedFields")
         else:
             fields = self._managed_fields(operation, None, _without_status(owned, kind), metadata_in_body, now)
+        self.admit(operation, "CREATE", with_managed_fields(stored, fields), name=name)
+        if metadata_in_body.get("resourceVersion") and not is_apply:
+            raise api_errors.unclassified("resourceVersion should not be set on objects to be created")
+        if self.store.get(kind.store_bucket, operation.namespace, name) is not None:
+            raise api_errors.already_exists(kind, name)
         entry = self._store_object(operation, name, stored, stored["metadata"], fields, owned)
         if kind.bucket == _NAMESPACES and not operation.dry_run:
             self._create_namespace_objects(name)
@@ -157,7 +191,8 @@ class Verbs:
             assert kind is not None, "objects of a new namespace are of built-in kinds"
             if self.store.get(kind.store_bucket, namespace, tree["metadata"]["name"]) is not None:
                 continue  # left over from a namespace of this name whose finalizers were removed by force
-            self.create(Operation(kind, version, namespace, "", _CONTROLLER_USER, _CONTROLLERS), tree)
+            with contextlib.suppress(StatusError):  # a policy may deny them; then the controllers retry
+                self.create(Operation(kind, version, namespace, "", _CONTROLLER_USER, _CONTROLLERS), tree)
 
     def _check_namespace(self, operation: Operation, name: str) -> None:
         """Raise if the namespace does not exist or is terminating."""
@@ -187,7 +222,7 @@ class Verbs:
             if kind.create_on_update and not operation.subresource:
                 return self.create(operation, {**tree, "metadata": {**requested, "name": operation.name}})
             raise api_errors.not_found(kind.group, kind.plural, operation.name)
-        old = entry.tree
+        old = completed(kind, entry.tree)
         before: Tree = old["metadata"]
         self._preconditions(operation, requested, before)
         now = self.now()
@@ -218,6 +253,7 @@ class Verbs:
         fields = (
             requested.get("managedFields") if is_apply else self._managed_fields(operation, old, owned, requested, now)
         )
+        self.admit(operation, "UPDATE", with_managed_fields({**new, "metadata": meta}, fields), old)
         return self._store_object(operation, operation.name, new, meta, fields, normalized, entry)
 
     def _preconditions(self, operation: Operation, requested: Tree, before: Tree) -> None:
@@ -291,11 +327,8 @@ class Verbs:
         Parts shared with ``normalized`` or with the state ``before`` are already in normal form.
         """
         kind = operation.kind
-        meta = {key: value for key, value in meta.items() if key != "managedFields"}
-        if fields:
-            meta["managedFields"] = fields
         known_values = normalized if before is None else {**normalized, **_shared_parts(tree, before.tree)}
-        tree = normalize({**tree, "metadata": meta}, _stored_shape(kind), known_values)
+        tree = normalize(with_managed_fields({**tree, "metadata": meta}, fields), _stored_shape(kind), known_values)
         if before is not None:
             if managed_fields.only_times_differ(before.tree, tree):
                 return before
@@ -308,6 +341,12 @@ class Verbs:
                 del tree["metadata"]["resourceVersion"]
             return transient_entry(operation.namespace, name, tree)
         return self.store.put(kind.store_bucket, operation.namespace, name, tree)
+
+
+def with_managed_fields(tree: Tree, fields: Sequence[Any] | None) -> Tree:
+    """An object with these managed fields instead of its own."""
+    meta = {key: value for key, value in tree["metadata"].items() if key != "managedFields"}
+    return {**tree, "metadata": {**meta, "managedFields": fields} if fields else meta}
 
 
 def transient_entry(namespace: str, name: str, tree: Tree) -> Entry:

@@ -130,3 +130,29 @@ def test_invalid_write_options() -> None:
             assert response.message.startswith('CreateOptions.meta.k8s.io "" is invalid: ')
 
     asyncio.run(scenario())
+
+
+def test_duplicate_keys_are_reported_where_the_second_one_is_read() -> None:
+    body = b'{"metadata":{"name":"a"},"data":{"k":"1","k":"2"},"data":{"k":"3"}}'
+    code, message = _post(body, query="?fieldValidation=Strict")
+    assert (code, message.rpartition("error: ")[2]) == (400, 'duplicate field "data.k", duplicate field "data"')
+
+
+def test_repeated_keys_in_yaml_are_reported_with_their_lines() -> None:
+    body = b'metadata: {name: d}\ndata:\n  a: "1"\n  a: "2"\nq: 1\n'
+    code, message = _post(body, "application/yaml", query="?fieldValidation=Strict")
+    assert code == 400
+    assert message.endswith(
+        'strict decoding error: yaml: unmarshal errors:\n  line 4: key "a" already set in map, unknown field "q"'
+    )
+
+
+def test_of_repeated_keys_in_yaml_the_last_one_counts() -> None:
+    async def scenario() -> None:
+        served = await Served().started()
+        body = b'metadata: {name: d}\ndata:\n  a: "1"\n  a: "2"\n'
+        response = await served.request("POST", MAPS, body, "application/yaml")
+        assert (response.code, response.body["data"]) == (201, {"a": "2"})
+        assert response.warnings == ['299 - "line 4: key \\"a\\" already set in map"']
+
+    asyncio.run(scenario())

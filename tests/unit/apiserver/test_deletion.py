@@ -40,7 +40,8 @@ def test_a_scheduled_pod_gets_its_grace_period() -> None:
     async def scenario() -> None:
         served = await Served().started()
         await served.post(PODS, pod("p", terminationGracePeriodSeconds=60))
-        response = await served.post(f"{PODS}/p/binding", {"target": {"kind": "Node", "name": "n1"}})
+        binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}}
+        response = await served.post(f"{PODS}/p/binding", binding)
         assert (response.code, response.body["status"]) == (201, "Success")
         gone = (await served.delete(f"{PODS}/p")).body["metadata"]
         assert gone["deletionTimestamp"] == "2026-01-02T03:05:05Z"
@@ -155,7 +156,8 @@ def test_an_eviction_deletes_the_pod() -> None:
     async def scenario() -> None:
         served = await Served().started()
         await served.post(PODS, pod("p"))
-        response = await served.post(f"{PODS}/p/eviction", {"apiVersion": "policy/v1", "kind": "Eviction"})
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
+        response = await served.post(f"{PODS}/p/eviction", eviction)
         assert (response.code, response.body["status"]) == (201, "Success")
         assert (await served.get(f"{PODS}/p")).code == 404
 

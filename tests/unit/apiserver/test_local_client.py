@@ -90,7 +90,11 @@ def test_virtual_resources_and_subresources() -> None:
         client = served.client()
         await client.create(PODS, pod("p"), "shop")
         bound = await client.create(
-            PODS, {"target": {"kind": "Node", "name": "n1"}}, "shop", name="p", subresource="binding"
+            PODS,
+            {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}},
+            "shop",
+            name="p",
+            subresource="binding",
         )
         assert bound["status"] == "Success"
         assert (await client.get(PODS, "p", "shop"))["spec"]["nodeName"] == "n1"
@@ -98,7 +102,7 @@ def test_virtual_resources_and_subresources() -> None:
         running = await client.patch(PODS, "p", status, "shop", kind="strategic", subresource="status")
         assert running["status"]["phase"] == "Running"
         assert running["status"]["conditions"][0]["type"] == "PodScheduled"
-        await client.create(PODS, {}, "shop", name="p", subresource="eviction")
+        await client.create(PODS, {"metadata": {"name": "p"}}, "shop", name="p", subresource="eviction")
         gone = await client.get(PODS, "p", "shop")
         assert gone["metadata"]["deletionGracePeriodSeconds"] == 30
         await client.delete(PODS, "p", "shop", grace_seconds=0)

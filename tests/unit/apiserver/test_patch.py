@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
+import pytest
+
+from allotment.model.features import Features
 from tests.unit.apiserver.served import APPLY, MAPS, MERGE, PODS, Served, config_map, pod
 
 JSON = "application/json-patch+json"
@@ -54,10 +58,55 @@ def test_patch_options() -> None:
         response = await served.patch(f"{MAPS}/a?force=true", {})
         assert response.body["details"]["causes"][0]["message"] == "Forbidden: may not be specified for non-apply patch"
         response = await served.patch(f"{MAPS}/a", {}, "application/json")
-        assert (response.code, response.message.partition(" - ")[0]) == (
-            415,
-            "the body of the request was in an unknown format",
-        )
+        assert (response.code, response.message) == (415, "415: Unsupported Media Type")
+        assert response.body["details"] == {}
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("release", "media", "message"),
+    [
+        ("1.36", "application/json-patch+json", "error decoding patch: unexpected end of JSON input"),
+        ("1.36", MERGE, "error decoding patch: unexpected end of JSON input"),
+        ("1.36", STRATEGIC, "unexpected end of JSON input"),
+        ("1.37", MERGE, "invalid JSON patch"),
+        ("1.37", STRATEGIC, "invalid JSON patch"),
+    ],
+)
+def test_a_patch_that_is_no_json(release: str, media: str, message: str) -> None:
+    async def scenario() -> None:
+        served = await Served(features=Features(release)).started()
+        await served.post(MAPS, config_map("a"))
+        response = await served.request("PATCH", f"{MAPS}/a", b"{", media)
+        assert (response.code, response.message) == (400, message)
+
+    asyncio.run(scenario())
+
+
+def test_a_patch_result_that_does_not_fit_is_quoted_with_sorted_keys() -> None:
+    async def scenario() -> None:
+        served = await Served().started()
+        await served.post(MAPS, config_map("a", k="v"))
+        response = await served.patch(f"{MAPS}/a", {"metadata": 1})
+        written = '{"apiVersion":"v1","data":{"k":"v"},"kind":"ConfigMap","metadata":1}'
+        start = f' "" is invalid: patch: Invalid value: {json.dumps(written)}: json: cannot unmarshal'
+        assert response.message.startswith(start)
+
+    asyncio.run(scenario())
+
+
+def test_a_changed_uid_has_two_causes() -> None:
+    async def scenario() -> None:
+        served = await Served().started()
+        await served.post(MAPS, config_map("a"))
+        response = await served.patch(f"{MAPS}/a", {"metadata": {"uid": "other"}})
+        cause = {
+            "reason": "FieldValueInvalid", "message": 'Invalid value: "other": field is immutable',
+            "field": "metadata.uid",
+        }  # fmt: skip
+        assert response.body["details"]["causes"] == [cause, cause]
+        assert response.message.count("field is immutable") == 1
 
     asyncio.run(scenario())
 
@@ -136,5 +185,41 @@ def test_apply_of_a_value_out_of_range() -> None:
         refused = await served.patch(path, deployment, APPLY)
         assert refused.message.startswith("failed to convert new object (shop/d; apps/v1, Kind=Deployment) to proper")
         assert refused.message.endswith("Kind=Deployment: cannot convert float64 to int32")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("media", [MERGE, STRATEGIC])
+def test_repeated_keys_of_a_patch_are_refused_or_cause_warnings(media: str) -> None:
+    body = b'{"data":{"k":"1","k":"2"},"data":{"k":"3"},"q":1}'
+
+    async def scenario() -> None:
+        served = await Served().started()
+        await served.post(MAPS, config_map("a"))
+        response = await served.request("PATCH", f"{MAPS}/a?fieldValidation=Strict", body, media)
+        problems = ['duplicate field "data.k"', 'duplicate field "data"', 'unknown field "q"']
+        assert response.code == 422
+        assert response.message.endswith(f"strict decoding error: {', '.join(problems)}")
+        response = await served.request("PATCH", f"{MAPS}/a", body, media)
+        assert (response.code, response.body["data"]) == (200, {"k": "3"})
+        assert response.warnings == [f"299 - {json.dumps(problem)}" for problem in problems]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("release", "what"), [("1.36", "YAML"), ("1.37", "patch")])
+def test_repeated_keys_of_an_applied_object_are_refused_or_cause_warnings(release: str, what: str) -> None:
+    body = b'apiVersion: v1\nkind: ConfigMap\ndata:\n  k: "1"\n  k: "2"\n'
+
+    async def scenario() -> None:
+        served = await Served(features=Features(release)).started()
+        path = f"{MAPS}/a?fieldManager=me"
+        response = await served.request("PATCH", f"{path}&fieldValidation=Strict", body, APPLY)
+        start, _, lines = response.message.partition("\n")
+        assert (response.code, lines) == (400, '  line 5: key "k" already set in map')
+        assert start == f"error strict decoding {what}: error converting YAML to JSON: yaml: unmarshal errors:"
+        response = await served.request("PATCH", path, body, APPLY)
+        assert (response.code, response.body["data"]) == (201, {"k": "2"})
+        assert response.warnings == ['299 - "line 5: key \\"k\\" already set in map"']
 
     asyncio.run(scenario())

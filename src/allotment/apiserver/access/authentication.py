@@ -79,6 +79,13 @@ class Authenticator:
             return ANONYMOUS
         return next(filter(None, map(self.authenticate_token, given)), None)
 
+    def sender(self, request: Request) -> str:
+        """Return the name of the user who sent a request, that of the anonymous user if it will be rejected."""
+        try:
+            return (self.authenticate(request) or ANONYMOUS).name
+        except StatusError:
+            return ANONYMOUS.name
+
     def _impersonate(self, user: User, request: Request) -> User:
         headers = request.headers
         name = headers.get("impersonate-user", "")

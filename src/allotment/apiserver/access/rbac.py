@@ -7,6 +7,7 @@ aggregation rule has the rules of all roles that its selectors match; its own ru
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Final, NamedTuple
 
 from allotment.apiserver.kinds.field_validation import selector_matches
@@ -22,21 +23,21 @@ _ACCOUNT_PREFIX: Final = "system:serviceaccount:"
 
 
 class PolicyRule(NamedTuple):
-    """A PolicyRule, parsed."""
+    """A PolicyRule, parsed. Values have the order in which they were written, which messages repeat."""
 
-    verbs: frozenset[str]
-    groups: frozenset[str]
-    resources: frozenset[str]
-    names: frozenset[str]
+    verbs: tuple[str, ...]
+    groups: tuple[str, ...]
+    resources: tuple[str, ...]
+    names: tuple[str, ...]
     paths: tuple[str, ...]
 
     @staticmethod
     def from_tree(tree: Tree) -> PolicyRule:
         return PolicyRule(
-            frozenset(tree.get("verbs") or ()),
-            frozenset(tree.get("apiGroups") or ()),
-            frozenset(tree.get("resources") or ()),
-            frozenset(tree.get("resourceNames") or ()),
+            tuple(tree.get("verbs") or ()),
+            tuple(tree.get("apiGroups") or ()),
+            tuple(tree.get("resources") or ()),
+            tuple(tree.get("resourceNames") or ()),
             tuple(tree.get("nonResourceURLs") or ()),
         )
 
@@ -160,18 +161,29 @@ def uncovered_rules(owned: Sequence[PolicyRule], requested: Sequence[PolicyRule]
 
 
 def _breakdown(rule: PolicyRule) -> Iterator[PolicyRule]:
-    for verb in sorted(rule.verbs):
-        for group in sorted(rule.groups):
-            for resource in sorted(rule.resources):
-                for name in sorted(rule.names) or [""]:
-                    names = frozenset([name]) if name else frozenset[str]()
-                    yield PolicyRule(frozenset([verb]), frozenset([group]), frozenset([resource]), names, ())
-        for path in rule.paths:
-            yield PolicyRule(frozenset([verb]), frozenset(), frozenset(), frozenset(), (path,))
+    for group, resource, verb in product(rule.groups, rule.resources, rule.verbs):
+        for name in rule.names or ("",):
+            yield PolicyRule((verb,), (group,), (resource,), (name,) if name else (), ())
+    for path, verb in product(rule.paths, rule.verbs):
+        yield PolicyRule((verb,), (), (), (), (path,))
+
+
+def compact_rules(parts: Iterable[PolicyRule]) -> list[PolicyRule]:
+    """Single-valued rules of which those for the same resource are combined; their verbs are listed in order.
+
+    >>> one = PolicyRule(("get",), ("",), ("pods",), (), ())
+    >>> [rule_text(rule) for rule in compact_rules([one, one._replace(verbs=("list",))])]
+    ['{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}']
+    """
+    combined: dict[PolicyRule, tuple[str, ...]] = {}
+    for part in parts:
+        resource = part if part.paths else part._replace(verbs=())
+        combined[resource] = (*combined.get(resource, ()), *part.verbs)
+    return [rule if rule.paths else rule._replace(verbs=verbs) for rule, verbs in combined.items()]
 
 
 def _covers(owned: PolicyRule, part: PolicyRule) -> bool:
-    if not ("*" in owned.verbs or part.verbs <= owned.verbs):
+    if not ("*" in owned.verbs or part.verbs[0] in owned.verbs):
         return False
     if part.paths:
         return all(
@@ -181,9 +193,9 @@ def _covers(owned: PolicyRule, part: PolicyRule) -> bool:
             )
             for path in part.paths
         )
-    if not ("*" in owned.groups or part.groups <= owned.groups):
+    if not ("*" in owned.groups or part.groups[0] in owned.groups):
         return False
-    if owned.names and not (part.names and part.names <= owned.names):
+    if owned.names and not (part.names and part.names[0] in owned.names):
         return False
     (resource,) = part.resources
     _, slash, subresource = resource.partition("/")
@@ -195,8 +207,8 @@ def _covers(owned: PolicyRule, part: PolicyRule) -> bool:
 def rule_text(rule: PolicyRule) -> str:
     """A rule as printed in the message about privilege escalation."""
     parts: Mapping[str, Iterable[str]] = {
-        "APIGroups": sorted(rule.groups), "Resources": sorted(rule.resources), "ResourceNames": sorted(rule.names),
-        "NonResourceURLs": rule.paths, "Verbs": sorted(rule.verbs),
+        "APIGroups": rule.groups, "Resources": rule.resources, "NonResourceURLs": rule.paths,
+        "ResourceNames": rule.names, "Verbs": rule.verbs,
     }  # fmt: skip
     texts = (f"{name}:[" + " ".join(f'"{value}"' for value in values) + "]" for name, values in parts.items() if values)
     return "{" + ", ".join(texts) + "}"

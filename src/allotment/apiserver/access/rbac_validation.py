@@ -14,11 +14,13 @@ from allotment.apiserver.access.rbac import (
     GROUP,
     ROLES,
     PolicyRule,
+    compact_rules,
     resolve_rules,
     role_rules,
     rule_text,
     uncovered_rules,
 )
+from allotment.apiserver.api_errors import not_found
 from allotment.apiserver.kinds import field_validation
 from allotment.apiserver.kinds.admission_errors import forbidden as forbidden
 from allotment.apiserver.kinds.kind import Errors, KindRules, User, Write
@@ -27,11 +29,8 @@ from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import invalid, not_supported, required
 
-_ANY: Final = frozenset("*")
-_ALL_RULES: Final = (
-    PolicyRule(_ANY, _ANY, _ANY, frozenset(), ()),
-    PolicyRule(_ANY, frozenset(), frozenset(), frozenset(), ("*",)),
-)
+_ANY: Final = ("*",)
+_ALL_RULES: Final = (PolicyRule(_ANY, _ANY, _ANY, (), ()), PolicyRule(_ANY, (), (), (), ("*",)))
 
 
 def _is_cluster(tree: Tree) -> bool:
@@ -129,7 +128,7 @@ def _check_escalation(tree: Tree, rules: Sequence[PolicyRule], write: Write, buc
     owned = resolve_rules(write.reader, write.user, write.namespace).rules
     missing = uncovered_rules(owned, rules)
     if missing:
-        lines = "\n".join(dict.fromkeys(map(rule_text, missing)))
+        lines = "\n".join(sorted(set(map(rule_text, compact_rules(missing)))))
         raise forbidden(
             bucket, tree["metadata"].get("name") or "",
             f"user {quote(write.user.name)} (groups={_groups_text(write.user)}) is attempting to grant RBAC "
@@ -165,7 +164,9 @@ def _admit_binding(tree: Tree, write: Write) -> Tree:
     rules = role_rules(write.reader, bucket, "" if cluster else write.namespace, name)
     binding_bucket = f"clusterrolebindings.{GROUP}" if _is_cluster(tree) else f"rolebindings.{GROUP}"
     if rules is None:
-        raise forbidden(binding_bucket, tree["metadata"].get("name") or "", f"{bucket} {quote(name)} not found")
+        # kube-apiserver names the resource of the request, not that of the role.
+        plural, _, group = binding_bucket.partition(".")
+        raise not_found(group, plural, name)
     _check_escalation(tree, rules, write, binding_bucket)
     return tree
 

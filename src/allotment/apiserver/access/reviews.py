@@ -157,7 +157,8 @@ def _review_self_rules(tree: Tree, user: User, access: AccessControl) -> Tree:
     for rule in dict.fromkeys(access.authorizer.rules_for(user, namespace).rules):
         (paths if rule.paths else resources).append(rule.tree())
     status = {"resourceRules": resources, "nonResourceRules": paths, "incomplete": False}
-    return {**tree, "status": status}
+    # Upstream builds a new object for the response, so that metadata and spec are empty.
+    return {**tree, "metadata": {}, "spec": {}, "status": status}
 
 
 #: By bucket: ``(review, requesting user, access control)`` to the review with its status.

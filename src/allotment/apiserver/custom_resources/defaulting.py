@@ -26,6 +26,20 @@ def apply_defaults(value: Any, schema: Tree) -> Any:
     return value
 
 
+def has_defaults(schema: Tree) -> bool:
+    """Whether a schema has a default at any depth.
+
+    >>> has_defaults({"properties": {"a": {"items": {"type": "integer", "default": 1}}}})
+    True
+    >>> has_defaults({"properties": {"default": {"type": "string"}}})
+    False
+    """
+    if "default" in schema:
+        return True
+    inner = [*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties")]
+    return any(has_defaults(each) for each in inner if isinstance(each, dict))
+
+
 def _object(tree: Tree, schema: Tree) -> Tree:
     properties = schema.get("properties") or {}
     additional = schema.get("additionalProperties")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from allotment.apiserver.custom_resources.defaulting import apply_defaults
+from allotment.apiserver.custom_resources.defaulting import apply_defaults, has_defaults
 from allotment.apiserver.custom_resources.list_types import ABSENT, list_problems
 from allotment.apiserver.custom_resources.printer_columns import table_converter
 from allotment.apiserver.custom_resources.scale import scale_paths, scale_problems
@@ -88,7 +88,20 @@ def kind_from_definition(definition: Tree, kube: str = DEFAULT_RELEASE) -> Serve
         unconditional_update=False,
         deprecated={version["name"]: _deprecation(version, spec) for version in served if version.get("deprecated")},
         scale=scale_paths(subresources.get("scale")),
+        complete=_completion(versions[first["name"]].schema),
     )
+
+
+def _completion(schema: Tree) -> Callable[[Tree], Tree] | None:
+    """Applies the defaults of the storage version to stored objects, as kube-apiserver does when it decodes them."""
+    if not has_defaults(schema):
+        return None
+
+    def complete(tree: Tree) -> Tree:
+        completed: Tree = apply_defaults(tree, schema)
+        return completed
+
+    return complete
 
 
 class _Version:

@@ -37,6 +37,7 @@ def with_condition(pod: Tree, condition: Tree, now: str) -> Tree:
 
 def bind(pod: Tree | None, name: str, binding: Tree, write: Write) -> Tree:
     """The pod with the node of a Binding set; ``pod`` is the stored pod called ``name``, if it exists."""
+    _check_name(binding, name, "Binding")
     target = binding.get("target") or {}
     errors: list[FieldError] = []
     if target.get("kind") not in (None, "", "Node"):
@@ -70,6 +71,11 @@ def bind(pod: Tree | None, name: str, binding: Tree, write: Write) -> Tree:
     return bound
 
 
+def _check_name(body: Tree, name: str, kind: str) -> None:
+    if ((body.get("metadata") or {}).get("name") or "") != name:
+        raise api_errors.bad_request(f"name in URL does not match name in {kind} object")
+
+
 class Eviction(NamedTuple):
     """The result of an eviction: the pod to delete, with its last condition, and the budget to update."""
 
@@ -80,9 +86,7 @@ class Eviction(NamedTuple):
 
 def evict(pod: Tree | None, name: str, eviction: Tree, write: Write) -> Eviction:
     """Check an eviction against the pod's disruption budget. Raises StatusError if it is not allowed."""
-    requested_name = (eviction.get("metadata") or {}).get("name")
-    if requested_name and requested_name != name:
-        raise api_errors.bad_request(f"name in URL does not match name in Eviction object: {requested_name} != {name}")
+    _check_name(eviction, name, "Eviction")
     if pod is None:
         raise api_errors.not_found("", "pods", name)
     evicted = with_condition(

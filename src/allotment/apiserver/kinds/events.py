@@ -41,7 +41,9 @@ def to_events_v1(tree: Tree, version: str) -> Tree:
     """Convert a stored event to events.k8s.io."""
     if tree.get("apiVersion") == EVENTS_V1:
         return tree
-    return {_EVENTS_V1_NAMES.get(name, name): value for name, value in tree.items()} | {"apiVersion": EVENTS_V1}
+    converted = {_EVENTS_V1_NAMES.get(name, name): value for name, value in tree.items()}
+    omitted = [name for name in (_CONTROLLER, "reportingInstance") if not converted.get(name)]
+    return {name: value for name, value in converted.items() if name not in omitted} | {"apiVersion": EVENTS_V1}
 
 
 def from_events_v1(tree: Tree, version: str) -> Tree:

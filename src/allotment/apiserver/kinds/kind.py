@@ -162,6 +162,9 @@ class ServedKind(NamedTuple):
     #: that are ``stored_as`` another one, they convert every version.
     to_version: Callable[[Tree, str], Tree] | None = None
     from_version: Callable[[Tree, str], Tree] | None = None
+    #: Completes what is read from the store: a definition may have got defaults after an object was written. Returns
+    #: the same tree if nothing is missing. None if stored objects are always complete.
+    complete: Callable[[Tree], Tree] | None = None
     #: DELETE returns the object (pods, claims, namespaces) instead of a Status.
     delete_returns_object: bool = False
     #: Versions in which it returns a Status nevertheless.

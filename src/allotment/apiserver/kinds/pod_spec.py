@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -29,6 +30,10 @@ from allotment.model.validation.pods import resource_claims
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_MAX_SYSCTL: Final = 253
+_SYSCTL: Final = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?")
+#: The sysctls of the namespaces that a pod shares with its host, by the field that shares them.
+_HOST_SYSCTLS: Final = {"hostNetwork": ("net.",), "hostIPC": ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")}
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -60,6 +65,8 @@ def pod_spec(spec: Tree, annotations: Mapping[str, str], path: str) -> Errors:
     if spec.get("dnsPolicy") not in _DNS_POLICIES:
         yield from field_validation.choice(spec.get("dnsPolicy"), f"{path}.dnsPolicy", _DNS_POLICIES)
     yield from field_validation.labels(spec.get("nodeSelector") or {}, f"{path}.nodeSelector")
+    if sysctls := (spec.get("securityContext") or {}).get("sysctls"):
+        yield from _sysctls(sysctls, spec, f"{path}.securityContext.sysctls")
     if affinity := spec.get("affinity"):
         yield from _affinity(affinity, f"{path}.affinity")
     for index, gate in enumerate(spec.get("readinessGates") or ()):
@@ -76,6 +83,30 @@ def pod_spec(spec: Tree, annotations: Mapping[str, str], path: str) -> Errors:
         yield from field_validation.choice(policy, f"{path}.preemptionPolicy", ("PreemptLowerPriority", "Never"))
     if (group := spec.get("schedulingGroup")) is not None:
         yield from _scheduling_group(group, f"{path}.schedulingGroup.podGroupName")
+
+
+def _sysctls(items: Sequence[Tree], spec: Tree, path: str) -> Errors:
+    seen: set[str] = set()
+    for index, item in enumerate(items):
+        name, item_path = item.get("name") or "", f"{path}[{index}].name"
+        if not name:
+            yield required(item_path)
+        elif len(name) > _MAX_SYSCTL or not _SYSCTL.fullmatch(name):
+            yield invalid(
+                item_path, name, f"must have at most {_MAX_SYSCTL} characters and match regex ^{_SYSCTL.pattern}$"
+            )
+        elif name in seen:
+            yield duplicate(item_path, name)
+        seen.add(name)
+        for field, prefixes in _HOST_SYSCTLS.items():
+            if spec.get(field) and _dotted(name).startswith(prefixes):
+                yield invalid(item_path, name, f"may not be specified when '{field}' is true")
+
+
+def _dotted(name: str) -> str:
+    """A sysctl name with dots as separators, if its first separator is a slash (sysctl.d)."""
+    first = next((character for character in name if character in "./"), ".")
+    return name if first == "." else name.translate(str.maketrans("./", "/."))
 
 
 def _scheduling_group(group: Tree, path: str) -> Errors:

@@ -125,9 +125,7 @@ def _allocate_address(tree: Tree, before: Tree, other_services: Sequence[Tree], 
     elif requested != before.get("clusterIP"):
         used_addresses = {(other.get("spec") or {}).get("clusterIP") for other in other_services}
         if ipaddress.ip_address(requested) not in SERVICE_CIDR:
-            reason = (
-                f"the provided IP ({requested}) is not in the valid range. The range of valid IPs is {SERVICE_CIDR}"
-            )
+            reason = "the provided network does not match the current range"
         elif requested in used_addresses:
             reason = "provided IP is already allocated"
         else:

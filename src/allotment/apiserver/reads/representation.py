@@ -50,12 +50,13 @@ class Form(NamedTuple):
 WHOLE: Final = Form()
 
 
-def negotiate(accept: str, *, stream: bool = False, custom: bool = False) -> Form:
+def negotiate(accept: str, *, stream: bool = False, custom: bool = False, tables: bool = True) -> Form:
     """The first acceptable representation that is available. Raises StatusError 406.
 
-    ``custom``: the kind is a custom resource, which has no protobuf encoding.
+    ``custom``: the kind is a custom resource, which has no protobuf encoding. ``tables``: its objects have table rows,
+    as all that are stored.
     """
-    form = _negotiated(accept, stream, custom)
+    form = _negotiated(accept, stream, custom, tables)
     if form is not None:
         return form
     if stream:
@@ -68,7 +69,7 @@ def negotiate(accept: str, *, stream: bool = False, custom: bool = False) -> For
 
 
 @memoized(512)
-def _negotiated(accept: str, stream: bool, custom: bool) -> Form | None:
+def _negotiated(accept: str, stream: bool, custom: bool, tables: bool) -> Form | None:
     if not accept:
         return WHOLE
     for media, parameters in _clauses(accept):
@@ -80,7 +81,7 @@ def _negotiated(accept: str, stream: bool, custom: bool) -> Form | None:
                 continue
             return Form(media)
         if parameters.get("g") == "meta.k8s.io" and parameters.get("v") in _META_VERSIONS and requested in _FORMS:
-            if requested == "Table" and media == PROTOBUF:
+            if requested == "Table" and (media == PROTOBUF or not tables):
                 continue
             return Form(media, "table" if requested == "Table" else "metadata", parameters["v"])
     return None
@@ -135,10 +136,9 @@ def _sorted(value: Any) -> Any:
 
 
 def object_json(kind: ServedKind, version: str, entry: Entry) -> bytes:
-    """An object as JSON; the stored bytes if this version is stored."""
-    if version == kind.storage_version and not kind.stored_as:
-        return entry.json
-    return encode(in_version(kind, version, entry.tree))
+    """An object as JSON; the stored bytes if it is stored so."""
+    tree = in_version(kind, version, entry.tree)
+    return entry.json if tree is entry.tree else encode(tree)
 
 
 def object_body(kind: ServedKind, version: str, entry: Entry, form: Form, now: str, reader: StoreReader) -> bytes:

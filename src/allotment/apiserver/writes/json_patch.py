@@ -37,6 +37,8 @@ class _InapplicableError(Exception):
 
 def apply_json_patch(tree: Tree, operations: Any) -> Tree:
     """The patched object."""
+    if operations is None:  # Go decodes null as an empty list
+        return tree
     validate_operations(operations)
     document = _Document(tree)
     try:

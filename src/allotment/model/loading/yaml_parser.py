@@ -67,10 +67,13 @@ class _Frame:
         self.items: list[ValueMark] = []
 
 
-def parse(text: str, first_line: int = 1, with_marks: bool = False) -> Iterator[ParsedDocument]:
+def parse(
+    text: str, first_line: int = 1, with_marks: bool = False, *, last_wins: bool = False
+) -> Iterator[ParsedDocument]:
     """Yield every document of ``text``. Raises ``DocumentError`` at the first syntax error.
 
-    ``first_line``: the line of the file on which ``text`` starts, for line numbers in hints.
+    ``first_line``: the line of the file on which ``text`` starts, for line numbers in hints. ``last_wins``: of a
+    repeated key the last value counts, as in API servers; otherwise the first one, to which marks belong.
     """
     control = _FORBIDDEN.search(text)
     if control:
@@ -83,7 +86,7 @@ def parse(text: str, first_line: int = 1, with_marks: bool = False) -> Iterator[
         parser.get_event()  # the stream starts
         while not isinstance(parser.peek_event(), yaml.StreamEndEvent):
             parser.get_event()  # the document starts
-            yield _Composer(parser, text if with_marks else None).compose()
+            yield _Composer(parser, text if with_marks else None, last_wins).compose()
             parser.get_event()  # the document ends
     except yaml.reader.ReaderError as error:
         line, column = _line_and_column(text, error.position)
@@ -105,9 +108,10 @@ def parse(text: str, first_line: int = 1, with_marks: bool = False) -> Iterator[
 class _Composer:
     """Builds the tree of one document from events, and its marks if ``text`` is given."""
 
-    def __init__(self, parser: Any, text: str | None) -> None:
+    def __init__(self, parser: Any, text: str | None, last_wins: bool) -> None:
         self.parser = parser
         self.text = text
+        self.last_wins = last_wins
         self.stack: list[_Frame] = []
         self.anchors: dict[str, tuple[Any, int, ValueMark | None]] = {}
         self.count = 0
@@ -184,6 +188,8 @@ class _Composer:
             return
         if key in container:
             self.duplicate(frame, key)
+            if self.last_wins:
+                container[key] = value
         else:
             container[key] = value
             frame.lines[key] = frame.key_mark.line

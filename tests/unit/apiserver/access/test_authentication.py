@@ -67,6 +67,17 @@ def test_a_request_without_credentials_is_anonymous() -> None:
     assert authenticate(access_control()) == ANONYMOUS
 
 
+def test_the_sender_of_a_request_is_known_before_it_is_accepted() -> None:
+    """All requests without valid credentials have the same sender; impersonation does not change it."""
+    authenticator = access_control().authenticator
+    wrong = {"authorization": "Bearer wrong"}
+    given = {"authorization": "Bearer secret", "impersonate-user": "other"}
+    assert authenticator.sender(Request("POST", "/")) == "system:anonymous"
+    assert authenticator.sender(Request("POST", "/", headers=wrong)) == "system:anonymous"
+    assert authenticator.sender(Request("POST", "/", headers=given)) == "root"
+    assert authenticator.sender(Request("POST", "/", peer=Peer("ann", ()))) == "ann"
+
+
 def test_a_certificate_names_a_user_and_groups() -> None:
     assert authenticate(access_control(), Peer("ann", ("team",))) == User("ann", ("team", "system:authenticated"))
 

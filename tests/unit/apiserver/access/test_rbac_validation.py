@@ -47,12 +47,18 @@ def test_users_cannot_grant_permissions_they_do_not_have() -> None:
         [(f"roles.{GROUP}", role(rule("get"), name="reader")), (f"rolebindings.{GROUP}", binding("reader", "ann"))]
     )
     with pytest.raises(StatusError) as refusal:
-        created(f"roles.{GROUP}", role(rule("get", "list")), write(shelf, user="ann"))
+        created(f"roles.{GROUP}", role(rule("watch", "get", "list")), write(shelf, user="ann"))
     assert str(refusal.value) == (
         'roles.rbac.authorization.k8s.io "r" is forbidden: user "ann" (groups=["system:authenticated"]) is attempting '
-        'to grant RBAC permissions not currently held:\n{APIGroups:[""], Resources:["pods"], Verbs:["list"]}'
+        'to grant RBAC permissions not currently held:\n{APIGroups:[""], Resources:["pods"], Verbs:["watch" "list"]}'
     )
     assert created(f"roles.{GROUP}", role(rule("get")), write(shelf, user="ann"))[1] == []
+
+
+def test_a_missing_role_can_be_bound_only_by_users_who_may_bind_it() -> None:
+    with pytest.raises(StatusError) as refusal:
+        created(f"rolebindings.{GROUP}", binding("ghost", "bob"), write(user="ann"))
+    assert (refusal.value.code, str(refusal.value)) == (404, 'rolebindings.rbac.authorization.k8s.io "ghost" not found')
 
 
 def test_the_escalate_verb_allows_granting_anything() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tests.unit.apiserver.served import FEATURES, Ids, Served
+import pytest
+
+from tests.unit.apiserver.served import FEATURES, Ids, Served, events
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 WIDGETS = "/apis/example.com/v1/namespaces/shop/widgets"
@@ -85,5 +87,61 @@ def test_stored_definitions_are_served_after_a_restart() -> None:
             access=served.api.access,
         )  # fmt: skip
         assert [kind.kind for kind in restarted.catalog.custom] == ["Widget"]
+
+    asyncio.run(scenario())
+
+
+def test_a_default_that_a_definition_gets_later_is_applied_on_reads() -> None:
+    async def scenario() -> None:
+        served = await Served().started()
+        assert (await served.post(DEFINITIONS, _definition())).code == 201
+        widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 1}}
+        revision = (await served.post(WIDGETS, widget)).body["metadata"]["resourceVersion"]
+        definition = (await served.get(f"{DEFINITIONS}/widgets.example.com")).body
+        schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        schema["properties"]["spec"]["properties"]["color"] = {"type": "string", "default": "red"}
+        assert (await served.put(f"{DEFINITIONS}/widgets.example.com", definition)).code == 200
+        expected = {"size": 1, "color": "red"}
+        read = (await served.get(f"{WIDGETS}/w")).body
+        assert read["spec"] == expected
+        assert read["metadata"]["resourceVersion"] == revision, "a read writes nothing"
+        assert (await served.get(WIDGETS)).body["items"][0]["spec"] == expected
+        [added] = await events(await served.watch(f"{WIDGETS}?watch=1"), 1)
+        assert added["object"]["spec"] == expected
+        patched = (await served.patch(f"{WIDGETS}/w/status", {"status": {"count": 1}})).body
+        assert (patched["spec"], patched["metadata"]["generation"]) == (expected, 1)
+        assert served.store.list("widgets.example.com")[0].tree["spec"] == expected, "the next write stores it"
+
+    asyncio.run(scenario())
+
+
+_UNRECOGNIZED = "the object provided is unrecognized (must be of type Widget)"
+_STRICT = 'Widget in version "v1" cannot be handled as a Widget: strict decoding error'
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"b":1,"a":2}', _UNRECOGNIZED + """: Object 'Kind' is missing in '{"b":1,"a":2}' ({"b":1,"a":2})"""),
+        (
+            b'{"kind":"Pod","apiVersion":"v1"}',
+            "the API version in the data (v1) does not match the expected API version (example.com/v1)",
+        ),
+        (
+            b'{"kind":"Widget"}',
+            "the API version in the data () does not match the expected API version (example.com/v1)",
+        ),
+        (
+            b'{"kind":"Widget","apiVersion":"example.com/v1","spec":{"size":1,"color":"x","size":2},"spec":{"color":1}}',
+            f'{_STRICT}: duplicate field "spec.size", duplicate field "spec", unknown field "spec.color"',
+        ),
+    ],
+)
+def test_bodies_that_are_no_object_of_the_kind(body: bytes, message: str) -> None:
+    async def scenario() -> None:
+        served = await Served().started()
+        assert (await served.post(DEFINITIONS, _definition())).code == 201
+        response = await served.request("POST", f"{WIDGETS}?fieldValidation=Strict", body, "application/json")
+        assert (response.code, response.message) == (400, message)
 
     asyncio.run(scenario())

@@ -16,3 +16,10 @@ def test_events_are_converted_between_both_groups() -> None:
     new = kind.to_version(stored, "v1")
     assert (new["note"], new["regarding"], new["deprecatedCount"]) == ("m", {"kind": "Pod"}, 2)
     assert kind.from_version(new, "v1") == stored
+
+
+def test_empty_reporting_fields_are_omitted_in_events_v1() -> None:
+    kind = KINDS["events.events.k8s.io"]
+    assert kind.to_version is not None
+    stored = {"apiVersion": "v1", "kind": "Event", "reportingComponent": "", "reportingInstance": "", "reason": "R"}
+    assert kind.to_version(stored, "v1") == {"apiVersion": "events.k8s.io/v1", "kind": "Event", "reason": "R"}

@@ -220,6 +220,25 @@ def test_validation_errors_have_kubernetes_texts(spec: Tree, expected: str) -> N
     assert expected in errors
 
 
+def test_sysctls_have_distinct_names_of_namespaces_that_the_pod_does_not_share_with_its_host() -> None:
+    names = ["bar..", "", "net.ipv4.x", "net/ipv4.x", "kernel.shm", "kernel.shm", "vm.x"]
+    sysctls = [{"name": name, "value": "1"} for name in names]
+    spec = {"hostNetwork": True, "hostIPC": True, "securityContext": {"sysctls": sysctls}}
+    path = "spec.securityContext.sysctls"
+    pattern = r"^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
+    network, ipc = (f"may not be specified when '{field}' is true" for field in ("hostNetwork", "hostIPC"))
+    assert created("pods", pod(**spec), write(shelf()))[1] == [
+        f'{path}[0].name: Invalid value: "bar..": must have at most 253 characters and match regex {pattern}',
+        f"{path}[1].name: Required value",
+        f'{path}[2].name: Invalid value: "net.ipv4.x": {network}',
+        f'{path}[3].name: Invalid value: "net/ipv4.x": {network}',
+        f'{path}[4].name: Invalid value: "kernel.shm": {ipc}',
+        f'{path}[5].name: Duplicate value: "kernel.shm"',
+        f'{path}[5].name: Invalid value: "kernel.shm": {ipc}',
+    ]
+    assert created("pods", pod(securityContext={"sysctls": sysctls[-1:]}), write(shelf()))[1] == []
+
+
 def test_diffs_of_forbidden_updates_match_the_recordings(shared: Callable[[str], Path]) -> None:
     with gzip.open(shared("vectors/apiserver/26-pods.jsonl.gz"), "rt") as lines:
         rows = {row["seq"]: row for row in map(json.loads, lines)}
@@ -334,8 +353,16 @@ def test_a_pod_can_be_bound_once() -> None:
 
 def test_a_binding_without_a_target_is_rejected() -> None:
     with pytest.raises(StatusError) as refusal:
-        bind(admitted(pod()), "p", {"target": {}}, write())
+        bind(admitted(pod()), "p", {"metadata": {"name": "p"}, "target": {}}, write())
     assert (refusal.value.code, str(refusal.value)) == (500, "target.name: Required value")
+
+
+@pytest.mark.parametrize("named", [{}, {"metadata": {"name": "other"}}])
+def test_bindings_and_evictions_have_the_name_of_the_pod(named: Tree) -> None:
+    with pytest.raises(StatusError, match="name in URL does not match name in Binding object"):
+        bind(admitted(pod()), "p", {**named, "target": {"name": "n1"}}, write())
+    with pytest.raises(StatusError, match="name in URL does not match name in Eviction object"):
+        evict(admitted(pod()), "p", named, write())
 
 
 def budget(allowed: int) -> Tree:
@@ -350,13 +377,15 @@ def test_evictions_are_counted_by_the_disruption_budget() -> None:
     running = admitted(pod())
     running["metadata"]["labels"] = {"app": "x"}
     running["status"].update(phase="Running", conditions=[{"type": "Ready", "status": "True"}])
-    eviction = evict(running, "p", {}, write(shelf(("poddisruptionbudgets.policy", budget(1)))))
+    eviction = evict(
+        running, "p", {"metadata": {"name": "p"}}, write(shelf(("poddisruptionbudgets.policy", budget(1))))
+    )
     assert eviction.budget is not None
     assert eviction.budget["status"]["disruptionsAllowed"] == 0
     assert eviction.budget["status"]["disruptedPods"] == {"p": "2026-01-02T03:04:05Z"}
     assert eviction.pod["status"]["conditions"][-1]["reason"] == "EvictionByEvictionAPI"
     with pytest.raises(StatusError) as refusal:
-        evict(running, "p", {}, write(shelf(("poddisruptionbudgets.policy", budget(0)))))
+        evict(running, "p", {"metadata": {"name": "p"}}, write(shelf(("poddisruptionbudgets.policy", budget(0)))))
     assert refusal.value.code == 429
     assert refusal.value.status["details"]["causes"][0]["message"] == (
         "The disruption budget b needs 1 healthy pods and has 1 currently"

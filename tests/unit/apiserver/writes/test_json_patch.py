@@ -136,3 +136,7 @@ def test_an_added_value_can_be_moved_and_moved_back(tree: Tree, name: str, value
         op("move", f"/{name}", **{"from": "/other"}),
     ]
     assert apply_json_patch(tree, operations) == {**tree, name: value}
+
+
+def test_null_is_a_patch_without_operations() -> None:
+    assert apply_json_patch({"a": 1}, None) == {"a": 1}

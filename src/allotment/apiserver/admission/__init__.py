@@ -1,0 +1,1 @@
+"""Admission policies: they are validated, matched and evaluated here, and called for every write."""
