@@ -23,7 +23,7 @@ from allotment.extras import require
 from allotment.lab import kubeconfig
 from allotment.lab.runtimes import NoRuntime
 from allotment.lab.secret_files import DamagedFile
-from allotment.lab.settings import Settings, fleet_of, made_roots
+from allotment.lab.settings import Settings, checked_speed, fleet_of, made_roots
 from allotment.lab.state import (
     DEFAULT_NAME,
     DataFolder,
@@ -119,14 +119,12 @@ def _settings(arguments: Namespace) -> Settings:
         from allotment.fleet import parse_fleet
 
         parse_fleet(fleet)  # report invalid options before anything is started
-    if not arguments.speed > 0:
-        raise InputError(f"--speed: expected a positive number, found {arguments.speed:g}")
     if not 0 <= arguments.port <= 65535:
         raise InputError(f"--port: expected 0 to 65535, found {arguments.port}")
     known = features(arguments.kube_version, arguments.feature_gates)
     return Settings(
-        name=name, fleet=fleet, data=data, host=arguments.bind_address, tls=not arguments.http, speed=arguments.speed,
-        port=arguments.port, preferred_port=_PORT if name == DEFAULT_NAME else 0,
+        name=name, fleet=fleet, data=data, host=arguments.bind_address, tls=not arguments.http,
+        speed=checked_speed(arguments.speed), port=arguments.port, preferred_port=_PORT if name == DEFAULT_NAME else 0,
         features=known, runtime_config=tuple(arguments.runtime_config), without=_without(arguments.disable),
         runtime=arguments.runtime, images=_images(arguments),
         roots=made_roots(arguments.kubelet_roots) if arguments.kubelet_roots else None, autoscale=_autoscale(arguments),
@@ -260,5 +258,9 @@ def mistakes(name: str) -> Iterator[None]:
     except OSError as error:
         if error.filename is not None or isinstance(error, BrokenPipeError):
             raise  # reported with the file name; or the reader of standard output has closed it
+        from allotment.apiserver.storage.database_file import DamagedDatabase
+
+        if isinstance(error, DamagedDatabase):
+            raise InputError(str(error), error.advice) from None
         busy = "use a different --port, or omit it to use a free port"
         raise InputError(error.strerror or str(error), busy if error.errno == errno.EADDRINUSE else "") from None

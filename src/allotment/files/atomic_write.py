@@ -7,6 +7,7 @@ first byte is written; the umask does not change it.
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import sys
 import tempfile
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 #: Readable and writable by the owner only.
 PRIVATE: Final = 0o600
@@ -100,6 +101,31 @@ def temporary_path(path: Path) -> Path:
     return path.with_name(f".{path.name}{TEMPORARY_SUFFIX}")
 
 
+def remove_abandoned(path: Path, suffixes: Sequence[str] = (TEMPORARY_SUFFIX,)) -> None:
+    """Remove the temporary files of a file, with these suffixes, that killed processes left behind. Raises OSError."""
+    prefix = _prefix(path)
+    for temporary in path.parent.glob(f"{glob.escape(prefix)}*"):
+        pid = temporary.name.removeprefix(prefix).partition(".")[0]
+        if temporary.suffix in suffixes and pid.isdecimal() and not _runs(int(pid)):
+            temporary.unlink(missing_ok=True)
+
+
+def _prefix(path: Path) -> str:
+    return f".{path.name}."
+
+
+def _runs(pid: int) -> bool:
+    if sys.platform == "win32":  # there, a signal would end the process
+        return True
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # a process of another user
+        return True
+    return True
+
+
 def sync_folder(folder: Path) -> None:
     """Sync the entries of a folder to disk, if the system supports it."""
     try:
@@ -118,7 +144,8 @@ def sync_folder(folder: Path) -> None:
 def _create_temporary(path: Path, single_writer: bool) -> tuple[int, Path]:
     """Create a temporary file that no other user can open."""
     if not single_writer:
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=TEMPORARY_SUFFIX, dir=path.parent)
+        prefix = f"{_prefix(path)}{os.getpid()}."
+        descriptor, name = tempfile.mkstemp(prefix=prefix, suffix=TEMPORARY_SUFFIX, dir=path.parent)
         return descriptor, Path(name)
     temporary = temporary_path(path)
     temporary.unlink(missing_ok=True)

@@ -55,6 +55,27 @@ def restrict(path: Path) -> None:
         path.chmod(stat.S_IMODE(mode) & ~_OTHERS)
 
 
+def folder_problem(path: Path) -> str:
+    """Return why other users can place files in a folder, or replace its files; empty if only the owner and group can.
+
+    The path may be a symbolic link that this user chose.
+    """
+    status = path.stat()
+    if sys.platform != "win32" and status.st_mode & stat.S_IWOTH:
+        return "all users can write to it"
+    return _owner_problem(status)
+
+
+def file_problem(path: Path) -> str:
+    """Return why the content of a file cannot be trusted: another user made it, or it is a link; else empty."""
+    status = path.lstat()
+    if stat.S_ISLNK(status.st_mode):
+        return "it is a symbolic link"
+    if not stat.S_ISREG(status.st_mode):
+        return "it is not a regular file"
+    return _owner_problem(status)
+
+
 def _make_one_folder(folder: Path) -> None:
     try:
         folder.mkdir(_FOLDER)
@@ -63,6 +84,12 @@ def _make_one_folder(folder: Path) -> None:
             raise
         return  # another process created it
     folder.chmod(_FOLDER)  # the umask may have removed permissions of the owner
+
+
+def _owner_problem(status: os.stat_result) -> str:
+    if sys.platform == "win32" or status.st_uid == os.geteuid():
+        return ""
+    return f"it belongs to the user with ID {status.st_uid}"
 
 
 def _open(path: Path, flags: int) -> int:

@@ -179,12 +179,14 @@ async def _started(settings: Settings, stack: AsyncExitStack) -> Plane:
     containers = await stack.enter_async_context(runtime(settings.runtime, settings.images, access.server))
     states = _folder(stack, "allotment-nodes-") if containers is not None else None
     ground = DriverEnvironment(kubelets, by_node, settings.features, ids.uid(), containers, settings.roots, states)
+    authenticator = _authenticator(settings, store, clock, keys, authorizer)
     api = Api(
         store, kinds, clock=clock.moment, ids=ids, features=settings.features,
-        access=ApiAccess(_authenticator(settings, store, clock, keys, authorizer), authorizer),
+        access=ApiAccess(authenticator, authorizer),
         server=access.server.partition("//")[2], namespace_objects=companions, kubelets=kubelets,
     )  # fmt: skip
     server.application = api
+    server.bodies.identify = authenticator.sender
     plane = Plane(settings, store, api, clock, access, ground)
     store.on_failure = plane.fail
     first = FirstObjects(store, api.verbs, api.catalog, companions)

@@ -34,7 +34,15 @@ from allotment.lab.manifests import Source, documents, not_applied
 from allotment.lab.pod_http import http_get
 from allotment.lab.programs import excluded_programs
 from allotment.lab.runtimes import RuntimeName
-from allotment.lab.settings import Settings, checked_fleet, checked_images, checked_runtime, features_of, made_roots
+from allotment.lab.settings import (
+    Settings,
+    checked_fleet,
+    checked_images,
+    checked_runtime,
+    checked_speed,
+    features_of,
+    made_roots,
+)
 from allotment.lab.state import DEFAULT_NAME, DataFolder, context_of
 from allotment.lab.sync import LoopThread, SyncClient
 from allotment.lab.wait_conditions import Test
@@ -84,7 +92,7 @@ class Lab:
             data=folder,
             port=port,
             tls=tls,
-            speed=speed,
+            speed=checked_speed(speed),
             features=features_of(kube, gates or {}),
             runtime_config=tuple(runtime_config),
             without=excluded_programs(without),

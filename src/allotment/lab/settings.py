@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Leaves room for ``/NODE/plugins_registry/DRIVER-reg.sock``.
 LONGEST_ROOTS: Final = 50
+#: Faster than this, periods become shorter than a step of the event loop, which then does nothing else.
+MAX_SPEED: Final = 1_000_000
 
 
 class Settings(NamedTuple):
@@ -80,6 +82,13 @@ def features_of(kube: str, gates: Mapping[str, bool]) -> Features:
         if gate not in GATES:
             raise InputError(f"unrecognized feature gate: {gate}", suggestion(gate, GATES), argument="gates")
     return Features(kube, gates)
+
+
+def checked_speed(speed: float) -> float:
+    """Return the speed of a lab's clock. Raises InputError."""
+    if not 0 < speed <= MAX_SPEED:
+        raise InputError(f"expected a positive number up to {MAX_SPEED}, found {speed:g}", argument="speed")
+    return speed
 
 
 def checked_runtime(name: RuntimeName) -> RuntimeName:

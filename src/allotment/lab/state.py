@@ -22,6 +22,7 @@ from typing import BinaryIO
 import msgspec
 
 from allotment.decoding import decodable
+from allotment.errors import InputError
 from allotment.files import atomic_write, private
 
 #: The default lab name.
@@ -109,12 +110,38 @@ class DataFolder:
         """Create the folder, private to its owner. Raises OSError.
 
         An existing folder keeps its mode, but the files in it become private: earlier versions left the database and
-        the log readable by all users.
+        the log readable by all users. Raises InputError if the database was lost, or if another user could have placed
+        a file: that user's key or token would give access to the lab, and a link to the file it leads to.
         """
         private.make_folder(self.path)
+        _refuse(self.path, private.folder_problem(self.path))
         private.make_folder(self.certificates)
-        for path in (*self.path.glob("lab.*"), self.path / "fleet.json", *self.certificates.iterdir()):
+        if self.certificates.is_symlink():
+            _refuse(self.certificates, "it is a symbolic link")
+        _refuse(self.certificates, private.folder_problem(self.certificates))
+        files = [*self.path.glob("lab.*"), *self.path.glob("fleet.json"), *self.certificates.iterdir()]
+        for path in files:
+            _refuse(path, private.file_problem(path))
+        self._check_database()
+        for path in files:
             private.restrict(path)
+
+    def _check_database(self) -> None:
+        """Reject an empty database of a lab that has run: as a new cluster, it would hide the loss."""
+        later = (self.path / "fleet.json", self.certificates / "accounts.key")
+        if self.database.exists() and not self.database.stat().st_size and any(path.exists() for path in later):
+            raise InputError(
+                f"{self.database}: expected the objects of the lab, found an empty file",
+                "restore it from a backup, or remove it to start with an empty cluster",
+            )
+
+
+def _refuse(path: Path, problem: str) -> None:
+    """Raise InputError if there is a problem with a file or folder of a lab."""
+    if problem:
+        raise InputError(
+            f"{path} is not safe for the data of a lab: {problem}", "use a folder that only you can write to"
+        )
 
 
 def context_of(name: str) -> str:

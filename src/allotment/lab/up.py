@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -141,17 +142,44 @@ def down(register: Register, name: str) -> Status | None:
     """Stop a lab and wait for its exit; None if none of that name is running. Raises DidNotStop."""
     deadline = time.monotonic() + _STOP_SECONDS
     running_status: Status | None = None
-    while register.runs(name):
-        status = register.status(name)
-        if status is not None and running_status is None:
-            with suppress(ProcessLookupError):
-                os.kill(status.pid, signal.SIGTERM)
-            running_status = status
-        if time.monotonic() > deadline:
-            process = f"process {running_status.pid}" if running_status else "its process"
-            raise DidNotStop(f"lab {name!r} is still running after {_STOP_SECONDS:g} s: check {process}")
-        time.sleep(_LOOK_SECONDS)
+    with ExitStack() as opened:
+        has_exited: Callable[[], bool] = _true
+        while register.runs(name) or not has_exited():
+            status = register.status(name)
+            if status is not None and running_status is None:
+                has_exited = opened.enter_context(_exit_of(status.pid))
+                with suppress(ProcessLookupError):
+                    os.kill(status.pid, signal.SIGTERM)
+                running_status = status
+            if time.monotonic() > deadline:
+                process = f"process {running_status.pid}" if running_status else "its process"
+                raise DidNotStop(f"lab {name!r} is still running after {_STOP_SECONDS:g} s: check {process}")
+            time.sleep(_LOOK_SECONDS)
     return running_status
+
+
+@contextmanager
+def _exit_of(pid: int) -> Iterator[Callable[[], bool]]:
+    """Whether a process has exited, which it does after it has released its lab.
+
+    Outside Linux this is always true: a process and its zombie, or a later process, have the same process id.
+    """
+    if sys.platform != "linux":
+        yield _true
+        return
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError:  # it has exited, or the kernel is older than 5.3
+        yield _true
+        return
+    try:
+        yield lambda: bool(select.select((descriptor,), (), (), 0)[0])
+    finally:
+        os.close(descriptor)
+
+
+def _true() -> bool:
+    return True
 
 
 def _now() -> str:

@@ -11,6 +11,7 @@ import pytest
 from allotment.cluster import gc_tuning
 from allotment.cluster.gc_pause import gc_paused
 from allotment.cluster.gc_tuning import GcState, collect_when_idle
+from tests.unit.cluster import idle
 
 
 @pytest.mark.parametrize(
@@ -63,3 +64,28 @@ def test_no_collection_runs_during_startup() -> None:
     with gc_paused():
         assert not gc.isenabled()
     assert gc.isenabled()
+
+
+def test_memory_is_returned_when_idle_after_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    used = 0.0
+    returned: list[float] = []
+    monkeypatch.setattr("time.process_time", lambda: used)
+    monkeypatch.setattr(gc_tuning, "_return_memory", lambda: returned.append(used))
+
+    async def scenario() -> None:
+        nonlocal used
+        task = asyncio.create_task(collect_when_idle())
+        await asyncio.sleep(5)
+        for seconds in (0.5, 1.5, 1.9, 2.5):
+            used = seconds
+            await asyncio.sleep(5)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    idle.run(scenario())
+    assert returned == [1.5, 2.5]
+
+
+def test_the_memory_of_the_c_library_can_be_returned() -> None:
+    gc_tuning._return_memory()

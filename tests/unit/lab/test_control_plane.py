@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from allotment import InputError
 from allotment.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES
 from allotment.lab.control_plane import running
 from allotment.lab.secret_files import DamagedFile
@@ -117,6 +118,95 @@ def test_a_damaged_service_account_key_is_rejected(tmp_path: Path, content: byte
 
     asyncio.run(test())
     assert (tmp_path / "pki" / "accounts.key").read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("lab.db", "lab.db is not safe for the data of a lab: it is a symbolic link; use a folder that only you can"),
+        ("lab.db.pid", "it is a symbolic link"),
+        ("lab.log", "it is a symbolic link"),
+        ("fleet.json", "it is a symbolic link"),
+        ("pki", "it is a symbolic link"),
+        ("pki/admin.token", "it is a symbolic link"),
+    ],
+)
+def test_links_in_the_data_folder_are_rejected(tmp_path: Path, name: str, problem: str) -> None:
+    victim = tmp_path / "victim"
+    folder = tmp_path / "data"
+    if name == "pki":
+        victim.mkdir()
+        folder.mkdir()
+    else:
+        victim.write_text("mine")
+        (folder / "pki").mkdir(parents=True)
+    victim.chmod(0o755)
+    (folder / name).symlink_to(victim)
+    assert problem in refused(folder)
+    assert stat.S_IMODE(victim.stat().st_mode) == 0o755
+
+
+def test_a_link_to_the_data_folder_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "data")
+    DataFolder(tmp_path / "link").make()
+    assert (tmp_path / "data" / "pki").is_dir()
+
+
+@pytest.mark.parametrize("folder", ["data", "data/pki"])
+def test_a_data_folder_that_all_users_can_write_to_is_rejected(tmp_path: Path, folder: str) -> None:
+    (tmp_path / "data" / "pki").mkdir(parents=True)
+    (tmp_path / folder).chmod(0o1777)
+    assert "all users can write to it" in refused(tmp_path / "data")
+
+
+@pytest.mark.parametrize("name", ["", "pki", "lab.db", "lab.log", "pki/accounts.key", "pki/admin.token"])
+def test_files_of_another_user_are_rejected(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pki").mkdir()
+    for file in ("lab.db", "lab.log", "pki/accounts.key", "pki/admin.token"):
+        (tmp_path / file).touch()
+    other = (tmp_path / name).stat().st_ino
+    stat_of = Path.stat
+
+    def status(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        found = stat_of(path, follow_symlinks=follow_symlinks)
+        if found.st_ino != other:
+            return found
+        fields = list(found)
+        fields[stat.ST_UID] = found.st_uid + 1
+        return os.stat_result(fields)
+
+    monkeypatch.setattr(Path, "stat", status)
+    monkeypatch.setattr(Path, "lstat", lambda path: status(path, follow_symlinks=False))
+    assert f"it belongs to the user with ID {os.geteuid() + 1}" in refused(tmp_path)
+
+
+def refused(folder: Path) -> str:
+    """The error of a lab with an unsafe data folder."""
+
+    async def start() -> None:
+        async with running(Settings(fleet=(), tls=False, data=DataFolder(folder))):
+            pytest.fail("started")
+
+    with pytest.raises(InputError) as error:
+        asyncio.run(start())
+    return str(error.value)
+
+
+def test_a_lost_database_is_not_replaced_by_an_empty_cluster(tmp_path: Path) -> None:
+    settings = Settings(fleet=(), tls=False, data=DataFolder(tmp_path))
+
+    async def start() -> None:
+        async with running(settings):
+            pass
+
+    (tmp_path / "lab.db").touch()  # as a start leaves it that is killed early
+    asyncio.run(start())
+    (tmp_path / "lab.db").write_bytes(b"")
+    with pytest.raises(InputError, match=r"lab\.db: expected the objects of the lab, found an empty file; restore it"):
+        asyncio.run(start())
+    (tmp_path / "lab.db").unlink()
+    asyncio.run(start())
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import pytest
 
 from allotment.cli.main import main
 from allotment.cli.up import fitted
+from allotment.lab import up
 from allotment.lab.state import Register
 from allotment.model.loading import load_text
 from tests.polling import wait_until
@@ -126,6 +127,7 @@ def test_a_killed_lab_does_not_block_the_next_start(allot: Allot, tmp_path: Path
         (["--name", "A b"], "lab name: expected"),
         (["--fleet", "tpu-v7"], "tpu-v7"),
         (["--speed", "0"], "--speed: expected a positive number"),
+        (["--speed", "1e308"], "--speed: expected a positive number up to 1000000, found 1e+308"),
         (["--port", "70000"], "--port: expected 0 to 65535"),
         (["--disable", "garbage,schedular"], "--disable: unknown program 'schedular'"),
         (["--kube-version", "1.10"], "--kube-version"),
@@ -165,6 +167,44 @@ def test_other_users_cannot_read_files_of_a_lab(allot: Allot, tmp_path: Path) ->
     files = [path for folder in (data, tmp_path / "state") for path in folder.rglob("*") if path.is_file()]
     assert {path.name for path in files} >= {"lab.db", "lab.db-wal", "lab.log", "lost.log", "lost.json", "accounts.key"}
     assert {path.name: oct(path.stat().st_mode & 0o077) for path in files} == {path.name: "0o0" for path in files}
+
+
+#: A process that is stopped, releases its lab, and exits when its input ends.
+LINGERING = """
+import os, pathlib, signal, sys
+from allotment.lab.state import Register, Status
+register = Register(pathlib.Path(sys.argv[1]))
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+with register.hold("one"):
+    register.write(Status("one", os.getpid(), "http://127.0.0.1:1", "allotment-one", "/k", "2026-01-01T00:00:00Z", "1"))
+    print("ready", flush=True)
+    signal.sigwait({signal.SIGTERM})
+print("released", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no descriptor of a process")
+def test_a_lab_has_stopped_when_its_process_has_exited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", LINGERING, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        with monkeypatch.context() as patch:
+            patch.setattr(up, "_STOP_SECONDS", 1.0)
+            with pytest.raises(up.DidNotStop, match=f"is still running after 1 s: check process {process.pid}"):
+                up.down(Register(tmp_path), "one")
+        assert process.stdout.readline() == "released\n"
+        process.stdin.close()
+    with subprocess.Popen(
+        [sys.executable, "-c", LINGERING, str(tmp_path)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        assert up.down(Register(tmp_path), "one") is not None
+        assert process.poll() == 0
 
 
 def test_a_port_in_use_is_reported(allot: Allot) -> None:

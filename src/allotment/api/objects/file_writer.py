@@ -2,7 +2,8 @@
 
 A new text is written and synced next to its file, which it then replaces by renaming. All new files are written before
 the first is renamed; if a rename fails, the earlier ones are undone. Mode, owner (if permitted) and symbolic links are
-kept. A file that changed since it was read is not overwritten.
+kept. A file that changed since it was read is not overwritten. A killed process leaves temporary files, which the next
+call for the same files removes.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from allotment.errors import InputError
-from allotment.files.atomic_write import Owner, sync_folder, write_temporary
+from allotment.files.atomic_write import TEMPORARY_SUFFIX, Owner, remove_abandoned, sync_folder, write_temporary
+
+_BACKUP_SUFFIX: Final = ".old"
 
 
 class _Prepared(NamedTuple):
@@ -27,11 +30,14 @@ class _Prepared(NamedTuple):
 
 
 def write_all(texts: Mapping[str, str], before: Mapping[str, str]) -> None:
-    """Replace the texts of files; ``before``: the texts that the changes are based on.
+    """Replace the texts of files; ``before``: the texts that the changes are based on, and of files that stay the same.
 
     Raises InputError, with all files unchanged, if one cannot be written or differs from ``before``.
     """
     prepared: list[_Prepared] = []
+    for file in before:
+        with contextlib.suppress(OSError):  # a folder that cannot be read is not written either
+            remove_abandoned(Path(file).resolve(), (TEMPORARY_SUFFIX, _BACKUP_SUFFIX))
     try:
         for file, text in texts.items():
             with _write_errors(file):
@@ -52,7 +58,7 @@ def _prepare(file: Path, text: str, before: str) -> _Prepared:
         raise PermissionError(0, "permission denied", str(file))
     owner = Owner(known.st_uid, known.st_gid)
     new = write_temporary(target, text.encode(), mode=stat.S_IMODE(known.st_mode), owner=owner)
-    return _Prepared(target, new, new.with_suffix(".old"))
+    return _Prepared(target, new, new.with_suffix(_BACKUP_SUFFIX))
 
 
 def _replace(prepared: list[_Prepared]) -> None:

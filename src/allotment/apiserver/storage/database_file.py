@@ -14,12 +14,15 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import msgspec
+
 from allotment.files import atomic_write, private
 from allotment.files.atomic_write import Sync
+from allotment.shell_words import shell_line
 
 _APPLICATION = 0x616C6C74  # "allt"
 _SCHEMA = 1
@@ -96,6 +99,18 @@ class UnsupportedDatabase(OSError):
     """The file is not an Allotment store, or has an unsupported format version."""
 
 
+class DamagedDatabase(OSError):
+    """The content of the file is damaged. ``advice``: what to do."""
+
+    def __init__(self, path: Path, found: str) -> None:
+        super().__init__(f"{path} is damaged: {found}")
+        self.path = path
+        self.advice = (
+            "restore the folder from a backup, or use a different one; "
+            f"SQLite's shell prints what can still be read: {shell_line(['sqlite3', str(path), '.recover'])}"
+        )
+
+
 class DatabaseFile:
     """An open database file. Use it from one thread at a time."""
 
@@ -117,7 +132,9 @@ class DatabaseFile:
             self._connection.close()
             if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
                 raise DatabaseInUse(path, self._owner_pid()) from None
-            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+            if _is_damage(error):
+                raise DamagedDatabase(path, str(error)) from error
+            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_NOTADB:
                 raise UnsupportedDatabase(f"{path} is not an Allotment store, or it is damaged: {error}") from error
             raise OSError(f"cannot open {path}: {error}") from error
         except BaseException:
@@ -151,6 +168,18 @@ class DatabaseFile:
             return int(self._owner.read_text())
         except (OSError, ValueError):
             return None
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Convert errors while the content is read. Raises DamagedDatabase, and other OSErrors."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            if _is_damage(error):
+                raise DamagedDatabase(self.path, str(error)) from error
+            raise OSError(f"cannot read {self.path}: {error}") from error
+        except (msgspec.DecodeError, TypeError) as error:  # not JSON; a column of another type
+            raise DamagedDatabase(self.path, str(error)) from error
 
     def compacted(self) -> int:
         """The revision of ``objects``, after which the log begins."""
@@ -205,12 +234,20 @@ class DatabaseFile:
     def _write_error(self, error: sqlite3.Error) -> OSError:
         with suppress(sqlite3.Error):
             self._connection.rollback()
+        if _is_damage(error):
+            return DamagedDatabase(self.path, str(error))
         return OSError(f"cannot write to {self.path}: {error}")
 
     def close(self) -> None:
         """Close the file; SQLite checkpoints the rest of its WAL."""
         with closing(self._connection):
             self._owner.unlink(missing_ok=True)
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    # Without a code: a text that is not UTF-8. "No such table" and the like have the code of all other errors.
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR)
 
 
 def _statement(rows: Sequence[LogRow]) -> tuple[str, list[object]]:

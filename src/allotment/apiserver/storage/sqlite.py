@@ -80,7 +80,8 @@ class SqliteStore:
             return cls(None, history, clock)
         file = DatabaseFile(path)
         try:
-            return cls(file, history, clock)
+            with file.reading():
+                return cls(file, history, clock)
         except BaseException:
             file.close()
             raise

@@ -17,17 +17,13 @@ from typing import Protocol, cast
 
 from allotment.apiserver.http_messages import Application, Response, Streaming, Upgrade
 from allotment.lab.http_server import response_heads
+from allotment.lab.http_server.body_budget import BodyBudget
 from allotment.lab.http_server.handshake import agree
 from allotment.lab.http_server.limits import Limits
-from allotment.lab.http_server.request_parser import (
-    BodyBudget,
-    ParsedRequest,
-    Reader,
-    RequestRejected,
-    UpgradeRequested,
-)
+from allotment.lab.http_server.request_parser import ParsedRequest, Reader, RequestRejected, UpgradeRequested
 from allotment.lab.http_server.streaming import pump
 from allotment.lab.http_server.tls import peer_of
+from allotment.lab.http_server.tls_handshake import TlsHandshake
 from allotment.lab.http_server.websocket import RawSocket, WebSocket
 
 _log = logging.getLogger(__name__)
@@ -60,8 +56,10 @@ class Connection(asyncio.Protocol):
     _reader: Reader
     _transport: asyncio.Transport
 
-    def __init__(self, server: Host) -> None:
+    def __init__(self, server: Host, handshake: TlsHandshake | None = None) -> None:
         self._server = server
+        #: The handshake that it counted as, with TLS.
+        self.handshake = handshake
         self._limits = server.limits
         self._pending: deque[ParsedRequest | Response] = deque()
         self._task: asyncio.Task[None] | None = None
@@ -191,7 +189,7 @@ class Connection(asyncio.Protocol):
 
     def _give_back(self, parsed: ParsedRequest | Response) -> None:
         if isinstance(parsed, ParsedRequest):
-            self._server.bodies.left += len(parsed.request.body)
+            parsed.body_size.release()
 
     # --- answering
 

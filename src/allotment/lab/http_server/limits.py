@@ -12,6 +12,8 @@ class Limits(NamedTuple):
     body_bytes: int = 3 * 1024 * 1024
     #: Total of all bodies being received or answered, which bounds the memory of many clients.
     all_body_bytes: int = 256 * 1024 * 1024
+    #: The share of one client, so that others can send meanwhile.
+    client_body_bytes: int = 128 * 1024 * 1024
     message_bytes: int = 16 * 1024 * 1024
     connections: int = 2000
     #: Pending requests of one connection before its socket is no longer read.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import httptools
 
 from allotment.apiserver.http_messages import Peer, Request, Response
+from allotment.lab.http_server.body_budget import BodyBudget, BodySize
 from allotment.lab.http_server.limits import Limits
 from allotment.lab.http_server.response_heads import bad_request, refusal, too_large
 
@@ -19,15 +21,8 @@ class ParsedRequest(NamedTuple):
     keep_alive: bool
     #: HTTP/1.0 has no chunked encoding.
     chunks: bool
-
-
-class BodyBudget:
-    """Remaining bytes of bodies that the server may hold."""
-
-    __slots__ = ("left",)
-
-    def __init__(self, left: int) -> None:
-        self.left = left
+    #: The part of the budget that the body uses, to release after the answer.
+    body_size: BodySize
 
 
 class RequestRejected(Exception):
@@ -72,7 +67,7 @@ class Reader:
         self._method = b""
         self._headers: dict[str, str] = {}
         self._body: bytes | list[bytes] = b""
-        self._size = 0
+        self._size = BodySize(self._budget)
         self._head_bytes = 0
         self._started = False
 
@@ -96,9 +91,9 @@ class Reader:
                 raise RequestRejected(self._head_too_large())
 
     def release(self) -> None:
-        """Return the budget of an incomplete body."""
-        self._budget.left += self._size
-        self._size = 0
+        """Drop an incomplete body, and return its budget."""
+        self._body = b""
+        self._size.release()
 
     # Callbacks of httptools; their exceptions stop it.
 
@@ -122,6 +117,8 @@ class Reader:
         text = value.decode("latin-1")
         headers = self._headers
         if key in headers:
+            if key == "host":  # a proxy and this server could each use a different one
+                self._refuse(bad_request("too many Host headers"))
             headers[key] = f"{headers[key]}{'; ' if key == 'cookie' else ', '}{text}"
         else:
             headers[key] = text
@@ -135,6 +132,8 @@ class Reader:
             self._refuse(refusal(505, "", f"HTTP version {version} is not supported: use HTTP/1.1"))
         if version == "1.1" and "host" not in headers:
             self._refuse(bad_request("missing required Host header"))
+        if b"%" in self._url and (escape := _INVALID_ESCAPE.search(self._url.partition(b"?")[0])):
+            self._refuse(bad_request(f'invalid URL escape "{escape[0].decode("latin-1")}"'))
         self.stage = "body"
         length = headers.get("content-length")
         if length is not None:
@@ -144,10 +143,8 @@ class Reader:
 
     def on_body(self, data: bytes) -> None:
         """Called with a part of the body."""
-        size = len(data)
-        self._size += size
-        self._budget.left -= size
-        self._check_size(self._size)
+        self._size.add(len(data), self._head)
+        self._check_size(self._size.size)
         if not self._body:
             self._body = data
         elif isinstance(self._body, bytes):
@@ -160,22 +157,27 @@ class Reader:
         parser = self._parser
         if "upgrade" in self._headers and self._is_cut():
             return
+        body = self._body if isinstance(self._body, bytes) else b"".join(self._body)
+        request = self._head(body)
+        self._body = b""  # until the next request, a body that no limit counts would stay in memory
+        self.stage = "between"
+        self.continue_due = False
+        size, self._size = self._size, BodySize(self._budget)
+        self._deliver(ParsedRequest(request, parser.should_keep_alive(), parser.get_http_version() != "1.0", size))
+
+    def _head(self, body: bytes = b"") -> Request:
+        """The request, as far as its body is known."""
         url = self._url
         if not url.startswith(b"/"):
             url = _path_of(url)
         path, _, query = url.decode("latin-1").partition("?")
-        body = self._body if isinstance(self._body, bytes) else b"".join(self._body)
-        request = Request(_METHODS.get(self._method) or self._method.decode("latin-1"), path, query,
-                          self._headers, body, self._peer)  # fmt: skip
-        self.stage = "between"
-        self.continue_due = False
-        self._size = 0
-        self._deliver(ParsedRequest(request, parser.should_keep_alive(), parser.get_http_version() != "1.0"))
+        method = _METHODS.get(self._method) or self._method.decode("latin-1")
+        return Request(method, path, query, self._headers, body, self._peer)
 
     def _is_cut(self) -> bool:
         """Whether the parser took the body for the first bytes of another protocol (as with curl's h2c)."""
         headers = self._headers
-        return self._size == 0 and (
+        return self._size.size == 0 and (
             "transfer-encoding" in headers or headers.get("content-length", "0").strip("0") != ""
         )
 
@@ -196,7 +198,7 @@ class Reader:
     def _check_size(self, size: int) -> None:
         if size > self._limits.body_bytes:
             self._refuse(too_large(self._limits.body_bytes))
-        if size and self._budget.left < 0:
+        if size and self._size.is_over:
             busy = "the server is receiving too many large requests: try again"
             self._refuse(refusal(429, "TooManyRequests", busy, (("Retry-After", "1"),)))
 
@@ -208,6 +210,8 @@ class Reader:
         raise RequestRejected(response)
 
 
+#: A percent sign that does not encode a byte, as Go reports it.
+_INVALID_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2}).{0,2}")
 _METHODS = {m.encode(): m for m in ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")}
 
 

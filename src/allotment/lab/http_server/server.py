@@ -7,11 +7,13 @@ import ssl
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from allotment.apiserver.http_messages import Application
+from allotment.lab.http_server.body_budget import BodyBudget
 from allotment.lab.http_server.connection import Connection
 from allotment.lab.http_server.limits import DEFAULT, Limits
-from allotment.lab.http_server.request_parser import BodyBudget
+from allotment.lab.http_server.tls_handshake import TlsHandshake
 
 # The event loop of the process: uvloop if it is installed, else asyncio's.
 try:
@@ -43,10 +45,12 @@ class Server:
     def __init__(self, application: Application, limits: Limits = DEFAULT) -> None:
         self.application = application
         self.limits = limits._replace(connections=_most_connections(limits.connections))
-        self.bodies = BodyBudget(limits.all_body_bytes)
+        self.bodies = BodyBudget(limits.all_body_bytes, limits.client_body_bytes)
         self.stopping = False
         self.now: Callable[[], float] = time.monotonic
         self._connections: dict[Connection, None] = {}
+        #: Connections that are not encrypted yet.
+        self._handshakes: dict[TlsHandshake, None] = {}
         self._listeners: list[asyncio.Server] = []
         self._watch: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()
@@ -55,9 +59,9 @@ class Server:
     async def listen(self, host: str | Sequence[str], port: int, tls: ssl.SSLContext | None = None) -> int:
         """Listen on an address (all of those of ``localhost``); port 0 takes a free one. Returns the port."""
         loop = asyncio.get_running_loop()
-        handshake = self.limits.handshake_seconds if tls is not None else None
         listener = await loop.create_server(
-            lambda: Connection(self), host, port, ssl=tls, backlog=_BACKLOG, ssl_handshake_timeout=handshake,
+            partial(Connection, self) if tls is None else partial(TlsHandshake, self, tls),
+            host, port, backlog=_BACKLOG,
             reuse_address=sys.platform != "win32",
         )  # fmt: skip
         self._listeners.append(listener)
@@ -70,14 +74,40 @@ class Server:
         """The number of open connections."""
         return len(self._connections)
 
+    def secured(self, handshake: TlsHandshake) -> Connection:
+        """Return the protocol for a connection after its handshake."""
+        return Connection(self, handshake)
+
+    def admit_handshake(self, handshake: TlsHandshake) -> None:
+        """Count a handshake; at the limit of connections the oldest one is closed.
+
+        A client that connects to be served completes its handshake long before it is the oldest. The connection that
+        results is admitted like any other.
+        """
+        if self._handshakes and self._is_full():
+            self._close_oldest_handshake()
+        self._handshakes[handshake] = None
+
+    def forget_handshake(self, handshake: TlsHandshake) -> None:
+        """Remove a handshake that has ended."""
+        self._handshakes.pop(handshake, None)
+
     def admit(self, connection: Connection) -> bool:
-        """Whether another connection is accepted; at the limit the longest idle one is closed."""
-        if len(self._connections) >= self.limits.connections:
-            idle = next((other for other in self._connections if other.idle), None)
-            if idle is None:
-                return False
-            idle.abort()
-            self._connections.pop(idle, None)
+        """Whether another connection is accepted.
+
+        At the limit the oldest handshake is closed, or the connection that is idle for the longest time.
+        """
+        if connection.handshake is not None:
+            self.forget_handshake(connection.handshake)
+        if self._is_full():
+            if self._handshakes:
+                self._close_oldest_handshake()
+            else:
+                idle = next((other for other in self._connections if other.idle), None)
+                if idle is None:
+                    return False
+                idle.abort()
+                self._connections.pop(idle, None)
         self._connections[connection] = None
         self._empty.clear()
         return True
@@ -87,6 +117,14 @@ class Server:
         self._connections.pop(connection, None)
         if not self._connections:
             self._empty.set()
+
+    def _is_full(self) -> bool:
+        return len(self._connections) + len(self._handshakes) >= self.limits.connections
+
+    def _close_oldest_handshake(self) -> None:
+        oldest = next(iter(self._handshakes))
+        del self._handshakes[oldest]
+        oldest.abort()
 
     def _check(self) -> None:
         now = self.now()
@@ -99,6 +137,8 @@ class Server:
         self.stopping = True
         for listener in self._listeners:
             listener.close()
+        while self._handshakes:
+            self._close_oldest_handshake()
         for connection in tuple(self._connections):
             connection.stop()
         try:

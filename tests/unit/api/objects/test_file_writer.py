@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,6 +54,37 @@ def test_the_target_of_a_link_is_written(three: list[Path], tmp_path: Path) -> N
     assert link.is_symlink()
     assert three[0].read_text() == "new a\n"
     assert list(other.iterdir()) == [link]
+
+
+#: Replaces the texts of files; killed before the file with this number is replaced.
+KILLED = """
+import os, pathlib, signal, sys
+from allotment.api.objects.file_writer import write_all
+replace, left = pathlib.Path.replace, [int(sys.argv[1])]
+def replace_or_die(self, target):
+    if not left[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    left[0] -= 1
+    return replace(self, target)
+pathlib.Path.replace = replace_or_die
+files = [pathlib.Path(file) for file in sys.argv[2:]]
+write_all({str(file): f"new {file.stem}\\n" for file in files}, {str(file): file.read_text() for file in files})
+"""
+
+
+@pytest.mark.parametrize("replaced", [0, 1, 2])
+def test_files_of_a_killed_process_are_removed_by_the_next(three: list[Path], replaced: int) -> None:
+    folder = three[0].parent
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(replaced), *map(str, three)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert len(list(folder.iterdir())) > len(three)
+    running = folder / f".a.yaml.{os.getpid()}.x.new"  # another process still writes it
+    running.touch()
+    write_all(
+        {str(file): f"new {file.stem}\n" for file in three[replaced:]}, {str(file): file.read_text() for file in three}
+    )
+    assert texts(three) == ["new a\n", "new b\n", "new c\n"]
+    assert sorted(folder.iterdir()) == [running, *three]
 
 
 @pytest.mark.parametrize("failing", [0, 1, 2])

@@ -8,16 +8,16 @@ import resource
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from allotment.apiserver.storage.database_file import DatabaseInUse, UnsupportedDatabase
+from allotment.apiserver.storage.database_file import DamagedDatabase, DatabaseInUse, UnsupportedDatabase
 from allotment.apiserver.storage.history import Window
 from allotment.apiserver.storage.sqlite import SqliteStore
-from allotment.apiserver.storage.store import Change, Compacted, Store
+from allotment.apiserver.storage.store import Change, Compacted, Entry, Store
 
 Open = Callable[..., SqliteStore]
 
@@ -457,6 +457,62 @@ def test_foreign_files_are_rejected_and_not_changed(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="cannot open"):
         SqliteStore.open(tmp_path)
     assert text.read_text().startswith("Dear diary")
+
+
+#: The bytes of a page of SQLite's files.
+PAGE = 4096
+
+
+def test_damaged_pages_are_reported_or_change_nothing(path: Path) -> None:
+    store = SqliteStore.open(path)
+    for number in range(60):
+        put(store, f"object-{number}", text="some text " * 50)
+    store.compact(40)
+    run(store.close())
+    kept = [(entry.name, entry.json) for entry in contents(path)]
+    whole = path.read_bytes()
+    damaged = [
+        whole[:start] + page + whole[start + PAGE :]
+        for start in range(PAGE, len(whole), PAGE)
+        for page in (bytes(PAGE), b"\xff" * PAGE, b"\x0d" + b"{" * (PAGE - 1))
+    ]
+    reported = []
+    for content in (*damaged, whole[: len(whole) // 2], whole[:PAGE]):
+        path.write_bytes(content)
+        try:
+            found = [(entry.name, entry.json) for entry in contents(path)]
+        except DamagedDatabase as error:
+            reported.append(f"{error}; {error.advice}")
+        else:
+            assert found == kept  # a page that is not in use
+    assert len(reported) > len(damaged) / 2
+    for text in reported:
+        assert text.startswith(f"{path} is damaged: ")
+        assert text.endswith(f"sqlite3 {path} .recover")
+
+
+@pytest.mark.parametrize("column", ["value = 'no JSON'", "value = 7", "name = CAST(x'ff' AS TEXT)"])
+@pytest.mark.parametrize("table", ["log", "objects"])
+def test_damaged_rows_are_reported(path: Path, table: str, column: str) -> None:
+    store = SqliteStore.open(path)
+    put(store, "a")
+    run(store.close())
+    with sqlite3.connect(path) as file:
+        if table == "objects":  # as after the log was merged
+            file.execute("INSERT INTO objects SELECT resource, namespace, name, revision, value FROM log")
+            file.execute("DELETE FROM log")
+        file.execute(f"UPDATE {table} SET {column}")
+    file.close()
+    with pytest.raises(DamagedDatabase, match="is damaged: "):
+        SqliteStore.open(path)
+
+
+def contents(path: Path) -> Sequence[Entry]:
+    """The objects in a file."""
+    store = SqliteStore.open(path)
+    found = store.list("configmaps")
+    run(store.close())
+    return found
 
 
 def test_a_closed_store_rejects_writes(opened: Open) -> None:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import resource
 import socket
 import struct
+import tracemalloc
 from collections.abc import AsyncIterator
 from typing import cast
 
@@ -25,6 +27,10 @@ GET = b"GET /ok HTTP/1.1\r\nHost: x\r\n\r\n"
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # a TLS client on the plain HTTP port
         b"GET /\xc3\xa9 HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n",
+        b"GET /%zz HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /a%2 HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: x\r\nBad Name: x\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
@@ -140,6 +146,57 @@ def test_the_total_size_of_bodies_is_limited_and_released(run: Run) -> None:
             await until(lambda: world.server.bodies.left == 500)
             third.close()
             await until(lambda: world.server.bodies.left == 1000)
+
+    run(scenario())
+
+
+def test_one_client_cannot_use_all_memory_for_bodies(run: Run) -> None:
+    def unfinished(user: str, size: int) -> bytes:
+        return b"POST / HTTP/1.1\r\nHost: x\r\nUser: %b\r\nContent-Length: %d\r\n\r\n" % (user.encode(), size)
+
+    async def scenario() -> None:
+        async with served(limits=Limits(all_body_bytes=1_000_000, client_body_bytes=250_000)) as world:
+            world.server.bodies.identify = lambda request: request.headers["user"]
+            hostile = [await world.client() for _ in range(5)]
+            for client in hostile:
+                client.send(unfinished("anonymous", 100_001) + bytes(100_000))
+            await until(lambda: world.server.bodies.left == 800_000)  # the others are refused
+            for client in hostile[2:]:
+                assert (await client.answer())[0] == 429
+            other = await world.client()
+            other.send(unfinished("alice", 200_000) + bytes(200_000))
+            assert (await other.answer())[2] == b"POST /  200000"
+            for client in hostile[:2]:
+                client.close()
+            await until(lambda: world.server.bodies.left == 1_000_000)
+            again = await world.client()
+            again.send(unfinished("anonymous", 200_000) + bytes(200_000))
+            assert (await again.answer())[2] == b"POST /  200000"
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("sent", [1_000_000, 999_999])
+def test_bodies_are_released_with_their_request(run: Run, sent: int) -> None:
+    """With complete requests on connections that stay open, and with incomplete ones on connections that end."""
+
+    async def scenario() -> None:
+        async with served() as world:
+            clients = [await world.client() for _ in range(20)]
+            gc.disable()  # as in a lab, which collects cycles seldom
+            tracemalloc.start()
+            try:
+                for client in clients:
+                    client.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n" + bytes(sent))
+                    if sent == 1_000_000:
+                        assert (await client.answer())[0] == 200
+                    else:
+                        client.writer.write_eof()
+                        assert await client.rest() == b""
+                await until(lambda: tracemalloc.get_traced_memory()[0] < 5_000_000)
+            finally:
+                tracemalloc.stop()
+                gc.enable()
 
     run(scenario())
 

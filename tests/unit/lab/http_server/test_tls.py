@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pytest
 
 from allotment.apiserver.http_messages import AnyResponse, Request, Response
 from allotment.lab import certificates
-from allotment.lab.http_server import server_context
+from allotment.lab.http_server import Limits, server_context
 from allotment.lab.http_server.tls import peer_of
+from tests.polling import until
 from tests.unit.lab.http_server.loopback import HTML, Run, World, served
 
 
@@ -84,6 +86,62 @@ def test_a_failed_handshake_does_not_affect_others(run: Run, made: certificates.
                 else:
                     assert b"200" not in await client.rest()
             assert await get(world, client_context(made, None), "localhost") == b"None"
+
+    run(scenario())
+
+
+def test_silent_clients_count_as_connections(run: Run, made: certificates.Certificates) -> None:
+    async def scenario() -> None:
+        async with served(identify, limits=Limits(connections=8), tls=context(made)) as world:
+            used = await world.client(ssl=client_context(made, made.admin), server_hostname="localhost")
+            silent = [await world.client() for _ in range(30)]
+            await until(lambda: sum(client.reader.at_eof() for client in silent) >= 22)
+            assert "admin" in (await get(world, client_context(made, made.admin), "localhost")).decode()
+            used.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert b"admin" in (await used.answer())[2]
+
+    run(scenario())
+
+
+def test_a_handshake_has_a_time_limit(run: Run, made: certificates.Certificates) -> None:
+    async def scenario() -> None:
+        async with served(identify, limits=Limits(handshake_seconds=0.3), tls=context(made)) as world:
+            silent = await world.client()
+            assert await silent.rest() == b""
+
+    run(scenario())
+
+
+def test_a_stop_does_not_wait_for_handshakes(run: Run, made: certificates.Certificates) -> None:
+    async def scenario() -> None:
+        async with served(identify, tls=context(made)) as world:
+            silent = await world.client()
+            await asyncio.sleep(0)
+        assert await silent.rest() == b""
+
+    run(scenario())
+
+
+def test_a_request_can_arrive_with_the_end_of_the_handshake(run: Run, made: certificates.Certificates) -> None:
+    async def scenario() -> None:
+        async with served(identify, tls=context(made)) as world:
+            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+            tls = client_context(made, made.admin).wrap_bio(incoming, outgoing, server_hostname="localhost")
+            client = await world.client()
+            while True:
+                try:
+                    tls.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    client.send(outgoing.read())
+                    incoming.write(await client.reader.read(65536))
+            tls.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            client.send(outgoing.read())  # the client's last message of the handshake, and its request
+            answer = b""
+            while b"Peer" not in answer:
+                incoming.write(await client.reader.read(65536))
+                with suppress(ssl.SSLWantReadError):
+                    answer += tls.read()
 
     run(scenario())
 
