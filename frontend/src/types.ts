@@ -210,6 +210,7 @@ export interface Remedy {
   texts?: string[];
   node?: string;
   command?: string;
+  changeCommand?: string;
   isTryable?: boolean;
 }
 
@@ -229,6 +230,8 @@ export interface Trial {
   answer?: Answer;
   diff?: string;
   command?: string;
+  changeCommand?: string;
+  assumed?: string[];
 }
 
 export interface ObjectName {
@@ -336,6 +339,7 @@ export interface PlannedCost {
 
 export interface WhatIfScreen extends Screen {
   changes?: string[];
+  changeCommand?: string;
   losing?: { pod: string; claim?: string; devices?: string[] }[];
   moving?: { pod: string; from?: string; to?: string }[];
   stranded?: { pod: string; code?: string; summary?: string; workload?: string; remedy?: string }[];
@@ -362,6 +366,9 @@ export interface MoneyScreen extends Screen {
   nodesPriced?: number;
   nodesUnpriced?: number;
   unpriced?: string[];
+  unpricedTypes?: string[];
+  devicesHeld?: number;
+  devicesFree?: number;
   byNamespace?: MoneyRow[];
   byWorkload?: MoneyRow[];
   byProduct?: MoneyRow[];

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { mergeMap } from "../src/map/merge.ts";
-import { cardsFor, holdersOf, productOf } from "../src/map/model.ts";
+import { cardsFor, holdersOf, productOf, withOwnTotals } from "../src/map/model.ts";
 import type { MapAnswer, MapScreen, NodeLayout } from "../src/types.ts";
 
 const CLUSTER = { name: "lab", place: "lab" as const, revision: 1 };
@@ -118,4 +118,22 @@ test("holders that no device refers to do not accumulate", () => {
   }
   assert.ok((map.holders?.length ?? 0) < 6000);
   assert.deepEqual(described(map), ["node-1 A claim-29-7", "node-2 B "]);
+});
+
+test("the totals of some nodes are those of their devices", () => {
+  const part = mergeMap(null, {
+    ...WHOLE,
+    totals: { free: 12, "in-use": 9 },
+    kinds: (WHOLE.kinds ?? []).map((kind) => ({ ...kind, count: 30 })),
+    nodes: (WHOLE.nodes ?? []).slice(0, 1),
+  });
+  const { totals, kinds } = withOwnTotals(part);
+  assert.deepEqual(totals, { "in-use": 1 });
+  assert.deepEqual(
+    kinds?.map(({ product, count }) => [product, count]),
+    [
+      ["A", 1],
+      ["B", 0],
+    ],
+  );
 });

@@ -124,7 +124,9 @@ def test_a_user_of_one_namespace_without_the_server_in_the_cluster(teams: Teams)
         view = wait_for(cluster, lambda view: view.connected)
         assert view.unread["pods"] == "forbidden outside of namespace team-a"
         assert leaks_nothing(server)
-        problem = server.send("/pending", "t")
+        groups = server.send("/pending", "t").data["groups"]
+        assert [name for group in groups for name in group["pods"]] == ["team-a/tiger-0"]
+        problem = server.send("/map", "t")  # which devices are free depends on the claims of all namespaces
         assert (problem.status, "cannot answer without" in problem.data["detail"]) == (400, True)
 
 

@@ -59,6 +59,35 @@ def test_a_lab_that_is_stopped_and_started_again(tmp_path: Path) -> None:
     asyncio.run(scenario(lab("a=t4-4x-pcie").start()))
 
 
+def test_a_lab_without_data_that_is_started_again_with_another_certificate(tmp_path: Path) -> None:
+    """Its kubeconfig, which the page reads again, has the new authority and the new credentials."""
+    port, kubeconfig = free_port(), tmp_path / "config"
+
+    def started(*fleet: str) -> Lab:
+        lab = Lab(fleet, port=port, tls=True).start()
+        kubeconfig.write_bytes(lab.kubeconfig.read_bytes())
+        return lab
+
+    async def scenario() -> None:
+        first = await asyncio.to_thread(started, "a=t4-4x-pcie")
+        watched = WatchedCluster.of(Cluster.live(kubeconfig=kubeconfig, prefer_lab=False), is_lab=True)
+        running = asyncio.create_task(watched.run())
+        try:
+            await view_with(watched, lambda view: view.connected)
+            await asyncio.to_thread(first.stop)
+            await view_with(watched, lambda view: not view.connected)
+            second = await asyncio.to_thread(started, "a=t4-4x-pcie", "b=t4-4x-pcie")
+            try:
+                await view_with(watched, lambda view: view.connected and view.free.count() == 8)
+            finally:
+                await asyncio.to_thread(second.stop)
+        finally:
+            running.cancel()
+            await asyncio.wait((running,))
+
+    asyncio.run(scenario())
+
+
 def test_a_page_of_a_lab_that_is_not_running_says_so() -> None:
     with Lab("a=t4-4x-pcie") as ended:
         watched = WatchedCluster.of(Cluster.lab(ended), is_lab=True)

@@ -119,7 +119,7 @@ export function AnswerCard({ answer }: { answer: Answer }) {
           {note}
         </p>
       ))}
-      {!fits && answer.next && <Command text={answer.next} label="Copy the next command" />}
+      {!fits && answer.next && isForCluster(answer.next) && <Command text={answer.next} label="Copy the next command" />}
     </section>
   );
 }
@@ -162,4 +162,9 @@ export function PlanCard({ plan }: { plan: Plan }) {
       )}
     </section>
   );
+}
+
+/** Whether a command reaches no cluster but that of the answer: kubectl without a context uses the current one. */
+function isForCluster(command: string): boolean {
+  return !/\bkubectl\b/.test(command) || /\bkubectl --context /.test(command);
 }

@@ -7,7 +7,7 @@ import { ProblemNote } from "../parts/parts.tsx";
 import { ask, type Problem } from "../server.ts";
 import { Notes, ScreenHead, Unanswered, useClusterHeader } from "../shell/shell.tsx";
 import { problemOf, useTwin } from "../twin.ts";
-import type { AskAnswer, AskOptions, Finding } from "../types.ts";
+import type { AskAnswer, AskOptions, Cluster, Finding } from "../types.ts";
 import { AskResult } from "./answer.tsx";
 import type { Editor } from "./editor.ts";
 import { applied, editsOf, marksOf, offsetOf } from "./replacements.ts";
@@ -17,7 +17,7 @@ const PLACES = [
   { value: "cluster", name: "this cluster" },
   { value: "fleet", name: "a fleet" },
   { value: "snapshot", name: "a snapshot" },
-  { value: "none", name: "nothing: plan" },
+  { value: "none", name: "no hardware: plan" },
 ] as const;
 type Place = (typeof PLACES)[number]["value"];
 
@@ -35,7 +35,8 @@ function Question({ options }: { options: AskOptions }) {
   const address = useAddress();
   const written = address.query.get("on");
   const initial: Place = options.cluster.place === "none" ? "none" : "cluster";
-  const place = PLACES.find(({ value }) => value === written)?.value ?? initial;
+  const chosen = PLACES.find(({ value }) => value === written)?.value ?? initial;
+  const place = chosen === "cluster" ? initial : chosen;
   const fleet = address.query.get("fleet") ?? "dgx-a100-40gb:2,t4-4x-pcie:3";
   const [text, setText] = useState<string | null>(null);
   const [snapshot, setSnapshot] = useState({ name: "", text: "" });
@@ -131,7 +132,7 @@ function Question({ options }: { options: AskOptions }) {
       <div class="ask">
         <div class="ask-question">
           <div class="tools">
-            <Places place={place} name={options.cluster.name} onChoose={(value) => go(withQuery({ on: value === initial ? "" : value }), { replace: true })} />
+            <Places place={place} cluster={options.cluster} onChoose={(value) => go(withQuery({ on: value === initial ? "" : value }), { replace: true })} />
             {place === "fleet" && <FleetField fleet={fleet} options={options} />}
             {place === "snapshot" && (
               <label class="file">
@@ -173,14 +174,15 @@ function Question({ options }: { options: AskOptions }) {
   );
 }
 
-function Places({ place, name, onChoose }: { place: Place; name: string; onChoose: (place: Place) => void }) {
+function Places({ place, cluster, onChoose }: { place: Place; cluster: Cluster; onChoose: (place: Place) => void }) {
+  const places = PLACES.filter(({ value }) => value !== "cluster" || cluster.place !== "none");
   return (
     <fieldset class="segments">
       <legend class="unseen">On what</legend>
-      {PLACES.map(({ value, name: label }) => (
-        <label key={value} title={value === "cluster" ? name : undefined}>
+      {places.map(({ value, name }) => (
+        <label key={value} title={value === "cluster" ? cluster.name : undefined}>
           <input type="radio" name="place" value={value} checked={place === value} onChange={() => onChoose(value)} />
-          <span>{label}</span>
+          <span>{name}</span>
         </label>
       ))}
     </fieldset>

@@ -252,3 +252,15 @@ export function totalOf(totals: Totals): number {
   return Object.values(totals).reduce((sum, count) => sum + count, 0);
 }
 
+
+/** A map of some nodes with the totals of these nodes alone; those of the server are of the whole cluster. */
+export function withOwnTotals(map: MapScreen): MapScreen {
+  const totals: Totals = {};
+  const counts = new Map<number, number>();
+  for (const { kind = 0, state } of (map.nodes ?? []).flatMap(({ devices }) => devices ?? [])) {
+    totals[state] = (totals[state] ?? 0) + 1;
+    counts.set(kind, (counts.get(kind) ?? 0) + 1);
+  }
+  const kinds = (map.kinds ?? []).map((kind, index) => ({ ...kind, count: counts.get(index) ?? 0 }));
+  return { ...map, totals, kinds };
+}

@@ -267,7 +267,7 @@ export function MapView({ map }: { map: DeviceMap }) {
               <section class="node-group" key={group.name}>
                 {group.name && (
                   <h2>
-                    {group.name}
+                    <bdi>{group.name}</bdi>
                     <span class="soft">
                       {" "}
                       {counted(group.nodes.length, "node")} · {group.free.toLocaleString("en")} of {counted(group.devices, "card")} with

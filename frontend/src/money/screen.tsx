@@ -17,6 +17,8 @@ export function MoneyScreen() {
   const total = value.perHour ?? 0;
   const allocated = value.allocated ?? 0;
   const idle = value.idle ?? null;
+  const held = value.devicesHeld ?? 0;
+  const free = value.devicesFree ?? 0;
   const isPriced = value.nodesPriced !== undefined || total > 0;
   return (
     <>
@@ -43,9 +45,32 @@ export function MoneyScreen() {
           )}
         </ul>
       )}
+      {!isPriced && held + free > 0 && (
+        <ul class="figures">
+          <li class="figure">
+            <strong>{held.toLocaleString("en")}</strong>
+            <span>{held === 1 ? "device" : "devices"} held by claims</span>
+          </li>
+          <li class="figure">
+            <strong>{free.toLocaleString("en")}</strong>
+            <span>free</span>
+          </li>
+        </ul>
+      )}
       {value.unpriced?.length ? (
         <p class="note">
-          No price is known for {counted(value.nodesUnpriced ?? 0, "node")} with {value.unpriced.join(", ")}.
+          No price is known for {counted(value.nodesUnpriced ?? 0, "node")} with {value.unpriced.join(", ")}.{" "}
+          {value.unpricedTypes?.length ? (
+            <>
+              To state one, start with <code>--catalog own.csv</code>, a file with a row for instance type{" "}
+              {value.unpricedTypes.join(", ")}:{" "}
+              <code>provider,instance_type,gpu_count,gpu,on_demand_usd_per_hour</code>
+            </>
+          ) : (
+            <>
+              Prices are found by the label <code>node.kubernetes.io/instance-type</code>, which these nodes do not have.
+            </>
+          )}
         </p>
       ) : null}
       {!value.byProduct?.length && !isPriced && <Empty title="There are no devices" />}
@@ -80,6 +105,7 @@ function Amounts({ title, rows }: { title: string; rows: MoneyRow[] }) {
   const sorted = [...rows].sort((a, b) => (b.perHour ?? -1) - (a.perHour ?? -1));
   const most = sorted[0]?.perHour ?? 0;
   const rest = sorted.slice(MOST);
+  const isPriced = rows.some((row) => row.perHour != null);
   return (
     <section>
       <table class="amounts">
@@ -90,9 +116,11 @@ function Amounts({ title, rows }: { title: string; rows: MoneyRow[] }) {
             <th scope="col" class="number">
               Devices
             </th>
-            <th scope="col" class="number">
-              USD/h
-            </th>
+            {isPriced && (
+              <th scope="col" class="number">
+                USD/h
+              </th>
+            )}
           </tr>
         </thead>
         <tbody>
@@ -105,7 +133,7 @@ function Amounts({ title, rows }: { title: string; rows: MoneyRow[] }) {
                 {row.perHour != null && <Share of={row.perHour} total={most} />}
               </th>
               <td class="number">{(row.devices ?? 0).toLocaleString("en")}</td>
-              <td class="number">{row.perHour == null ? "?" : dollars(row.perHour)}</td>
+              {isPriced && <td class="number">{row.perHour == null ? "?" : dollars(row.perHour)}</td>}
             </tr>
           ))}
         </tbody>
@@ -114,7 +142,7 @@ function Amounts({ title, rows }: { title: string; rows: MoneyRow[] }) {
             <tr>
               <th scope="row">{rest.length} more</th>
               <td class="number">{rest.reduce((sum, row) => sum + (row.devices ?? 0), 0).toLocaleString("en")}</td>
-              <td class="number">{dollars(rest.reduce((sum, row) => sum + (row.perHour ?? 0), 0))}</td>
+              {isPriced && <td class="number">{dollars(rest.reduce((sum, row) => sum + (row.perHour ?? 0), 0))}</td>}
             </tr>
           </tfoot>
         )}

@@ -52,6 +52,11 @@ export function Command({ text, label = "Copy as command" }: { text: string; lab
   );
 }
 
+/** A command line that changes the cluster; there is none for what is not a cluster. */
+export function ChangeCommand({ text }: { text: string | undefined }) {
+  return text ? <Command text={text} label="Command that makes this change" /> : null;
+}
+
 function CopyIcon() {
   return (
     <svg class="icon" viewBox="0 0 16 16" aria-hidden="true">

@@ -59,7 +59,7 @@ export function GroupDetail({ id }: { id: string }) {
         <PodList pods={group.pods ?? (pod ? [pod] : [])} count={group.count} kind={group.kind ?? detail.answer?.kind} />
         {group.waits && group.summary && <p>{group.waits}</p>}
       </div>
-      <Remedies group={group.id} pod={pod} remedies={detail.remedies ?? []} next={group.next ?? detail.answer?.next ?? ""} />
+      <Remedies group={group.id} pod={pod} remedies={detail.remedies ?? []} next={group.next ?? ""} />
       <Funnels funnels={detail.funnels ?? []} answer={detail.answer} />
       {detail.nearest && (
         <p class="nearest">

@@ -66,13 +66,29 @@ function funnelTitle(funnel: Funnel): string {
 
 function endText(funnel: Funnel): string {
   const end = ending(funnel);
-  return end ? `ended by ${STEPS[end.step] ?? end.step}` : "";
+  if (end) return `ended by ${STEPS[end.step] ?? end.step}`;
+  return hasTooFew(funnel) ? "too few devices" : "";
 }
 
-/** The step that ended it: as marked, else the first that leaves too few. */
+/** The step that ended it: as marked, else the first that loses devices and leaves too few. */
 export function ending(funnel: Funnel): FunnelStep | undefined {
   const steps = funnel.steps ?? [];
-  return steps.find((step) => step.isEnd) ?? steps.find((step) => (step.left ?? 0) < Math.max(1, funnel.wanted ?? 1));
+  let before = funnel.visible ?? Infinity;
+  const endsIt = ({ left = 0 }: FunnelStep) => {
+    const isEnd = left < Math.min(before, wantedBy(funnel));
+    before = left;
+    return isEnd;
+  };
+  return steps.find((step) => step.isEnd) ?? steps.find(endsIt);
+}
+
+function wantedBy({ wanted = 1 }: Funnel): number {
+  return Math.max(1, wanted);
+}
+
+/** Whether no step is to blame, because fewer devices are published than requested. */
+function hasTooFew(funnel: Funnel): boolean {
+  return !ending(funnel) && (funnel.visible ?? Infinity) < wantedBy(funnel);
 }
 
 export function FunnelChart({ funnel }: { funnel: Funnel }) {
@@ -105,7 +121,7 @@ export function FunnelChart({ funnel }: { funnel: Funnel }) {
           step={{ step: "visible", text: "published here", left: funnel.visible ?? most }}
           most={most}
           before={funnel.visible ?? most}
-          isEnd={false}
+          isEnd={hasTooFew(funnel)}
         />
         {steps.map((step, index) => {
           const row = <StepRow key={index} step={step} most={most} before={before} isEnd={step === end} />;
@@ -135,7 +151,7 @@ function StepRow({ step, most, before, isEnd }: { step: FunnelStep; most: number
           <rect class="step-before" width={width(before)} height="10" />
           <rect class="step-part" width={Math.max(left ? 0.6 : 0, width(left))} height="10" />
         </svg>
-        <span class="step-text">{step.text}</span>
+        {step.text !== (STEPS[step.step] ?? step.step) && <span class="step-text">{step.text}</span>}
         {lost.length > 0 && (
           <span class="step-lost">
             lost {counted(lost.length, "device")}: {listed(lost, 4)}

@@ -1,8 +1,9 @@
 /** What would help, in order; each can be tried on a copy of the cluster. */
 
 import { useRef, useState } from "preact/hooks";
-import { Command, ObjectLink, ProblemNote } from "../parts/parts.tsx";
+import { ChangeCommand, Command, ObjectLink, ProblemNote } from "../parts/parts.tsx";
 import { Diff } from "../parts/diff.tsx";
+import { listed } from "../parts/text.ts";
 import { ask, type Problem } from "../server.ts";
 import { problemOf } from "../twin.ts";
 import type { Answer, Remedy, Trial } from "../types.ts";
@@ -66,7 +67,8 @@ function RemedyRow({ group, pod, remedy, isFirst }: { group: string; pod: string
         {problem && <ProblemNote problem={problem} />}
         {trial && <TrialResult trial={trial} />}
       </div>
-      {remedy.command && !trial && <Command text={remedy.command} />}
+      {!trial && <ChangeCommand text={remedy.changeCommand} />}
+      {remedy.command && <Command text={remedy.command} label="Copy what to wait for" />}
     </li>
   );
 }
@@ -82,10 +84,11 @@ export function TrialResult({ trial }: { trial: Trial }) {
         <strong>{fits ? "It fits" : "It still does not fit"}</strong>
         {trial.node && <span>on {trial.node}</span>}
       </p>
+      {trial.assumed?.length ? <p class="soft">Assumed: {listed(trial.assumed, 3)}</p> : null}
       {trial.sentence && <p>{trial.sentence}</p>}
       <PlacedClaims answer={{ claims: trial.claims ?? trial.answer?.claims ?? [], node: trial.node ?? "" }} />
       {trial.diff && <Diff text={trial.diff} />}
-      {trial.command && <Command text={trial.command} />}
+      <ChangeCommand text={trial.changeCommand} />
     </div>
   );
 }

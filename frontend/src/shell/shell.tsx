@@ -113,9 +113,11 @@ function Where({ cluster }: { cluster: Cluster | null }) {
   return (
     <div class="where">
       <span class={`dot ${isStatic ? "dot-static" : isLive ? "dot-live" : "dot-away"}`} aria-hidden="true" />
-      <span class="where-name" title={cluster.name}>
-        {cluster.name}
-      </span>
+      {cluster.place !== "none" && (
+        <span class="where-name" title={cluster.name}>
+          {cluster.name}
+        </span>
+      )}
       <span class="where-place">
         {PLACES[cluster.place] ?? cluster.place}
         {cluster.kube && ` · Kubernetes ${cluster.kube}`}

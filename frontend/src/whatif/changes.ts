@@ -12,6 +12,8 @@ export interface Action {
   /** Which of the server's lists the target is chosen from; empty: there is no target. */
   targets: string;
   target: string;
+  /** A target, where the server lists none. */
+  example?: string;
   value: string;
   values: string;
 }
@@ -19,7 +21,7 @@ export interface Action {
 export const ACTIONS: readonly Action[] = [
   { action: "drain", name: "Drain a node", targets: "nodes", target: "node", value: "", values: "" },
   { action: "remove", name: "Remove a node", targets: "nodes", target: "node", value: "", values: "" },
-  { action: "fail-device", name: "A device fails", targets: "devices", target: "pool/device", value: "", values: "" },
+  { action: "fail-device", name: "A device fails", targets: "devices", target: "pool/device", example: "node-a/gpu-0", value: "", values: "" },
   { action: "taint", name: "Taint a node or device", targets: "nodes", target: "node, or pool/device", value: "key=value:NoSchedule", values: "" },
   { action: "scale", name: "More or fewer replicas", targets: "workloads", target: "namespace/kind/name", value: "replicas", values: "" },
   { action: "mig-mode", name: "Another MIG mode", targets: "nodes", target: "node", value: "static-mig=1g.5gb:7", values: "modes" },

@@ -4,14 +4,14 @@ import { useEffect, useState } from "preact/hooks";
 import { go, namespaced, objectPath, useAddress } from "../address.ts";
 import { mergeMap } from "../map/merge.ts";
 import { MapView } from "../map/screen.tsx";
-import { STATES, totalOf } from "../map/model.ts";
+import { STATES, totalOf, withOwnTotals } from "../map/model.ts";
 import { Patterns } from "../map/patterns.tsx";
 import { StateBar } from "../map/totals.tsx";
-import { Code, Empty, ProblemNote, Waiting } from "../parts/parts.tsx";
+import { ChangeCommand, Code, Empty, ProblemNote, Waiting } from "../parts/parts.tsx";
 import { counted, dollars, listed } from "../parts/text.ts";
 import { Notes, ScreenHead, useClusterHeader } from "../shell/shell.tsx";
 import { useTwin } from "../twin.ts";
-import type { MapScreen as DeviceMap, PlannedCost, Totals, WhatIfScreen as WhatIfAnswer } from "../types.ts";
+import type { PlannedCost, Totals, WhatIfScreen as WhatIfAnswer } from "../types.ts";
 import { ACTIONS, type Change, parsed, pathOf } from "./changes.ts";
 
 export function WhatIfScreen() {
@@ -99,6 +99,7 @@ function ChangeForm({ targets, onAdd }: { targets: Record<string, string[]>; onA
           <input
             type="text"
             list={`targets-${action.targets}`}
+            placeholder={targets[action.targets]?.[0] ?? action.example}
             value={target}
             spellcheck={false}
             autocomplete="off"
@@ -117,6 +118,7 @@ function ChangeForm({ targets, onAdd }: { targets: Record<string, string[]>; onA
           <input
             type="text"
             {...(action.values && { list: `values-${action.values}` })}
+            placeholder={targets[action.values]?.[0] ?? ""}
             value={value}
             spellcheck={false}
             autocomplete="off"
@@ -149,6 +151,7 @@ function Outcome({ value }: { value: WhatIfAnswer }) {
         <Figure count={count("stranded", stranded)} text={stranded.length === 1 ? "is stranded" : "are stranded"} isBad={stranded.length > 0} />
         {purchase && <Figure count={`${dollars(purchase.usdPerHour)}`} text="USD/h to buy for them" />}
       </ul>
+      <ChangeCommand text={value.changeCommand} />
       <BeforeAfter before={value.before ?? {}} after={value.after ?? {}} />
       <div class="columns">
         {stranded.length > 0 && (
@@ -157,8 +160,8 @@ function Outcome({ value }: { value: WhatIfAnswer }) {
             <ul class="rows">
               {stranded.map(({ pod, code, summary, remedy }) => (
                 <li key={pod}>
-                  <PodLink pod={pod} /> {summary} {code && <Code>{code}</Code>}
-                  {remedy && <span class="soft"> would help: {remedy}</span>}
+                  <PodLink pod={pod} />: {summary} {code && <Code>{code}</Code>}
+                  {remedy && <span class="soft">; would help: {remedy}</span>}
                 </li>
               ))}
             </ul>
@@ -270,11 +273,11 @@ function BeforeAfter({ before, after }: { before: Totals; after: Totals }) {
 function AfterMap({ value }: { value: WhatIfAnswer }) {
   const { map } = value;
   if (!map?.nodes?.length) return null;
-  const whole: DeviceMap = { ...mergeMap(null, map), cluster: value.cluster, totals: value.after ?? map.totals ?? {} };
+  const shown = withOwnTotals({ ...mergeMap(null, map), cluster: value.cluster });
   return (
     <section class="after" aria-labelledby="after-title">
       <h2 id="after-title">{counted(map.nodes.length, "node")} after the change</h2>
-      <MapView map={whole} />
+      <MapView map={shown} />
     </section>
   );
 }

@@ -74,7 +74,7 @@ def review(verbs: Verbs, operation: Operation, tree: Tree, access: AccessControl
     if kind.namespaced:
         tree = {**tree, "metadata": {**(tree.get("metadata") or {}), "namespace": operation.namespace}}
     result = {"kind": kind.kind, "metadata": {}, **REVIEWS[kind.bucket](tree, operation.user, access)}
-    if not result.get("spec"):  # nothing of the request is repeated, so nobody owns a field
+    if not result.get("spec"):  # no part of the request is repeated, so no client owns a field
         return result
     return _owned(operation, verbs, tree, result, operation.api_version)
 

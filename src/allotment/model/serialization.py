@@ -47,7 +47,7 @@ def _block(value: Any, indent: int) -> Iterator[str]:
 
 
 def _entry(head: str, item: Any, indent: int) -> Iterator[str]:
-    if isinstance(item, str) and _is_literal_text(item):
+    if isinstance(item, str) and _is_literal_text(item.lstrip(" ")):
         first, *rest = _literal(item, "", indent + 2)
         yield f"{head} {first}"
         yield from rest
@@ -76,7 +76,8 @@ def _is_literal_text(text: str) -> bool:
 def _literal(text: str, pad: str, indent: int) -> Iterator[str]:
     body = text.rstrip("\n")
     end = len(text) - len(body)
-    yield pad + "|" + ("-" if end == 0 else "" if end == 1 else "+")
+    # Without its width, a parser would count the indentation of the first line as that of the block.
+    yield pad + ("|2" if text.startswith(" ") else "|") + ("-" if end == 0 else "" if end == 1 else "+")
     for line in body.split("\n") + [""] * (end - 1 if end > 1 else 0):
         yield " " * indent + line if line else ""
 

@@ -18,6 +18,7 @@ from allotment.model.core import Node, Pod, PodStatus, Taint
 from allotment.model.meta import ObjectMeta
 from allotment.model.resource import DeviceTaint, ResourceSlice
 from allotment.phrases import counted
+from allotment.screens.header import cluster_options
 from allotment.screens.hypothetical_cluster import HypotheticalCluster
 from allotment.screens.hypothetical_devices import add_classes, change_mode, fail_device, taint_device
 from allotment.shell_words import shell_line
@@ -43,7 +44,7 @@ class Change(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=
 
 
 class MadeChange(NamedTuple):
-    """The effect of a change as a sentence, and the command line that makes it; empty if none does."""
+    """The effect of a change as a sentence, and the command line that makes it in the cluster; empty if none does."""
 
     sentence: str
     command: str = ""
@@ -76,6 +77,7 @@ def change_of(text: str) -> Change:
 def _drain(cluster: HypotheticalCluster, change: Change) -> MadeChange:
     node = _node(cluster, change.target)
     cluster.put(replace(node, spec=replace(node.spec, unschedulable=True)))
+    cluster.undone_by.add(("uncordon", change.target))
     count = cluster.evict(cluster.pods_on(change.target))
     return MadeChange(
         f"drain {change.target}: {_evicted(count)}",
@@ -99,6 +101,7 @@ def _taint(cluster: HypotheticalCluster, change: Change) -> MadeChange:
         return MadeChange(f"taint device {device} with {device_taint}: {_evicted(count)}")
     node, taint = _node(cluster, change.target), Taint(key=key, value=value, effect=effect)
     cluster.put(replace(node, spec=replace(node.spec, taints=(*node.spec.taints, taint))))
+    cluster.undone_by.update({("recover", change.target), ("uncordon", change.target)})
     leaving = [pod for pod in cluster.pods_on(change.target) if not tolerated(taint, pod.spec.tolerations)]
     count = cluster.evict(leaving) if effect == "NoExecute" else 0
     return MadeChange(
@@ -136,6 +139,8 @@ def _scale(cluster: HypotheticalCluster, change: Change) -> MadeChange:
         raise InputError(f"{workload} has no pod", "what its pods request is not known")
     for pod in pods[wanted:]:
         cluster.end(pod)
+    if wanted > len(pods):
+        cluster.undone_by.add(("replicas", workload))
     for number in range(wanted - len(pods)):
         cluster.start(_replica(pods[0], f"{_stem(pods[0], workload)}-new-{number + 1}"))
     kind, _, full = workload.partition(" ")
@@ -234,7 +239,8 @@ def _number(text: str) -> int:
 
 
 def _kubectl(cluster: HypotheticalCluster, *words: str) -> str:
-    return shell_line(("kubectl", *cluster.view.origin.connection, *words))
+    options = cluster_options(cluster.view)
+    return shell_line(("kubectl", *options, *words)) if options else ""
 
 
 _FUNCTIONS: Final[Mapping[Action, Callable[[HypotheticalCluster, Change], MadeChange]]] = {

@@ -47,6 +47,8 @@ class HypotheticalCluster:
         self.lost: list[LostDevices] = []
         self.sources: dict[ObjectKey, str] = {}
         """The pods that have to be placed again, with the node that they were on; new ones have none."""
+        self.undone_by: set[tuple[str, str]] = set()
+        """The remedies that undo what was assumed, each with its node or workload."""
 
     # --- reading -----------------------------------------------------------------------------------------------------
 

@@ -50,8 +50,19 @@ def _written(view: ClusterView, name: str) -> Tree | None:
 
 
 def _diff(name: str, before: Tree, after: Tree) -> str:
-    old, new = (to_yaml([tree]).splitlines(keepends=True) for tree in (before, after))
+    old, new = (to_yaml([_without_trailing_space(tree)]).splitlines(keepends=True) for tree in (before, after))
     return "".join(difflib.unified_diff(old, new, fromfile=name, tofile=name))
+
+
+def _without_trailing_space(tree: Any) -> Any:
+    """The tree with texts of several lines as a literal block can show them, instead of one line with escapes."""
+    if isinstance(tree, dict):
+        return {key: _without_trailing_space(value) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [_without_trailing_space(value) for value in tree]
+    if isinstance(tree, str) and "\n" in tree:
+        return "\n".join(line.expandtabs().rstrip() for line in tree.split("\n"))
+    return tree
 
 
 def _plain(value: Any) -> Any:

@@ -105,11 +105,17 @@ def editor_choices(view: ClusterView) -> EditorChoices:
     """Return the data of the editor before a request."""
     return EditorChoices(
         cluster=header(view),
-        command=command(view, "explain", "-f", FILE),
+        command=_command(view, EditorRequest(on="none" if view.place == "none" else "cluster")),
         hardware=tuple(_hardware()),
         vocabulary=view.cached("screens.vocabulary", lambda: _vocabulary(view)),
-        example=find_example(_EXAMPLE).text,
+        example=_example(),
     )
+
+
+def _example() -> str:
+    """The first example, without the line for those that run all of them."""
+    lines = find_example(_EXAMPLE).text.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith("# Expect:"))
 
 
 def editor_answer(view: ClusterView, request: EditorRequest) -> EditorAnswer:

@@ -15,6 +15,7 @@ from allotment.api.plans.catalog import select_catalog
 from allotment.exporter.costs import NodePrices
 from allotment.exporter.device_usage import ClusterUsage, NodeUsage
 from allotment.exporter.state import ExporterState
+from allotment.fleet.catalog.labels import INSTANCE_TYPE
 from allotment.model.meta import ObjectKey, Value
 from allotment.planning.machine_plan import MachinePlan
 from allotment.screens.header import Screen, command, header
@@ -80,7 +81,9 @@ class PlannedCost(Value, frozen=True):
 class MoneyScreen(Screen, frozen=True):
     """USD per hour of all priced nodes with devices, of the parts that claims hold, and of the rest.
 
-    ``unpriced``: products of nodes whose price is not known. ``plan``: None unless it was requested.
+    ``unpriced``: products of nodes whose price is not known; ``unpriced_types``: the instance types of these nodes, for
+    which a catalog of one's own can state one. ``devices_held`` and ``devices_free``: of all nodes. ``plan``: None
+    unless it was requested.
     """
 
     currency: str
@@ -90,6 +93,9 @@ class MoneyScreen(Screen, frozen=True):
     nodes_priced: int = 0
     nodes_unpriced: int = 0
     unpriced: tuple[str, ...] = ()
+    unpriced_types: tuple[str, ...] = ()
+    devices_held: int = 0
+    devices_free: int = 0
     by_namespace: tuple[CostShare, ...] = ()
     by_workload: tuple[CostShare, ...] = ()
     by_product: tuple[CostShare, ...] = ()
@@ -142,6 +148,9 @@ def money(view: ClusterView, *, catalog: Sequence[str] = (), with_plan: bool = F
         nodes_priced=len(whole),
         nodes_unpriced=len(unpriced),
         unpriced=tuple(dict.fromkeys(product for name in unpriced for _, product, _ in usages[name].devices)),
+        unpriced_types=tuple(sorted({_labels(view, name).get(INSTANCE_TYPE, "") for name in unpriced} - {""})),
+        devices_held=view.free.count("in-use"),
+        devices_free=view.free.count("free"),
         by_namespace=_summed(claims, lambda key: key.namespace),
         by_workload=_summed(claims, lambda key: holders.of(str(key)).workload or f"ResourceClaim {key}"),
         by_product=_products(usages, nodes),

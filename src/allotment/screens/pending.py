@@ -15,7 +15,7 @@ from allotment.model.meta import Value
 from allotment.screens.header import Screen, command, header
 from allotment.screens.holders import workload_of
 from allotment.screens.pending_pods import PendingGroup, pending_pods
-from allotment.screens.remedies import Remedy, in_one_sentence, remedies_of
+from allotment.screens.remedies import Remedy, in_one_sentence, next_command, remedies_of
 from allotment.watched.view import ClusterView
 
 #: Names of pods that a group lists; the others are counted.
@@ -31,7 +31,7 @@ class GroupSummary(Value, frozen=True):
     Without a reason, the code is the outcome: ``fits``, or ``unprepared``, with the driver's error as summary.
     ``sentence``: the first line of `allot explain`. ``oldest``: when the oldest pod was created, RFC 3339. ``waits``:
     why pods are pending although they fit. ``pods``: the first ones, or claims if no pod uses them; ``count`` all of
-    them. ``remedy``: the first remedy; ``next``: the next command.
+    them. ``remedy``: the first remedy; ``next``: the next command, which only a single group has.
     """
 
     id: str
@@ -51,7 +51,10 @@ class GroupSummary(Value, frozen=True):
 
 
 class FunnelBar(Value, frozen=True, omit_defaults=False):
-    """A step of a funnel; see `FunnelStep`. ``is_end``: fewer devices than requested are left for the first time."""
+    """A step of a funnel; see `FunnelStep`.
+
+    ``is_end``: the first step that loses devices and leaves fewer than requested. No step is, if fewer are published.
+    """
 
     step: str
     text: str
@@ -136,7 +139,7 @@ def pending_detail(view: ClusterView, id: str, pod: str = "") -> PendingDetail:
     return PendingDetail(
         cluster=header(view),
         command=command(view, "explain", f"{word}/{name}", "-n", namespace),
-        group=summary_of(group),
+        group=replace(summary_of(group), next=next_command(view, answer)),
         answer=answer,
         text=tuple(lines(Explanation((answer,)), width=_ONE_LINE)),
         answers=len(group.answers),
@@ -172,7 +175,6 @@ def summary_of(group: PendingGroup) -> GroupSummary:
         pods=tuple(str(pod.key) for pod in pods[:_MAX_PODS]) or tuple(group.by_name)[:_MAX_PODS],
         waits=first.waits,
         remedy=in_one_sentence(headline.changes) if headline is not None else "",
-        next=first.next,
     )
 
 
@@ -191,11 +193,11 @@ def funnels_of(answer: Answer) -> Iterator[FunnelChart]:
 def _charts(refused: AllocationRefusal, nodes: tuple[str, ...]) -> Iterator[FunnelChart]:
     for cause in (refused, *refused.alternatives):
         for funnel in cause.funnels:
-            ended = False
+            ended, before = False, funnel.visible
             bars = []
             for step in funnel.steps:
-                is_end = not ended and step.left < max(funnel.wanted, 1)
-                ended = ended or is_end
+                is_end = not ended and step.left < min(before, max(funnel.wanted, 1))
+                ended, before = ended or is_end, step.left
                 bars.append(FunnelBar(step.step, step.text, step.left, step.lost, step.by, step.claims, is_end))
             yield FunnelChart(
                 nodes=nodes,

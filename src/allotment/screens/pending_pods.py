@@ -6,6 +6,9 @@ import hashlib
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec.structs import replace
 
 from allotment.api.bound_pods import answers_of_bound
 from allotment.api.named_objects import ObjectsByName
@@ -22,7 +25,12 @@ from allotment.screens.manifest_answers import prepared_devices
 from allotment.screens.remedies import in_one_sentence
 from allotment.screens.unprepared_pods import prepare_errors, unprepared_pods
 from allotment.screens.visibility import readers_of
+from allotment.tools.unread import is_read_in_a_namespace
 from allotment.watched.view import ClusterView
+
+_CLAIMS_OF_ONE_NAMESPACE: Final = (
+    "The ResourceClaims of other namespaces could not be read: devices that they use count as free."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +82,15 @@ def pending_pods(view: ClusterView) -> PendingPods:
 def _explained(view: ClusterView) -> PendingPods:
     cluster = view.inputs.cluster
     if view.place in ("lab", "cluster"):
-        must_know(cluster, *OF_DEVICES, *OF_PODS)
+        must_know(cluster, *OF_DEVICES, *OF_PODS, in_one_namespace=True)
     values = objects_to_explain(cluster, ())
     run = prepared_devices(view, "pending").pending(values, other_pods(cluster, values), readers_of(view))
     found = [*run.answers, *_unprepared(view)]
     question = Question(view.cluster, None, view.inputs)
     explanation = Explanation(tuple(each.answer for each in found))
     answers = add_next_steps(explanation, question, ObjectsByName(view.objects)).answers
+    if is_read_in_a_namespace(view.unread.get("resourceclaims", "")):
+        answers = tuple(replace(answer, notes=(*answer.notes, _CLAIMS_OF_ONE_NAMESPACE)) for answer in answers)
     complete = [each._replace(answer=answer) for each, answer in zip(found, answers, strict=True)]
     listed = [_group(members) for members in _of_one_cause(complete)]
     listed.sort(key=lambda group: (group.first.fits, -len(group.pods)))

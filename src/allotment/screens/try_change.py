@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from allotment.errors import InputError
+from allotment.explanation.origin_mapping import awaited_claims
 from allotment.explanation.pending_run import NotApplicable
 from allotment.explanation.report import Answer, ClaimAllocation, Explanation
 from allotment.explanation.text import lines
@@ -30,8 +31,8 @@ class TryRequest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
 class Trial(Screen, frozen=True):
     """The result of a change. ``sentence``: the first line of `allot explain` then.
 
-    ``diff``: what changes in the manifests. ``command``: the command that makes the change; if none
-    does, the one that suggests it.
+    ``diff``: what changes in the manifests. ``command``: the one that suggests the change; ``change_command``: the one
+    that makes it in the cluster, empty if none does. ``assumed``: what is waited for, as sentences.
     """
 
     fits: bool
@@ -42,6 +43,8 @@ class Trial(Screen, frozen=True):
     claims: tuple[ClaimAllocation, ...] = ()
     texts: tuple[str, ...] = ()
     diff: str = ""
+    change_command: str = ""
+    assumed: tuple[str, ...] = ()
 
 
 def try_change(view: ClusterView, request: TryRequest) -> Trial:
@@ -60,11 +63,10 @@ def try_change(view: ClusterView, request: TryRequest) -> Trial:
     except NotApplicable as error:
         raise InputError(f"this cannot be tried: {error}", argument="remedy") from None
     namespace, _, name = answer.name.partition("/")
-    suggested = remedies_of(view, answer)[request.remedy].command
     word = "pod" if answer.kind == "Pod" else "claim"
     return Trial(
         cluster=header(view),
-        command=suggested or command(view, "explain", f"{word}/{name}", "-n", namespace),
+        command=command(view, "explain", f"{word}/{name}", "-n", namespace),
         fits=after.fits,
         pod=answer.name,
         sentence=lines(Explanation((after,)), width=_ONE_LINE)[0],
@@ -73,4 +75,6 @@ def try_change(view: ClusterView, request: TryRequest) -> Trial:
         claims=after.claims,
         texts=tuple(change.text for change in changes),
         diff=manifest_diff(view, changes),
+        assumed=tuple(f"claim {key} is released" for change in changes for key in awaited_claims(change)),
+        change_command=remedies_of(view, answer)[request.remedy].change_command,
     )

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from allotment.api.plan import plan
-from allotment.engine.refusal import CODES
+from allotment.engine.refusal import CODES, AllocationRefusal, SuggestedChange
 from allotment.errors import InputError
 from allotment.explanation.pending_run import PendingRun
 from allotment.explanation.subjects import objects_to_explain, other_pods
@@ -30,6 +30,7 @@ from allotment.screens.hypothetical_changes import Change, make
 from allotment.screens.hypothetical_cluster import HypotheticalCluster
 from allotment.screens.money import PlannedCost, planned_cost
 from allotment.screens.pending_pods import pending_pods
+from allotment.screens.remedies import in_one_sentence
 from allotment.screens.visibility import readers_of
 from allotment.watched.view import CarriedValues, ClusterView
 
@@ -66,7 +67,10 @@ class MovingPod(Value, frozen=True):
 
 
 class StrandedPod(Value, frozen=True):
-    """A pod that fits nowhere after the changes, with the code and sentence of `allot explain`."""
+    """A pod that fits nowhere after the changes, with the code and sentence of `allot explain`.
+
+    ``remedy``: the first one that undoes none of the assumed changes.
+    """
 
     pod: str
     code: str
@@ -86,7 +90,7 @@ class WhatIfTargets(Value, frozen=True):
 
 
 class WhatIfScreen(Screen, frozen=True):
-    """The result. ``command`` makes the changes in the cluster, as far as a command line can.
+    """The result. ``change_command``: the command line that makes the changes in the cluster; empty if none does.
 
     ``before`` and ``after``: devices by state. ``map``: the nodes that are different after the changes. ``purchase``:
     machines for the stranded pods; None if there are none, or if it was not requested. ``counts``: the length of each
@@ -94,6 +98,7 @@ class WhatIfScreen(Screen, frozen=True):
     """
 
     changes: tuple[str, ...] = ()
+    change_command: str = ""
     losing: tuple[LosingPod, ...] = ()
     moving: tuple[MovingPod, ...] = ()
     stranded: tuple[StrandedPod, ...] = ()
@@ -136,8 +141,9 @@ def what_if(view: ClusterView, request: WhatIfRequest, *, purchase: bool = True)
     commands = [each.command for each in made if each.command]
     return WhatIfScreen(
         cluster=header(view),
-        command=" && ".join(commands) if len(commands) == len(made) else command(view, "free"),
+        command="",
         changes=tuple(each.sentence for each in made),
+        change_command=" && ".join(commands) if len(commands) == len(made) else "",
         losing=tuple(losing[:MAX_ROWS]),
         moving=tuple(moving[:MAX_ROWS]),
         stranded=tuple(stranded[:MAX_ROWS]),
@@ -214,9 +220,19 @@ class _Placement:
                 if reasons is not None and self._is_affected(pod, fits=False):
                     headline = reasons.headline
                     summary = headline.summary or CODES[headline.code].summary
-                    remedy = ", and ".join(change.text for change in headline.changes)
+                    remedy = in_one_sentence(self._remedy(headline, workload_of(pod)))
                     found.append(StrandedPod(str(pod.key), headline.code, summary, workload_of(pod), remedy))
         return found
+
+    def _remedy(self, headline: AllocationRefusal, workload: str) -> Sequence[SuggestedChange]:
+        """The first remedy that undoes none of the assumed changes."""
+
+        def is_undone(change: SuggestedChange) -> bool:
+            of = workload if change.remedy == "replicas" else change.object.removeprefix("Node ") or change.node
+            return (change.remedy, of) in self._cluster.undone_by
+
+        remedies = (headline.changes, headline.otherwise)
+        return next((changes for changes in remedies if changes and not any(map(is_undone, changes))), ())
 
     def _is_affected(self, pod: Pod, *, fits: bool) -> bool:
         """Whether the changes are why a pod gets a node, or none."""

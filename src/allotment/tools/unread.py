@@ -11,12 +11,14 @@ from typing import Final
 
 from allotment.model.core import Node, Pod
 from allotment.model.meta import Object
-from allotment.model.resource import ResourceClaim, ResourceSlice
+from allotment.model.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from allotment.model.server_facts import ServerFacts, facts_among, serves_devices
 from allotment.model.workloads import template_of
 from allotment.phrases import listed
 
 NOT_SERVED: Final = "not served"
+#: In the reason of a resource that was read in one namespace only, whose name follows.
+_OUTSIDE: Final = " outside of namespace "
 #: Names of ``ServerFacts.unread`` that are not resources.
 _TOPICS: Final = frozenset({"gates", "served", "permissions"})
 
@@ -37,6 +39,20 @@ def unread_resources(values: Sequence[Object], needed: Iterable[str] = ()) -> di
     return {name: why for name, why in found.items() if not wanted or name in wanted}
 
 
+def outside_of(namespace: str, why: str) -> str:
+    """The reason for a resource that could only be read in one namespace. ``why``: the reason elsewhere."""
+    return f"{why}{_OUTSIDE}{namespace}"
+
+
+def is_read_in_a_namespace(why: str) -> bool:
+    """Whether a reason is that of a resource that was read in one namespace.
+
+    >>> is_read_in_a_namespace(outside_of("team-a", "forbidden")), is_read_in_a_namespace("forbidden")
+    (True, False)
+    """
+    return _OUTSIDE in why
+
+
 def unread_notes(unread: Mapping[str, str]) -> tuple[str, ...]:
     """One sentence for each reason.
 
@@ -53,6 +69,35 @@ def unread_notes(unread: Mapping[str, str]) -> tuple[str, ...]:
         if why == NOT_SERVED
         else f"not readable and therefore ignored: {listed(names)} ({why})"
         for why, names in by_reason.items()
+    )
+
+
+def missing_kinds_note(values: Iterable[Object]) -> str:
+    """Return a sentence about the kinds that a snapshot refers to, but of which it contains no object; may be empty.
+
+    A snapshot that `allot snapshot` took has facts about the server, and contains all of their objects.
+    """
+    found = tuple(values)
+    kinds = {type(value) for value in found}
+    if not found or ServerFacts in kinds:
+        return ""
+    pods = (value.spec if isinstance(value, Pod) else template[1].spec if (template := template_of(value)) else None
+            for value in found)  # fmt: skip
+    entries = [entry for spec in pods if spec is not None for entry in spec.resource_claims]
+    requests = bool(kinds & {ResourceClaim, ResourceClaimTemplate})
+    needed = (
+        (ResourceSlice, True),
+        (DeviceClass, requests),
+        (ResourceClaimTemplate, any(entry.resource_claim_template_name for entry in entries)),
+        (ResourceClaim, any(entry.resource_claim_name for entry in entries)),
+    )
+    missing = [f"{kind.__name__}{'es' if kind is DeviceClass else 's'}" for kind, is_needed in needed
+               if is_needed and kind not in kinds]  # fmt: skip
+    if not missing:
+        return ""
+    return (
+        f"the snapshot contains no {listed(missing, 'or')}: the cluster may have them, and reasons that depend on them"
+        " may be wrong; allot snapshot saves all that is needed"
     )
 
 

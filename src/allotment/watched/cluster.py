@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from functools import partial
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -14,12 +15,14 @@ from allotment.api.clusters.described import SnapshotSource
 from allotment.api.clusters.source import ClusterSource
 from allotment.api.objects.inputs import Inputs
 from allotment.cluster.inspection.snapshot import EVERYTHING
+from allotment.explanation.input import AdmittedObjects
 from allotment.lab.state import Register
 from allotment.model.loading import Document
 from allotment.model.meta import ObjectKey
+from allotment.model.resource import ResourceSlice
 from allotment.model.server_facts import facts_among
 from allotment.phrases import listed
-from allotment.tools.unread import unread_resources
+from allotment.tools.unread import missing_kinds_note, unread_resources
 from allotment.watched.builder import ClusterIdentity
 from allotment.watched.kinds import KINDS
 from allotment.watched.view import ClusterView, Identity, Place
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
 _PLACES: Final[dict[str, Place]] = {"snapshot": "snapshot", "hardware": "fleet", "cluster": "cluster"}
 #: Kinds of KINDS without a namespace.
 _CLUSTER_SCOPED: Final = frozenset(kind.resource.kind for kind in KINDS if not kind.resource.namespaced)
+#: Slices that a note names.
+_MOST_NAMED: Final = 3
 
 
 class ViewFeed(Protocol):
@@ -60,18 +65,30 @@ class WatchedCluster:
         return cls(view_of(cluster, revision))
 
     @classmethod
-    def of_target(cls, target: ClusterTarget, identity: ClusterIdentity, *, revision: int = 0) -> WatchedCluster:
+    def of_target(
+        cls, target: ClusterTarget, identity: ClusterIdentity, *, revision: int = 0,
+        reread: Callable[[], ClusterTarget] | None = None,
+    ) -> WatchedCluster:  # fmt: skip
         """Return a running cluster, whose first view is empty and not connected. ``run`` follows it.
 
         A kind that may not be read in all namespaces is read in that of the target. ``revision``: of the first view.
+        ``reread``: returns the target as it is configured now, for a cluster that is set up again.
         """
         from allotment.cluster.remote.http_client import HttpClient
         from allotment.watched.live import LiveFeed
 
         # Failures are shown immediately, and the feed retries.
-        feed = LiveFeed(partial(HttpClient, target, retry_seconds=0), identity, target.namespace, revision=revision)
+        def connect() -> HttpClient:
+            return HttpClient(found.target or target, retry_seconds=0)
+
+        def has_moved() -> bool:
+            before, found.target = found.target, reread() if reread is not None else target
+            return found.target != before
+
+        feed = LiveFeed(connect, identity, target.namespace, revision=revision, has_moved=has_moved)
         where = f"context {target.context}" if target.context else target.server
-        return cls(feed.builder.first(f"connecting to {where}"), feed, target)
+        found = cls(feed.builder.first(f"connecting to {where}"), feed, target)
+        return found
 
     @classmethod
     def of(cls, cluster: Cluster, *, is_lab: bool | None = None) -> WatchedCluster:
@@ -92,7 +109,7 @@ class WatchedCluster:
             is_lab = (target.context, target.server) in ((lab.context, lab.url) for lab in Register().running())
         name = target.context or target.server
         identity = ClusterIdentity(source.origin, name, "lab" if is_lab else "cluster", source.kube, source.gates)
-        return cls.of_target(target, identity, revision=revision)
+        return cls.of_target(target, identity, revision=revision, reread=source.target_now)
 
     def view(self) -> ClusterView:
         """Return the newest view."""
@@ -136,6 +153,9 @@ def view_of(cluster: Cluster, revision: int = 1) -> ClusterView:
     inputs = source.read(EVERYTHING)
     facts = facts_among(inputs.cluster)
     place: Place = _PLACES[source.origin.place] if source.has_objects else "none"
+    if place == "snapshot":
+        note = missing_kinds_note(inputs.cluster)
+        inputs = _without_rejected(replace(inputs, notes=(*inputs.notes, note) if note else inputs.notes))
     documents = tuple(source.manifests) if isinstance(source, SnapshotSource) else ()
     return ClusterView(
         revision=revision,
@@ -150,6 +170,23 @@ def view_of(cluster: Cluster, revision: int = 1) -> ClusterView:
         trees={_identity(document): document.tree for document in documents},
         events=tuple(document.tree for document in documents if document.kind == "Event"),
     )
+
+
+def _without_rejected(inputs: Inputs) -> Inputs:
+    """Return a snapshot without the slices that an API server would reject, which no explanation considers, and a note
+    that names them."""
+    admitted = AdmittedObjects(inputs.features)
+    rejected = {
+        id(value): f"{value.metadata.name} ({errors[0].path})"
+        for value in inputs.cluster
+        if isinstance(value, ResourceSlice) and not value.metadata.uid and (errors := admitted.admit(value).errors)
+    }
+    if not rejected:
+        return inputs
+    kept = tuple(value for value in inputs.cluster if id(value) not in rejected)
+    names = listed([*list(rejected.values())[:_MOST_NAMED], *(["others"] if len(rejected) > _MOST_NAMED else [])])
+    note = f"ignored, because an API server would reject them: ResourceSlice {names}"
+    return replace(inputs, cluster=kept, notes=(*inputs.notes, note))
 
 
 def _name_of(source: ClusterSource, inputs: Inputs) -> str:

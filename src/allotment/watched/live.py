@@ -1,8 +1,9 @@
 """``LiveFeed``: publishes the views of a running cluster, which it lists and watches.
 
 Changes are collected for some milliseconds and decoded in a thread. A cluster that does not respond keeps its last
-view, with the reason; it is read again as soon as it responds. A kind that the user may not read in all namespaces is
-read in that of the context; one that may not be read at all is named in the view.
+view, with the reason; it is read again as soon as it responds, or as a new one as soon as its address, authority or
+credentials are configured differently. A kind that the user may not read in all namespaces is read in that of the
+context; one that may not be read at all is named in the view.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from allotment.cluster.inspection.server_facts import Source, facts_of
 from allotment.cluster.remote.version_negotiation import ServedVersions
 from allotment.model.meta import ObjectKey
 from allotment.model.server_facts import ServerFacts
+from allotment.tools.unread import outside_of
 from allotment.watched.builder import ClusterIdentity, ConnectionState, ViewBuilder
 from allotment.watched.keyed_objects import packed
 from allotment.watched.kinds import KINDS, WatchedKind
@@ -39,6 +41,8 @@ from allotment.watched.view import ClusterView
 _COALESCE: Final = 0.05
 #: Seconds between two attempts to reach a cluster, at most.
 _RETRY: Final = 4.0
+#: Seconds between two checks whether the cluster is configured differently.
+_REREAD: Final = 1.0
 _FORBIDDEN: Final = "forbidden"
 #: The request in the text of an error.
 _REQUEST: Final = re.compile(r"^[A-Z]+ (https?://[^/\s]+)\S*(?=: )")
@@ -71,7 +75,7 @@ class _KindCaches:
             return last.unreadable
         if self.everywhere.not_read != _FORBIDDEN:
             return ""
-        return f"{_FORBIDDEN} outside of namespace {namespace}" if last.not_read != _FORBIDDEN else _FORBIDDEN
+        return outside_of(namespace, _FORBIDDEN) if last.not_read != _FORBIDDEN else _FORBIDDEN
 
     @property
     def is_settled(self) -> bool:
@@ -92,13 +96,20 @@ class ViewStore(Protocol):
 
 
 class LiveFeed:
-    """The views of a cluster. ``namespace``: the one that the user may be restricted to."""
+    """The views of a cluster. ``namespace``: the one that the user may be restricted to.
+
+    ``has_moved``: whether ``connect`` will use another address, authority or credentials than at its last call.
+    """
 
     def __init__(
         self, connect: Connect, identity: ClusterIdentity, namespace: str = "", *,
         revision: int = 0, clock: Clock | None = None, random: Random | None = None,
+        has_moved: Callable[[], bool] = lambda: False,
     ) -> None:  # fmt: skip
         self._connect = connect
+        self._moved = has_moved
+        self._checked = -inf
+        self._identity = identity
         self._namespace = namespace
         self._clock = clock or Clock()
         self._random = random or Random()
@@ -112,29 +123,50 @@ class LiveFeed:
     async def run(self, store: ViewStore) -> None:
         """Publish views until cancelled."""
         with ThreadPoolExecutor(1, "cluster view") as worker:
-            async with self._connect() as client:
-                await self._reach(client, store, worker)
-                reader = ConvertingClient(client, ServedVersions(client))
-                async with asyncio.TaskGroup() as group:
+            while True:
+                async with self._connect() as client:
+                    if await self._reach(client, store, worker):
+                        await self._follow(client, store, worker)
 
-                    def start(kind: WatchedKind, namespace: str) -> Cache[Any]:
-                        cache = self._cache(reader, kind, namespace)
-                        group.create_task(cache.run(), name=f"cache {kind.resource.plural}")
-                        return cache
+    async def _follow(self, client: WatchClient, store: ViewStore, worker: ThreadPoolExecutor) -> None:
+        """Publish the views of a cluster until it is configured differently."""
+        if self._kinds:
+            # It may be another cluster, with other objects of the same names and revisions. A revision is skipped, so
+            # that nothing is taken for unchanged.
+            self.builder, self._changed = ViewBuilder(self._identity, store.view().revision + 1), {}
+        reader = ConvertingClient(client, ServedVersions(client))
+        running: list[asyncio.Task[None]] = []
+        async with asyncio.TaskGroup() as group:
 
-                    self._start = start
-                    self._kinds = [_KindCaches(kind, start(kind, "")) for kind in KINDS]
-                    await self._publish_changes(client, store, worker)
+            def start(kind: WatchedKind, namespace: str) -> Cache[Any]:
+                cache = self._cache(reader, kind, namespace)
+                running.append(group.create_task(cache.run(), name=f"cache {kind.resource.plural}"))
+                return cache
+
+            self._start = start
+            self._kinds = [_KindCaches(kind, start(kind, "")) for kind in KINDS]
+            await self._publish_changes(client, store, worker)
+            for task in running:
+                task.cancel()
 
     # --- connecting --------------------------------------------------------------------------------------------------
 
-    async def _reach(self, client: WatchClient, store: ViewStore, worker: ThreadPoolExecutor) -> None:
-        """Read the facts about the server; meanwhile, publish why that fails."""
+    async def _reach(self, client: WatchClient, store: ViewStore, worker: ThreadPoolExecutor) -> bool:
+        """Read the facts about the server; meanwhile, publish why that fails. Return False if it has moved."""
         backoff = Backoff(self._random, longest=_RETRY)
         while error := await self._read_facts(client):
             if store.view().error != error:
                 await self._publish(store, worker, ConnectionState(error=error))
+            if self._has_moved():
+                return False
             await self._clock.sleep(backoff.next())
+        return True
+
+    def _has_moved(self) -> bool:
+        if self._clock.seconds() - self._checked < _REREAD:
+            return False
+        self._checked = self._clock.seconds()
+        return self._moved()
 
     async def _read_facts(self, client: WatchClient) -> str:
         """Read the facts about the server; return why that failed."""
@@ -171,6 +203,8 @@ class LiveFeed:
             self._dirty.clear()
             self._look_inside()
             state = self._state()
+            if state.error and self._has_moved():
+                return
             if not state.error and not all(kinds.is_settled for kinds in self._kinds):
                 continue  # a partial view would show devices without their users
             if published is not None and published.error and not state.error:

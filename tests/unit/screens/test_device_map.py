@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace as replace_fields
 
 import pytest
@@ -25,6 +26,11 @@ def test_totals_are_those_of_free(name: str) -> None:
     assert all(screen.totals.get(state, 0) == report.count(state) for state in ("free", "in-use", "tainted", "blocked"))
     drawn = {(node.name, device.name, device.state) for node in screen.nodes for device in screen.devices_of(node)}
     assert drawn == {(node.node, device.device, device.state) for node in report.nodes for device in node.devices}
+
+
+def test_names_do_not_turn_the_text_after_them() -> None:
+    cluster = replace_fields(view(*fleet("t4-4x-pcie")), name="a\u202eb\u2066c \u2019")
+    assert json.loads(encoded(device_map(cluster)))["cluster"]["name"] == "a\ufffdb\ufffdc \u2019"
 
 
 def test_a_device_names_who_uses_it() -> None:

@@ -7,8 +7,12 @@ import json
 import pytest
 
 import allotment
+from allotment.api.cluster import Cluster
 from allotment.api.load import text_manifests
+from allotment.screens.device_map import device_map
 from allotment.screens.manifest_editor import FILE, EditorRequest, editor_answer, editor_choices
+from allotment.screens.what_if import WhatIfRequest, what_if
+from allotment.watched.cluster import view_of
 from allotment.watched.view import ClusterView
 from tests.unit.screens.clusters import fleet, view
 
@@ -43,6 +47,19 @@ def test_without_a_cluster_machines_are_planned(cluster: ClusterView, text: str)
     assert answer.plan is not None
     assert answer.plan["machines"]
     assert answer.explanation is None
+
+
+def test_a_playground_has_no_command_for_the_current_context() -> None:
+    """Only a release is known: the commands would answer for whatever cluster kubectl has selected."""
+    playground = view_of(Cluster(kube="1.36"))
+    assert editor_choices(playground).command.startswith(f"allot plan {FILE} ")
+    assert device_map(playground).command == ""
+    assert what_if(playground, WhatIfRequest()).command == ""
+
+
+def test_the_example_is_only_the_manifest_and_what_it_is_about(text: str) -> None:
+    assert text.startswith("# One Ampere GPU")
+    assert "Expect" not in text
 
 
 def test_a_snapshot_can_be_pasted(cluster: ClusterView, text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -58,6 +59,16 @@ def test_products_without_a_price_are_named() -> None:
     screen = money(view(*fleet("t4-4x-pcie"), *pod("a", "gpu-0", node="t4-4x-pcie-1")))
     assert (screen.per_hour, screen.unpriced, screen.nodes_unpriced) == (0.0, ("Tesla T4",), 1)
     assert screen.by_namespace[0].per_hour is None
+    assert (screen.devices_held, screen.devices_free) == (1, 3)
+
+
+def test_a_catalog_of_ones_own_states_the_price_of_described_hardware(tmp_path: Path) -> None:
+    cluster = view(*fleet("t4-4x-pcie:2"))
+    assert money(cluster).unpriced_types == ("t4-4x-pcie",)
+    own = tmp_path / "own.csv"
+    own.write_text("provider,instance_type,gpu_count,gpu,on_demand_usd_per_hour\nown,t4-4x-pcie,4,t4,2.5\n")
+    screen = money(cluster, catalog=[str(own)])
+    assert (screen.per_hour, screen.unpriced_types, screen.devices_free) == (5.0, (), 8)
 
 
 def test_the_plan_is_that_of_allot_plan() -> None:

@@ -5,21 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace as replace_fields
 from itertools import chain
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 import allotment
+from allotment.api.cluster import Cluster
+from allotment.api.clusters.source import ClusterOrigin
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.refusal import SuggestedChange
 from allotment.errors import InputError
 from allotment.model.core import PodResourceClaim, PodStatus
 from allotment.model.meta import Object, ObjectMeta
-from allotment.model.resource import ResourceSlice
+from allotment.model.resource import DeviceClass, ResourceSlice
+from allotment.model.serialization import to_yaml
+from allotment.model.trees import manifest_of, to_tree
+from allotment.screens.device_map import device_map
 from allotment.screens.object_page import object_page
 from allotment.screens.pending import pending, pending_detail
 from allotment.screens.pending_pods import PendingGroup, pending_pods
-from allotment.watched.view import ClusterView
+from allotment.watched.cluster import view_of
+from allotment.watched.view import ClusterView, Place
 from tests.unit.screens.clusters import CREATED, WORLDS, fleet, pod, request, template, view, world
 
 BIG = request(9)
@@ -39,6 +46,43 @@ def test_answers_are_those_of_explain(name: str) -> None:
     }
     members = {str(each.key) for group in groups for each in group.pods}
     assert members | {answer.name for group in groups for answer in group.answers} == expected.keys()
+
+
+def test_a_snapshot_without_kinds_that_its_pods_need_says_so(tmp_path: Path) -> None:
+    waiting, devices = pod("a", spec=BIG)[0], fleet("t4-4x-pcie")
+    pods = to_yaml([to_tree(waiting, "v1", "Pod")])
+
+    def notes(text: str) -> tuple[str, ...]:
+        (tmp_path / "dump.yaml").write_text(text)
+        return pending(view_of(Cluster.snapshot(tmp_path / "dump.yaml"))).cluster.notes
+
+    (note,) = notes(pods)
+    assert note.startswith("the snapshot contains no ResourceSlices or ResourceClaimTemplates:")
+    nodes, others = devices[:1], (*devices[1:], template(spec=BIG))
+    complete = f"{to_yaml(to_tree(each, 'v1', 'Node') for each in nodes)}---\n{to_yaml(map(manifest_of, others))}"
+    assert notes(f"{pods}---\n{complete}") == ()
+    without_classes = to_yaml(manifest_of(each) for each in others if type(each) is not DeviceClass)
+    (note,) = notes(f"{pods}---\n{without_classes}")
+    assert note.startswith("the snapshot contains no DeviceClasses:")
+
+
+def test_slices_that_an_api_server_would_reject_are_on_no_screen(tmp_path: Path) -> None:
+    devices = fleet("t4-4x-pcie")
+    wrong = [
+        replace(each, metadata=replace(each.metadata, uid=""), spec=replace(each.spec, node_name="../a b"))
+        for each in devices
+        if isinstance(each, ResourceSlice)
+    ]
+    objects = (*(each for each in devices if isinstance(each, DeviceClass)), *wrong, template(spec=BIG))
+    pods = to_yaml([to_tree(pod("a", spec=BIG)[0], "v1", "Pod")])
+    (tmp_path / "dump.yaml").write_text(f"{pods}---\n{to_yaml(map(manifest_of, objects))}")
+    cluster = view_of(Cluster.snapshot(tmp_path / "dump.yaml"))
+    (note,) = pending(cluster).cluster.notes
+    assert note.startswith("ignored, because an API server would reject them: ResourceSlice ")
+    assert "(spec.nodeName)" in note
+    (group,) = pending(cluster).groups
+    assert "no ResourceSlices" in group.summary
+    assert device_map(cluster).nodes == ()
 
 
 def test_replicas_are_one_group_with_one_answer() -> None:
@@ -132,7 +176,7 @@ def test_a_group_is_found_by_the_request_of_any_of_its_pods() -> None:
     later = pod("b", of="new", owner="Job/j", spec=smaller, created="2026-03-01T00:00:00Z")
     (alone,) = pending(view(*objects, *later)).groups
     (both,) = pending(cluster := view(*objects, *pod("a", owner="Job/j", spec=BIG), *later, revision=2)).groups
-    assert pending_detail(cluster, alone.id).group == both
+    assert replace(pending_detail(cluster, alone.id).group, next="") == both
 
 
 def test_pods_that_fit_come_last_and_say_what_they_wait_for() -> None:
@@ -170,6 +214,26 @@ def test_a_funnel_ends_where_too_few_devices_are_left() -> None:
     assert detail.funnels[0].steps[-1].is_end
     assert detail.nearest is not None
     assert detail.nearest.sentence == str(detail.nearest.miss)
+
+
+def test_a_step_without_devices_to_lose_does_not_end_a_funnel() -> None:
+    """Three devices are requested and two published: the selector ends it, not the first step with fewer than three."""
+    cluster = world("two-mistakes")
+    (group,) = pending(cluster).groups
+    steps = pending_detail(cluster, group.id).funnels[0].steps
+    assert [(step.step, step.left) for step in steps if step.is_end] == [("selector", 0)]
+    assert any(step.left < 3 and not step.is_end for step in steps)
+
+
+@pytest.mark.parametrize("place", ["snapshot", "fleet"])
+def test_the_next_command_reaches_only_the_cluster_of_the_page(place: Place) -> None:
+    own, _ = pod("a")
+    missing = replace(own, spec=replace(own.spec, resource_claims=(PodResourceClaim("gpu", resource_claim_name="x"),)))
+    cluster = view(*fleet("t4-4x-pcie"), replace(missing, status=PodStatus(phase="Pending")))
+    live = replace_fields(cluster, origin=ClusterOrigin("cluster", context="prod"))
+    (group,) = pending(cluster).groups
+    assert pending_detail(live, group.id).group.next == "kubectl --context prod get resourceclaims -n ml"
+    assert pending_detail(replace_fields(live, place=place), group.id).group.next == ""
 
 
 def test_pods_whose_devices_cannot_be_prepared_are_a_group() -> None:

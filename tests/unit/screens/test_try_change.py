@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from allotment.api.clusters.source import ClusterOrigin
 from allotment.engine.refusal import SuggestedChange
 from allotment.errors import InputError
 from allotment.explanation.pending_run import is_applicable
+from allotment.screens.manifest_diff import manifest_diff
 from allotment.screens.pending import pending, pending_detail
 from allotment.screens.remedies import changes_of
 from allotment.screens.try_change import TryRequest, try_change
@@ -36,6 +40,45 @@ def test_the_diff_is_that_of_the_manifest(name: str) -> None:
     lines = [line for line in trial.diff.splitlines() if line.startswith(("+", "-")) and line[:3] not in ("+++", "---")]
     assert lines
     assert {line[0] for line in lines} == {"+", "-"}
+
+
+def test_the_diff_of_an_expression_shows_its_lines() -> None:
+    written = template(spec=request(1))
+    cluster = view(*fleet("t4-4x-pcie"), written)
+    path = "spec.spec.devices.requests[0].exactly.deviceClassName"
+    becomes = "  a.b ==\t1 && \n  c.d"
+    name = f"ResourceClaimTemplate {written.key}"
+    diff = manifest_diff(cluster, [SuggestedChange(text="", object=name, path=path, becomes=becomes)])
+    added = [line[1:].strip() for line in diff.splitlines() if line.startswith("+") and line[:3] != "+++"]
+    assert added == ["deviceClassName: |2-", "a.b ==        1 &&", "c.d"]
+
+
+def test_the_command_for_a_change_names_the_cluster_of_the_page() -> None:
+    """For a snapshot, kubectl would change the cluster of its current context, which the page does not show."""
+    snapshot = world("class-missing")
+    (group,) = pending(snapshot).groups
+    live = replace(snapshot, place="cluster", origin=ClusterOrigin("cluster", context="prod"))
+    for cluster, options in ((snapshot, ""), (live, " --context prod")):
+        (remedy,) = pending_detail(cluster, group.id).remedies[:1]
+        trial = try_change(cluster, TryRequest(group=group.id))
+        assert trial.change_command == remedy.change_command
+        assert trial.command.startswith("allot explain pod/trainer -n ml")
+        if options:
+            shown, _, changed = trial.change_command.partition(" | ")
+            assert shown.startswith(f"allot explain pod/trainer -n ml{options}")
+            assert changed == f"kubectl{options} replace --force -f -"
+        else:
+            assert trial.change_command == ""
+
+
+def test_a_trial_of_waiting_says_which_claims_it_releases() -> None:
+    used = [each for number in range(4) for each in pod(f"job-{number}", f"gpu-{number}", node="t4-4x-pcie-1")]
+    origin = ClusterOrigin("cluster", context="prod")
+    cluster = replace(view(*fleet("t4-4x-pcie"), template(), *used, *pod("a")), origin=origin)
+    (group,) = pending(cluster).groups
+    assert try_change(cluster, TryRequest(group=group.id)).assumed == ("claim ml/job-0-gpu-x1 is released",)
+    (remedy,) = pending_detail(cluster, group.id).remedies[:1]
+    assert (remedy.command, remedy.change_command) == ("kubectl --context prod get pod job-0 -n ml", "")
 
 
 def test_a_trial_leaves_the_cluster_as_it_was() -> None:

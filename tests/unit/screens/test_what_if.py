@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace as replace_fields
+
 import pytest
 from msgspec.structs import replace
 
+from allotment.api.clusters.source import ClusterOrigin
 from allotment.errors import InputError
-from allotment.model.core import PodStatus
+from allotment.model.core import Node, PodStatus
 from allotment.model.meta import Object
 from allotment.screens.hypothetical_changes import Change, change_of
 from allotment.screens.what_if import WhatIfRequest, WhatIfScreen, what_if
+from allotment.watched.view import Place
 from tests.unit.screens.clusters import fleet, pod, request, template, view
 
 FIRST, SECOND = "t4-4x-pcie-1", "t4-4x-pcie-2"
@@ -40,7 +44,63 @@ def test_pods_of_a_drained_node_move() -> None:
     assert screen.after == {"free": 3, "in-use": 1, "unschedulable": 4}
     assert screen.map is not None
     assert [node.name for node in screen.map.nodes] == [FIRST, SECOND]
-    assert screen.command.startswith("kubectl drain")
+
+
+@pytest.mark.parametrize(
+    ("place", "origin", "command"),
+    [
+        ("cluster", ClusterOrigin("cluster", context="prod"), f"kubectl --context prod drain {FIRST}"),
+        ("lab", ClusterOrigin("cluster", context="allotment"), f"kubectl --context allotment drain {FIRST}"),
+        (
+            "cluster",
+            ClusterOrigin("cluster", (), ("--context", "a", "--kubeconfig", "b"), context="a"),
+            f"kubectl --context a --kubeconfig b drain {FIRST}",
+        ),
+        ("cluster", ClusterOrigin("cluster"), ""),
+        ("snapshot", ClusterOrigin("snapshot", ("--cluster", "dump.yaml")), ""),
+        ("fleet", ClusterOrigin("hardware", ("--fleet", "t4-4x-pcie:2")), ""),
+        ("none", ClusterOrigin(), ""),
+    ],
+)
+def test_a_command_for_changes_names_the_cluster_that_it_changes(
+    place: Place, origin: ClusterOrigin, command: str
+) -> None:
+    """Without a context, it would change whatever cluster kubectl has selected."""
+    cluster = replace_fields(view(*fleet("t4-4x-pcie:2")), place=place, origin=origin)
+    drained = what_if(cluster, WhatIfRequest((change_of(f"drain:{FIRST}"),)))
+    assert drained.change_command.partition(" --ignore")[0] == command
+    assert drained.command == ""
+    added = WhatIfRequest((change_of(f"drain:{FIRST}"), change_of("add-machines:t4")))
+    assert what_if(cluster, added).change_command == "", "kubectl adds no machine"
+
+
+@pytest.mark.parametrize("change", [f"drain:{FIRST}", f"taint:{FIRST}:gpu=bad:NoExecute"])
+def test_no_remedy_undoes_an_assumed_change(change: str) -> None:
+    screen = after(change, *fleet("t4-4x-pcie"), template(), *full(FIRST))
+    assert screen.counts["stranded"] == 4
+    assert {each.remedy for each in screen.stranded} == {""}
+
+
+def test_a_remedy_that_undoes_nothing_is_kept() -> None:
+    """Another node is cordoned already."""
+    nodes = [
+        replace(each, spec=replace(each.spec, unschedulable=True))
+        if isinstance(each, Node) and each.metadata.name == SECOND
+        else each
+        for each in fleet("t4-4x-pcie:2")
+    ]
+    screen = after(f"remove:{FIRST}", *nodes, template(), *full(FIRST))
+    assert {each.remedy for each in screen.stranded} == {f"uncordon {SECOND}"}
+
+
+def test_fewer_replicas_are_no_remedy_for_assumed_ones() -> None:
+    screen = after(
+        "scale:ml/deploy/web:6",
+        *fleet("t4-4x-pcie"),
+        template(),
+        *pod("web-a", "gpu-0", node=FIRST, owner="Deployment/web"),
+    )
+    assert {each.remedy for each in screen.stranded} == {""}
 
 
 def test_pods_without_room_are_stranded_with_the_code_of_explain() -> None:

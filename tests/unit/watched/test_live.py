@@ -13,10 +13,11 @@ from msgspec.structs import replace
 from allotment.api.explain import explain
 from allotment.api.free import free
 from allotment.api.objects.inputs import ClusterState
-from allotment.cluster.resources import CLAIMS, EVENTS, NODES, PODS
+from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, EVENTS, NODES, PODS
 from allotment.errors import InputError
 from allotment.model.core import Namespace, Node, Pod
 from allotment.model.meta import ObjectKey, ObjectMeta
+from allotment.screens.pending_pods import pending_pods
 from allotment.watched.cluster import WatchedCluster
 from allotment.watched.view import ClusterView
 from tests.unit.cluster import idle
@@ -178,6 +179,29 @@ def test_kinds_that_are_forbidden_elsewhere_are_read_in_the_users_namespace() ->
             server.add(pod("second"))
             view = await watched.changed(view.revision)
             assert [value.metadata.name for value in view.inputs.of(Pod)] == ["mine", "second"]
+
+    idle.run(scenario())
+
+
+def test_a_user_of_one_namespace_gets_the_reasons_of_its_pending_pods() -> None:
+    async def scenario() -> None:
+        server = WatchedServer(*MACHINES, pod("mine"), replace(pod("other"), metadata=ObjectMeta("other", "", "x")))
+        server.may_list = dict.fromkeys((PODS, CLAIMS, CLAIM_TEMPLATES), ("ml",))
+        async with watching(server, "ml") as watched:
+            [group] = pending_pods(await view_with(watched, is_read)).groups
+            assert [found.metadata.name for found in group.pods] == ["mine"]
+            assert "ResourceClaims of other namespaces could not be read" in group.first.notes[-1]
+
+    idle.run(scenario())
+
+
+def test_pending_pods_are_not_explained_without_the_claims_of_any_namespace() -> None:
+    async def scenario() -> None:
+        server = WatchedServer(*MACHINES, pod("mine"))
+        server.may_list = {CLAIMS: ()}
+        async with watching(server, "ml") as watched:
+            with pytest.raises(InputError, match="cannot answer without resourceclaims"):
+                pending_pods(await view_with(watched, is_read))
 
     idle.run(scenario())
 

@@ -8,6 +8,9 @@ from dataclasses import replace
 import pytest
 from selenium.webdriver import ActionChains, Keys
 
+from allotment.api.cluster import Cluster
+from allotment.api.clusters.source import ClusterOrigin
+from allotment.watched.cluster import WatchedCluster, view_of
 from tests.web.browser.chromium import Browser
 from tests.web.browser.served import ServedCluster, page_over
 from tests.web.browser.worlds import QUESTION, pending_pod, team_cluster
@@ -161,7 +164,7 @@ def test_the_same_question_on_a_fleet_and_as_a_plan(browser: Browser, page: Serv
     browser.click("a fleet", ".segments")
     browser.type(".fleet input", "mi300x-8x-oam" + Keys.ENTER)
     browser.sees("candidate fits on mi300x", ".answer")
-    browser.click("nothing: plan", ".segments")
+    browser.click("no hardware: plan", ".segments")
     browser.sees("USD/h", ".answer")
 
 
@@ -210,6 +213,44 @@ def test_assumed_changes_show_which_pods_are_stranded(browser: Browser, page: Se
     assert "change=drain" in browser.driver.current_url
     browser.click("Do not assume", ".assumed")
     browser.sees("Nothing is assumed yet")
+
+
+def test_the_totals_of_the_changed_nodes_are_theirs(browser: Browser, page: ServedCluster) -> None:
+    browser.show(page.at("/what-if?change=drain:h100"))
+    browser.sees("after the change", ".after h2")
+    counts = browser.texts(".after .legend button")
+    assert any("on an unschedulable node" in each and each.endswith("8") for each in counts)
+    assert not any(each.startswith("free") for each in counts)
+
+
+def test_a_snapshot_has_no_command_that_changes_a_cluster(browser: Browser, page: ServedCluster) -> None:
+    browser.show(page.at("/what-if?change=drain:h100"))
+    browser.sees("lose", ".figures")
+    assert browser.count(".command") == 0
+    browser.show(page.at("/pending"))
+    browser.click("Try it", ".remedies")
+    browser.sees("fits", ".trial")
+    assert not any("kubectl" in each for each in browser.texts(".command code"))
+
+
+def test_a_command_that_changes_the_cluster_names_it_and_says_so(browser: Browser) -> None:
+    origin = ClusterOrigin("cluster", context="prod")
+    with page_over(WatchedCluster(replace(view_of(team_cluster()), place="cluster", origin=origin))) as served:
+        browser.show(served.address)
+        browser.show(served.at("/what-if?change=drain:h100"))
+        browser.sees("kubectl --context prod drain h100", ".command code")
+        browser.sees("Command that makes this change", ".command")
+
+
+def test_without_a_cluster_manifests_are_tried_on_other_hardware(browser: Browser) -> None:
+    with page_over(Cluster()) as served:
+        browser.show(served.address)
+        browser.show(served.at("/ask"))
+        browser.sees("no hardware: plan", ".segments")
+        assert browser.texts(".segments label") == ["a fleet", "a snapshot", "no hardware: plan"]
+        assert browser.text(".where").strip().startswith("no cluster · Kubernetes")
+        browser.show(served.at("/map"))
+        assert browser.count(".command") == 0
 
 
 def test_an_impossible_change_is_reported(browser: Browser, page: ServedCluster) -> None:

@@ -106,6 +106,43 @@ def test_names_from_the_cluster_are_never_interpreted(browser: Browser) -> None:
                 assert browser.driver.title != "1"
 
 
+#: Whether the text of an element runs from left to right: its first character is before its last one.
+_IS_FORWARD: Final = """
+const walker = document.createTreeWalker(arguments[0], NodeFilter.SHOW_TEXT);
+const texts = [];
+while (walker.nextNode()) if (walker.currentNode.data.trim()) texts.push(walker.currentNode);
+const place = (node, at) => {
+  const range = document.createRange();
+  range.setStart(node, at);
+  range.setEnd(node, at + 1);
+  return range.getBoundingClientRect();
+};
+const [first, last] = [texts[0], texts.at(-1)];
+const start = place(first, first.data.search(/\\S/)), end = place(last, last.data.trimEnd().length - 1);
+return start.top < end.top || start.left < end.left;
+"""
+
+
+def test_names_do_not_change_the_direction_of_the_text_around_them(browser: Browser) -> None:
+    turned = "A100\u202eGPU"
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "odd"}}
+    device = {"name": "gpu-0", "attributes": {"productName": {"string": turned}}}
+    pool = {"name": "odd", "generation": 1, "resourceSliceCount": 1}
+    slice_ = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "odd"},
+        "spec": {"driver": "gpu.nvidia.com", "nodeName": "odd", "pool": pool, "devices": [device]},
+    }
+    watched = WatchedCluster(replace(view_of(team_cluster(node, slice_)), name=turned))
+    with page_over(watched) as served:
+        browser.show(served.address)
+        browser.show(served.at("/map?q=node:odd"))
+        browser.sees("A100", ".node-group h2")
+        for own in (".node-group h2 .soft", ".where-place"):
+            assert browser.driver.execute_script(_IS_FORWARD, browser.one(own)), own
+
+
 def test_what_may_not_be_read_is_named(browser: Browser) -> None:
     view = view_of(team_cluster())
     unread = {"resourceslices": "you may not list resourceslices at the cluster scope"}

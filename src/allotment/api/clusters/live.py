@@ -10,7 +10,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from allotment.api.clusters.selection import selected
+from allotment.api.clusters.selection import selected, selected_again
 from allotment.api.clusters.source import ClusterOrigin, ClusterSource, Gates
 from allotment.api.objects.inputs import Inputs, queued
 from allotment.api.objects.validation import validate
@@ -48,7 +48,8 @@ class LiveSource(ClusterSource):
     ) -> None:
         super().__init__(kube, gates)
         self._context, self._kubeconfig = context, fspath(kubeconfig) if kubeconfig else ""
-        self.target = selected([Path(kubeconfig)] if kubeconfig else [], context, prefer_lab)
+        self._paths = [Path(kubeconfig)] if kubeconfig else []
+        self.target = selected(self._paths, context, prefer_lab)
 
     @property
     def origin(self) -> ClusterOrigin:
@@ -56,7 +57,11 @@ class LiveSource(ClusterSource):
         named = (("--context", self._context), ("--kubeconfig", self._kubeconfig))
         options = tuple(word for option, value in named if value for word in (option, value))
         name = f"context {self._context}" if self._context else "the current context"
-        return ClusterOrigin("cluster", options, options, f"the cluster of {name}")
+        return ClusterOrigin("cluster", options, options, f"the cluster of {name}", context=self.target.context)
+
+    def target_now(self) -> ClusterTarget:
+        """Return the target with the address and credentials that the kubeconfig has now."""
+        return selected_again(self._paths, self.target)
 
     def read(self, kinds: Sequence[SnapshotResource]) -> Inputs:
         """Return the objects of some kinds, with notes. Raises StatusError and Unreachable."""

@@ -22,7 +22,7 @@ class ClusterOrigin(NamedTuple):
     """The options with which a command selects a cluster.
 
     ``options``: of ``allot``; ``connection``: of kubectl; ``name``: what reports call it; ``is_repeatable``: False if
-    another command could not read it again.
+    another command could not read it again. ``context``: of the kubeconfig, also if no option names it.
     """
 
     place: Place = "hardware"
@@ -30,6 +30,7 @@ class ClusterOrigin(NamedTuple):
     connection: tuple[str, ...] = ()
     name: str = ""
     is_repeatable: bool = True
+    context: str = ""
 
 
 class ClusterSource:

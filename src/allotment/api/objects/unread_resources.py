@@ -9,6 +9,7 @@ from allotment.errors import InputError
 from allotment.model.meta import Object
 from allotment.model.server_facts import facts_among
 from allotment.phrases import listed
+from allotment.tools.unread import is_read_in_a_namespace
 
 #: The resources with devices and their allocations.
 OF_DEVICES: Final = ("nodes", "deviceclasses", "resourceslices", "resourceclaims")
@@ -18,10 +19,18 @@ OF_PODS: Final = ("pods", "resourceclaimtemplates")
 NEEDED: Final = (*OF_DEVICES, *OF_PODS, "devicetaintrules", "namespaces", "podgroups")
 
 
-def must_know(values: Iterable[Object], *resources: str) -> None:
-    """Raise InputError if one of the resources could not be read from the cluster, or for the snapshot."""
+def must_know(values: Iterable[Object], *resources: str, in_one_namespace: bool = False) -> None:
+    """Raise InputError if one of the resources could not be read from the cluster, or for the snapshot.
+
+    ``in_one_namespace``: whether it suffices that a resource was read in the namespace of the user.
+    """
     facts = facts_among(values)
-    missing = {name: facts.unread[name] for name in resources if name in facts.unread} if facts is not None else {}
+    unread = facts.unread if facts is not None else {}
+    missing = {
+        name: unread[name]
+        for name in resources
+        if name in unread and not (in_one_namespace and is_read_in_a_namespace(unread[name]))
+    }
     if missing:
         why = listed(dict.fromkeys(missing.values()))
         raise InputError(

@@ -15,6 +15,7 @@ _COLOURS: Final = {"~": "cyan", "%": "yellow", "#": "magenta", "!": "red", "-": 
 _KEYS: Final = "arrows select   Enter reason   Tab nodes/pending   / filter   q end"
 _FILTERED: Final = "Esc clear   Enter reason   q end"
 _BACK: Final = "arrows scroll   Esc back   / filter   q end"
+_UNREAD: Final = "q end"
 #: Lines around the rows: two at the top, a blank line and a title for each table, and the keys.
 _FIXED: Final = 7
 _LEAST_GROUPS: Final = 4
@@ -39,7 +40,9 @@ def frame(shown: Overview, position: Position, size: Size, reason: Sequence[str]
     """Return the lines; ``reason``: those of the selected group, which are shown if it is opened."""
     position = focused(position, shown)
     top = _head(shown, size.columns)
-    if position.opened:
+    if shown.error and not shown.seen_at:
+        body, keys = [[], [Part("  nothing has been read yet")]], _UNREAD
+    elif position.opened:
         body = _opened(shown, position, size, reason)
         keys = _BACK
     else:
@@ -84,6 +87,8 @@ def _head(shown: Overview, columns: int) -> list[list[Part]]:
         first.append(Part(f"  not connected since {stamp}: {shown.error}" if stamp else f"  {shown.error}", "red"))
     elif stamp:
         first.append(Part(f"  at {stamp} UTC"))
+    if shown.error and not stamp:
+        return [first, []]
     unread = f"; not readable: {', '.join(shown.unread)}" if shown.unread else ""
     return [first, [Part(shorten(shown.totals + unread, columns))]]
 

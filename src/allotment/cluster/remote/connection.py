@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
+import re
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -63,6 +64,8 @@ _NOT_SENT: Final = (aiohttp.ClientConnectorError, aiohttp.ClientProxyConnectionE
 _INTERRUPTED: Final = (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)
 _PERMANENT: Final = (aiohttp.ClientSSLError, aiohttp.ClientConnectorDNSError)
 _GATEWAY_ERRORS: Final = (502, 503, 504)
+#: What the ssl module adds to its messages: "[SSL: WRONG_VERSION_NUMBER] … (_ssl.c:1006)".
+_PLACE_IN_SOURCE: Final = re.compile(r"^\[[^]]*\] ?| ?\(_ssl\.c:\d+\)$")
 #: The response of an API server, without a Status, for a path that it does not serve.
 _NOT_SERVED: Final = "404 page not found"
 
@@ -379,6 +382,8 @@ def _describe(error: Exception) -> str:
 
 
 def _error_text(error: Exception) -> str:
-    if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and error.strerror:
+    if isinstance(error, ssl.SSLError):
+        return _PLACE_IN_SOURCE.sub("", str(error)) or type(error).__name__
+    if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__

@@ -111,6 +111,14 @@ def test_a_lost_cluster_is_reported_with_the_time_of_the_shown_state() -> None:
     assert text(shown)[0].endswith("not connected since 07:00:00: nothing is listeni…")
 
 
+def test_a_cluster_that_was_never_read_has_no_rows() -> None:
+    """No device and no pod is known, which is not the same as none."""
+    unknown = replace(CLUSTER, connected=False, seen_at="", error="nothing is listening on this address")
+    lines = text(overview(map_of(cluster=unknown), pending_of()), Position(), Size(100, 24))
+    assert lines[0].endswith("nothing is listening on this address")
+    assert [line.strip() for line in lines if line.strip()][1:] == ["nothing has been read yet", "q end"]
+
+
 def test_what_may_not_be_read_is_named() -> None:
     shown = overview(map_of(*NODES, cluster=replace(CLUSTER, unread={"events": "forbidden"})), pending_of())
     assert text(shown)[1].endswith("; not readable: events")
