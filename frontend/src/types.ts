@@ -1,7 +1,5 @@
 /** The JSON of the server, as the screens read it. Fields with defaults may be missing: the server omits them. */
 
-import type { Layouts } from "./map/layouts.ts";
-
 export interface Cluster {
   name: string;
   place: "lab" | "cluster" | "snapshot" | "fleet" | "none";
@@ -61,6 +59,15 @@ export interface NodeLayout {
 export interface DeviceUse extends Pick<MapDevice, "holders" | "used" | "taints" | "adminAccess" | "prepared"> {
   at: number;
 }
+
+/** The devices of nodes with equal hardware; in each state the same values for all these nodes. */
+export interface Layout {
+  readonly free: MapDevice[];
+  in: (state: string) => MapDevice[];
+}
+
+/** The layouts of a map by their text, so that later answers share their devices. */
+export type Layouts = ReadonlyMap<string, Layout>;
 
 /** A node as the server describes it: `states` has the positions of the devices that are not free. */
 export interface NodeAnswer extends Omit<MapNode, "devices"> {

@@ -3,10 +3,10 @@
  * distinguishes it; devices without a difference are the same values for all these nodes, as are whole lists of them.
  */
 
-import type { DeviceUse, MapDevice, MapNode, NodeAnswer, NodeLayout } from "../types.ts";
+import type { DeviceUse, Layout, Layouts, MapDevice, MapNode, NodeAnswer, NodeLayout } from "../types.ts";
 
-/** The devices of a layout in each state. */
-class Layout {
+/** Makes the devices of a state when a node first has one in it. */
+class DevicesByState implements Layout {
   private readonly byState = new Map<string, MapDevice[]>();
 
   constructor(readonly free: MapDevice[]) {
@@ -19,9 +19,6 @@ class Layout {
     return found;
   }
 }
-
-/** The layouts of a map by their text, so that later answers share their devices. */
-export type Layouts = ReadonlyMap<string, Layout>;
 
 /** How the numbers in an answer become those of the map. */
 export interface Numbering {
@@ -36,15 +33,15 @@ export function nodesOf(
   known: Layouts,
   numbering: Numbering,
 ): { nodes: MapNode[]; layouts: Layouts } {
-  const all = new Map(known);
+  const all = new Map<string, Layout>(known);
   const found = layouts.map(({ devices }) => {
     const free = (devices ?? []).map((device) => ({ ...device, kind: numbering.kind(device.kind ?? 0), state: "free" }));
     const text = JSON.stringify(free);
-    const layout = all.get(text) ?? new Layout(free);
+    const layout: Layout = all.get(text) ?? new DevicesByState(free);
     all.set(text, layout);
     return layout;
   });
-  const none = new Layout([]);
+  const none = new DevicesByState([]);
   return { nodes: nodes.map((node) => nodeOf(node, found[node.layout] ?? none, numbering)), layouts: all };
 }
 

@@ -165,7 +165,7 @@ def free(
     inventory: Inventory,
     claims: Iterable[ResourceClaim] | Mapping[ObjectKey, ResourceClaim],
     unschedulable: Mapping[str, str] | None = None,
-    memory: ReportMemory | None = None,
+    memory: ReportMemory[NodeDevices] | None = None,
 ) -> FreeReport:
     """A report on every device of ``inventory``; ``claims`` provide the consumers of allocated devices.
 
@@ -173,7 +173,7 @@ def free(
     ``memory``: of an earlier report, without the nodes that have changed since then, which saves most of the time.
     """
     closed = unschedulable or {}
-    memory = ReportMemory() if memory is None else memory
+    memory = ReportMemory[NodeDevices]() if memory is None else memory
     by_node = memory.nodes
     holders = _Holders(inventory, claims)
     equal = _EqualDevices()

@@ -6,21 +6,30 @@ These are the nodes, and which of the allocated devices a slice publishes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import Generic, Protocol, TypeVar
 
 from allotment.engine.cluster.identity import DeviceID
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import AllocationResult
 
-if TYPE_CHECKING:
-    from allotment.tools.free import NodeDevices
+
+class _SeenDevices(Protocol):
+    """What is known of a node."""
+
+    @property
+    def seen(self) -> frozenset[DeviceID]:
+        """All devices of the node."""
+        ...
 
 
-class ReportMemory:
+N = TypeVar("N", bound=_SeenDevices)
+
+
+class ReportMemory(Generic[N]):
     """``nodes``: those that are known; one that changed is removed before the next report. Used by one thread."""
 
     def __init__(self) -> None:
-        self.nodes: dict[str, NodeDevices] = {}
+        self.nodes: dict[str, N] = {}
         self._seen: dict[str, frozenset[DeviceID]] = {}
         self._published: set[DeviceID] = set()
         self._allocations: dict[ObjectKey, AllocationResult] = {}

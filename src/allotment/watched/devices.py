@@ -17,7 +17,7 @@ from allotment.model.core import HOSTNAME_LABEL, Node, Pod
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
-from allotment.tools.free import free
+from allotment.tools.free import NodeDevices, free
 from allotment.tools.report_memory import ReportMemory
 from allotment.watched.view import KnownDevices
 
@@ -53,7 +53,7 @@ class DeviceMemory:
         """The slices that are left out, with the missing node."""
         self._claims: dict[ObjectKey, ResourceClaim] = {}
         self._closed: dict[str, str] = {}
-        self._report_memory = ReportMemory()
+        self._report_memory = ReportMemory[NodeDevices]()
         self._position = 0
         self._touched: set[str] = set()
 
