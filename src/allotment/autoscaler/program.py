@@ -174,7 +174,8 @@ class Autoscaler:
         self._add()
 
     def _placed(self, pod: CachedItem[Any]) -> None:
-        self._backoff.served(requirements_key(pod))
+        if self._backoff.served(requirements_key(pod)):
+            self._add()
 
     def _retry(self) -> None:
         """Plan again for unserved pods."""

@@ -54,10 +54,12 @@ class PurchaseBackoff:
             if vain > _FREE_FAILURES:
                 self._until[requirement] = now + self.duration(requirement)
 
-    def served(self, requirement: str) -> None:
-        """Reset the back-off, because a pod with these requirements got a node."""
-        for known in (self._last, self._failures, self._until):
-            known.pop(requirement, None)
+    def served(self, requirement: str) -> bool:
+        """Reset the back-off, because a pod with these requirements got a node; return whether others wait for its end,
+        which `next` no longer returns."""
+        self._last.pop(requirement, None)
+        self._failures.pop(requirement, None)
+        return self._until.pop(requirement, None) is not None
 
     def failures(self, requirement: str) -> int:
         """Return the number of consecutive failed plans."""

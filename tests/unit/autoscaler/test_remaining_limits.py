@@ -98,6 +98,20 @@ def test_a_bound_pod_resets_the_back_off_of_equivalent_pods() -> None:
     run_scenario(options("*=fail", planner=planner, purchase_backoff=10_000), scenario)
 
 
+def test_a_pod_that_waits_for_the_back_off_gets_a_machine_when_an_equivalent_pod_is_bound() -> None:
+    planner = Counting()
+
+    async def scenario(cluster: World) -> None:
+        cluster.pod("a")
+        cluster.pod("b")
+        await cluster.until(lambda: len(cluster.event_texts("NotTriggerScaleUp")) == 2)
+        before = planner.planned
+        cluster.bind("a", "somewhere")
+        await cluster.until(lambda: planner.planned > before)
+
+    run_scenario(options("*=fail", planner=planner, purchase_backoff=10_000), scenario)
+
+
 @given(st.integers(1, 600), st.integers(0, 3), st.floats(0, 7200), st.floats(0.1, 60))
 def test_the_bound_holds_for_any_failure_rate(first: int, doublings: int, seconds: float, life: float) -> None:
     backoff = PurchaseBackoff(first, first * 2**doublings)
