@@ -13,7 +13,7 @@ DOCS   := build/docs
 PARALLEL := --numprocesses 5 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-latest test-kube test-e2e test-release lint bytecode clients vectors storm bench web headlamp docs release zipapp lock clean
+.PHONY: help demo test test-latest test-kube test-e2e test-mutations test-release lint bytecode clients vectors storm bench web headlamp docs release zipapp lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 13
@@ -43,6 +43,9 @@ test-latest:  ## test packaging and commands with the newest release of every de
 test-kube: clients  ## test with Kubernetes' own programs of two releases, built on first use (which requires Go and takes twenty minutes); $ALLOTMENT_KUBE_RELEASE, $ALLOTMENT_KUBE_BIN: see CONTRIBUTING.md
 	@$(BIN)/python -m tests.kube.binaries
 	$(BIN)/python -m pytest -q $(PARALLEL) tests/kube
+
+test-mutations: $(READY)  ## plant 400 small faults in the product, and count those that its tests see (hours)
+	$(BIN)/python -m tests.mutation
 
 test-e2e: $(READY)  ## run Kubernetes' own end-to-end tests against a lab; the first time, this builds them (Go, twenty minutes)
 	$(BIN)/python -m tests.e2e
