@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from allotment.apiserver import (
@@ -26,11 +27,15 @@ from allotment.apiserver import patch as patching
 from allotment.apiserver.access.reviews import AccessControl
 from allotment.apiserver.api_description.endpoints import Documents
 from allotment.apiserver.custom_resources.registration import follow_definitions
+from allotment.apiserver.definition_cleanup import DefinitionCleanup
 from allotment.apiserver.http_messages import AnyResponse, Request, Response, Streaming, Upgrade
 from allotment.apiserver.kinds.kind import ServedKind, User
+from allotment.apiserver.outbound.client import OutboundClient
+from allotment.apiserver.outbound.conversions import convert_listed, convert_read
 from allotment.apiserver.paths import ResourcePath
 from allotment.apiserver.reads import paging, representation
 from allotment.apiserver.reads import watch as watching
+from allotment.apiserver.reads.computed import readable
 from allotment.apiserver.reads.representation import Form, negotiate
 from allotment.apiserver.reads.selectors import exact_name, parse_selection
 from allotment.apiserver.request_options import (
@@ -108,14 +113,19 @@ class Api:
     ) -> None:
         self.store = store
         self.catalog = Catalog(kinds)
+        #: Calls other servers, such as webhooks.
+        self.outbound = OutboundClient(store, kubelets)
         self.verbs = Verbs(
             store, self.catalog, clock=clock, ids=ids, features=features, authorizer=access.authorizer,
-            namespace_objects=namespace_objects,
+            namespace_objects=namespace_objects, outbound=self.outbound,
         )  # fmt: skip
         self.access = access
+        access.authenticator.on_secret_token = partial(virtual_resources.mark_token_used, self.verbs)
         self._kubelets = kubelets
         self._event_encoder = watching.EventEncoder()
         self._stop_following = follow_definitions(store, self.catalog, features.kube)
+        #: Deletes the objects of definitions that are deleted; begins with the lab.
+        self.definition_cleanup = DefinitionCleanup(self.verbs)
         self._documents = Documents(tuple(self.catalog), release=features.kube, server=server)
         self._documents_generation = self.catalog.generation
         self._features, self._server = features, server
@@ -123,7 +133,8 @@ class Api:
     def close(self) -> None:
         """Unsubscribe from the store."""
         self._stop_following()
-        self.verbs.policies.close()
+        self.definition_cleanup.close()
+        self.verbs.close()
 
     async def __call__(self, request: Request) -> AnyResponse:
         """Return the response to a request. Never raises."""
@@ -151,7 +162,7 @@ class Api:
             return await self._non_resource(request, user)
         kind = self.catalog.find(target.group, target.version, target.plural)
         verb = _verb(request, target)
-        self._allow(user, verb, target, _restricted_name(request, target, verb))
+        self._allow(user, verb, target, _field_selector(request, target, verb))
         if kind is None:
             return self._no_such_resource(target)
         if kind.namespaced != bool(target.namespace) and (target.namespace or target.name or verb in _SINGLE_NAMESPACE):
@@ -178,10 +189,12 @@ class Api:
             raise api_errors.method_not_allowed()
         return await handler(self, request, user, kind, target)
 
-    def _allow(self, user: User, verb: str, target: ResourcePath, only_name: str = "") -> None:
+    def _allow(self, user: User, verb: str, target: ResourcePath, fields: str = "") -> None:
         namespace = target.name if target.plural == "namespaces" and not target.group else target.namespace
-        name = target.name or only_name
-        reason = self.access.authorizer(user, verb, target.group, target.plural, target.subresource, namespace, name)
+        name = target.name or (exact_name(fields) if fields and verb != "deletecollection" else "")
+        reason = self.access.authorizer(
+            user, verb, target.group, target.plural, target.subresource, namespace, name, fields=fields
+        )
         if reason is not None:
             raise api_errors.access_denied(target.group, target.plural, name, reason)
 
@@ -193,10 +206,10 @@ class Api:
         namespace: str,
         name: str,
         subresource: str = "",
-        only_name: str = "",
+        fields: str = "",
     ) -> None:
-        """Raise 403 if the user lacks the permission. ``only_name``: the one name that a list or watch selects."""
-        self._allow(user, verb, ResourcePath(kind.group, "", kind.plural, namespace, name, subresource), only_name)
+        """Raise 403 if the user lacks the permission. ``fields``: the field selector of a list or watch."""
+        self._allow(user, verb, ResourcePath(kind.group, "", kind.plural, namespace, name, subresource), fields)
 
     def allow_new(self, user: User, kind: ServedKind, namespace: str, name: str) -> None:
         """Raise 403 if the object does not exist and the user may not create it: the write would create it."""
@@ -247,7 +260,7 @@ class Api:
             resource_version = first(parse_query(request.query), "resourceVersion")
             if resource_version and revision(resource_version) > self.store.revision:
                 await paging.wait_for_revision(self.store, revision(resource_version))
-        entry = self.store.get(kind.store_bucket, target.namespace, target.name)
+        entry = readable(self.store, kind, self.verbs.now).get(kind.store_bucket, target.namespace, target.name)
         if entry is None:
             raise api_errors.not_found(kind.group, kind.plural, target.name)
         return await self._object_response(kind, target.version, entry, form)
@@ -263,10 +276,17 @@ class Api:
         selection = parse_selection(kind, target.version, options.labels, options.fields)
         if options.revision is not None and options.revision > self.store.revision:
             await paging.wait_for_revision(self.store, options.revision)
-        page = paging.page(self.store, kind.store_bucket, target.namespace or None, options, selection)
+        reader = readable(self.store, kind, self.verbs.now)
+        page = paging.page(reader, kind.store_bucket, target.namespace or None, options, selection)
+        await self._convert_page(kind, target.version, page)
         body = representation.list_body(kind, target.version, page, form, self.verbs.now(), self.store)
         await self.store.durable(min(page.revision, self.store.revision))
         return Response(200, _HEADERS_BY_MEDIA[form.media], body)
+
+    async def _convert_page(self, kind: ServedKind, version: str, page: paging.Page) -> None:
+        """Have a webhook convert what a list contains."""
+        if kind.convert is not None:
+            await convert_listed(self.outbound, kind, [entry.tree for entry in page.entries], version)
 
     async def _read(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> AnyResponse:
         """GET of one object, or a watch of it under the deprecated ``/watch/`` path."""
@@ -286,8 +306,8 @@ class Api:
                 watch = watching.Watch(self.store, kind.store_bucket, target.namespace or None, options, selection)
             except StatusError as error:
                 return watching.error_stream(error.status, form)
-            lines = self._event_encoder
-            return watching.chunks(watch, kind, target.version, form, lines, self.verbs.now, self.store)
+            lines, convert = self._event_encoder, partial(convert_read, self.outbound, kind, version=target.version)
+            return watching.chunks(watch, kind, target.version, form, lines, self.verbs.now, self.store, convert)
 
         if websockets.is_websocket(request):
             return websockets.watch_response(request, stream, is_text=form.media != representation.PROTOBUF)
@@ -306,6 +326,8 @@ class Api:
     async def _object_response(
         self, kind: ServedKind, version: str, entry: Entry, form: Form, code: int = 200, warnings: Iterable[str] = ()
     ) -> Response:
+        if kind.convert is not None:
+            await convert_read(self.outbound, kind, (entry.tree,), version)
         body = representation.object_body(
             kind, version, entry, form, self.verbs.now() if form.shown == "table" else "", self.store
         )
@@ -339,7 +361,8 @@ class Api:
         warnings: list[str] = []
         operation = self._operation(request, user, kind, target, query, options.dry_run, warnings)
         try:
-            entry = self.verbs.create(operation, _object(request, operation, options))
+            tree = _object(request, operation, options)
+            entry = await self.verbs.admitted(lambda: self.verbs.create(operation, tree), warnings)
         except StatusError as error:
             return _status_response(error.status, request, warnings)
         return await self._object_response(kind, target.version, entry, form, 201, warnings)
@@ -355,7 +378,7 @@ class Api:
             exists = self.store.get(kind.store_bucket, target.namespace, target.name) is not None
             if kind.create_on_update:
                 self.allow_new(user, kind, target.namespace, target.name)
-            entry = self.verbs.update(operation, tree)
+            entry = await self.verbs.admitted(lambda: self.verbs.update(operation, tree), warnings)
         except StatusError as error:
             return _status_response(error.status, request, warnings)
         return await self._object_response(kind, target.version, entry, form, 200 if exists else 201, warnings)
@@ -372,7 +395,9 @@ class Api:
             change = patching.read(request.body, patch, self.verbs.features)
             if patch == "apply":
                 self.allow_new(user, kind, target.namespace, target.name)
-            entry, new = patching.patch(self.verbs, operation, patch, change, options)
+            entry, new = await self.verbs.admitted(
+                lambda: patching.patch(self.verbs, operation, patch, change, options), warnings
+            )
         except StatusError as error:
             return _status_response(error.status, request, warnings)
         return await self._object_response(kind, target.version, entry, form, 201 if new else 200, warnings)
@@ -385,7 +410,7 @@ class Api:
         options = delete_options(query, self._delete_options_body(request))
         warnings: list[str] = []
         operation = self._operation(request, user, kind, target, query, options.dry_run, warnings)
-        entry, is_deleted = deletion.delete(self.verbs, operation, options)
+        entry, is_deleted = await self.verbs.admitted(lambda: deletion.delete(self.verbs, operation, options), warnings)
         status = deletion.response_body(kind, operation.version, entry, is_deleted)
         if status is None:
             return await self._object_response(kind, target.version, entry, form, warnings=warnings)
@@ -403,7 +428,8 @@ class Api:
         page = paging.page(self.store, kind.store_bucket, target.namespace or None, chosen, selection)
         warnings: list[str] = []
         operation = self._operation(request, user, kind, target, query, options.dry_run, warnings)
-        deletion.delete_all(self.verbs, operation, page.entries, options)
+        await self._convert_page(kind, target.version, page)
+        await deletion.delete_all(self.verbs, operation, page.entries, options, warnings)
         body = representation.list_body(kind, target.version, page, form, self.verbs.now(), self.store)
         await self.store.durable()
         return Response(200, _headers(form, warnings), body)
@@ -432,7 +458,7 @@ class Api:
         media = bodies.media_type(request.headers.get("content-type", ""))
         body_kind, versions = virtual_resources.BODIES.get(target.subresource, (kind.kind, (operation.api_version,)))
         tree = bodies.in_namespace(bodies.read_unstored(request.body, media, body_kind, versions), target.namespace)
-        result = self.call(operation, tree)
+        result = await self.verbs.admitted(lambda: self.call(operation, tree), warnings)
         await self.store.durable()
         return Response(201, _headers(form, warnings), representation.encode_tree(result, form))
 
@@ -449,7 +475,8 @@ class Api:
             query = parse_query(request.query)
             operation = self._operation(request, user, kind, target, {}, False, [])
             body_kind = ("v1", _CONNECT_OPTIONS[target.subresource])
-            self.verbs.admit(operation, "CONNECT", _connect_options(query, *body_kind), body_kind=body_kind)
+            connect = _connect_options(query, *body_kind)
+            await self.verbs.admitted(lambda: self.verbs.admit(operation, "CONNECT", connect, body_kind=body_kind))
         return await streams.serve(target.subresource, request, entry.tree, self._kubelets)
 
     def call(self, operation: Operation, tree: Tree) -> Tree:
@@ -458,7 +485,8 @@ class Api:
         if operation.subresource in virtual_resources.BODIES:
             body_kind, versions = virtual_resources.BODIES[operation.subresource]
             written = {"kind": body_kind, "apiVersion": versions[0], **tree}
-            self.verbs.admit(operation, "CREATE", written, body_kind=(versions[0], body_kind))
+            self.verbs.restrict_node(operation, "CREATE", written)
+            tree = self.verbs.admit(operation, "CREATE", written, body_kind=(versions[0], body_kind)) or written
             operation = operation._replace(is_admitted=True)
         if operation.subresource == "binding":
             return virtual_resources.bind(self.verbs, operation, tree)
@@ -488,17 +516,21 @@ class Api:
             patch = patching.patch_type(media, kind) if request.method == "PATCH" else ""
             options = write_options(query, "PatchOptions" if patch else "UpdateOptions", patch=patch)
             operation = self._operation(request, user, kind, target, query, options.dry_run, warnings)
-            if patch:
-                change = patching.read(request.body, patch, self.verbs.features).change
-                patched = patching.patched_scale(scale.view(self.verbs.entry(operation), kind), patch, change)
-            else:
-                patched = bodies.read_unstored(request.body, media, "Scale", (scale.API_VERSION,))
-            entry = scale.write(self.verbs, operation, patched)
+            entry = await self.verbs.admitted(lambda: self._write_scale(request, operation, media, patch), warnings)
         else:
             raise api_errors.method_not_allowed()
         body = representation.encode_tree(scale.view(entry, kind), form)
         await self.store.durable(entry.revision)
         return Response(200, _headers(form, warnings), body)
+
+    def _write_scale(self, request: Request, operation: Operation, media: str, patch: str) -> Entry:
+        """Set the replicas of an object; ``patch``: the type of the patch in the body, which else is a Scale."""
+        if patch:
+            change = patching.read(request.body, patch, self.verbs.features).change
+            view = scale.view(self.verbs.entry(operation), operation.kind)
+            return scale.write(self.verbs, operation, patching.patched_scale(view, patch, change))
+        written = bodies.read_unstored(request.body, media, "Scale", (scale.API_VERSION,))
+        return scale.write(self.verbs, operation, written)
 
 
 _HANDLERS: Final = {
@@ -546,11 +578,11 @@ def _verb(request: Request, target: ResourcePath) -> str:
     return "deletecollection" if verb == "delete" else verb
 
 
-def _restricted_name(request: Request, target: ResourcePath, verb: str) -> str:
-    """The name that a list or watch selects: permission for that one object is enough."""
-    if verb not in ("list", "watch") or target.watch or not request.query:
+def _field_selector(request: Request, target: ResourcePath, verb: str) -> str:
+    """The field selector of a request for a collection: permission for the objects that it selects is enough."""
+    if verb not in ("list", "watch", "deletecollection") or target.watch or not request.query:
         return ""
-    return exact_name(first(parse_query(request.query), "fieldSelector"))
+    return first(parse_query(request.query), "fieldSelector")
 
 
 def _default_manager(header: str) -> str:

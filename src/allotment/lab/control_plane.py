@@ -13,7 +13,7 @@ import os
 import ssl
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from allotment import __version__
+from allotment.apiserver.access import secret_tokens
 from allotment.apiserver.access.authentication import Authenticator
 from allotment.apiserver.access.authorization import Authorizer
 from allotment.apiserver.access.bootstrap import namespace_objects
@@ -47,11 +48,12 @@ from allotment.lab.driver_environment import DriverEnvironment
 from allotment.lab.http_server import Server, server_context
 from allotment.lab.kubeconfig import Access
 from allotment.lab.node_drivers import NodeDrivers
-from allotment.lab.programs import DRIVERS, programs
+from allotment.lab.programs import DRIVERS, Issuers, programs
 from allotment.lab.runtimes import runtime
-from allotment.lab.secret_files import read_or_create
+from allotment.lab.secret_files import accounts_key
 from allotment.lab.served_versions import in_program_versions, lab_kinds, serves
 from allotment.lab.settings import Settings
+from allotment.model.trees import Tree
 from allotment.node.kubelet import Kubelets
 from allotment.node.kubelet_features import kubelet_features
 from allotment.node.node_config import Machine
@@ -87,8 +89,6 @@ class RandomIds:
 _GRACE_SECONDS = 2.0
 #: Seconds until devices must be published; a thousand nodes need a few.
 _PUBLISHING_SECONDS = 60.0
-#: Bytes of the signing key of service account tokens.
-_KEY_BYTES = 32
 
 ADMINISTRATOR = User("allotment-admin", ("system:masters", "system:authenticated"))
 
@@ -104,7 +104,9 @@ class Plane:
         clock: Clock,
         access: Access,
         environment: DriverEnvironment,
+        issuers: Issuers,
     ) -> None:
+        self.issuers = issuers
         self.settings = settings
         self.store = store
         self.api = api
@@ -166,32 +168,42 @@ async def _started(settings: Settings, stack: AsyncExitStack) -> Plane:
     stack.push_async_callback(store.close)
     clock = Clock(settings.speed)
     keys = _keys(settings, clock, stack)
-    authorizer = Authorizer(store)
+    authorizer = Authorizer(store, settings.features)
     stack.callback(authorizer.close)
     server, port = await _listening(settings, keys, stack)
     access = _access(settings, keys, port)
-    companions = partial(namespace_objects, ca_certificate=access.authority.decode())
+    companions = _namespace_objects(settings, access)
     kinds = lab_kinds(settings.features, settings.runtime_config)
     convert_stored(store, kinds)
     by_node: dict[str, Machine] = {}
-    kubelets = Kubelets(machines=by_node, features=kubelet_features(settings.features))
+    kubelets = Kubelets(
+        machines=by_node, features=kubelet_features(settings.features), unknown_commands=settings.unknown_commands
+    )
     ids = RandomIds()
     containers = await stack.enter_async_context(runtime(settings.runtime, settings.images, access.server))
     states = _folder(stack, "allotment-nodes-") if containers is not None else None
-    ground = DriverEnvironment(kubelets, by_node, settings.features, ids.uid(), containers, settings.roots, states)
+    volumes = settings.data.volumes if settings.data else states and states / "persistent-volumes"
+    ground = DriverEnvironment(
+        kubelets, by_node, settings.features, ids.uid(), containers, settings.roots, states, volumes
+    )  # fmt: skip
     authenticator = _authenticator(settings, store, clock, keys, authorizer)
     api = Api(
         store, kinds, clock=clock.moment, ids=ids, features=settings.features,
         access=ApiAccess(authenticator, authorizer),
         server=access.server.partition("//")[2], namespace_objects=companions, kubelets=kubelets,
     )  # fmt: skip
+    if settings.api_server is not None:
+        api.verbs.disabled_plugins = settings.api_server.disabled_plugins
+    stack.push_async_callback(api.outbound.close)
     server.application = api
     server.bodies.identify = authenticator.sender
-    plane = Plane(settings, store, api, clock, access, ground)
+    issuers = Issuers(partial(secret_tokens.issue, keys.accounts), access.authority.decode(), keys.folder)
+    plane = Plane(settings, store, api, clock, access, ground, issuers)
     store.on_failure = plane.fail
     first = FirstObjects(store, api.verbs, api.catalog, companions)
     stack.callback(first.end)
     first.begin(port)
+    api.definition_cleanup.begin()
     if settings.fleet is not None:
         await fleet.publish(
             plane.client(), settings.fleet, kube=settings.features.kube, version=__version__, now=clock.now()
@@ -213,8 +225,9 @@ async def _started(settings: Settings, stack: AsyncExitStack) -> Plane:
 
 
 class _Keys(NamedTuple):
-    """The credentials of the lab. ``access`` has no address yet. Without TLS most fields are empty."""
+    """The credentials of the lab, in ``folder``. ``access`` has no address yet. Without TLS most fields are empty."""
 
+    folder: Path
     accounts: bytes
     token: str = ""
     tls: ssl.SSLContext | None = None
@@ -227,9 +240,12 @@ def _keys(settings: Settings, clock: Clock, stack: AsyncExitStack) -> _Keys:
     else:
         folder = _folder(stack, "allotment-") / "pki"
     private.make_folder(folder)
-    accounts = _secret(folder / "accounts.key")
+    accounts = accounts_key(folder / "accounts.key")
     if not settings.tls:
-        return _Keys(accounts)
+        return _Keys(folder, accounts)
+    if (given := settings.api_server) is not None:
+        tls = server_context(given.certificate, given.key, given.client_authority)
+        return _Keys(folder, accounts, tls=tls, access=Access("", given.certificate.read_bytes()))
     from allotment.lab import certificates
 
     made = certificates.ensure(
@@ -239,21 +255,19 @@ def _keys(settings: Settings, clock: Clock, stack: AsyncExitStack) -> _Keys:
     access = Access(
         "", made.authority.read_bytes(), made.admin.certificate.read_bytes(), made.admin.key.read_bytes()
     )  # fmt: skip
-    return _Keys(accounts, made.token, tls, access)
+    return _Keys(folder, accounts, made.token, tls, access)
+
+
+def _namespace_objects(settings: Settings, access: Access) -> Callable[[str], Iterable[Tree]]:
+    """The objects of each namespace, which controllers create in Kubernetes: none in a lab without controllers."""
+    if settings.api_server is not None:
+        return lambda namespace: ()
+    return partial(namespace_objects, ca_certificate=access.authority.decode())
 
 
 def _folder(stack: AsyncExitStack, prefix: str) -> Path:
     """A folder for the lifetime of the lab."""
     return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix)))
-
-
-def _secret(path: Path) -> bytes:
-    """The signing key of service account tokens, which stay valid after a restart."""
-    return read_or_create(
-        path, lambda: os.urandom(_KEY_BYTES), lambda content: len(content) == _KEY_BYTES,
-        f"a key of {_KEY_BYTES} bytes",
-        "restore it from a backup, or remove it to create a new key, which invalidates earlier service account tokens",
-    )  # fmt: skip
 
 
 def _authenticator(
@@ -264,7 +278,7 @@ def _authenticator(
             store, clock=clock.moment, key=keys.accounts, authorize=authorizer, administrator=ADMINISTRATOR,
             host=settings.host,
         )  # fmt: skip
-    static = {keys.token: ADMINISTRATOR}
+    static = {keys.token: ADMINISTRATOR} if keys.token else {}
     return Authenticator(store, clock=clock.moment, key=keys.accounts, authorize=authorizer, static=static)
 
 
@@ -316,7 +330,8 @@ async def _programs(plane: Plane) -> AsyncIterator[None]:
     caches = Caches(client, clock=plane.clock, random=random)
     events = Events(client, clock=plane.clock)
     context = program.ProgramContext(plane.client_for, caches, plane.clock, events, random)
-    running = programs(plane.environment, plane.drivers, plane.settings.without, plane.settings.autoscale)
+    settings = plane.settings
+    running = programs(plane.environment, plane.drivers, settings.without, settings.autoscale, plane.issuers)
     task = asyncio.create_task(program.run(running, context), name="programs")
     try:
         yield

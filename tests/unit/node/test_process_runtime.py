@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from allotment.cdi.spec import ContainerEdits, DeviceNode, Hook, Mount
+from allotment.cluster.tcp_connection import StreamConnection
 from allotment.node.device_view import ContainerDevice
 from allotment.node.runtimes.images import Image, Images
 from allotment.node.runtimes.process import ProcessRunning, ProcessRuntime
 from allotment.node.runtimes.runtime import NotStarted
-from allotment.node.runtimes.tcp_connection import StreamConnection
 from tests.polling import wait_until
 from tests.unit.node.sandboxes import Log, sandbox, typed
 

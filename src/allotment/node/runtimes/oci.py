@@ -1,8 +1,8 @@
 """Runs containers with ``crun`` or ``runc``: start, exec, connect and stop. ``oci_bundle`` configures them with CDI.
 
-It requires root. Nothing is pulled: an image is the folder that the images file sets as its ``rootfs``. The folder is
-mounted read-only and shared by all containers of the image; missing mount points are created in it. Memory and CPU
-limits are not set, and a container's network is only its own loopback.
+It requires root. Nothing is pulled: an image is the folder that the images file sets as its ``rootfs``. It is shared by
+all containers of the image, and what they write is kept elsewhere (:mod:`.oci_root`). Memory and CPU limits are not
+set, and a container's network is only its own loopback.
 
 The OCI runtime stays in the foreground under a launcher, so a container ends with its agent. The state and cgroup of a
 container are removed when it ends, or by the next agent in the same folder.
@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import Final
 
 from allotment.cdi.oci import InjectionError
+from allotment.cluster.tcp_connection import StreamConnection
 from allotment.model.trees import Tree
-from allotment.node.runtimes import oci_bundle
+from allotment.node.runtimes import oci_bundle, oci_root
 from allotment.node.runtimes.child_process import Child, ProcessOrder
 from allotment.node.runtimes.images import Images
 from allotment.node.runtimes.runtime import NotStarted, Sandbox, Write
-from allotment.node.runtimes.tcp_connection import StreamConnection
 
 _PROGRAMS: Final = ("crun", "runc")
 _HYBRID: Final = Path("/sys/fs/cgroup/unified")
@@ -77,9 +77,10 @@ class OciRuntime:
         folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{sandbox.spec['name']}-", dir=self._folder))
         try:
             variables = image.variables(sandbox.spec)
-            config = oci_bundle.configuration(sandbox, words, variables, Path(image.rootfs), folder.name)
+            place, root = Path(image.rootfs), folder / "root"
+            config = oci_bundle.configuration(sandbox, words, variables, place, root, folder.name)
             (folder / "config.json").write_text(json.dumps(config))
-            running = OciRunning(self, sandbox, config, folder)
+            running = OciRunning(self, sandbox, config, folder, oci_root.mounted(place, root))
             await running.begin(output)
         except InjectionError as error:
             shutil.rmtree(folder, ignore_errors=True)
@@ -126,8 +127,11 @@ class OciRunning:
 
     ended: asyncio.Task[int]
 
-    def __init__(self, runtime: OciRuntime, sandbox: Sandbox, config: Tree, folder: Path) -> None:
+    def __init__(
+        self, runtime: OciRuntime, sandbox: Sandbox, config: Tree, folder: Path, prefix: Sequence[str]
+    ) -> None:  # fmt: skip
         self._runtime = runtime
+        self._prefix = prefix
         self._sandbox = sandbox
         self._config = config
         self._folder = folder
@@ -146,6 +150,7 @@ class OciRunning:
 
         pid_file = str(self._folder / "pid")
         words = (
+            *self._prefix,
             *self._runtime.program,
             "run",
             "--bundle",

@@ -39,11 +39,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from allotment.cdi.spec import ContainerEdits
+from allotment.cluster.tcp_connection import StreamConnection
 from allotment.model.trees import Tree
 from allotment.node.runtimes.child_process import Child, ProcessOrder
 from allotment.node.runtimes.images import Image, Images
 from allotment.node.runtimes.runtime import NotStarted, Sandbox, Write
-from allotment.node.runtimes.tcp_connection import StreamConnection
 from allotment.node.volumes import SERVICE_ACCOUNT
 
 _NAME: Final = "pod"

@@ -1,4 +1,4 @@
-"""A TCP connection to a real port of a container."""
+"""A TCP connection with the interface of connections to pods."""
 
 from __future__ import annotations
 
