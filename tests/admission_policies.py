@@ -465,6 +465,7 @@ INVALID_WEBHOOKS: Final[tuple[Tree, ...]] = (
     {"clientConfig": {}},
     {"clientConfig": {"url": "https://example.com", "service": _SERVICE}},
     {"clientConfig": {"url": "http://me@/x?a=b#c"}},
+    {"clientConfig": {"url": "https://example.com:port/x"}},
     {"clientConfig": {"service": {}}},
     {"clientConfig": {"service": {"name": "hooks"}}},
     {"clientConfig": {"service": {**_SERVICE, "path": "a//B/", "port": 70000}}},

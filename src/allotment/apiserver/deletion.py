@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final
 
 from allotment.apiserver import api_errors, metadata
+from allotment.apiserver.custom_resources.definitions import CLEANUP, DEFINITIONS, with_termination
 from allotment.apiserver.kinds.kind import ServedKind
 from allotment.apiserver.request_options import DeleteOptions
 from allotment.apiserver.storage.store import Entry
@@ -33,6 +35,7 @@ def delete(verbs: Verbs, operation: Operation, options: DeleteOptions) -> tuple[
     if kind.bucket == "namespaces" and operation.name in _PROTECTED:
         raise api_errors.forbidden(kind, operation.name, "this namespace may not be deleted")
     _preconditions(operation, options, entry)
+    verbs.restrict_node(operation, "DELETE", old=entry.tree)
     verbs.admit(operation._replace(options=_as_tree(options)), "DELETE", old=entry.tree)
     tree = entry.tree
     before: Tree = tree["metadata"]
@@ -46,6 +49,8 @@ def delete(verbs: Verbs, operation: Operation, options: DeleteOptions) -> tuple[
         if marked is None:  # already terminating, and the new grace period is not shorter
             return entry, False
     _adjust_finalizers(meta, kind, options)
+    if kind.bucket == DEFINITIONS:
+        return _delete_definition(verbs, operation, entry, meta), False
     if meta.get("finalizers"):
         if not graceful:
             _set_deletion_timestamp(meta, now)
@@ -177,6 +182,18 @@ def _delete_namespace(verbs: Verbs, operation: Operation, entry: Entry) -> tuple
     return verbs.store.delete("namespaces", "", operation.name), True
 
 
+def _delete_definition(verbs: Verbs, operation: Operation, entry: Entry, meta: Tree) -> Entry:
+    """Mark a definition as Terminating; it is removed when its objects are gone."""
+    if "deletionTimestamp" in meta:
+        return _store_metadata(verbs, operation, entry, meta)
+    now = verbs.now()
+    finalizers = [name for name in meta.get("finalizers") or () if name != CLEANUP]
+    meta |= {"finalizers": [*finalizers, CLEANUP], "deletionTimestamp": now}
+    message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+    tree = with_termination(entry.tree, "True", "InstanceDeletionPending", message, now)
+    return _store_metadata(verbs, operation, Entry(entry.namespace, entry.name, 0, tree, b""), meta)
+
+
 def response_body(kind: ServedKind, version: str, entry: Entry, is_deleted: bool) -> Tree | None:
     """The Status that a deletion returns; None if the object itself is the response body."""
     if not is_deleted or kind.deletion_returns_object(version):
@@ -185,12 +202,14 @@ def response_body(kind: ServedKind, version: str, entry: Entry, is_deleted: bool
     return api_errors.success({key: value for key, value in details.items() if value})
 
 
-def delete_all(verbs: Verbs, operation: Operation, entries: Sequence[Entry], options: DeleteOptions) -> None:
+async def delete_all(
+    verbs: Verbs, operation: Operation, entries: Sequence[Entry], options: DeleteOptions, warnings: list[str]
+) -> None:
     """Delete the entries of a list; entries already deleted are skipped."""
     for entry in entries:
-        target = operation._replace(name=entry.name, namespace=entry.namespace)
+        target = operation._replace(name=entry.name, namespace=entry.namespace, is_collection=True)
         try:
-            delete(verbs, target, options)
+            await verbs.admitted(partial(delete, verbs, target, options), warnings)
         except StatusError as error:
             if error.reason != "NotFound":
                 raise

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -19,9 +19,11 @@ from allotment.apiserver import patch as patching
 from allotment.apiserver.api import Api
 from allotment.apiserver.conversion import in_version
 from allotment.apiserver.kinds.kind import ServedKind, User
+from allotment.apiserver.outbound.conversions import convert_read
 from allotment.apiserver.reads import paging
 from allotment.apiserver.reads import watch as watching
-from allotment.apiserver.reads.selectors import exact_name, parse_selection
+from allotment.apiserver.reads.computed import readable
+from allotment.apiserver.reads.selectors import parse_selection
 from allotment.apiserver.request_options import DeleteOptions, ListOptions, WriteOptions
 from allotment.apiserver.storage.store import Entry
 from allotment.apiserver.verbs import Operation
@@ -82,10 +84,10 @@ class LocalClient:
 
     def _operation(
         self, resource: Resource, namespace: str, name: str, subresource: str, dry_run: bool, verb: str,
-        only_name: str = "",
+        fields: str = "",
     ) -> Operation:  # fmt: skip
         kind = self._kind(resource)
-        self._api.allow(self._user, verb, kind, namespace, name, subresource, only_name)
+        self._api.allow(self._user, verb, kind, namespace, name, subresource, fields)
         if subresource and subresource not in kind.subresources:
             raise api_errors.unknown_path()
         return Operation(kind, resource.version, namespace, name, self._user, self._manager, subresource, dry_run)
@@ -99,7 +101,14 @@ class LocalClient:
 
     async def _result(self, operation: Operation, entry: Entry) -> Tree:
         await self._wait_until_durable(entry.revision)
+        await self._convert(operation, (entry,))
         return in_version(operation.kind, operation.version, entry.tree)
+
+    async def _convert(self, operation: Operation, entries: Iterable[Entry]) -> None:
+        """Have a webhook convert what is read."""
+        if operation.kind.convert is not None:
+            trees = [entry.tree for entry in entries]
+            await convert_read(self._api.outbound, operation.kind, trees, operation.version)
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -116,12 +125,14 @@ class LocalClient:
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "", limit: int = 0
     ) -> Listing:
         """All matching objects; without a network there is no need for pages, so ``limit`` is ignored."""
-        operation = self._operation(resource, namespace, "", "", False, "list", exact_name(fields))
+        operation = self._operation(resource, namespace, "", "", False, "list", fields)
         kind, version = operation.kind, operation.version
         selection = parse_selection(kind, version, labels, fields)
-        page = paging.page(self._api.store, kind.store_bucket, namespace or None, ListOptions(), selection)
+        reader = readable(self._api.store, kind, self._api.verbs.now)
+        page = paging.page(reader, kind.store_bucket, namespace or None, ListOptions(), selection)
         await self._wait_until_durable(page.revision)
-        if version == kind.storage_version and not kind.stored_as:
+        await self._convert(operation, page.entries)
+        if version == kind.storage_version and not kind.stored_as and kind.convert is None:
             return Listing([entry.tree for entry in page.entries], str(page.revision))
         return Listing([in_version(kind, version, entry.tree) for entry in page.entries], str(page.revision))
 
@@ -129,7 +140,7 @@ class LocalClient:
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
     ) -> AsyncIterator[WatchEvent]:
         """Yield the changes after ``revision``."""
-        operation = self._operation(resource, namespace, "", "", False, "watch", exact_name(fields))
+        operation = self._operation(resource, namespace, "", "", False, "watch", fields)
         kind, version = operation.kind, operation.version
         selection = parse_selection(kind, version, labels, fields)
         options = ListOptions(revision=int(revision or 0), watch=True, bookmarks=True)
@@ -144,6 +155,7 @@ class LocalClient:
         batches = watch.batches()
         try:
             async for batch in batches:
+                await self._convert(operation, (event.entry for event in batch if event.type != "BOOKMARK"))
                 for event in batch:
                     yield WatchEvent(event.type, watching.event_tree(kind, version, event))
         finally:
@@ -168,12 +180,11 @@ class LocalClient:
 
     def _stored_tree(self, operation: Operation) -> Tree | None:
         """The stored object, or None if its parts cannot be reused in the operation's version."""
-        entry = self._api.store.get(operation.kind.store_bucket, operation.namespace, operation.name)
-        return (
-            None
-            if entry is None or in_version(operation.kind, operation.version, entry.tree) is not entry.tree
-            else entry.tree
-        )
+        kind = operation.kind
+        entry = self._api.store.get(kind.store_bucket, operation.namespace, operation.name)
+        if entry is None or (kind.convert is not None and entry.tree["apiVersion"] != operation.api_version):
+            return None
+        return entry.tree if in_version(kind, operation.version, entry.tree) is entry.tree else None
 
     async def create(
         self, resource: Resource, tree: Tree, namespace: str = "", *, name: str = "", subresource: str = "",
@@ -186,7 +197,9 @@ class LocalClient:
         if subresource or resource.plural == "bindings" or not self._is_stored(resource):
             return await self._call(resource, tree, namespace, name, subresource, dry_run)
         operation = self._operation(resource, namespace, "", "", dry_run, "create")
-        return await self._result(operation, self._api.verbs.create(operation, self._checked_copy(operation, tree)))
+        checked = self._checked_copy(operation, tree)
+        verbs = self._api.verbs
+        return await self._result(operation, await verbs.admitted(lambda: verbs.create(operation, checked)))
 
     def _is_stored(self, resource: Resource) -> bool:
         return self._kind(resource).verbs != ("create",)
@@ -195,7 +208,7 @@ class LocalClient:
         self, resource: Resource, tree: Tree, namespace: str, name: str, subresource: str, dry_run: bool
     ) -> Tree:
         operation = self._operation(resource, namespace, name, subresource, dry_run, "create")
-        result = self._api.call(operation, tree)
+        result = await self._api.verbs.admitted(lambda: self._api.call(operation, tree))
         await self._wait_until_durable()
         return result
 
@@ -205,15 +218,14 @@ class LocalClient:
         namespace = (meta.get("namespace") or "") if resource.namespaced else ""
         operation = self._operation(resource, namespace, meta.get("name") or "", subresource, dry_run, "update")
         if subresource == "scale":
-            entry = scale.write(self._api.verbs, operation, tree)
+            entry = await self._api.verbs.admitted(lambda: scale.write(self._api.verbs, operation, tree))
             await self._wait_until_durable(entry.revision)
             return scale.view(entry, operation.kind)
         if operation.kind.create_on_update:
             self._api.allow_new(self._user, operation.kind, namespace, operation.name)
-        return await self._result(
-            operation,
-            self._api.verbs.update(operation, self._checked_copy(operation, tree, self._stored_tree(operation))),
-        )
+        checked = self._checked_copy(operation, tree, self._stored_tree(operation))
+        verbs = self._api.verbs
+        return await self._result(operation, await verbs.admitted(lambda: verbs.update(operation, checked)))
 
     async def patch(
         self, resource: Resource, name: str, patch: Any, namespace: str = "", *, kind: PatchKind = "merge",
@@ -222,8 +234,13 @@ class LocalClient:
         """Change an object by a patch."""
         operation = self._operation(resource, namespace, name, subresource, dry_run, "patch")
         if subresource == "scale":
-            patched = patching.patched_scale(scale.view(self._api.verbs.entry(operation), operation.kind), kind, patch)
-            entry = scale.write(self._api.verbs, operation, patched)
+            verbs = self._api.verbs
+
+            def write() -> Entry:
+                view = scale.view(verbs.entry(operation), operation.kind)
+                return scale.write(verbs, operation, patching.patched_scale(view, kind, patch))
+
+            entry = await verbs.admitted(write)
             await self._wait_until_durable(entry.revision)
             return scale.view(entry, operation.kind)
         if kind == "apply":
@@ -231,7 +248,9 @@ class LocalClient:
         options = WriteOptions(dry_run, self._manager, "Strict", force if kind == "apply" else None)
         # Values from the patch become part of the object, so they are copied, too.
         change = patching.DecodedPatch(copy_unshared(patch, None))
-        entry, _ = patching.patch(self._api.verbs, operation, kind, change, options)
+        entry, _ = await self._api.verbs.admitted(
+            lambda: patching.patch(self._api.verbs, operation, kind, change, options)
+        )
         return await self._result(operation, entry)
 
     async def delete(
@@ -241,8 +260,10 @@ class LocalClient:
         """Delete an object."""
         operation = self._operation(resource, namespace, name, "", dry_run, "delete")
         options = DeleteOptions(grace_seconds, uid or None, revision or None, propagation or "", None, dry_run)
-        entry, is_deleted = deletion.delete(self._api.verbs, operation, options)
+        entry, is_deleted = await self._api.verbs.admitted(lambda: deletion.delete(self._api.verbs, operation, options))
         await self._wait_until_durable()
-        return deletion.response_body(operation.kind, operation.version, entry, is_deleted) or in_version(
-            operation.kind, operation.version, entry.tree
-        )
+        status = deletion.response_body(operation.kind, operation.version, entry, is_deleted)
+        if status is not None:
+            return status
+        await self._convert(operation, (entry,))
+        return in_version(operation.kind, operation.version, entry.tree)

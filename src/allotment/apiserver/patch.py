@@ -14,7 +14,7 @@ from allotment.apiserver.kinds.kind import ServedKind
 from allotment.apiserver.request_options import Validation, WriteOptions
 from allotment.apiserver.served_kinds import api_version, is_custom, shape_in
 from allotment.apiserver.storage.store import Entry
-from allotment.apiserver.verbs import Operation, Verbs
+from allotment.apiserver.verbs import Operation, Verbs, check_name
 from allotment.apiserver.writes import json_patch
 from allotment.apiserver.writes.go_format import format_value
 from allotment.apiserver.writes.merge_patch import apply_merge_patch
@@ -90,6 +90,7 @@ def patch(
 ) -> tuple[Entry, bool]:
     """Patch an object. Returns its new state, and whether it was created (possible with apply only)."""
     change = decoded.change
+    operation = operation._replace(verb="patch")
     if form == "apply":
         return _apply(verbs, operation, decoded, options)
     entry = verbs.entry(operation)
@@ -192,7 +193,7 @@ def _apply(verbs: Verbs, operation: Operation, decoded: DecodedPatch, options: W
         tree, live, operation, "Ignore", lambda reason: not_convertible(applied, _unstructured_message(reason))
     )
     if entry is None:
-        tree["metadata"] = {**tree["metadata"], "name": operation.name}
+        check_name(name, operation.name)
         return verbs.create(operation, tree, is_apply=True), True
     return verbs.update(operation, tree, is_apply=True), False
 

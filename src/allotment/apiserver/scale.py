@@ -49,7 +49,9 @@ def write(verbs: Verbs, operation: Operation, scale: Tree) -> Entry:
     meta = {key: value for key, value in tree["metadata"].items() if key not in ("uid", "resourceVersion")}
     before = view(entry, operation.kind)
     after = {**before, "spec": {"replicas": replicas} if replicas else {}}
-    verbs.admit(operation, "UPDATE", after, before, body_kind=(API_VERSION, "Scale"))
+    admitted = verbs.admit(operation, "UPDATE", after, before, body_kind=(API_VERSION, "Scale"))
+    if admitted is not None and admitted is not after:
+        tree = _with_value(tree, operation.kind.scale.spec, (admitted.get("spec") or {}).get("replicas") or 0)
     stored = operation._replace(version=operation.kind.storage_version, is_admitted=True)
     return verbs.update(stored, {**tree, "metadata": {**meta, **expected}})
 

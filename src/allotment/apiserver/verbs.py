@@ -10,18 +10,27 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from allotment.apiserver import api_errors, metadata
 from allotment.apiserver.access.authorization import Authorizer
+from allotment.apiserver.access.node_authorizer import node_of
+from allotment.apiserver.admission import node_restriction, plugins
+from allotment.apiserver.admission.attempts import Attempt, carry_out
 from allotment.apiserver.admission.attributes import Attributes
+from allotment.apiserver.admission.mutating_policies import MutatingPolicies
+from allotment.apiserver.admission.mutation import Mutation
 from allotment.apiserver.admission.validating_policies import ValidatingPolicies
-from allotment.apiserver.conversion import as_stored, completed, in_version
+from allotment.apiserver.admission.webhooks import Webhooks
+from allotment.apiserver.conversion import as_stored, completed, converted_metadata, in_version
+from allotment.apiserver.custom_resources.conversion import ConversionNeeded
 from allotment.apiserver.custom_resources.definitions import DEFINITIONS
 from allotment.apiserver.custom_resources.registration import delete_objects
 from allotment.apiserver.kinds.kind import ServedKind, User, Write
+from allotment.apiserver.outbound.client import OutboundClient
+from allotment.apiserver.outbound.conversions import convert_needed
 from allotment.apiserver.served_kinds import Catalog, api_version, is_custom, shape_in
 from allotment.apiserver.storage.store import Entry, Store
 from allotment.apiserver.writes import managed_fields
@@ -32,9 +41,17 @@ from allotment.model.normal_form import normalize
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import FieldError, invalid
 
+Result = TypeVar("Result")
+
 _NAMESPACES: Final = "namespaces"
+#: How often a write is repeated because it needs the conversion of another object.
+_MAX_CONVERSIONS: Final = 100
 _CONTROLLERS: Final = "kube-controller-manager"
 _CONTROLLER_USER: Final = User("system:kube-controller-manager", ("system:masters",))
+#: Metadata that a new object gets after mutating admission.
+_SET_AT_STORAGE: Final = ("uid", "resourceVersion", "generation", "creationTimestamp")
+#: Metadata that updates do not change: mutating admission gets what the client wrote.
+_KEPT_IN_UPDATES: Final = (*_SET_AT_STORAGE, "deletionTimestamp", "deletionGracePeriodSeconds")
 #: Kinds that can be created in a terminating namespace, because they are not stored.
 _UNSTORED: Final = frozenset({"localsubjectaccessreviews"})
 
@@ -61,7 +78,8 @@ class Operation(NamedTuple):
     """A request on an object or kind in one API version.
 
     ``warn`` adds a Warning header. ``options``: the fields of CreateOptions, UpdateOptions or DeleteOptions.
-    ``is_admitted``: admission has decided about the request as a whole, such as an eviction.
+    ``is_admitted``: admission has decided about the request as a whole, such as an eviction. ``verb``: that of the
+    request for authorization. ``is_collection``: a whole collection is deleted, so admission sees no name.
     """
 
     kind: ServedKind
@@ -75,6 +93,8 @@ class Operation(NamedTuple):
     warn: Callable[[str], None] = _ignore_warning
     options: Tree | None = None
     is_admitted: bool = False
+    verb: str = "update"
+    is_collection: bool = False
 
     @property
     def api_version(self) -> str:
@@ -87,19 +107,59 @@ class Verbs:
 
     def __init__(
         self, store: Store, catalog: Catalog, *, clock: Callable[[], datetime], ids: Ids, features: Features,
-        authorizer: Authorizer, namespace_objects: Callable[[str], Iterable[Tree]],
+        authorizer: Authorizer, namespace_objects: Callable[[str], Iterable[Tree]], outbound: OutboundClient,
     ) -> None:  # fmt: skip
         self.store = store
         self.catalog = catalog
         self.features = features
-        self.ids = ids
+        self.ids: Ids = ids
+        #: Calls other servers, such as webhooks.
+        self.outbound = outbound
+        #: The write that is being carried out, if webhooks can be called for it.
+        self._attempt: Attempt | None = None
+        #: Admission plugins that do not run, by Kubernetes' names.
+        self.disabled_plugins: frozenset[str] = frozenset()
         self._clock = clock
+        self._authorizer = authorizer
         self._namespace_objects = namespace_objects
         self.policies = ValidatingPolicies(store, catalog, features.kube, authorizer)
+        self.webhooks = Webhooks(store, features.kube, authorizer)
+        self._mutating_policies = MutatingPolicies(store, catalog, features.kube, authorizer)
+        self._mutation = Mutation(self._mutating_policies, self.webhooks)
+
+    def close(self) -> None:
+        """Unsubscribe from the store."""
+        self.policies.close()
+        self.webhooks.close()
+        self._mutating_policies.close()
 
     def now(self) -> str:
         """The current time in RFC 3339."""
+        if self._attempt is not None:
+            return self._attempt.now
         return self._clock().isoformat()[:19] + "Z"
+
+    async def admitted(self, write: Callable[[], Result], warnings: list[str] | None = None) -> Result:
+        """The result of a write by other methods; webhooks are called for it. ``warnings``: where it adds warnings."""
+        for _ in range(_MAX_CONVERSIONS):
+            try:
+                return await self._with_webhooks(write, warnings) if self.webhooks.exist else write()
+            except ConversionNeeded as needed:
+                await convert_needed(self.outbound, needed)
+        raise api_errors.internal("the object changed during its conversion")
+
+    async def _with_webhooks(self, write: Callable[[], Result], warnings: list[str] | None) -> Result:
+        def attempt_write(attempt: Attempt) -> Result:
+            ids = self.ids
+            self.ids, self._attempt = attempt, attempt
+            try:
+                return write()
+            finally:
+                self.ids, self._attempt = ids, None
+
+        return await carry_out(
+            attempt_write, Attempt(self.ids, self.now()), self.outbound, [] if warnings is None else warnings
+        )
 
     def entry(self, operation: Operation) -> Entry:
         """The stored object of an operation; raises 404."""
@@ -112,16 +172,41 @@ class Verbs:
         """The context passed to the kind's rules."""
         return Write(
             operation.user, self.store, self.features, now, self.ids.suffix, operation.warn, operation.namespace,
-            operation.version, operation.subresource, operation.dry_run,
+            operation.version, operation.subresource, operation.dry_run, self.disabled_plugins, operation.verb,
+            self._authorizer,
         )  # fmt: skip
 
     def admit(
         self, operation: Operation, action: str, new: Tree | None = None, old: Tree | None = None, *,
         name: str = "", body_kind: tuple[str, str] | None = None,
-    ) -> None:  # fmt: skip
-        """Raise StatusError if an admission policy denies a request; the arguments are those of ``Attributes``."""
-        if operation.is_admitted or not self.policies.exist:
-            return
+    ) -> Tree | None:  # fmt: skip
+        """The new object after admission by webhooks and policies; the arguments are those of ``Attributes``.
+
+        Raises StatusError if they deny the request.
+        """
+        if operation.is_admitted or not (self._mutation.exists or self.policies.exist or self.webhooks.exist):
+            return new
+        attributes = self._attributes(operation, action, new, old, name=name, body_kind=body_kind)
+        attributes = attributes._replace(new=self._mutation.mutated(attributes, self._attempt))
+        self._validate(attributes)
+        return attributes.new
+
+    def _validate_write(
+        self, operation: Operation, action: str, new: Tree, old: Tree | None = None, *, name: str = ""
+    ) -> None:
+        """Raise StatusError if policies or webhooks deny a write that mutating admission has admitted."""
+        if not operation.is_admitted and (self.policies.exist or self.webhooks.exist):
+            new = normalize(new, _stored_shape(operation.kind))
+            self._validate(self._attributes(operation, action, new, old, name=name))
+
+    def _validate(self, attributes: Attributes) -> None:
+        self.policies.check(attributes)
+        self.webhooks.validate(attributes, self._attempt)
+
+    def _attributes(
+        self, operation: Operation, action: str, new: Tree | None, old: Tree | None, *, name: str = "",
+        body_kind: tuple[str, str] | None = None,
+    ) -> Attributes:  # fmt: skip
         options: Tree | None = None
         if action != "CONNECT":
             dry_run = {"dryRun": ["All"]} if operation.dry_run else {}
@@ -129,12 +214,33 @@ class Verbs:
                 "kind": f"{action.capitalize()}Options", "apiVersion": "meta.k8s.io/v1", **(operation.options or {}),
                 **dry_run,
             }  # fmt: skip
-        self.policies.check(
-            Attributes(
-                action, operation.kind, operation.version, operation.namespace, name or operation.name,
-                operation.user, operation.warn, new, old, operation.subresource, operation.dry_run, options, body_kind,
-            )
+        return Attributes(
+            action, operation.kind, operation.version, operation.namespace,
+            "" if operation.is_collection else name or operation.name,
+            operation.user, operation.warn, new, old, operation.subresource, operation.dry_run, options, body_kind,
         )  # fmt: skip
+
+    def _validate_by_plugins(
+        self, operation: Operation, action: str, new: Tree, old: Tree | None = None, *, name: str = ""
+    ) -> None:
+        """Raise StatusError if an admission plugin for the kind rejects a valid object."""
+        validating = plugins.VALIDATING.get(operation.kind.bucket)
+        if validating is None or operation.is_admitted:
+            return
+        attributes = self._attributes(operation, action, new, old, name=name)
+        for plugin_name, validate in validating.items():
+            if plugin_name not in self.disabled_plugins:
+                validate(attributes, self.store, self.features.kube)
+
+    def restrict_node(
+        self, operation: Operation, action: str, new: Tree | None = None, old: Tree | None = None, *, name: str = ""
+    ) -> None:
+        """Raise StatusError if the user is a node that may not make this request; ``new`` is not yet validated."""
+        node = node_of(operation.user)
+        if node is None or operation.is_admitted or node_restriction.NAME in self.disabled_plugins:
+            return
+        attributes = self._attributes(operation, action, new, old, name=name)
+        node_restriction.restrict(node, attributes, self.store, self._authorizer, self.features)
 
     # --- creating ----------------------------------------------------------------------------------------------------
 
@@ -142,6 +248,9 @@ class Verbs:
         """Create an object from a validated tree in the requested version. ``is_apply``: managed fields are set."""
         kind, rules = operation.kind, operation.kind.rules
         self._check_namespace(operation, (tree.get("metadata") or {}).get("name") or "")
+        if kind.is_terminating:
+            reason = "create not allowed while custom resource definition is terminating"
+            raise api_errors.forbidden(kind, (tree.get("metadata") or {}).get("name") or "", reason)
         now = self.now()
         write = self.write_context(operation, now)
         metadata_in_body: Tree = tree.get("metadata") or {}
@@ -155,7 +264,14 @@ class Verbs:
         )
         shape = _stored_shape(kind)
         stored = as_stored(kind, operation.version, tree)
+        meta = converted_metadata(kind, meta, stored.get("metadata") or {})
         stored = {"kind": kind.kind, "apiVersion": stored["apiVersion"], "metadata": meta, **_rest(stored)}
+        self.restrict_node(operation, "CREATE", stored, name=metadata_in_body.get("name") or "")
+        mutation: _Mutated | None = None
+        if self._can_mutate(operation):
+            mutation = self._mutated_create(operation, stored, metadata_in_body, write, is_apply=is_apply)
+            stored = mutation.tree
+            meta = stored["metadata"]
         if rules.create is not None:
             stored, owned, problems = rules.create(stored, write)
         else:
@@ -169,11 +285,14 @@ class Verbs:
             problems = (*metadata.create_problems(stored["metadata"], kind), *rules.validate_create(stored, write))
         name = stored["metadata"].get("name") or ""
         _raise_if_invalid(kind, name, problems)
-        if is_apply:
+        if mutation is not None:
+            fields = mutation.fields
+        elif is_apply:
             fields = metadata_in_body.get("managedFields")
         else:
             fields = self._managed_fields(operation, None, _without_status(owned, kind), metadata_in_body, now)
-        self.admit(operation, "CREATE", with_managed_fields(stored, fields), name=name)
+        self._validate_by_plugins(operation, "CREATE", stored, name=name)
+        self._validate_write(operation, "CREATE", _without_revision(with_managed_fields(stored, fields)), name=name)
         if metadata_in_body.get("resourceVersion") and not is_apply:
             raise api_errors.unclassified("resourceVersion should not be set on objects to be created")
         if self.store.get(kind.store_bucket, operation.namespace, name) is not None:
@@ -191,8 +310,10 @@ class Verbs:
             assert kind is not None, "objects of a new namespace are of built-in kinds"
             if self.store.get(kind.store_bucket, namespace, tree["metadata"]["name"]) is not None:
                 continue  # left over from a namespace of this name whose finalizers were removed by force
+            attempt, self._attempt = self._attempt, None  # the namespace exists, so webhooks cannot be called
             with contextlib.suppress(StatusError):  # a policy may deny them; then the controllers retry
                 self.create(Operation(kind, version, namespace, "", _CONTROLLER_USER, _CONTROLLERS), tree)
+            self._attempt = attempt
 
     def _check_namespace(self, operation: Operation, name: str) -> None:
         """Raise if the namespace does not exist or is terminating."""
@@ -227,9 +348,14 @@ class Verbs:
         self._preconditions(operation, requested, before)
         now = self.now()
         write = self.write_context(operation, now)
-        meta = metadata.updated_metadata(requested, before)
         stored = as_stored(kind, operation.version, tree)
+        meta = metadata.updated_metadata(converted_metadata(kind, requested, stored.get("metadata") or {}), before)
         new: Tree = {"kind": kind.kind, "apiVersion": old["apiVersion"], "metadata": meta, **_rest(stored)}
+        self.restrict_node(operation, "UPDATE", new, old)
+        mutation: _Mutated | None = None
+        if self._can_mutate(operation):
+            mutation = self._mutated_update(operation, new, old, requested, write, is_apply=is_apply)
+            new = mutation.tree
         if rules.update is not None:
             new, owned, problems = rules.update(new, old, write)
             normalized = new
@@ -250,10 +376,14 @@ class Verbs:
             and _increments_generation(new, old, rules.generation_counts)
         ):
             meta = metadata.ordered({**meta, "generation": (before.get("generation") or 0) + 1})
-        fields = (
-            requested.get("managedFields") if is_apply else self._managed_fields(operation, old, owned, requested, now)
-        )
-        self.admit(operation, "UPDATE", with_managed_fields({**new, "metadata": meta}, fields), old)
+        if mutation is not None:
+            fields = mutation.fields
+        elif is_apply:
+            fields = requested.get("managedFields")
+        else:
+            fields = self._managed_fields(operation, old, owned, requested, now)
+        self._validate_by_plugins(operation, "UPDATE", new, old)
+        self._validate_write(operation, "UPDATE", with_managed_fields({**new, "metadata": meta}, fields), old)
         return self._store_object(operation, operation.name, new, meta, fields, normalized, entry)
 
     def _preconditions(self, operation: Operation, requested: Tree, before: Tree) -> None:
@@ -281,6 +411,67 @@ class Verbs:
         if operation.kind.bucket == DEFINITIONS:
             delete_objects(self.store, operation.name)
         return self.store.delete(operation.kind.store_bucket, operation.namespace, operation.name)
+
+    # --- mutating admission ------------------------------------------------------------------------------------------
+
+    def _can_mutate(self, operation: Operation) -> bool:
+        return self._mutation.exists and not operation.is_admitted
+
+    def _mutated_create(
+        self, operation: Operation, stored: Tree, requested: Tree, write: Write, *, is_apply: bool
+    ) -> _Mutated:
+        """A new object after mutating admission; managed fields are those of the client."""
+        kind, rules, given = operation.kind, operation.kind.rules, stored["metadata"]
+        if rules.create is not None:
+            shown, owned, _ = rules.create(stored, write)
+        else:
+            owned = normalize(rules.default(stored, None), _stored_shape(kind))
+            shown = rules.admit(owned, write)
+        fields = requested.get("managedFields") if is_apply else self._managed_fields(
+            operation, None, _without_status(owned, kind), requested, write.now
+        )  # fmt: skip
+        set_later = {*_SET_AT_STORAGE, *(() if requested.get("name") else ("name",))}
+        meta = {key: value for key, value in shown["metadata"].items() if key not in set_later}
+        new = with_managed_fields({**shown, "metadata": meta}, fields)
+        tree = self._mutation.mutated(
+            self._attributes(operation, "CREATE", new, None, name=str(requested.get("name") or "")), self._attempt,
+            default=lambda tree, before: normalize(rules.default(tree, before), _stored_shape(kind), before),
+            admit=lambda tree: rules.admit(tree, write),
+        )  # fmt: skip
+        if tree is None or tree is new:
+            return _Mutated(stored, fields)
+        kept = {key: given[key] for key in (*_SET_AT_STORAGE, "name") if key in given}
+        return _Mutated({**tree, "metadata": metadata.ordered({**kept, **tree["metadata"]})}, fields)
+
+    def _mutated_update(
+        self, operation: Operation, new: Tree, old: Tree, requested: Tree, write: Write, *, is_apply: bool
+    ) -> _Mutated:
+        """A changed object after mutating admission; managed fields are those of the client."""
+        kind, rules = operation.kind, operation.kind.rules
+        if rules.update is not None:
+            shown, owned, _ = rules.update(new, old, write)
+        else:
+            normalized = normalize(rules.default(new, old), _stored_shape(kind), old)
+            prepared = rules.prepare_update(_restore_read_only(normalized, old, operation), old, write)
+            shown = owned = rules.admit_update(prepared, old, write)
+            if not operation.subresource:
+                shown = {**owned, **_only(normalized, ("status",))}
+        meta = {key: value for key, value in shown["metadata"].items() if key not in _KEPT_IN_UPDATES}
+        shown = {**shown, "metadata": metadata.ordered({**meta, **_only(requested, _KEPT_IN_UPDATES)})}
+        fields = requested.get("managedFields") if is_apply else self._managed_fields(
+            operation, old, owned, requested, write.now
+        )  # fmt: skip
+        shown = with_managed_fields(shown, fields)
+        tree = self._mutation.mutated(
+            self._attributes(operation, "UPDATE", shown, old), self._attempt,
+            default=lambda tree, before: normalize(rules.default(tree, before), _stored_shape(kind), before),
+            admit=lambda tree: rules.admit_update(tree, old, write),
+        )  # fmt: skip
+        if tree is None or tree is shown:
+            return _Mutated(new, fields)
+        return _Mutated(
+            {**tree, "metadata": metadata.updated_metadata(tree["metadata"], old["metadata"])}, fields
+        )  # fmt: skip
 
     # --- storing -----------------------------------------------------------------------------------------------------
 
@@ -343,6 +534,13 @@ class Verbs:
         return self.store.put(kind.store_bucket, operation.namespace, name, tree)
 
 
+class _Mutated(NamedTuple):
+    """An object after mutating admission, and its managed fields."""
+
+    tree: Tree
+    fields: Sequence[Any] | None
+
+
 def with_managed_fields(tree: Tree, fields: Sequence[Any] | None) -> Tree:
     """An object with these managed fields instead of its own."""
     meta = {key: value for key, value in tree["metadata"].items() if key != "managedFields"}
@@ -362,6 +560,11 @@ def is_removable(tree: Tree) -> bool:
     return not (
         tree["kind"] == "Namespace" and tree["apiVersion"] == "v1" and (tree.get("spec") or {}).get("finalizers")
     )
+
+
+def _without_revision(tree: Tree) -> Tree:
+    """A new object, which has no resourceVersion before it is stored."""
+    return {**tree, "metadata": {key: value for key, value in tree["metadata"].items() if key != "resourceVersion"}}
 
 
 def _rest(tree: Tree) -> Tree:

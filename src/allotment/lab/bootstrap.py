@@ -27,6 +27,9 @@ _BUCKETS = {"ServiceAccount": "serviceaccounts", "ConfigMap": "configmaps"}
 _NAMES = frozenset({"default", "kube-root-ca.crt"})
 #: The fields that keep their initial values.
 _FIXED = {"ConfigMap": ("data",), "Endpoints": ("subsets",), "EndpointSlice": ("endpoints", "ports")}
+#: The lists that get what a newer release adds, unless a user has turned that off.
+_COMPLETED = {"ClusterRole": "rules", "Role": "rules", "ClusterRoleBinding": "subjects", "RoleBinding": "subjects"}
+_AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 
 
 class FirstObjects:
@@ -78,7 +81,11 @@ class FirstObjects:
             self._create(tree)
             return
         fixed = {field: tree[field] for field in _FIXED.get(tree["kind"], ())}
-        if any(existing.tree.get(field) != value for field, value in fixed.items()):
+        completed = _COMPLETED.get(tree["kind"], "")
+        if completed in tree and (existing.tree["metadata"].get("annotations") or {}).get(_AUTOUPDATE) == "true":
+            stored = existing.tree.get(completed) or []
+            fixed[completed] = [*stored, *(item for item in tree[completed] or () if item not in stored)]
+        if any((existing.tree.get(field) or []) != (value or []) for field, value in fixed.items()):
             self._verbs.update(call, {**existing.tree, **fixed})
 
     def _of(self, namespace: str) -> Iterable[Tree]:
@@ -104,4 +111,6 @@ class FirstObjects:
         namespace = meta.get("namespace", "") if kind.namespaced else ""
         # In Kubernetes a controller creates the objects of a namespace, the API server the others.
         manager = "kube-controller-manager" if tree["kind"] in _BUCKETS else "kube-apiserver"
-        return Operation(kind, tree["apiVersion"].rpartition("/")[2], namespace, meta["name"], _SERVER, manager)
+        version = tree["apiVersion"].rpartition("/")[2]
+        # Stored webhooks and policies must not prevent the start: the servers of the former start later.
+        return Operation(kind, version, namespace, meta["name"], _SERVER, manager, is_admitted=True)

@@ -209,17 +209,17 @@ def test_repeated_keys_of_a_patch_are_refused_or_cause_warnings(media: str) -> N
 
 @pytest.mark.parametrize(("release", "what"), [("1.36", "YAML"), ("1.37", "patch")])
 def test_repeated_keys_of_an_applied_object_are_refused_or_cause_warnings(release: str, what: str) -> None:
-    body = b'apiVersion: v1\nkind: ConfigMap\ndata:\n  k: "1"\n  k: "2"\n'
+    body = b'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  k: "1"\n  k: "2"\n'
 
     async def scenario() -> None:
         served = await Served(features=Features(release)).started()
         path = f"{MAPS}/a?fieldManager=me"
         response = await served.request("PATCH", f"{path}&fieldValidation=Strict", body, APPLY)
         start, _, lines = response.message.partition("\n")
-        assert (response.code, lines) == (400, '  line 5: key "k" already set in map')
+        assert (response.code, lines) == (400, '  line 6: key "k" already set in map')
         assert start == f"error strict decoding {what}: error converting YAML to JSON: yaml: unmarshal errors:"
         response = await served.request("PATCH", path, body, APPLY)
         assert (response.code, response.body["data"]) == (201, {"k": "2"})
-        assert response.warnings == ['299 - "line 5: key \\"k\\" already set in map"']
+        assert response.warnings == ['299 - "line 6: key \\"k\\" already set in map"']
 
     asyncio.run(scenario())

@@ -12,8 +12,10 @@ from allotment.apiserver.access.tokens import account_user
 from allotment.apiserver.admission.expressions import cel_value
 from allotment.apiserver.conversion import in_version
 from allotment.apiserver.kinds.kind import ServedKind, User
+from allotment.apiserver.served_kinds import shape_in
 from allotment.cel.evaluation.library.authorizer import AccessRequest, Authorizer, ResourceCheck
 from allotment.cel.evaluation.values import Value
+from allotment.model.normal_form import normalize
 from allotment.model.trees import Tree
 
 
@@ -53,7 +55,8 @@ class Attributes(NamedTuple):
         """One of its objects in another version."""
         if tree is None or self.body_kind is not None:
             return tree
-        return in_version(self.kind, version, tree)
+        converted = in_version(self.kind, version, tree)
+        return converted if converted is tree else normalize(converted, shape_in(self.kind, version))
 
 
 def request_values(

@@ -38,6 +38,20 @@ def matched_version(attributes: Attributes, resources: Tree, reader: StoreReader
     return _rule_version(attributes, rules, versions) if rules else attributes.version
 
 
+def webhook_version(attributes: Attributes, webhook: Tree, reader: StoreReader) -> str | None:
+    """The version in which a request matches a webhook; None if it does not match. Earlier rules come first."""
+    rules: Sequence[Tree] = webhook.get("rules") or ()
+    version: str | None = attributes.version
+    if _rule_version(attributes, rules, (attributes.version,)) is None:
+        others = [other for other in attributes.kind.versions if other != attributes.version]
+        if webhook.get("matchPolicy") == "Exact" or not others:
+            return None
+        version = next((other for rule in rules for other in others if _matches(rule, attributes, other)), None)
+    if version is None or not _namespace_matches(attributes, webhook.get("namespaceSelector"), reader):
+        return None
+    return version if _object_matches(attributes, webhook.get("objectSelector")) else None
+
+
 def _namespace_matches(attributes: Attributes, selector: Tree | None, reader: StoreReader) -> bool:
     is_namespace = attributes.kind.bucket == _NAMESPACES
     if not selector or (not attributes.admission_namespace and not is_namespace):

@@ -1,35 +1,29 @@
-"""Validation of webhook configurations. A lab does not call webhooks, and warns when one is configured."""
+"""Validation of webhook configurations."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
-from urllib.parse import urlsplit
 
 from allotment.apiserver.admission.expressions import Compiler
 from allotment.apiserver.admission.match_rules import MATCH_POLICIES, match_conditions, rule_with_operations, supported
 from allotment.apiserver.admission.policy_rules import FAILURE_POLICIES
-from allotment.apiserver.kinds.field_validation import label_selector, service_name_problems
+from allotment.apiserver.kinds.field_validation import label_selector
 from allotment.apiserver.kinds.kind import Errors, KindRules, Write
+from allotment.apiserver.kinds.webhook_clients import REVIEW_VERSIONS, client_problems, distinct_versions
 from allotment.cel.checking import types
 from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import duplicate, invalid, not_supported, required
 from allotment.model.validation.gotext import GoNamedString
 
-_NOT_CALLED: Final = "a lab does not call admission webhooks: requests are admitted as if it were not configured"
-_REVIEW_VERSIONS: Final = ("v1", "v1beta1")
 _WITHOUT_SIDE_EFFECTS: Final = ("None", "NoneOnDryRun")
 _SIDE_EFFECTS: Final = ("None", "NoneOnDryRun", "Some", "Unknown")
 REINVOCATION_POLICIES: Final = ("IfNeeded", "Never")
-_FORM: Final = "; desired format: https://host[/path]"
 
 
 def _create(tree: Tree, write: Write) -> Errors:
-    errors = list(_configuration(tree, None, write))
-    if tree.get("webhooks") and not errors:
-        write.warn(_NOT_CALLED)
-    return errors
+    return _configuration(tree, None, write)
 
 
 def _update(new: Tree, old: Tree, write: Write) -> Errors:
@@ -44,7 +38,7 @@ def _configuration(tree: Tree, old: Tree | None, write: Write) -> Errors:
     conditions = [hook.get("matchConditions") for hook in webhooks]
     unchanged = old is not None and conditions == [hook.get("matchConditions") for hook in before]
     has_old_effects = any(hook.get("sideEffects") not in _WITHOUT_SIDE_EFFECTS for hook in before)
-    needs_version = all(set(hook.get("admissionReviewVersions") or ("v1",)) & set(_REVIEW_VERSIONS) for hook in before)
+    needs_version = all(set(hook.get("admissionReviewVersions") or ("v1",)) & set(REVIEW_VERSIONS) for hook in before)
     old_names = [hook.get("name") for hook in before]
     for index, hook in enumerate(webhooks):
         path = f"webhooks[{index}]"
@@ -81,7 +75,7 @@ def _webhook(hook: Tree, path: str, side_effects: Sequence[str]) -> Errors:
         yield from label_selector(hook.get(name), f"{path}.{name}")
     if hook.get("reinvocationPolicy") is not None:
         yield from supported(hook["reinvocationPolicy"], f"{path}.reinvocationPolicy", REINVOCATION_POLICIES)
-    yield from _client(hook.get("clientConfig") or {}, f"{path}.clientConfig")
+    yield from client_problems(hook.get("clientConfig") or {}, f"{path}.clientConfig")
 
 
 def _webhook_name(name: str, path: str) -> Errors:
@@ -93,78 +87,13 @@ def _webhook_name(name: str, path: str) -> Errors:
         yield invalid(path, name, "should be a domain with at least three segments separated by dots")
 
 
-def _client(config: Tree, path: str) -> Errors:
-    url, service = config.get("url"), config.get("service")
-    if (url is None) == (service is None):
-        yield required(path, "exactly one of url or service is required")
-    elif url is not None:
-        yield from _url(url, f"{path}.url")
-    else:
-        yield from _service(service or {}, f"{path}.service")
-
-
-def _url(text: str, path: str) -> Errors:
-    try:
-        url = urlsplit(text)
-    except ValueError as error:
-        yield required(path, f"url must be a valid URL: {error}{_FORM}")
-        return
-    user, at, host = url.netloc.rpartition("@")
-    if url.scheme != "https":
-        yield invalid(path, url.scheme, f"'https' is the only allowed URL scheme{_FORM}")
-    if not host:
-        yield invalid(path, host, f"host must be specified{_FORM}")
-    if at:
-        yield invalid(path, user, "user information is not permitted in the URL")
-    if url.fragment:
-        yield invalid(path, url.fragment, "fragments are not permitted in the URL")
-    if url.query:
-        yield invalid(path, url.query, "query parameters are not permitted in the URL")
-
-
-def _service(service: Tree, path: str) -> Errors:
-    # Upstream mistakes one for the other: without a namespace, the name is reported as missing.
-    if not service.get("namespace"):
-        yield required(f"{path}.name")
-    if not service.get("name"):
-        yield required(f"{path}.namespace")
-    port = service.get("port") or 0
-    if not 1 <= port <= 65535:
-        yield invalid(f"{path}.port", port, "port is not valid: must be between 1 and 65535, inclusive")
-    yield from _service_path(service.get("path") or "", f"{path}.path")
-
-
-def _service_path(text: str, path: str) -> Errors:
-    if text in ("", "/"):
-        return
-    if text == "//":
-        yield invalid(path, text, "segment[0] may not be empty")
-        return
-    if not text.startswith("/"):
-        yield invalid(path, text, "must start with a '/'")
-    for index, step in enumerate(text[1:].removesuffix("/").split("/")):
-        if not step:
-            yield invalid(path, text, f"segment[{index}] may not be empty")
-        else:
-            problems = names.subdomain_problems(step)
-            yield from (invalid(path, text, f"segment[{index}]: {problem}") for problem in problems)
-
-
 def _review_versions(versions: Sequence[str], path: str, *, needs_version: bool) -> Errors:
     if not versions:
-        yield required(path, f"must specify one of {', '.join(_REVIEW_VERSIONS)}")
+        yield required(path, f"must specify one of {', '.join(REVIEW_VERSIONS)}")
         return
-    yield from _distinct_versions(versions, path)
-    if needs_version and not set(versions) & set(_REVIEW_VERSIONS):
-        yield invalid(path, versions, f"must include at least one of {', '.join(_REVIEW_VERSIONS)}")
-
-
-def _distinct_versions(versions: Sequence[str], path: str) -> Errors:
-    for index, version in enumerate(versions):
-        if version in versions[:index]:
-            yield invalid(f"{path}[{index}]", version, "duplicate version")
-        else:
-            yield from (invalid(f"{path}[{index}]", version, problem) for problem in service_name_problems(version))
+    yield from distinct_versions(versions, path)
+    if needs_version and not set(versions) & set(REVIEW_VERSIONS):
+        yield invalid(path, versions, f"must include at least one of {', '.join(REVIEW_VERSIONS)}")
 
 
 _KIND: Final = KindRules(validate_create=_create, validate_update=_update, has_generation=True)

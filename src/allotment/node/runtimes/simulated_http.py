@@ -10,6 +10,9 @@ from typing import Final, NamedTuple
 
 #: Maximum size of a request head in bytes.
 _LONGEST_HEAD: Final = 64 * 1024
+#: The first byte of a client that expects TLS, and the answer to it.
+_TLS_HANDSHAKE: Final = b"\x16"
+_NOT_HTTP: Final = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 #: Maximum number of unread answers; then no further requests are accepted until the client reads.
 MAX_PENDING_ANSWERS: Final = 64
 
@@ -52,6 +55,10 @@ class SimulatedHttpConnection:
     async def write(self, data: bytes) -> None:
         """Receive request bytes; a request without a body is complete at its empty line."""
         self._got += data
+        if self._got[:1] == _TLS_HANDSHAKE:
+            await self._answers.put(_NOT_HTTP)
+            await self.write_eof()
+            return
         while b"\r\n\r\n" in self._got:
             head, _, self._got = self._got.partition(b"\r\n\r\n")
             last = b"connection: close" in head.lower() or not head.startswith((b"GET ", b"HEAD "))
