@@ -29,7 +29,7 @@ BUILT_IN: Final[tuple[Resource, ...]] = (
     Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", True),
     Resource("rbac.authorization.k8s.io", "v1", "roles", "Role", True),
     Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", True),
-    Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", False),
+    known.CLUSTER_ROLES,
     Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", False),
     Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", False),
     Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", False),

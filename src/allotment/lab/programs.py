@@ -7,10 +7,12 @@ a component of Kubernetes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from allotment import __version__
 from allotment.cluster.program import Program, ProgramContext
+from allotment.controllers.account_tokens import account_tokens
 from allotment.controllers.cron_jobs import cron_jobs
 from allotment.controllers.daemon_sets import daemon_sets
 from allotment.controllers.deployments import deployments
@@ -18,6 +20,7 @@ from allotment.controllers.device_taints import device_taints
 from allotment.controllers.disruption import disruption
 from allotment.controllers.endpoint_mirroring import endpoint_mirroring
 from allotment.controllers.endpoints import endpoints
+from allotment.controllers.flow_schemas import flow_schemas
 from allotment.controllers.garbage_collector import garbage
 from allotment.controllers.jobs import jobs
 from allotment.controllers.namespaces import namespaces
@@ -29,8 +32,14 @@ from allotment.controllers.pool_status import pool_status
 from allotment.controllers.quotas import quotas
 from allotment.controllers.replica_sets import replica_sets, replication_controllers
 from allotment.controllers.resource_claims import resource_claims
+from allotment.controllers.role_aggregation import role_aggregation
 from allotment.controllers.stateful_sets import stateful_sets
+from allotment.controllers.volumes.binder import volume_binder
+from allotment.controllers.volumes.ephemeral import ephemeral_volumes
+from allotment.controllers.volumes.protection import claim_protection, volume_protection
+from allotment.controllers.volumes.provisioner import volume_provisioner
 from allotment.errors import InputError
+from allotment.lab.certificate_signing import certificate_signing
 from allotment.lab.compute_domains import compute_domains
 from allotment.lab.driver_environment import DriverEnvironment
 from allotment.lab.drivers import vendor_drivers
@@ -38,6 +47,7 @@ from allotment.lab.node_drivers import NodeDrivers
 from allotment.lab.node_registration import register_nodes
 from allotment.model.features import Features
 from allotment.model.pod_groups import are_groups_enabled
+from allotment.model.trees import Tree
 from allotment.scheduler.program import SchedulerOptions, scheduler
 
 if TYPE_CHECKING:
@@ -48,6 +58,8 @@ CONTROLLERS: Final = "controllers"
 #: The vendors' drivers on the simulated nodes.
 DRIVERS: Final = "drivers"
 _COMPUTE_DOMAINS, _JOINING, _KUBELETS, _SCHEDULER = "compute-domains", "joining", "kubelets", "scheduler"
+#: Creates volumes, and their default class.
+_PROVISIONER: Final = "volume-provisioner"
 #: Runs only with instance types to provision.
 _AUTOSCALER: Final = "autoscaler"
 
@@ -58,6 +70,8 @@ _ALWAYS: Final[Mapping[str, Program]] = {
     "disruption": disruption,
     "endpoint-mirroring": endpoint_mirroring,
     "endpoints": endpoints,
+    "ephemeral-volumes": ephemeral_volumes,
+    "flow-schemas": flow_schemas,
     "garbage": garbage,
     "namespaces": namespaces,
     "node-lifecycle": node_lifecycle,
@@ -66,7 +80,10 @@ _ALWAYS: Final[Mapping[str, Program]] = {
     "quotas": quotas,
     "replica-sets": replica_sets,
     "replication-controllers": replication_controllers,
+    "role-aggregation": role_aggregation,
     "stateful-sets": stateful_sets,
+    "volume-binder": volume_binder,
+    "volume-protection": volume_protection,
 }
 #: Programs that depend on feature gates.
 _GATED: Final[Mapping[str, Callable[[Features], Program]]] = {
@@ -74,13 +91,19 @@ _GATED: Final[Mapping[str, Callable[[Features], Program]]] = {
     "jobs": jobs,
     "pool-status": pool_status,
     "resource-claims": resource_claims,
+    "volume-claim-protection": claim_protection,
 }
 #: Runs only where pods can have groups.
 _POD_GROUPS: Final = "pod-group-protection"
-_CONTROLLERS: Final = frozenset({*_ALWAYS, *_GATED, _POD_GROUPS})
+#: Run only where there are keys to sign with.
+_ACCOUNT_TOKENS, _CERTIFICATE_SIGNING = "account-tokens", "certificate-signing"
+_CONTROLLERS: Final = frozenset({*_ALWAYS, *_GATED, _POD_GROUPS, _ACCOUNT_TOKENS, _CERTIFICATE_SIGNING})
 
 #: Names that can be excluded.
-NAMES: Final = (CONTROLLERS, *sorted((*_CONTROLLERS, _COMPUTE_DOMAINS, DRIVERS, _JOINING, _KUBELETS, _SCHEDULER)))
+NAMES: Final = (
+    CONTROLLERS,
+    *sorted((*_CONTROLLERS, _COMPUTE_DOMAINS, DRIVERS, _JOINING, _KUBELETS, _PROVISIONER, _SCHEDULER)),
+)
 
 
 class UnknownProgram(InputError, ValueError):
@@ -89,6 +112,18 @@ class UnknownProgram(InputError, ValueError):
     def __init__(self, name: str) -> None:
         super().__init__(f"unknown program {name!r}: expected one of {', '.join(NAMES)}")
         self.name = name
+
+
+class Issuers(NamedTuple):
+    """What controllers issue. ``token``: signs a token of an account for the Secret with a name.
+
+    ``authority``: the authority of the API server in PEM, empty without TLS. ``folder``: that of the authority that
+    signs certificates, which is created there if it is missing.
+    """
+
+    token: Callable[[Tree, str], str]
+    authority: str
+    folder: Path
 
 
 def excluded_programs(words: Iterable[str]) -> frozenset[str]:
@@ -111,6 +146,7 @@ def programs(
     drivers: NodeDrivers,
     without: frozenset[str] = frozenset(),
     autoscale: Autoscale | None = None,
+    issuers: Issuers | None = None,
 ) -> Mapping[str, Program]:
     """The programs to run, by name."""
 
@@ -126,11 +162,15 @@ def programs(
         DRIVERS: vendor_drivers(drivers),
         _JOINING: register_nodes(features.kube, __version__),
         _KUBELETS: kubelets,
+        _PROVISIONER: volume_provisioner(environment.volumes),
         # As kube-scheduler does: it does not wait for other schedulers, nor does it change claims because of them.
         _SCHEDULER: scheduler(SchedulerOptions(features, settle=0.0)),
     }
     if are_groups_enabled(features):
         available[_POD_GROUPS] = pod_group_protection
+    if issuers is not None:
+        available[_ACCOUNT_TOKENS] = account_tokens(issuers.token, issuers.authority)
+        available[_CERTIFICATE_SIGNING] = certificate_signing(issuers.folder)
     if autoscale is not None:
         from allotment.autoscaler.program import autoscaler  # imports the planner, which most labs do not need
 

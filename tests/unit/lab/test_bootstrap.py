@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from allotment.cluster.resources import CONFIG_MAPS, ENDPOINT_SLICES, ENDPOINTS
+from allotment.cluster.resources import CLUSTER_ROLES, CONFIG_MAPS, ENDPOINT_SLICES, ENDPOINTS
 from allotment.lab.control_plane import Plane, running
 from allotment.lab.settings import Settings
 from allotment.lab.state import DataFolder
@@ -30,6 +30,24 @@ def test_the_certificates_of_a_namespace_are_restored_after_a_change() -> None:
                 return [tree["data"] for tree in items] == [original]
 
             await until(is_created)
+
+    asyncio.run(scenario())
+
+
+def test_default_roles_get_back_the_rules_and_subjects_that_they_lack(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        settings = Settings(fleet=(), tls=False, data=DataFolder(tmp_path))
+        added = {"verbs": ["get"], "apiGroups": ["x.io"], "resources": ["foos"]}
+        async with running(settings) as plane:
+            client = plane.client()
+            original = (await client.get(CLUSTER_ROLES, "system:basic-user"))["rules"]
+            await client.patch(CLUSTER_ROLES, "system:basic-user", {"rules": [added]})
+            off = {"metadata": {"annotations": {"rbac.authorization.kubernetes.io/autoupdate": "false"}}, "rules": []}
+            await client.patch(CLUSTER_ROLES, "system:public-info-viewer", off)
+        async with running(settings) as plane:
+            client = plane.client()
+            assert (await client.get(CLUSTER_ROLES, "system:basic-user"))["rules"] == [added, *original]
+            assert not (await client.get(CLUSTER_ROLES, "system:public-info-viewer")).get("rules")
 
     asyncio.run(scenario())
 

@@ -7,9 +7,12 @@ gets two objects of its own, created with it, so that its first pod can be admit
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import resources
 from typing import Final
 
-from allotment.apiserver.access.default_roles import cluster_role_bindings, cluster_roles
+import msgspec
+
+from allotment.apiserver.access.default_roles import default_bindings, default_roles
 from allotment.model.features import Features
 from allotment.model.trees import Tree
 
@@ -18,7 +21,7 @@ SERVICE_CIDR: Final = "10.96.0.0/16"
 KUBERNETES_SERVICE_IP: Final = "10.96.0.1"
 #: The machine that runs the lab, as nodes see it: the gateway of their network. Endpoints cannot name the loopback
 #: address on which the API server listens.
-_HOST: Final = "172.18.0.1"
+MACHINE: Final = "172.18.0.1"
 _PRIORITY_CLASSES: Final = (
     ("system-node-critical", 2_000_001_000,
      "Used for system critical pods that must not be moved from their current node."),
@@ -36,8 +39,8 @@ def cluster_objects(features: Features, *, port: int) -> Iterator[Tree]:
     """Yield manifests of the cluster's initial objects in creation order. ``port``: port of the API server."""
     for name in NAMESPACES:
         yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-    yield from cluster_roles(features)
-    yield from cluster_role_bindings()
+    yield from default_roles(features)
+    yield from default_bindings(features)
     for name, value, description in _PRIORITY_CLASSES:
         yield {
             "apiVersion": "scheduling.k8s.io/v1",
@@ -53,6 +56,7 @@ def cluster_objects(features: Features, *, port: int) -> Iterator[Tree]:
         "metadata": {"name": "kubernetes"},
         "spec": {"cidrs": [SERVICE_CIDR]},
     }
+    yield from _flow_control_objects()
     labels = {"component": "apiserver", "provider": "kubernetes"}
     yield {
         "apiVersion": "v1",
@@ -66,7 +70,7 @@ def cluster_objects(features: Features, *, port: int) -> Iterator[Tree]:
         "apiVersion": "v1",
         "kind": "Endpoints",
         "metadata": {"name": "kubernetes", "namespace": "default", "labels": skip},
-        "subsets": [{"addresses": [{"ip": _HOST}], "ports": ports}],
+        "subsets": [{"addresses": [{"ip": MACHINE}], "ports": ports}],
     }
     yield {
         "apiVersion": "discovery.k8s.io/v1",
@@ -75,9 +79,20 @@ def cluster_objects(features: Features, *, port: int) -> Iterator[Tree]:
             "name": "kubernetes", "namespace": "default", "labels": {"kubernetes.io/service-name": "kubernetes"},
         },
         "addressType": "IPv4",
-        "endpoints": [{"addresses": [_HOST], "conditions": {"ready": True}}],
+        "endpoints": [{"addresses": [MACHINE], "conditions": {"ready": True}}],
         "ports": ports,
     }  # fmt: skip
+
+
+def _flow_control_objects() -> Iterator[Tree]:
+    """Yield the PriorityLevelConfigurations and FlowSchemas of kube-apiserver."""
+    file = resources.files("allotment.apiserver.access").joinpath("data/flow_control.json")
+    for item in msgspec.json.decode(file.read_bytes()):
+        metadata = {"name": item["name"], "annotations": {"apf.kubernetes.io/autoupdate-spec": "true"}}
+        yield {
+            "apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": item["kind"], "metadata": metadata,
+            "spec": item["spec"],
+        }  # fmt: skip
 
 
 def namespace_objects(namespace: str, ca_certificate: str) -> Iterator[Tree]:

@@ -8,7 +8,7 @@ import pytest
 from allotment.apiserver.access import tokens
 from allotment.apiserver.access.authentication import ANONYMOUS, Authenticator
 from allotment.apiserver.access.authorization import Authorizer
-from allotment.apiserver.access.default_roles import cluster_role_bindings, cluster_roles
+from allotment.apiserver.access.default_roles import default_bindings, default_roles
 from allotment.apiserver.access.reviews import REVIEWS, AccessControl, token_request
 from allotment.apiserver.http_messages import Peer, Request
 from allotment.apiserver.kinds.kind import User
@@ -33,9 +33,9 @@ class Clock:
 
 def access_control(clock: Clock | None = None) -> AccessControl:
     store = SqliteStore.open(None)
-    for bucket, trees in (("clusterroles", cluster_roles(FEATURES)), ("clusterrolebindings", cluster_role_bindings())):
-        for tree in trees:
-            store.put(f"{bucket}.{GROUP}", "", tree["metadata"]["name"], tree)
+    for tree in (*default_roles(FEATURES), *default_bindings(FEATURES)):
+        meta = tree["metadata"]
+        store.put(f"{tree['kind'].lower()}s.{GROUP}", meta.get("namespace", ""), meta["name"], tree)
     for bucket, name, uid in (("serviceaccounts", "bot", "a-1"), ("pods", "p", "p-1")):
         meta = {"name": name, "namespace": "ns", "uid": uid}
         store.put(bucket, "ns", name, {"metadata": meta, "spec": {"serviceAccountName": "bot"}})

@@ -4,7 +4,7 @@ import pytest
 
 from allotment.apiserver.access.authorization import Authorizer
 from allotment.apiserver.access.bootstrap import cluster_objects, namespace_objects
-from allotment.apiserver.access.default_roles import cluster_role_bindings, cluster_roles
+from allotment.apiserver.access.default_roles import default_bindings, default_roles
 from allotment.apiserver.access.rbac import PolicyRule, resolve_rules, uncovered_rules
 from allotment.apiserver.kinds.kind import User
 from allotment.apiserver.storage.sqlite import SqliteStore
@@ -18,9 +18,9 @@ ANN = User("ann", ("system:authenticated",))
 
 def store() -> SqliteStore:
     store = SqliteStore.open(None)
-    for bucket, trees in (("clusterroles", cluster_roles(FEATURES)), ("clusterrolebindings", cluster_role_bindings())):
-        for tree in trees:
-            store.put(f"{bucket}.{GROUP}", "", tree["metadata"]["name"], tree)
+    for tree in (*default_roles(FEATURES), *default_bindings(FEATURES)):
+        meta = tree["metadata"]
+        store.put(f"{tree['kind'].lower()}s.{GROUP}", meta.get("namespace", ""), meta["name"], tree)
     return store
 
 
@@ -183,7 +183,7 @@ def test_the_role_of_the_scheduler_depends_on_gates_as_in_kubernetes() -> None:
     """From the source of Kubernetes 1.36.3 and 1.37.2 (bootstrap policy)."""
 
     def granted(features: Features) -> set[tuple[str, str]]:
-        [found] = [tree for tree in cluster_roles(features) if tree["metadata"]["name"] == "system:kube-scheduler"]
+        [found] = [tree for tree in default_roles(features) if tree["metadata"]["name"] == "system:kube-scheduler"]
         return {(verb, name) for rule in found["rules"] for verb in rule["verbs"] for name in rule["resources"]}
 
     default = granted(Features("1.37"))
@@ -204,14 +204,16 @@ def test_the_role_of_the_scheduler_depends_on_gates_as_in_kubernetes() -> None:
 
 def test_roles_of_users_contain_groups_only_where_pods_can_have_them() -> None:
     def granted(features: Features, role: str, *verbs: str) -> set[str]:
-        [found] = [tree for tree in cluster_roles(features) if tree["metadata"]["name"] == role]
+        [found] = [
+            tree for tree in default_roles(features) if tree["metadata"]["name"] == f"system:aggregate-to-{role}"
+        ]
         rules = [rule for rule in found["rules"] if rule["apiGroups"] == ["scheduling.k8s.io"]]
         return {name for rule in rules if set(verbs) <= set(rule["verbs"]) for name in rule["resources"]}
 
     groups = Features("1.37", {"GenericWorkload": True})
-    assert granted(Features("1.37"), "admin") == set()
+    assert granted(Features("1.37"), "edit") == set()
     assert granted(groups, "view", "watch") == {"podgroups", "podgroups/status", "workloads"}
     assert granted(groups, "view", "create") == set()
     assert granted(groups, "edit", "create") == {"podgroups", "workloads"}
     composite = Features("1.37", {"GenericWorkload": True, "CompositePodGroup": True})
-    assert granted(composite, "admin", "create") == {"podgroups", "workloads", "compositepodgroups"}
+    assert granted(composite, "edit", "create") == {"podgroups", "workloads", "compositepodgroups"}
