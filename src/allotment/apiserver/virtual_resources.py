@@ -5,16 +5,20 @@ The kinds and access control decide; this module applies their decisions to the 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
 from allotment.apiserver import api_errors, deletion, metadata
+from allotment.apiserver.access import secret_tokens
 from allotment.apiserver.access.reviews import REVIEWS, AccessControl, token_request
 from allotment.apiserver.kinds import binding_and_eviction
+from allotment.apiserver.kinds.kind import User
 from allotment.apiserver.request_options import delete_options
 from allotment.apiserver.verbs import Operation, Verbs
 from allotment.apiserver.writes import managed_fields
+from allotment.cluster.errors import StatusError
 from allotment.model.fields import shape_of
 from allotment.model.trees import Tree
 
@@ -25,6 +29,7 @@ BODIES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "token": ("TokenRequest", ("authentication.k8s.io/v1",)),
 }
 _PODS: Final = "pods"
+_SERVER: Final = User("system:apiserver", ("system:masters",))
 _TOKENS: Final = "authentication.k8s.io/v1"
 
 
@@ -62,10 +67,29 @@ def evict(verbs: Verbs, operation: Operation, eviction: Tree) -> Tree:
 def issue_token(verbs: Verbs, operation: Operation, body: Tree, access: AccessControl) -> Tree:
     """Issue a token for a service account."""
     account = verbs.entry(operation).tree
-    now = datetime.strptime(verbs.now(), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    now = _moment(verbs)
     result = token_request(account, body, access, now=now, token_id=verbs.ids.uid())
     spec = {key: value for key, value in result["spec"].items() if value is not None and key != "audiences"}
     return _owned(operation, verbs, {**result, "spec": {"audiences": None, **spec}}, result, _TOKENS)
+
+
+def mark_token_used(verbs: Verbs, namespace: str, name: str) -> None:
+    """Set the label with the date on which the token of a Secret was last used."""
+    secrets = verbs.catalog.find("", "v1", "secrets")
+    entry = verbs.store.get("secrets", namespace, name)
+    now = _moment(verbs)
+    if secrets is None or entry is None or not secret_tokens.lacks_date(entry.tree, now):
+        return
+    meta = entry.tree["metadata"]
+    labels = {**(meta.get("labels") or {}), secret_tokens.LAST_USED: f"{now:%Y-%m-%d}"}
+    operation = Operation(secrets, "v1", namespace, name, _SERVER, "kube-apiserver")
+    with contextlib.suppress(StatusError):  # a policy may deny it; the token is valid nevertheless
+        verbs.update(operation, {**entry.tree, "metadata": {**meta, "labels": labels}})
+
+
+def _moment(verbs: Verbs) -> datetime:
+    """The current time, in whole seconds."""
+    return datetime.strptime(verbs.now(), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
 
 
 def review(verbs: Verbs, operation: Operation, tree: Tree, access: AccessControl) -> Tree:

@@ -57,7 +57,9 @@ class Certificates(NamedTuple):
     token: str
 
 
-class _Signer(NamedTuple):
+class SignerKeys(NamedTuple):
+    """A certificate and its private key."""
+
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
 
@@ -71,20 +73,33 @@ def ensure(folder: Path, now: datetime, names: Iterable[str] = ()) -> Certificat
 
 def serving(folder: Path, now: datetime, names: Iterable[str] = ()) -> tuple[Path, Identity]:
     """Return a folder's authority and a server certificate for this machine's names, created or renewed as needed."""
-    private.make_folder(folder)
-    authority_files = _files(folder, "ca")
-    signer = _read_authority(authority_files, now)
-    if signer is None:
-        signer = _authority(now)
-        # An interrupted write leaves only a key, which the next start replaces; never a mismatched pair.
-        authority_files.certificate.unlink(missing_ok=True)
-        atomic_write.sync_folder(folder)
-        _write(authority_files, signer)
+    signer = signer_keys(folder, now)
     server = _files(folder, "server")
     hosts = tuple(dict.fromkeys((*_LOCAL, *names)))
     if not _serves(server, signer, hosts, now):
         _write(server, _signed(signer, "allotment", (), now, hosts))
-    return authority_files.certificate, server
+    return _files(folder, "ca").certificate, server
+
+
+def signer_keys(folder: Path, now: datetime) -> SignerKeys:
+    """Return the authority of a folder, created or renewed as needed."""
+    private.make_folder(folder)
+    files = _files(folder, "ca")
+    signer = _read_authority(files, now)
+    if signer is None:
+        signer = _authority(now)
+        # An interrupted write leaves only a key, which the next start replaces; never a mismatched pair.
+        files.certificate.unlink(missing_ok=True)
+        atomic_write.sync_folder(folder)
+        _write(files, signer)
+    return signer
+
+
+def check(folder: Path, now: datetime) -> None:
+    """Raise DamagedFile if the authority or the token of a folder is damaged; change nothing."""
+    _read_authority(_files(folder, "ca"), now)
+    if (folder / "token").exists():
+        _token(folder / "token")
 
 
 def issue(folder: Path, name: str, groups: Sequence[str], now: datetime) -> Identity:
@@ -107,7 +122,7 @@ def _files(folder: Path, stem: str) -> Identity:
     return Identity(folder / f"{stem}.crt", folder / f"{stem}.key")
 
 
-def _read_authority(files: Identity, now: datetime) -> _Signer | None:
+def _read_authority(files: Identity, now: datetime) -> SignerKeys | None:
     """Read the authority; None if missing or about to expire. Raises DamagedFile, OSError.
 
     A key without a certificate is left by an interrupted start: nothing has been signed with it.
@@ -137,17 +152,17 @@ def _read_authority(files: Identity, now: datetime) -> _Signer | None:
         raise damaged(files.key, expected, content) from None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
         raise DamagedFile(files.key, expected, "a different key", advice)
-    return _Signer(certificate, key) if _is_current(certificate, now) else None
+    return SignerKeys(certificate, key) if _is_current(certificate, now) else None
 
 
-def _read(files: Identity, now: datetime) -> _Signer | None:
+def _read(files: Identity, now: datetime) -> SignerKeys | None:
     """Read a certificate and its key; None if incomplete or about to expire."""
     with suppress(OSError, ValueError, TypeError, UnsupportedAlgorithm):
         certificate = x509.load_pem_x509_certificate(files.certificate.read_bytes())
         key = serialization.load_pem_private_key(files.key.read_bytes(), None)
         if isinstance(key, ec.EllipticCurvePrivateKey) and key.public_key() == certificate.public_key():
             if _is_current(certificate, now):
-                return _Signer(certificate, key)
+                return SignerKeys(certificate, key)
     return None
 
 
@@ -155,7 +170,7 @@ def _is_current(certificate: x509.Certificate, now: datetime) -> bool:
     return certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc - _RENEW_BEFORE
 
 
-def _signed_by(certificate: x509.Certificate, signer: _Signer) -> bool:
+def _signed_by(certificate: x509.Certificate, signer: SignerKeys) -> bool:
     try:
         certificate.verify_directly_issued_by(signer.certificate)
     except (InvalidSignature, ValueError, TypeError):
@@ -163,7 +178,7 @@ def _signed_by(certificate: x509.Certificate, signer: _Signer) -> bool:
     return True
 
 
-def _serves(files: Identity, signer: _Signer, hosts: Sequence[str], now: datetime) -> bool:
+def _serves(files: Identity, signer: SignerKeys, hosts: Sequence[str], now: datetime) -> bool:
     found = _read(files, now)
     if found is None or not _signed_by(found.certificate, signer):
         return False
@@ -171,7 +186,7 @@ def _serves(files: Identity, signer: _Signer, hosts: Sequence[str], now: datetim
     return set(_alternatives(hosts)) <= set(covered)
 
 
-def _authority(now: datetime) -> _Signer:
+def _authority(now: datetime) -> SignerKeys:
     key = ec.generate_private_key(ec.SECP256R1())
     # Distinct names, so that one trust store can hold the authorities of several labs.
     subject = _subject(f"allotment-ca-{secrets.token_hex(4)}", ())
@@ -180,10 +195,12 @@ def _authority(now: datetime) -> _Signer:
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs_certificates=True), critical=True)
     )
-    return _Signer(builder.sign(key, hashes.SHA256()), key)
+    return SignerKeys(builder.sign(key, hashes.SHA256()), key)
 
 
-def _signed(signer: _Signer, name: str, groups: Sequence[str], now: datetime, hosts: Sequence[str] = ()) -> _Signer:
+def _signed(
+    signer: SignerKeys, name: str, groups: Sequence[str], now: datetime, hosts: Sequence[str] = ()
+) -> SignerKeys:
     """Sign a certificate for a server (with hosts) or a client."""
     key = ec.generate_private_key(ec.SECP256R1())
     purpose = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
@@ -197,7 +214,7 @@ def _signed(signer: _Signer, name: str, groups: Sequence[str], now: datetime, ho
     )
     if hosts:
         builder = builder.add_extension(x509.SubjectAlternativeName(_alternatives(hosts)), critical=False)
-    return _Signer(builder.sign(signer.key, hashes.SHA256()), key)
+    return SignerKeys(builder.sign(signer.key, hashes.SHA256()), key)
 
 
 def _builder(
@@ -249,7 +266,7 @@ def _token(path: Path) -> str:
     return content.decode("ascii").strip()
 
 
-def _write(files: Identity, made: _Signer) -> None:
+def _write(files: Identity, made: SignerKeys) -> None:
     form = serialization.PrivateFormat.PKCS8
     pem = serialization.Encoding.PEM
     atomic_write.replace(files.key, made.key.private_bytes(pem, form, serialization.NoEncryption()))

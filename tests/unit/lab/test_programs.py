@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from allotment import Lab
 from allotment.lab.driver_environment import DriverEnvironment
 from allotment.lab.node_drivers import NodeDrivers
-from allotment.lab.programs import NAMES, UnknownProgram, excluded_programs, programs
+from allotment.lab.programs import NAMES, Issuers, UnknownProgram, excluded_programs, programs
 from allotment.model.features import Features
 from allotment.node.kubelet import Kubelets
 
@@ -22,8 +24,9 @@ spec: {containers: [{name: main, image: busybox}]}
 def test_controllers_can_be_selected_by_one_name() -> None:
     gone = excluded_programs(["controllers"])
     ground = DriverEnvironment(Kubelets(), {}, Features("1.36"), "boot")
-    left = {"compute-domains", "drivers", "joining", "kubelets", "scheduler"}
-    assert set(programs(ground, NodeDrivers("drivers", ground), gone)) == left
+    left = {"compute-domains", "drivers", "joining", "kubelets", "scheduler", "volume-provisioner"}
+    issuers = Issuers(lambda account, secret: "", "", Path())
+    assert set(programs(ground, NodeDrivers("drivers", ground), gone, issuers=issuers)) == left
     assert gone | left | {"controllers"} == set(NAMES)
 
 

@@ -10,13 +10,13 @@ import hashlib
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from operator import methodcaller
-from typing import Final, Protocol
+from typing import Final
 from urllib.parse import unquote
 
 from allotment.apiserver import api_errors, websockets
-from allotment.apiserver.access import tokens
+from allotment.apiserver.access import secret_tokens, tokens
 from allotment.apiserver.http_messages import Request
-from allotment.apiserver.kinds.kind import StoreReader, User
+from allotment.apiserver.kinds.kind import Authorize, StoreReader, User
 from allotment.cluster.errors import StatusError
 from allotment.model.quoting import quote
 from allotment.model.validation.errors import failure_status
@@ -25,16 +25,6 @@ ANONYMOUS: Final = User("system:anonymous", ("system:unauthenticated",))
 AUTHENTICATED_GROUP: Final = "system:authenticated"
 _EXTRA_PREFIX: Final = "impersonate-extra-"
 _is_impersonation_header: Final = methodcaller("startswith", "impersonate-")
-
-
-class Authorize(Protocol):
-    """Return None if the user is allowed to do the request, else the reason why not."""
-
-    def __call__(
-        self, user: User, verb: str, group: str = "", resource: str = "", subresource: str = "", namespace: str = "",
-        name: str = "", path: str = "",
-    ) -> str | None:  # fmt: skip
-        ...
 
 
 class Authenticator:
@@ -51,6 +41,8 @@ class Authenticator:
         self.reader = reader
         self.clock = clock
         self.key = key
+        #: Called with namespace and name of the Secret of each valid token that is stored in one.
+        self.on_secret_token: Callable[[str, str], None] = _ignore_secret
         self._authorize = authorize
         # Keyed by digest, so that the time of a lookup reveals nothing about a token.
         self._static = {_digest(token): _with_authenticated_group(user) for token, user in (static or {}).items()}
@@ -66,7 +58,16 @@ class Authenticator:
         user = self._static.get(_digest(token))
         if user is not None:
             return user
-        return tokens.verify(self.key, token, now=self.clock(), reader=self.reader, audiences=audiences)
+        claims = tokens.signed_claims(self.key, token)
+        if claims is None:
+            return None
+        now = self.clock()
+        if claims.get("iss") != secret_tokens.ISSUER:
+            return tokens.verify(claims, now=now, reader=self.reader, audiences=audiences)
+        user = secret_tokens.verify(token, claims, now=now, reader=self.reader, audiences=audiences)
+        if user is not None:
+            self.on_secret_token(*secret_tokens.secret_of(claims))
+        return user
 
     def authenticate(self, request: Request) -> User | None:
         """Return the user who sent a request, before impersonation; None for wrong credentials."""
@@ -117,6 +118,10 @@ class Authenticator:
         if name != ANONYMOUS.name and AUTHENTICATED_GROUP not in groups:
             groups = (*groups, AUTHENTICATED_GROUP)
         return User(name, groups, uid, extra)
+
+
+def _ignore_secret(namespace: str, name: str) -> None:
+    """Do nothing."""
 
 
 def _digest(token: str) -> bytes:

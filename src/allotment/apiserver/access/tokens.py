@@ -57,14 +57,17 @@ def issue(
         "aud": list(audiences), "exp": issued + seconds, "iat": issued, "iss": API_AUDIENCE, "jti": token_id,
         "kubernetes.io": details, "nbf": issued, "sub": f"{ACCOUNT_PREFIX}{meta['namespace']}:{meta['name']}",
     }  # fmt: skip
+    return sign(key, claims)
+
+
+def sign(key: bytes, claims: Tree) -> str:
+    """A token with these claims."""
     signed = f"{_encode(msgspec.json.encode(_HEADER))}.{_encode(msgspec.json.encode(claims))}"
     return f"{signed}.{_encode(_signature(key, signed))}"
 
 
-def verify(
-    key: bytes, token: str, *, now: datetime, reader: StoreReader, audiences: Sequence[str] = (API_AUDIENCE,)
-) -> User | None:
-    """Return the user of a token; None if the signature is wrong, it is expired, or its account or pod is gone."""
+def signed_claims(key: bytes, token: str) -> Tree | None:
+    """Return the claims of a token; None if it was not signed with the key."""
     signed, _, signature = token.rpartition(".")
     try:
         if not hmac.compare_digest(_decode(signature), _signature(key, signed)):
@@ -75,22 +78,29 @@ def verify(
         claims: Tree = msgspec.json.decode(_decode(payload))
     except (ValueError, binascii.Error, msgspec.DecodeError, AttributeError):
         return None
+    return claims
+
+
+def verify(
+    claims: Tree, *, now: datetime, reader: StoreReader, audiences: Sequence[str] = (API_AUDIENCE,)
+) -> User | None:  # fmt: skip
+    """Return the user of a token with these claims; None if it is expired, or its account or pod is gone."""
     details, instant = claims["kubernetes.io"], now.timestamp()
     if not claims["nbf"] - _LEEWAY_SECONDS <= instant < claims["exp"] or not set(audiences) & set(claims["aud"]):
         return None
     namespace, account = details["namespace"], details["serviceaccount"]
-    if not _is_alive(reader, "serviceaccounts", namespace, account, instant):
+    if not is_alive(reader, "serviceaccounts", namespace, account, instant):
         return None
     extra = {_CREDENTIAL_ID: (f"JTI={claims['jti']}",)}
     if pod := details.get("pod"):
-        if not _is_alive(reader, "pods", namespace, pod, instant):
+        if not is_alive(reader, "pods", namespace, pod, instant):
             return None
         for kind, reference in (("pod", pod), ("node", details.get("node") or {})):
             extra |= {f"authentication.kubernetes.io/{kind}-{key}": (value,) for key, value in reference.items()}
     return account_user(namespace, account["name"], account["uid"])._replace(extra=extra)
 
 
-def _is_alive(reader: StoreReader, bucket: str, namespace: str, reference: Tree, instant: float) -> bool:
+def is_alive(reader: StoreReader, bucket: str, namespace: str, reference: Tree, instant: float) -> bool:
     """Whether an object with this UID exists and its deletion is at most the tolerated skew ago."""
     entry = reader.get(bucket, namespace, reference["name"])
     if entry is None or entry.tree["metadata"].get("uid") != reference["uid"]:

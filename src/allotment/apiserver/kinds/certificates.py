@@ -99,6 +99,8 @@ def _is_request(encoded: str) -> bool:
 def _signer(name: str) -> Errors:
     if not name:
         yield required("spec.signerName")
+    elif name == "kubernetes.io/legacy-unknown":
+        yield invalid("spec.signerName", name, "the legacy signerName is not allowed via this API version")
     elif name.count("/") != 1:
         detail = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
         yield invalid("spec.signerName", name, detail)
