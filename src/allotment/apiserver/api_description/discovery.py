@@ -81,7 +81,7 @@ def _resources(kind: ServedKind) -> list[Tree]:
         "singularName": kind.singular or kind.kind.lower(),
         "namespaced": kind.namespaced,
         "kind": kind.kind,
-        "verbs": list(kind.verbs),
+        "verbs": list(kind.listed_verbs),
         **_names(kind),
     }
     if "list" in kind.verbs:
@@ -103,7 +103,7 @@ def _discovered(kind: ServedKind, version: str) -> Tree:
         "responseKind": {"group": group, "version": own_version, "kind": kind.kind},
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": kind.singular or kind.kind.lower(),
-        "verbs": list(kind.verbs),
+        "verbs": list(kind.listed_verbs),
         **_names(kind),
     }
     if kind.subresources:

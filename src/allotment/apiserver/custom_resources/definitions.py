@@ -16,17 +16,17 @@ from allotment.apiserver.custom_resources.validation_rules import rule_problems
 from allotment.apiserver.kinds.defaults import defaults_for
 from allotment.apiserver.kinds.field_validation import service_name_problems
 from allotment.apiserver.kinds.kind import KindRules, Write
+from allotment.apiserver.kinds.webhook_clients import REVIEW_VERSIONS, client_problems, distinct_versions
 from allotment.model.trees import Tree
-from allotment.model.validation.errors import Errors, FieldError, immutable, invalid, not_supported, required
+from allotment.model.validation.errors import Errors, FieldError, forbidden, immutable, invalid, not_supported, required
 from allotment.model.validation.names import subdomain_problems
 
 DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
+#: The finalizer of a definition whose objects are being deleted.
+CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 _APPROVAL_ANNOTATION: Final = "api-approved.kubernetes.io"
-_WEBHOOK_WARNING: Final = (
-    "conversion webhooks are not called: conversion between versions changes only an object's apiVersion"
-)
 
 
 # --- names -----------------------------------------------------------------------------------------------
@@ -50,6 +50,15 @@ def with_accepted_names(tree: Tree, write: Write) -> Tree:
     others = [condition for name, condition in conditions.items() if name not in ("NamesAccepted", "Established")]
     status["conditions"] = [*updated, *others]
     return {**tree, "status": status}
+
+
+def with_termination(tree: Tree, status: str, reason: str, message: str, now: str) -> Tree:
+    """A definition with the condition Terminating, which is last."""
+    before = (tree.get("status") or {}).get("conditions") or ()
+    known = {condition["type"]: condition for condition in before}
+    terminating = _condition(known, "Terminating", status, reason, message, now)
+    conditions = [*(condition for condition in before if condition["type"] != "Terminating"), terminating]
+    return {**tree, "status": {**(tree.get("status") or {}), "conditions": conditions}}
 
 
 def with_stored_version(tree: Tree) -> Tree:
@@ -302,10 +311,26 @@ def _conversion(conversion: Tree) -> Errors:
         yield required("spec.conversion.strategy")
     elif strategy not in ("None", "Webhook"):
         yield not_supported("spec.conversion.strategy", strategy, ("None", "Webhook"))
-    elif strategy == "Webhook" and not (conversion.get("webhook") or {}).get("clientConfig"):
-        yield required("spec.conversion.webhookClientConfig", "required when strategy is set to Webhook")
-    if strategy == "Webhook" and not (conversion.get("webhook") or {}).get("conversionReviewVersions"):
-        yield required("spec.conversion.conversionReviewVersions")
+    webhook = conversion.get("webhook") or {}
+    config, versions = webhook.get("clientConfig"), webhook.get("conversionReviewVersions") or []
+    path, versions_path = "spec.conversion.webhookClientConfig", "spec.conversion.conversionReviewVersions"
+    if strategy != "Webhook":
+        reason = "should not be set when strategy is not set to Webhook"
+        if config is not None:
+            yield forbidden(path, reason)
+        if versions:
+            yield forbidden(versions_path, reason)
+        return
+    if config is None:
+        yield required(path, "required when strategy is set to Webhook")
+    else:
+        yield from client_problems(config, path)
+    if not versions:
+        yield required(versions_path)
+        return
+    yield from distinct_versions(versions, versions_path)
+    if not set(versions) & set(REVIEW_VERSIONS):
+        yield invalid(versions_path, versions, f"must include at least one of {', '.join(REVIEW_VERSIONS)}")
 
 
 def _stored_versions(status: Tree, versions: list[Tree]) -> Errors:
@@ -372,8 +397,6 @@ def update_problems(new: Tree, old: Tree, kube: str) -> Iterator[FieldError]:
 
 
 def _prepare_create(tree: Tree, write: Write) -> Tree:
-    if ((tree.get("spec") or {}).get("conversion") or {}).get("strategy") == "Webhook":
-        write.warn(_WEBHOOK_WARNING)
     created = with_stored_version({name: value for name, value in tree.items() if name != "status"})
     return _accept_if_valid(created, write)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from allotment.apiserver.custom_resources.conversion import WebhookConversion, rename
 from allotment.apiserver.custom_resources.defaulting import apply_defaults, has_defaults
 from allotment.apiserver.custom_resources.list_types import ABSENT, list_problems
 from allotment.apiserver.custom_resources.printer_columns import table_converter
@@ -12,7 +13,7 @@ from allotment.apiserver.custom_resources.scale import scale_paths, scale_proble
 from allotment.apiserver.custom_resources.schema_validation import value_problems
 from allotment.apiserver.custom_resources.shapes import EMBEDDED_RESOURCE, object_shape
 from allotment.apiserver.custom_resources.validation_rules import RuleValidator
-from allotment.apiserver.kinds.kind import KindRules, ServedKind, Write
+from allotment.apiserver.kinds.kind import Convert, KindRules, ServedKind, Write
 from allotment.model import DEFAULT_RELEASE
 from allotment.model.jsonpath import EvaluationError, Template, TemplateError, parse, text_of
 from allotment.model.trees import Tree
@@ -57,7 +58,7 @@ def kind_from_definition(definition: Tree, kube: str = DEFAULT_RELEASE) -> Serve
     """The kind that a definition adds; None if it is not established or not served."""
     spec, status = definition["spec"], definition.get("status") or {}
     conditions = {condition["type"]: condition["status"] for condition in status.get("conditions") or ()}
-    if conditions.get("Established") != "True" or (definition.get("metadata") or {}).get("deletionTimestamp"):
+    if conditions.get("Established") != "True":
         return None
     names = status.get("acceptedNames") or spec["names"]
     served = sorted(
@@ -67,6 +68,12 @@ def kind_from_definition(definition: Tree, kube: str = DEFAULT_RELEASE) -> Serve
     if not served:
         return None
     versions = {version["name"]: _Version(version, kube) for version in served}
+    # The storage version need not be served.
+    stored = next(version for version in spec["versions"] if version.get("storage"))
+    all_versions = {version["name"]: versions.get(version["name"]) or _Version(version, kube) for version in (stored,)}
+    all_versions |= versions
+    schemas = {name: version.schema for name, version in all_versions.items()}
+    convert = _conversion(definition, schemas) if len(spec["versions"]) > 1 else None
     first = served[0]
     subresources = first.get("subresources") or {}
     return ServedKind(
@@ -80,28 +87,49 @@ def kind_from_definition(definition: Tree, kube: str = DEFAULT_RELEASE) -> Serve
         categories=tuple(names.get("categories") or ()),
         subresources=tuple(name for name in ("status", "scale") if subresources.get(name) is not None),
         verbs=_VERBS,
-        rules=_rules(versions),
+        rules=_rules(all_versions, convert),
         table=table_converter(first.get("additionalPrinterColumns") or []),
         fields={name: getter for version in served for name, getter in _selectable_fields(version).items()},
-        shapes={name: object_shape(version.schema) for name, version in versions.items()},
+        shapes={name: object_shape(schema) for name, schema in schemas.items()},
         schemas={name: version.schema for name, version in versions.items()},
         unconditional_update=False,
         deprecated={version["name"]: _deprecation(version, spec) for version in served if version.get("deprecated")},
         scale=scale_paths(subresources.get("scale")),
-        complete=_completion(versions[first["name"]].schema),
+        complete=_completion(schemas),
+        convert=convert,
+        hub=stored["name"] if stored is not first else "",
+        is_terminating="deletionTimestamp" in (definition.get("metadata") or {}),
     )
 
 
-def _completion(schema: Tree) -> Callable[[Tree], Tree] | None:
-    """Applies the defaults of the storage version to stored objects, as kube-apiserver does when it decodes them."""
-    if not has_defaults(schema):
+def _completion(schemas: Mapping[str, Tree]) -> Callable[[Tree], Tree] | None:
+    """Applies the defaults of their version to stored objects, as kube-apiserver does when it decodes them."""
+    defaulted = {name: schema for name, schema in schemas.items() if has_defaults(schema)}
+    if not defaulted:
         return None
 
     def complete(tree: Tree) -> Tree:
-        completed: Tree = apply_defaults(tree, schema)
+        schema = defaulted.get(_version_name(tree))
+        completed: Tree = tree if schema is None else apply_defaults(tree, schema)
         return completed
 
     return complete
+
+
+def _version_name(tree: Tree) -> str:
+    return str(tree.get("apiVersion") or "").rpartition("/")[2]
+
+
+def _conversion(definition: Tree, schemas: Mapping[str, Tree]) -> Convert:
+    """The conversion between the versions of a definition."""
+    spec = definition["spec"]
+    if (spec.get("conversion") or {}).get("strategy") == "Webhook":
+        return WebhookConversion(definition, schemas)
+
+    def convert(tree: Tree, version: str, *, is_stored: bool) -> Tree:
+        return rename(tree, version, spec["group"], schemas)
+
+    return convert
 
 
 class _Version:
@@ -153,10 +181,9 @@ def _deprecation(version: Tree, spec: Tree) -> str:
     return str(version.get("deprecationWarning") or text)
 
 
-def _rules(versions: dict[str, _Version]) -> KindRules:
+def _rules(versions: dict[str, _Version], convert: Convert | None) -> KindRules:
     def version_of(tree: Tree) -> _Version:
-        name = str(tree.get("apiVersion") or "").rpartition("/")[2]
-        return versions.get(name) or next(iter(versions.values()))
+        return versions.get(_version_name(tree)) or next(iter(versions.values()))
 
     def default(tree: Tree, stored: Tree | None) -> Tree:
         defaulted: Tree = apply_defaults(tree, version_of(tree).schema)
@@ -165,11 +192,15 @@ def _rules(versions: dict[str, _Version]) -> KindRules:
     def version_written(write: Write) -> _Version:
         return versions.get(write.version) or next(iter(versions.values()))
 
+    def as_written(tree: Tree, write: Write, *, is_stored: bool = False) -> Tree:
+        return tree if convert is None else convert(tree, write.version, is_stored=is_stored)
+
     def create(tree: Tree, write: Write) -> Iterable[FieldError]:
-        return version_written(write).problems(tree)
+        return version_written(write).problems(as_written(tree, write))
 
     def update(new: Tree, old: Tree, write: Write) -> Iterable[FieldError]:
-        return version_written(write).problems(new, old, status=write.subresource == "status")
+        before = as_written(old, write, is_stored=True)
+        return version_written(write).problems(as_written(new, write), before, status=write.subresource == "status")
 
     return KindRules(default=default, validate_create=create, validate_update=update, has_generation=True)
 

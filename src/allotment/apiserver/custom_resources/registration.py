@@ -1,6 +1,7 @@
 """Adds and removes custom kinds in the catalog as their definitions are stored and deleted.
 
-Deleting a definition deletes its objects despite their finalizers, since no client could access them afterwards.
+If the finalizers of a definition are removed by force, its objects are deleted despite theirs, since no client could
+access them afterwards.
 """
 
 from __future__ import annotations

@@ -43,12 +43,27 @@ class StoreReader(Protocol):
         ...
 
 
+#: Computes the objects of a kind, of one or all namespaces, sorted by namespace and name, at a time (RFC 3339).
+ComputeEntries = Callable[[StoreReader, str | None, str], Sequence[Entry]]
+
+
+class Authorize(Protocol):
+    """Return None if the user is allowed to do the request, else the reason why not."""
+
+    def __call__(
+        self, user: User, verb: str, group: str = "", resource: str = "", subresource: str = "", namespace: str = "",
+        name: str = "", path: str = "",
+    ) -> str | None:  # fmt: skip
+        ...
+
+
 class Write(NamedTuple):
     """The context of a write, for rules.
 
     ``version``: the API version that the client wrote, without group. ``now``: RFC 3339, whole seconds. ``suffix()``:
     five random characters, as in generated names. ``subresource``: "" for the object itself. ``warn(text)``: adds a
-    Warning header.
+    Warning header. ``disabled_plugins``: admission plugins that do not run, by Kubernetes' names. ``verb``: that of
+    the request, which differs for an object that a patch changes. ``authorize``: whether the user has a permission.
     """
 
     user: User
@@ -61,6 +76,9 @@ class Write(NamedTuple):
     version: str = "v1"
     subresource: str = ""
     dry_run: bool = False
+    disabled_plugins: frozenset[str] = frozenset()
+    verb: str = "update"
+    authorize: Authorize = lambda *request: None
 
 
 Errors = Iterable[FieldError]
@@ -132,6 +150,14 @@ class TableConverter(NamedTuple):
     cells: Callable[[Tree, str, StoreReader], list[Any]]
 
 
+class Convert(Protocol):
+    """Converts an object to a version. ``is_stored``: it was read from the store, not from a request."""
+
+    def __call__(self, tree: Tree, version: str, *, is_stored: bool) -> Tree:
+        """The object in a version; the same tree if it has that version."""
+        ...
+
+
 class ScalePaths(NamedTuple):
     """Field paths of replicas and selector for the scale subresource; the selector is an object or a string."""
 
@@ -165,6 +191,8 @@ class ServedKind(NamedTuple):
     #: Completes what is read from the store: a definition may have got defaults after an object was written. Returns
     #: the same tree if nothing is missing. None if stored objects are always complete.
     complete: Callable[[Tree], Tree] | None = None
+    #: For custom resources with several versions, instead of the functions above: converts any version to any other.
+    convert: Convert | None = None
     #: DELETE returns the object (pods, claims, namespaces) instead of a Status.
     delete_returns_object: bool = False
     #: Versions in which it returns a Status nevertheless.
@@ -193,6 +221,17 @@ class ServedKind(NamedTuple):
     schemas: Mapping[str, Tree] = {}
     #: The bucket of another kind with the same objects (events are in two groups); "" for its own bucket.
     stored_as: str = ""
+    #: Computes the objects when they are read, for a kind that is not stored.
+    computed: ComputeEntries | None = None
+    #: Whether its definition is being deleted: objects can only be read, changed and deleted.
+    is_terminating: bool = False
+
+    @property
+    def listed_verbs(self) -> tuple[str, ...]:
+        """The verbs that discovery lists."""
+        if not self.is_terminating:
+            return self.verbs
+        return tuple(verb for verb in self.verbs if verb not in ("create", "patch", "update"))
 
     @property
     def bucket(self) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.polling import until
 from tests.unit.apiserver.served import FEATURES, Ids, Served, events
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -32,6 +33,10 @@ def _definition() -> dict[str, Any]:
     return {"metadata": {"name": "widgets.example.com"}, "spec": spec}
 
 
+async def _is_absent(served: Served, path: str) -> bool:
+    return (await served.get(path)).code == 404
+
+
 def test_a_kind_is_served_from_creation_to_deletion_of_its_definition() -> None:
     async def scenario() -> None:
         served = await Served().started()
@@ -53,7 +58,7 @@ def test_a_kind_is_served_from_creation_to_deletion_of_its_definition() -> None:
         groups = (await served.get("/apis")).body["groups"]
         assert "example.com" in [group["name"] for group in groups]
         assert (await served.delete(f"{DEFINITIONS}/widgets.example.com")).code == 200
-        assert (await served.get(WIDGETS)).code == 404
+        await until(lambda: _is_absent(served, WIDGETS))
         assert not served.store.list("widgets.example.com")
         assert (await served.get("/apis/example.com/v1")).code == 404
 
@@ -70,7 +75,7 @@ def test_a_definition_with_finalizers_deletes_its_objects_once_they_are_removed(
         assert (await served.post(WIDGETS, widget)).code == 201
         await served.delete(f"{DEFINITIONS}/widgets.example.com")
         await served.patch(f"{DEFINITIONS}/widgets.example.com", {"metadata": {"finalizers": None}})
-        assert (await served.get(f"{DEFINITIONS}/widgets.example.com")).code == 404
+        await until(lambda: _is_absent(served, f"{DEFINITIONS}/widgets.example.com"))
         assert not served.store.list("widgets.example.com")
 
     asyncio.run(scenario())
