@@ -14,6 +14,7 @@ from allotment.model.validation.errors import forbidden, immutable, invalid, not
 from allotment.model.validation.gotext import GoNamedString
 
 _CLASS_ANNOTATION: Final = "kubernetes.io/ingress.class"
+_DEFAULT_CLASS: Final = "ingressclass.kubernetes.io/is-default-class"
 _PATH_TYPES: Final = ("Exact", "ImplementationSpecific", "Prefix")
 _SCOPES: Final = ("Cluster", "Namespace")
 _FORBIDDEN_PARTS: Final = ("//", "/./", "/../", "%2f", "%2F")
@@ -43,6 +44,23 @@ def _ingress(tree: Tree, write: Write) -> Errors:
             yield from names.subdomain(tls["secretName"], f"{path}.secretName")
     if spec.get("ingressClassName") is not None:
         yield from names.subdomain(spec["ingressClassName"], "spec.ingressClassName")
+
+
+def _admit(tree: Tree, write: Write) -> Tree:
+    """Set the default class of an Ingress without class and class annotation: the newest of several."""
+    meta = tree["metadata"]
+    spec = tree.get("spec") or {}
+    if spec.get("ingressClassName") is not None or _CLASS_ANNOTATION in (meta.get("annotations") or {}):
+        return tree
+    if "DefaultIngressClass" in write.disabled_plugins:
+        return tree
+    classes = (entry.tree["metadata"] for entry in write.reader.list("ingressclasses.networking.k8s.io"))
+    defaults = [each for each in classes if (each.get("annotations") or {}).get(_DEFAULT_CLASS) == "true"]
+    if not defaults:
+        return tree
+    newest = max(each["creationTimestamp"] for each in defaults)
+    name = min(each["name"] for each in defaults if each["creationTimestamp"] == newest)
+    return {**tree, "spec": {**spec, "ingressClassName": name}}
 
 
 def _validate_create(tree: Tree, write: Write) -> Errors:
@@ -160,7 +178,7 @@ def _ingress_class_update(new: Tree, old: Tree, write: Write) -> Errors:
 
 RULES: Final[Mapping[str, KindRules]] = {
     "ingresses.networking.k8s.io": KindRules(
-        validate_create=_validate_create, validate_update=_validate_update, has_generation=True
+        admit=_admit, validate_create=_validate_create, validate_update=_validate_update, has_generation=True
     ),
     "ingressclasses.networking.k8s.io": KindRules(
         validate_create=_ingress_class, validate_update=_ingress_class_update, has_generation=True
