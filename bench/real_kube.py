@@ -152,19 +152,29 @@ class ApiServer:
         return path
 
     def send_request(
-        self, method: str, path: str, body: Tree | None = None, *, token: str = _TOKEN
-    ) -> tuple[int, Tree]:
+        self, method: str, path: str, body: Tree | None = None, *, token: str = _TOKEN,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, Tree]:  # fmt: skip
         """One request; returns the answer's code and object: for tests that are not about clients."""
+        return self.send_request_for_warnings(method, path, body, token=token, headers=headers)[:2]
+
+    def send_request_for_warnings(
+        self, method: str, path: str, body: Tree | None = None, *, token: str = _TOKEN,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, Tree, list[str]]:  # fmt: skip
+        """One request; returns the answer's code, object and Warning headers."""
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
-        headers = {"Authorization": f"Bearer {token}", "Content-Type": kind, "Accept": "application/json"}
+        sent = {
+            "Authorization": f"Bearer {token}", "Content-Type": kind, "Accept": "application/json", **(headers or {}),
+        }  # fmt: skip
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self.server.url}{path}", data, headers, method=method)
+        request = urllib.request.Request(f"{self.server.url}{path}", data, sent, method=method)
         try:
             with urllib.request.urlopen(request, context=self._context, timeout=120) as answer:
-                return answer.status, json.loads(answer.read())
+                return answer.status, json.loads(answer.read()), answer.headers.get_all("Warning") or []
         except urllib.error.HTTPError as error:
             with error:
-                return error.code, json.loads(error.read())
+                return error.code, json.loads(error.read()), error.headers.get_all("Warning") or []
 
     def token_of(self, account: str, namespace: str = "default", seconds: int = 3600) -> str:
         """A token of an existing service account, valid for this many seconds (600 at least)."""
