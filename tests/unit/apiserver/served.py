@@ -82,7 +82,7 @@ class Served:
     ) -> None:  # fmt: skip
         self.clock = Clock()
         self.store = SqliteStore.open(file)
-        authorizer = Authorizer(self.store)
+        authorizer = Authorizer(self.store, features)
         authenticator = Authenticator(self.store, clock=self.clock, key=b"k" * 32, authorize=authorizer)
         self.api = Api(
             self.store, built_in_kinds(features, runtime_config), clock=self.clock, ids=Ids(), features=features,

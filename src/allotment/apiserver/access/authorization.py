@@ -1,9 +1,14 @@
-"""RBAC authorizer over the stored roles and bindings; the resolved rules are cached until one of them changes."""
+"""The Node and RBAC authorizers: a request is allowed if one of them allows it.
+
+The rules that result from the stored roles and bindings are cached until one of these changes.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+from allotment.apiserver.access import node_authorizer
+from allotment.apiserver.access.default_roles import node_rules
 from allotment.apiserver.access.rbac import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -16,6 +21,7 @@ from allotment.apiserver.access.rbac import (
 )
 from allotment.apiserver.kinds.kind import User
 from allotment.apiserver.storage.store import Change, Store
+from allotment.model.features import Features
 from allotment.model.quoting import quote
 
 MASTERS_GROUP: Final = "system:masters"
@@ -25,8 +31,11 @@ _CACHE_SIZE: Final = 4096
 class Authorizer:
     """Called with a request's attributes: return None if allowed, else the reason in Kubernetes' words."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, features: Features | None = None) -> None:
         self._store = store
+        self._node_rules = () if features is None else node_rules(features)
+        # From 1.37 on, reasons begin with the name of the authorizer.
+        self._names = ("node: ", "rbac: ") if features is not None and features.since("1.37") else ("", "")
         self._resolved: dict[tuple[str, tuple[str, ...], str], ResolvedRules] = {}
         self._role_rules: dict[tuple[str, str, str], tuple[PolicyRule, ...] | None] = {}
         self._unsubscribe = [
@@ -49,10 +58,34 @@ class Authorizer:
         namespace: str = "",
         name: str = "",
         path: str = "",
+        fields: str = "",
     ) -> str | None:
-        """Check whether ``user`` may do ``verb`` on objects of a resource, or (without a resource) on a path."""
+        """Check whether ``user`` may do ``verb`` on objects of a resource, or (without a resource) on a path.
+
+        ``fields``: the field selector of a request for a collection.
+        """
+        reason = self.refusal_reason(user, verb, group, resource, subresource, namespace, name, path, fields)
+        if reason is None:
+            return None
+        refusal = denial_message(user, verb, group, resource, subresource, namespace, path)
+        return f"{refusal}: {reason}" if reason else refusal
+
+    def refusal_reason(
+        self, user: User, verb: str, group: str = "", resource: str = "", subresource: str = "", namespace: str = "",
+        name: str = "", path: str = "", fields: str = "",
+    ) -> str | None:  # fmt: skip
+        """Return the reasons of the authorizers for a refusal, often none; None if the request is allowed."""
         if MASTERS_GROUP in user.groups:
             return None
+        node = node_authorizer.node_of(user)
+        reason = ""
+        if node is not None:
+            bucket = f"{resource}.{group}" if group else resource
+            attributes = node_authorizer.AccessAttributes(verb, bucket, subresource, namespace, name, fields)
+            decision = node_authorizer.decide(user, node, attributes, self._node_rules, self._store)
+            if decision is None:
+                return None
+            reason = f"{self._names[0]}{decision}" if decision else ""
         resolved = self.rules_for(user, namespace)
         if resource:
             for rule in resolved.rules:
@@ -60,8 +93,8 @@ class Authorizer:
                     return None
         elif any(rule.allows_path(verb, path) for rule in resolved.rules):
             return None
-        refusal = denial_message(user, verb, group, resource, subresource, namespace, path)
-        return f"{refusal}: RBAC: {_join_problems(resolved.problems)}" if resolved.problems else refusal
+        problems = f"{self._names[1]}RBAC: {_join_problems(resolved.problems)}" if resolved.problems else ""
+        return "\n".join(filter(None, (reason, problems)))
 
     def rules_for(self, user: User, namespace: str) -> ResolvedRules:
         """The rules that apply to a user in a namespace."""

@@ -13,6 +13,7 @@ from allotment.apiserver import api_errors
 from allotment.apiserver.access import tokens
 from allotment.apiserver.access.authentication import Authenticator
 from allotment.apiserver.access.authorization import MASTERS_GROUP, Authorizer
+from allotment.apiserver.access.node_authorizer import node_of
 from allotment.apiserver.kinds.kind import User
 from allotment.model.quoting import quote
 from allotment.model.trees import Tree
@@ -87,18 +88,31 @@ def _with_decision(tree: Tree, subject: User, access: AccessControl) -> Tree:
     spec = tree["spec"]
     attributes = spec.get("resourceAttributes")
     if attributes is not None:
-        refusal = access.authorizer(
+        reason = access.authorizer.refusal_reason(
             subject, attributes.get("verb") or "", attributes.get("group") or "", attributes.get("resource") or "",
             attributes.get("subresource") or "", attributes.get("namespace") or "", attributes.get("name") or "",
+            fields=_field_selector(attributes),
         )  # fmt: skip
     else:
         path = spec["nonResourceAttributes"]
-        refusal = access.authorizer(subject, path.get("verb") or "", path=path.get("path") or "")
-    status: Tree = {"allowed": refusal is None}
-    _, separator, reason = (refusal or "").partition(": RBAC: ")
-    if separator:
-        status["reason"] = f"RBAC: {reason}"
+        reason = access.authorizer.refusal_reason(subject, path.get("verb") or "", path=path.get("path") or "")
+    status: Tree = {"allowed": reason is None}
+    if reason:
+        status["reason"] = reason
     return {**tree, "status": status}
+
+
+def _field_selector(attributes: Tree) -> str:
+    """The requirements of a reviewed request's field selector that fix a value, as a selector."""
+    selector: Tree = attributes.get("fieldSelector") or {}
+    if selector.get("rawSelector"):
+        return str(selector["rawSelector"])
+    requirements: Sequence[Tree] = selector.get("requirements") or ()
+    return ",".join(
+        f"{item.get('key')}={item['values'][0]}"
+        for item in requirements
+        if item.get("operator") == "In" and len(item.get("values") or ()) == 1
+    )
 
 
 def _raise_if_invalid(tree: Tree, errors: Sequence[FieldError]) -> None:
@@ -156,7 +170,9 @@ def _review_self_rules(tree: Tree, user: User, access: AccessControl) -> Tree:
         paths.append({"verbs": ["*"], "nonResourceURLs": ["*"]})
     for rule in dict.fromkeys(access.authorizer.rules_for(user, namespace).rules):
         (paths if rule.paths else resources).append(rule.tree())
-    status = {"resourceRules": resources, "nonResourceRules": paths, "incomplete": False}
+    status: Tree = {"resourceRules": resources, "nonResourceRules": paths, "incomplete": False}
+    if node_of(user) is not None:
+        status |= {"incomplete": True, "evaluationError": "node authorizer does not support user rule resolution"}
     # Upstream builds a new object for the response, so that metadata and spec are empty.
     return {**tree, "metadata": {}, "spec": {}, "status": status}
 

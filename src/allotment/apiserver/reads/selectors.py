@@ -102,14 +102,19 @@ def exact_name(fields: str) -> str:
     >>> exact_name("spec.nodeName=n,metadata.name=web")
     'web'
     """
-    if "metadata.name" not in fields:
+    name = exact_value(fields, "metadata.name")
+    return "" if path_segment_problems(name) else name
+
+
+def exact_value(fields: str, path: str) -> str:
+    """The value that a field selector requires for a field; empty if there is none or the selector is invalid."""
+    if path not in fields:
         return ""
     try:
         terms = _split(fields)
     except StatusError:
         return ""
-    name = next((value for path, equal, value in terms if equal and path == "metadata.name"), "")
-    return "" if path_segment_problems(name) else name
+    return next((value for term_path, equal, value in terms if equal and term_path == path), "")
 
 
 # --- labels ----------------------------------------------------------------------------------------------------------
