@@ -19,11 +19,14 @@ class ControllerRelease(NamedTuple):
     and is not written while a pool is incomplete."""
     job_groups: bool
     """From 1.37: WorkloadWithJob creates v1beta1 objects for Jobs; the gate of 1.36 creates other objects."""
+    reports_unused_claims: bool
+    """From 1.37: a condition of each bound PersistentVolumeClaim states whether any pod uses it."""
 
 
 def controller_release(features: Features) -> ControllerRelease:
     """The behavior of the release that ``features`` describes."""
     from_1_37 = features.since("1.37")
     return ControllerRelease(
-        sorts_claim_statuses=from_1_37, pods_await_groups=from_1_37, pool_views=from_1_37, job_groups=from_1_37
-    )
+        sorts_claim_statuses=from_1_37, pods_await_groups=from_1_37, pool_views=from_1_37, job_groups=from_1_37,
+        reports_unused_claims=from_1_37,
+    )  # fmt: skip

@@ -27,6 +27,7 @@ class DriverEnvironment(NamedTuple):
     prepared on simulated hardware are lost with the process. ``runtime``: the container runtime of the nodes; None for
     the simulated one. ``roots``: a folder for each node's kubelet, in which external drivers can register. ``states``:
     a folder for the pod state of nodes while the lab runs (volumes, device files), where containers are real.
+    ``volumes``: the folder of persistent volumes, which all nodes share.
     """
 
     kubelets: Kubelets
@@ -36,6 +37,7 @@ class DriverEnvironment(NamedTuple):
     runtime: Runtime | None = None
     roots: Path | None = None
     states: Path | None = None
+    volumes: Path | None = None
 
     def machine(self, node: str) -> Machine:
         """The machine state of a node, shared by its drivers."""
@@ -43,7 +45,7 @@ class DriverEnvironment(NamedTuple):
         if known is None:
             stores = (MemoryStore(),) if self.roots is None else (MemoryStore(), FolderStore(self.roots / node / "cdi"))
             state = None if self.states is None else self.states / node
-            known = self.machines[node] = Machine(self.runtime, stores, state)
+            known = self.machines[node] = Machine(self.runtime, stores, state, self.volumes)
         return known
 
     def node_driver(self, driver: Driver, node: str, client: Client, context: ProgramContext) -> NodeDriver:

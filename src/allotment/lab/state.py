@@ -91,6 +91,11 @@ class DataFolder:
         return self.path / "pki"
 
     @property
+    def volumes(self) -> Path:
+        """The folder of persistent volumes, where containers are real."""
+        return self.path / "volumes"
+
+    @property
     def log(self) -> Path:
         """The output of a detached lab."""
         return self.path / "lab.log"
@@ -114,17 +119,26 @@ class DataFolder:
         a file: that user's key or token would give access to the lab, and a link to the file it leads to.
         """
         private.make_folder(self.path)
-        _refuse(self.path, private.folder_problem(self.path))
         private.make_folder(self.certificates)
-        if self.certificates.is_symlink():
-            _refuse(self.certificates, "it is a symbolic link")
-        _refuse(self.certificates, private.folder_problem(self.certificates))
-        files = [*self.path.glob("lab.*"), *self.path.glob("fleet.json"), *self.certificates.iterdir()]
-        for path in files:
-            _refuse(path, private.file_problem(path))
+        for problem in self.unsafe():
+            raise InputError(problem, "use a folder that only you can write to")
         self._check_database()
-        for path in files:
+        for path in self._files():
             private.restrict(path)
+
+    def unsafe(self) -> Iterator[str]:
+        """Files that another user could have placed, each with the reason. Raises OSError."""
+        folders = (self.path, self.certificates)
+        reasons = [(path, private.folder_problem(path)) for path in folders if path.is_dir()]
+        if self.certificates.is_symlink():
+            reasons.append((self.certificates, "it is a symbolic link"))
+        reasons += [(path, private.file_problem(path)) for path in self._files()]
+        for path, reason in reasons:
+            if reason:
+                yield f"{path} is not safe for the data of a lab: {reason}"
+
+    def _files(self) -> list[Path]:
+        return [*self.path.glob("lab.*"), *self.path.glob("fleet.json"), *self.certificates.glob("*")]
 
     def _check_database(self) -> None:
         """Reject an empty database of a lab that has run: as a new cluster, it would hide the loss."""
@@ -134,14 +148,6 @@ class DataFolder:
                 f"{self.database}: expected the objects of the lab, found an empty file",
                 "restore it from a backup, or remove it to start with an empty cluster",
             )
-
-
-def _refuse(path: Path, problem: str) -> None:
-    """Raise InputError if there is a problem with a file or folder of a lab."""
-    if problem:
-        raise InputError(
-            f"{path} is not safe for the data of a lab: {problem}", "use a folder that only you can write to"
-        )
 
 
 def context_of(name: str) -> str:

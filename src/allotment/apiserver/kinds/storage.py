@@ -1,4 +1,4 @@
-"""Validation of PersistentVolumes, StorageClasses and CSINodes. A lab does not provision or bind volumes."""
+"""Admission and validation of PersistentVolumes, StorageClasses and CSINodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from allotment.apiserver.kinds import field_validation
 from allotment.apiserver.kinds.kind import Errors, KindRules, Write
-from allotment.apiserver.kinds.volume_claims import access_modes
+from allotment.apiserver.kinds.volume_claims import access_modes, protected
 from allotment.decoding import decodable
 from allotment.model.node_selectors import NodeSelector
 from allotment.model.quantity import Quantity
@@ -45,8 +45,22 @@ _MAX_DRIVER_NAME_LENGTH: Final = 63
 
 
 def _prepare_volume(tree: Tree, write: Write) -> Tree:
-    # Upstream starts with Pending; its controller sets Available shortly after.
-    return {**tree, "status": {"phase": "Available", "lastPhaseTransitionTime": write.now}}
+    return {**tree, "status": {"phase": "Pending", "lastPhaseTransitionTime": write.now}}
+
+
+def _prepare_volume_update(new: Tree, old: Tree, write: Write) -> Tree:
+    if write.subresource != "status":
+        return new
+    before: Tree = old.get("status") or {}
+    status: Tree = new.get("status") or {}
+    unchanged = status.get("lastPhaseTransitionTime") in (None, before.get("lastPhaseTransitionTime"))
+    if status.get("phase") != before.get("phase") and unchanged:
+        new = {**new, "status": {**status, "lastPhaseTransitionTime": write.now}}
+    return new
+
+
+def _admit_volume(tree: Tree, write: Write) -> Tree:
+    return protected(tree, "kubernetes.io/pv-protection", write)
 
 
 def _volume(tree: Tree, write: Write) -> Errors:
@@ -219,7 +233,11 @@ def _csi_node_update(new: Tree, old: Tree, write: Write) -> Errors:
 
 RULES: Final[Mapping[str, KindRules]] = {
     "persistentvolumes": KindRules(
-        prepare_create=_prepare_volume, validate_create=_volume, validate_update=_volume_update
+        prepare_create=_prepare_volume,
+        admit=_admit_volume,
+        validate_create=_volume,
+        prepare_update=_prepare_volume_update,
+        validate_update=_volume_update,
     ),
     "storageclasses.storage.k8s.io": KindRules(validate_create=_storage_class, validate_update=_storage_class_update),
     "csinodes.storage.k8s.io": KindRules(validate_create=_csi_node, validate_update=_csi_node_update),

@@ -6,18 +6,23 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from allotment.apiserver.kinds import field_validation
+from allotment.apiserver.kinds.admission_errors import forbidden as refused
 from allotment.apiserver.kinds.kind import Errors, KindRules, Write
 from allotment.apiserver.kinds.limit_range_admission import check_claim_limits
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import FieldError, forbidden, immutable, invalid, not_supported, required
+from allotment.node_fit.volume_matching import class_of, default_class, has_class, requested_size
 
 _ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _VOLUME_MODES: Final = ("Block", "Filesystem")
 _SINGLE_POD: Final = "ReadWriteOncePod"
 _IMMUTABLE_SPEC: Final = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+)
+_NO_EXPANSION: Final = (
+    "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"
 )
 
 
@@ -99,15 +104,56 @@ def _prepare_create(tree: Tree, write: Write) -> Tree:
     return {**tree, "status": {"phase": "Pending"}}
 
 
+def _admit(tree: Tree, write: Write) -> Tree:
+    """Set the default class of a claim without class, and protect the claim from deletion while it is used."""
+    if not has_class(tree) and "DefaultStorageClass" not in write.disabled_plugins:
+        classes = (entry.tree for entry in write.reader.list("storageclasses.storage.k8s.io"))
+        if (found := default_class(classes)) is not None:
+            tree = {**tree, "spec": {**tree["spec"], "storageClassName": found["metadata"]["name"]}}
+    return protected(tree, "kubernetes.io/pvc-protection", write)
+
+
+def protected(tree: Tree, finalizer: str, write: Write) -> Tree:
+    """A claim or volume with the finalizer that keeps it while it is used."""
+    present = tree["metadata"].get("finalizers") or []
+    if finalizer in present or "StorageObjectInUseProtection" in write.disabled_plugins:
+        return tree
+    return {**tree, "metadata": {**tree["metadata"], "finalizers": [*present, finalizer]}}
+
+
+def _check_expansion(new: Tree, old: Tree, write: Write) -> None:
+    """Raise StatusError if a claim may not become larger."""
+    if requested_size(new) <= requested_size(old) or "PersistentVolumeClaimResize" in write.disabled_plugins:
+        return
+    name = new["metadata"]["name"]
+    if (old.get("status") or {}).get("phase") != "Bound":
+        raise refused("persistentvolumeclaims", name, "Only bound persistent volume claims can be expanded")
+    class_name = class_of(new)
+    entry = write.reader.get("storageclasses.storage.k8s.io", "", class_name) if class_name else None
+    if entry is None or class_name != class_of(old) or not entry.tree.get("allowVolumeExpansion"):
+        raise refused("persistentvolumeclaims", name, _NO_EXPANSION)
+
+
 def _validate_update(new: Tree, old: Tree, write: Write) -> Errors:
+    errors = list(_update_errors(new, old, write))
+    if not errors and not write.subresource:
+        _check_expansion(new, old, write)
+    return errors
+
+
+def _update_errors(new: Tree, old: Tree, write: Write) -> Errors:
     if write.subresource:
         return
     after, before = new.get("spec") or {}, old.get("spec") or {}
     yield from claim_spec(after, "spec")
     bound = (new.get("status") or {}).get("phase") == "Bound"
-    if _immutable_part(after, bound) != _immutable_part(
-        {**before, "volumeName": before.get("volumeName") or after.get("volumeName")}, bound
+    kept = {**before, "volumeName": before.get("volumeName") or after.get("volumeName")}
+    if before.get("storageClassName") is None and after.get("storageClassName") in (
+        class_of(old) or after.get("storageClassName"),
+        None,
     ):
+        kept["storageClassName"] = after.get("storageClassName")  # a claim may get its class later
+    if _immutable_part(after, bound) != _immutable_part(kept, bound):
         yield forbidden("spec", _IMMUTABLE_SPEC)
     if _storage_request(after) < _storage_request(before) and _storage_request(after) <= _storage_request(
         {"resources": {"requests": _status_capacity(old)}}
@@ -137,6 +183,6 @@ def _storage_request(spec: Tree) -> Quantity:
 
 RULES: Final[Mapping[str, KindRules]] = {
     "persistentvolumeclaims": KindRules(
-        prepare_create=_prepare_create, validate_create=_validate_create, validate_update=_validate_update
+        prepare_create=_prepare_create, admit=_admit, validate_create=_validate_create, validate_update=_validate_update
     )
 }
