@@ -7,10 +7,12 @@ DeviceTaintRule and ResourcePoolStatusRequest do not differ, except for their ap
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
+from allotment.apiserver.kinds.claim_status_permissions import status_errors
 from allotment.apiserver.kinds.kind import KindRules, TypedWrite, Write
 from allotment.apiserver.kinds.slice_admission import check_allocatable_resources
 from allotment.cel.validation_context import validation_context
@@ -60,10 +62,10 @@ def _rules(value: type[Object], context: ValidationContext) -> KindRules:
         before = read_value(old, value)
         after = _updated_value(new, value, old, before)
         if write.subresource == "status":
-            labels = _namespace_labels(write)
             admitted = admission.update_status(
-                after, before, context, version=write.version, now=write.now, namespace_labels=labels
-            )
+                after, before, context, version=write.version, now=write.now,
+                namespace_labels=_namespace_labels(write), permissions=partial(status_errors, write=write),
+            )  # fmt: skip
         else:
             admitted = admission.update(after, before, context, version=write.version, now=write.now)
         return _write_result(admitted, new, write, old, before)

@@ -157,8 +157,11 @@ def update_status(
     version: str,
     now: str,
     namespace_labels: Mapping[str, str] | None = None,
+    permissions: Callable[[ResourceClaim, ResourceClaim], Iterable[FieldError]] = lambda new, old: (),
 ) -> AdmissionResult:
     """Admit an update of the status subresource.
+
+    ``permissions``: the errors of a claim's user, who may lack permissions for parts of the status.
 
     Raises LookupError for a kind without status.
     """
@@ -170,6 +173,7 @@ def update_status(
     errors: list[FieldError] = []
     if isinstance(new, ResourceClaim):
         errors.extend(admin_access.admin_results(new.status.allocation, old.status.allocation, namespace_labels or {}))
+        errors.extend(permissions(new, old))
     errors.extend(rule(new, old, context))
     return _admitted(new, old, _common_errors(new, old), errors, context, version)
 
