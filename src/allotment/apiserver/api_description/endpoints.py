@@ -17,6 +17,7 @@ import msgspec
 
 from allotment import __version__
 from allotment.apiserver.api_description import discovery
+from allotment.apiserver.api_description.custom_schemas import definition_name
 from allotment.apiserver.api_description.groups import by_group, group_version
 from allotment.apiserver.api_description.openapi import openapi_v3, openapi_v3_version
 from allotment.apiserver.api_description.openapi_v2 import openapi_v2
@@ -170,7 +171,8 @@ class Documents:
             for group, versions in self._groups.items()
             for version, kinds in versions.items()
         )
-        return openapi_v2(documents, self._release)
+        custom = {definition_name(kind, version) for kind in self._kinds for version in kind.schemas}
+        return openapi_v2(documents, self._release, custom)
 
     def _hashed(self, request: Request, path: str, document: _Document) -> Response:
         """A document addressed by hash: immutable if the hash is current; otherwise a redirect to the current one."""

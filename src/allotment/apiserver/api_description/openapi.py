@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from allotment.apiserver.api_description.custom_schemas import complete, definition_name
 from allotment.apiserver.api_description.groups import group_version, subresources
 from allotment.apiserver.api_description.operations import Schemas, paths, resources_path
 from allotment.apiserver.api_description.schemas import META, PREFIX, Components
@@ -151,15 +152,16 @@ def _custom(components: Components, kind: ServedKind, version: str, schema: Tree
     pod = shape_of("v1", "Pod")
     assert pod is not None
     metadata = components.reference(pod.fields["metadata"].shape)
-    name = ".".join((*reversed(kind.group.split(".")), version, kind.kind))
-    properties = schema.get("properties") or {}
+    name = definition_name(kind, version)
     common: Tree = {
-        "apiVersion": {"type": "string", "description": "The API group and version of this object."},
+        "apiVersion": {"type": "string", "description": "APIVersion defines the API group and version of this object."},
         "kind": {"type": "string", "description": "The type of this object, in CamelCase."},
         "metadata": {
             "allOf": [metadata],
-            "description": "Standard object metadata: name, labels, annotations and so on.",
+            "description": "Standard object's metadata: name, labels, annotations and so on.",
         },
     }
-    components.schemas[name] = {"type": "object", **schema, "properties": {**properties, **common}}
+    published = complete(schema, common)
+    properties = published.get("properties") or {}
+    components.schemas[name] = {"type": "object", **published, "properties": {**properties, **common}}
     return {"$ref": PREFIX + name}

@@ -5,9 +5,10 @@ It contains nothing that the v3 documents do not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Final
 
+from allotment.apiserver.api_description.custom_schemas import for_v2
 from allotment.apiserver.api_description.schemas import PREFIX
 from allotment.model.trees import Tree
 
@@ -15,13 +16,13 @@ _KINDS: Final = "x-kubernetes-group-version-kind"
 _UNIONS: Final = ("oneOf", "anyOf", "allOf", "not", "nullable")
 
 
-def openapi_v2(documents: Iterable[Tree], release: str) -> Tree:
-    """Convert the v3 documents to one v2 document."""
+def openapi_v2(documents: Iterable[Tree], release: str, custom: Container[str] = ()) -> Tree:
+    """Convert the v3 documents to one v2 document. ``custom``: the names of the schemas of custom resources."""
     definitions: dict[str, Tree] = {}
     paths: dict[str, Tree] = {}
     for document in documents:
         for name, schema in document["components"]["schemas"].items():
-            converted = _schema(schema)
+            converted = _schema(schema, is_custom=name in custom)
             if name in definitions:
                 kinds = definitions[name].get(_KINDS, [])
                 new_kinds = [kind for kind in converted.get(_KINDS, ()) if kind not in kinds]
@@ -46,8 +47,10 @@ def openapi_v2(documents: Iterable[Tree], release: str) -> Tree:
     }
 
 
-def _schema(schema: Tree) -> Tree:
+def _schema(schema: Tree, *, is_custom: bool = False) -> Tree:
     """A schema without v3-only features."""
+    if is_custom:
+        schema = for_v2(schema)
     if "$ref" in schema:
         return {"$ref": "#/definitions/" + schema["$ref"].removeprefix(PREFIX)}
     all_of: list[Tree] = schema.get("allOf") or []
@@ -58,10 +61,12 @@ def _schema(schema: Tree) -> Tree:
     if schema.get("oneOf") and "type" not in schema:
         converted["type"] = "string"
     if "properties" in schema:
-        converted["properties"] = {name: _schema(value) for name, value in schema["properties"].items()}
+        converted["properties"] = {
+            name: _schema(value, is_custom=is_custom) for name, value in schema["properties"].items()
+        }
     for name in ("items", "additionalProperties"):
         if isinstance(schema.get(name), dict):
-            converted[name] = _schema(schema[name])
+            converted[name] = _schema(schema[name], is_custom=is_custom)
     return converted
 
 
