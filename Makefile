@@ -13,7 +13,7 @@ DOCS   := build/docs
 PARALLEL := --numprocesses 5 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-latest test-kube test-e2e test-mutations test-release lint bytecode clients vectors storm bench web headlamp docs release zipapp lock clean
+.PHONY: help demo test test-latest test-kube test-e2e test-operators test-mutations test-release lint bytecode clients vectors storm power-cut bench web headlamp docs release zipapp lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 13
@@ -23,7 +23,7 @@ demo: $(READY)  ## install Allotment, then run the example manifests in a lab wi
 
 # Allow Python to cache bytecode: otherwise, each of the hundreds of programs that the tests start would compile the
 # package again.
-test test-kube: export PYTHONDONTWRITEBYTECODE :=
+test test-kube test-operators: export PYTHONDONTWRITEBYTECODE :=
 test: $(READY)  ## install, lint, check types and layers, and run all tests
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint bytecode clients
 	$(BIN)/python -m pytest -q $(PARALLEL)
@@ -50,6 +50,9 @@ test-mutations: $(READY)  ## plant 400 small faults in the product, and count th
 test-e2e: $(READY)  ## run Kubernetes' own end-to-end tests against a lab; the first time, this builds them (Go, twenty minutes)
 	$(BIN)/python -m tests.e2e
 
+test-operators: clients  ## run public operators and their own suites on labs, built on first use (which requires Go and takes half an hour)
+	$(BIN)/python -m pytest -q tests/operators
+
 test-release: $(READY)  ## build a release twice, compare both, and install it in each way (the first time, this requires the network)
 	@$(MAKE) --no-print-directory clients
 	ALLOTMENT_TEST_RELEASE=1 $(BIN)/python -m pytest -q $(PARALLEL) tests/packaging/test_release.py tests/packaging/test_installing.py
@@ -73,6 +76,9 @@ vectors: $(READY)  ## replay recordings of Kubernetes; SET=allocator|apiserver|c
 storm: $(READY)  ## kill processes (kill -9) under load, CYCLES=500 times; check that no write is lost, no device is allocated twice and no claim is stuck
 	@$(BIN)/python -m tests.storm --cycles $(or $(CYCLES),500)
 	@$(BIN)/python -m tests.storm.drivers --cycles $(or $(CYCLES),200)
+
+power-cut: $(READY)  ## cut the power of a simulated disk at POINTS=10000 points of recorded programs; check that nothing acknowledged is lost (requires Linux and a C compiler)
+	@$(BIN)/python -m tests.power_cut --points $(or $(POINTS),10000)
 
 bench: $(READY)  ## compare with upstream: allocator (requires Go), CEL, memory, lab ($ALLOTMENT_KUBE_BIN); results are in bench/out/
 	@$(BIN)/python -m bench

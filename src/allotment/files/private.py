@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from allotment.files.atomic_write import PRIVATE
+from allotment.files.atomic_write import PRIVATE, sync_folder
 
 _FOLDER: Final = 0o700
 #: The permission bits of users other than the owner.
@@ -20,7 +20,7 @@ _OTHERS: Final = 0o077
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder and its missing parents, accessible by the owner only. Raises OSError.
+    """Create a folder and its missing parents durably, accessible by the owner only. Raises OSError.
 
     An existing folder keeps its mode.
     """
@@ -84,6 +84,7 @@ def _make_one_folder(folder: Path) -> None:
             raise
         return  # another process created it
     folder.chmod(_FOLDER)  # the umask may have removed permissions of the owner
+    sync_folder(folder.parent)  # otherwise a power cut may remove the folder, with files in it that were synced
 
 
 def _owner_problem(status: os.stat_result) -> str:

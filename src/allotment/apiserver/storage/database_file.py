@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -24,8 +25,11 @@ from allotment.files import atomic_write, private
 from allotment.files.atomic_write import Sync
 from allotment.shell_words import shell_line
 
-_APPLICATION = 0x616C6C74  # "allt"
-_SCHEMA = 1
+#: The identity and the version of the format, which SQLite stores in the file.
+APPLICATION: Final = 0x616C6C74  # "allt"
+SCHEMA: Final = 1
+#: The revision of an empty store; the first write gets the next one.
+FIRST_REVISION: Final = 1
 
 _CREATE = f"""
 BEGIN;
@@ -38,15 +42,20 @@ CREATE TABLE log (
     resource TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, value BLOB NOT NULL
 );
 CREATE TABLE compacted (revision INTEGER NOT NULL);
-INSERT INTO compacted VALUES (1);
-PRAGMA application_id = {_APPLICATION};
-PRAGMA user_version = {_SCHEMA};
+INSERT INTO compacted VALUES ({FIRST_REVISION});
+PRAGMA application_id = {APPLICATION};
+PRAGMA user_version = {SCHEMA};
 COMMIT;
 """
 
-#: Suffixes of SQLite's additional files, which a killed process leaves behind.
-_SUFFIXES: Final = ("-wal", "-shm", "-journal")
+#: Suffixes of SQLite's additional files, which a killed process leaves behind; the last is only an index of the first.
+SUFFIXES: Final = ("-wal", "-journal", "-shm")
+#: The bytes of a file on which SQLite holds its locks (SHARED_FIRST and SHARED_SIZE).
+_LOCKED_START: Final = 0x40000002
+_LOCKED_BYTES: Final = 510
 
+#: The number of pages after which SQLite copies its WAL to the database.
+CHECKPOINT_PAGES = 4000
 #: Prepared statement sizes in rows; a shorter batch is padded with NULL rows, which are not inserted.
 _SIZES = (1, 8, 64, 512)
 _COLUMNS = 7
@@ -105,10 +114,8 @@ class DamagedDatabase(OSError):
     def __init__(self, path: Path, found: str) -> None:
         super().__init__(f"{path} is damaged: {found}")
         self.path = path
-        self.advice = (
-            "restore the folder from a backup, or use a different one; "
-            f"SQLite's shell prints what can still be read: {shell_line(['sqlite3', str(path), '.recover'])}"
-        )
+        command = shell_line(["allot", "lab", "check", "--repair", "--data-dir", str(path.parent)])
+        self.advice = f"restore the folder from a backup, or keep what is readable: {command}"
 
 
 class DatabaseFile:
@@ -116,11 +123,11 @@ class DatabaseFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._owner = path.with_name(path.name + ".pid")
+        self._owner = _owner_file(path)
         private.make_folder(path.parent)
         # Objects include Secrets. SQLite creates its additional files with the mode of the database.
         private.create_file(path)
-        for suffix in _SUFFIXES:
+        for suffix in SUFFIXES:
             private.restrict(path.with_name(path.name + suffix))
         try:
             self._connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
@@ -131,7 +138,7 @@ class DatabaseFile:
         except sqlite3.DatabaseError as error:
             self._connection.close()
             if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
-                raise DatabaseInUse(path, self._owner_pid()) from None
+                raise DatabaseInUse(path, _owner_pid(path)) from None
             if _is_damage(error):
                 raise DamagedDatabase(path, str(error)) from error
             if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_NOTADB:
@@ -148,7 +155,7 @@ class DatabaseFile:
         run("PRAGMA journal_mode = WAL")
         run("PRAGMA synchronous = FULL")
         run("PRAGMA fullfsync = ON")  # macOS: fsync alone does not reach the disk there
-        run("PRAGMA wal_autocheckpoint = 4000")
+        run(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         run("BEGIN IMMEDIATE")  # the lock is taken by the first access, and kept
         run("COMMIT")
         (application,) = run("PRAGMA application_id").fetchone()
@@ -156,18 +163,12 @@ class DatabaseFile:
         (tables,) = run("SELECT count(*) FROM sqlite_schema").fetchone()
         if not tables:
             self._connection.executescript(_CREATE)
-        elif application != _APPLICATION:
+        elif application != APPLICATION:
             raise UnsupportedDatabase(f"{self.path} is another program's database")
-        elif version != _SCHEMA:
+        elif version != SCHEMA:
             raise UnsupportedDatabase(
-                f"{self.path} has format {version}; this version of Allotment reads format {_SCHEMA}"
+                f"{self.path} has format {version}; this version of Allotment reads format {SCHEMA}"
             )
-
-    def _owner_pid(self) -> int | None:
-        try:
-            return int(self._owner.read_text())
-        except (OSError, ValueError):
-            return None
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -231,6 +232,18 @@ class DatabaseFile:
             raise self._write_error(error) from error
         return step < revision
 
+    def fill(self, objects: Sequence[tuple[object, ...]], revision: int) -> None:
+        """Write the objects of an empty database: resource, namespace, name, revision, JSON; the log begins after
+        ``revision``."""
+        run = self._connection.execute
+        try:
+            run("BEGIN IMMEDIATE")
+            self._connection.executemany("INSERT INTO objects VALUES (?, ?, ?, ?, ?)", objects)
+            run("UPDATE compacted SET revision = ?", (revision,))
+            run("COMMIT")
+        except sqlite3.Error as error:
+            raise self._write_error(error) from error
+
     def _write_error(self, error: sqlite3.Error) -> OSError:
         with suppress(sqlite3.Error):
             self._connection.rollback()
@@ -242,6 +255,35 @@ class DatabaseFile:
         """Close the file; SQLite checkpoints the rest of its WAL."""
         with closing(self._connection):
             self._owner.unlink(missing_ok=True)
+
+
+def check_not_in_use(path: Path) -> None:
+    """Raise DatabaseInUse if another process has a database open, OSError if it cannot be read.
+
+    If this process has it open, its lock would be released: POSIX releases locks when any descriptor is closed.
+    """
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB, _LOCKED_BYTES, _LOCKED_START)
+    except (BlockingIOError, PermissionError):
+        raise DatabaseInUse(path, _owner_pid(path)) from None
+    finally:
+        os.close(descriptor)
+
+
+def _owner_file(path: Path) -> Path:
+    return path.with_name(path.name + ".pid")
+
+
+def _owner_pid(path: Path) -> int | None:
+    try:
+        return int(_owner_file(path).read_text())
+    except (OSError, ValueError):
+        return None
 
 
 def _is_damage(error: sqlite3.Error) -> bool:
