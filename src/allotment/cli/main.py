@@ -23,6 +23,7 @@ from allotment.cli.arguments.cluster_autoscaler import add_cluster_autoscaler
 from allotment.cli.arguments.completion import add_completion
 from allotment.cli.arguments.doctor import add_doctor
 from allotment.cli.arguments.driver import add_driver
+from allotment.cli.arguments.envtest import add_envtest
 from allotment.cli.arguments.examples import add_examples
 from allotment.cli.arguments.explain import add_explain
 from allotment.cli.arguments.fleet import add_fleet
@@ -47,6 +48,8 @@ EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 #: Called by completion scripts; not shown in help.
 COMPLETE = "__complete"
+#: Called by the programs that ``allot envtest`` creates; not shown in help.
+ENVTEST_PROGRAM = "__envtest"
 
 #: Errors of a disk that is full or has failed.
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
@@ -73,7 +76,8 @@ _COMMANDS: Final = {
     "catalog": add_catalog,
     "plan": add_plan,
     "replay": add_replay,
-    "up": add_lab, "down": add_lab, "status": add_lab,
+    "up": add_lab, "down": add_lab, "status": add_lab, "lab": add_lab,
+    "envtest": add_envtest,
     "apply": add_commands, "get": add_commands, "describe": add_commands, "delete": add_commands,
     "logs": add_commands, "wait": add_commands, "snapshot": add_commands,
     "driver": add_driver,
@@ -111,6 +115,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     if words[:1] == [COMPLETE]:
         return complete(words[1:])
+    if words[:1] == [ENVTEST_PROGRAM]:
+        from allotment.cli.envtest import run_program
+
+        return run_program(words[1:])
     if not words:
         from allotment.cli.overview import first_steps
 

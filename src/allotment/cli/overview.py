@@ -44,7 +44,7 @@ GROUPS: Final = (
     ("pods and devices", ("explain", "free", "web", "top", "mcp", "doctor", "metrics", "snapshot")),
     ("manifests", ("claim", "check", "rule", "migrate", "schema", "vocabulary")),
     ("hardware and cost", ("plan", "fleet", "catalog", "replay")),
-    ("lab: a local cluster", ("up", "status", "down", "demo", "examples", "tutorial")),
+    ("lab: a local cluster", ("up", "status", "down", "lab", "envtest", "demo", "examples", "tutorial")),
     ("like kubectl", ("apply", "get", "describe", "logs", "wait", "delete")),
     ("parts of a cluster", ("driver", "run", "autoscale", "cluster-autoscaler", "rbac")),
     ("other", ("completion", "version")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from allotment.errors import InputError
 from allotment.fleet import parse_fleet
@@ -26,16 +26,34 @@ LONGEST_ROOTS: Final = 50
 MAX_SPEED: Final = 1_000_000
 
 
+class ApiServerOptions(NamedTuple):
+    """The options of a lab that is only an API server, without the controllers' objects; others issue certificates.
+
+    ``certificate`` and ``key``: of the server. ``client_authority``: signs client certificates; None: no client has
+    one. ``disabled_plugins``: admission plugins that do not run, by Kubernetes' names.
+    """
+
+    certificate: Path
+    key: Path
+    client_authority: Path | None = None
+    disabled_plugins: frozenset[str] = frozenset()
+
+
+#: What happens to simulated containers that have to end, and whose command is not known.
+UnknownCommands = Literal["fail", "succeed"]
+
+
 class Settings(NamedTuple):
     """The start parameters of a lab, as the options of ``allot up`` set them.
 
     Without ``data`` everything is in memory. ``fleet`` None: the stored fleet. ``runtime_config``: API versions to
-    serve besides the release's defaults, as in :mod:`allotment.apiserver.runtime_config`.
-    With ``port`` 0, ``preferred_port`` is used if it is free, else any port. ``without``: programs that do not run, by
-    the names in :mod:`allotment.lab.programs`, because others do their work. ``runtime`` and ``images``: see
-    :mod:`allotment.lab.runtimes`. ``roots``: a folder with a subfolder for each node's kubelet, in which external
-    drivers register; without it they cannot. ``autoscale``: instance types for pending pods, and options; None: no
-    autoscaler.
+    serve besides the release's defaults, as in :mod:`allotment.apiserver.runtime_config`. With ``port`` 0,
+    ``preferred_port`` is used if it is free, else any port. ``without``: programs that do not run, by the names in
+    :mod:`allotment.lab.programs`, because others do their work. ``runtime`` and ``images``: see
+    :mod:`allotment.lab.runtimes`. ``unknown_commands``: simulated containers succeed with them. ``roots``: a folder
+    with a subfolder for each node's kubelet, in which external drivers register; without it they cannot. ``autoscale``:
+    instance types for pending pods, and options; None: no autoscaler. ``api_server``: the lab is only an API server;
+    combine it with ``without`` all programs.
     """
 
     name: str = DEFAULT_NAME
@@ -51,8 +69,10 @@ class Settings(NamedTuple):
     without: frozenset[str] = frozenset()
     runtime: RuntimeName = "simulated"
     images: Path | None = None
+    unknown_commands: bool = False
     roots: Path | None = None
     autoscale: Autoscale | None = None
+    api_server: ApiServerOptions | None = None
 
 
 def fleet_of(words: str | Sequence[str] | None) -> tuple[str, ...] | None:
@@ -96,6 +116,13 @@ def checked_runtime(name: RuntimeName) -> RuntimeName:
     if name not in NAMES:
         raise InputError(f"expected one of {', '.join(NAMES)}, found {name!r}", argument="runtime")
     return name
+
+
+def checked_unknown_commands(name: UnknownCommands) -> bool:
+    """Return whether unknown commands of simulated containers succeed. Raises InputError."""
+    if name not in ("fail", "succeed"):
+        raise InputError(f"expected fail or succeed, found {name!r}", argument="unknown_commands")
+    return name == "succeed"
 
 
 def checked_images(file: str | os.PathLike[str] | None, runtime: RuntimeName) -> Path | None:

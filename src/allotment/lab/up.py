@@ -6,7 +6,6 @@ when it is ready. ``down`` stops one. They communicate through the register.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import select
 import signal
@@ -20,17 +19,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from allotment import __version__
-from allotment.cluster import gc_tuning
 from allotment.files import private
 from allotment.lab import kubeconfig
+from allotment.lab.foreground import run_in_loop, stop_signals, until_stopped
 from allotment.lab.settings import Settings
 from allotment.lab.state import Register, Status, context_of
 
 if TYPE_CHECKING:
     from allotment.lab.overview import Overview
 
-#: Interpreter switch interval: a busy thread must not delay each step of the store's writer.
-_SWITCH_SECONDS = 0.0005
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
 _LOOK_SECONDS = 0.02
@@ -67,11 +64,8 @@ def run(
 
     ``ready`` is called once, ``show`` (if given) whenever the numbers change.
     """
-    from allotment.lab.http_server import new_event_loop  # not needed to stop a lab
-
-    sys.setswitchinterval(_SWITCH_SECONDS)
-    with place.register.hold(settings.name), asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(_serve(settings, place, ready, show))
+    with place.register.hold(settings.name):
+        run_in_loop(_serve(settings, place, ready, show))
 
 
 async def _serve(
@@ -80,11 +74,7 @@ async def _serve(
     from allotment.lab.control_plane import running
     from allotment.lab.overview import report_changes
 
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        with suppress(NotImplementedError):  # Windows: Ctrl-C arrives as KeyboardInterrupt
-            loop.add_signal_handler(number, stop.set)
+    stop = stop_signals()
     async with running(settings) as plane:
         context = context_of(settings.name)
         with ExitStack() as announced:
@@ -99,15 +89,9 @@ async def _serve(
             )  # fmt: skip
             place.register.write(status)
             ready(status)
-            tending = asyncio.create_task(gc_tuning.collect_when_idle(), name="collection")
-            announced.callback(tending.cancel)
             if show is not None:
                 announced.enter_context(report_changes(plane.store, show))
-            stopped = asyncio.ensure_future(stop.wait())
-            await asyncio.wait((stopped, plane.failed), return_when=asyncio.FIRST_COMPLETED)
-            stopped.cancel()
-            if plane.failed.done():
-                plane.failed.result()
+            await until_stopped(plane, stop)
 
 
 def detach(

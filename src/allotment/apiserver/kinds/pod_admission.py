@@ -11,6 +11,8 @@ from allotment.apiserver.kinds.admission_errors import forbidden
 from allotment.apiserver.kinds.kind import StoreReader, Write
 from allotment.apiserver.kinds.limit_range_admission import apply_default_limits
 from allotment.apiserver.kinds.priority_admission import admit_pod
+from allotment.apiserver.kinds.secret_restrictions import mirror_pod_problem, mountable_secrets_problem
+from allotment.apiserver.kinds.topology_labels import with_topology_labels
 from allotment.model.trees import Tree
 
 TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -28,12 +30,29 @@ def admit(pod: Tree, write: Write) -> Tree:
     pod = {**pod, "spec": spec}
     name = pod["metadata"].get("name") or pod["metadata"].get("generateName") or ""
     apply_default_limits(pod, spec, write)
-    if MIRROR not in (pod["metadata"].get("annotations") or {}):
-        _service_account(spec, name, write)
+    is_mirror = MIRROR in (pod["metadata"].get("annotations") or {})
+    if "ServiceAccount" not in write.disabled_plugins:
+        if not is_mirror:
+            _service_account(spec, name, write)
+        elif problem := mirror_pod_problem(pod):
+            raise forbidden("pods", name, problem)
     admit_pod(spec, name, write.reader)
     add_default_tolerations(spec)
     _runtime_class(spec, name, write.reader)
+    pod["metadata"] = with_topology_labels(pod["metadata"], spec.get("nodeName") or "", write)
     return pod
+
+
+def check_overhead(pod: Tree, write: Write) -> None:
+    """Raise StatusError if a valid pod has an overhead that no RuntimeClass defines."""
+    spec: Tree = pod["spec"]
+    if spec.get("overhead") is None or "RuntimeClass" in write.disabled_plugins:
+        return
+    name = spec.get("runtimeClassName")
+    entry = write.reader.get("runtimeclasses.node.k8s.io", "", name) if name else None
+    if entry is None or entry.tree.get("overhead") is None:
+        text = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+        raise forbidden("pods", pod["metadata"]["name"], text)
 
 
 def _service_account(spec: Tree, name: str, write: Write) -> None:
@@ -54,6 +73,8 @@ def _service_account(spec: Tree, name: str, write: Write) -> None:
         _mount_token(spec, write)
     if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
         spec["imagePullSecrets"] = account["imagePullSecrets"]
+    if problem := mountable_secrets_problem(spec, account):
+        raise forbidden("pods", name, problem)
 
 
 def _mount_token(spec: Tree, write: Write) -> None:
