@@ -15,14 +15,9 @@ from allotment.cel.checking.environment import Environment, declare_environment
 from allotment.cel.checking.types import Type
 from allotment.cel.evaluation.timestamps import parse_duration, parse_timestamp
 from allotment.cel.evaluation.values import ListValue, MapValue, Value
+from allotment.cel.syntax.parser import RESERVED
 from allotment.model.trees import Tree
 
-_RESERVED: Final = frozenset(
-    {
-        "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import",
-        "let", "loop", "package", "namespace", "return", "var", "void", "while",
-    }
-)  # fmt: skip
 _SCALARS: Final = {"integer": types.INT, "number": types.DOUBLE, "boolean": types.BOOL}
 _FORMAT_TYPES: Final = {
     "byte": types.BYTES, "date": types.TIMESTAMP, "date-time": types.TIMESTAMP, "datetime": types.TIMESTAMP,
@@ -42,7 +37,7 @@ def escape_field_name(name: str) -> str:
     >>> escape_field_name("namespace"), escape_field_name("a-b.c"), escape_field_name("1st")
     ('__namespace__', 'a__dash__b__dot__c', '')
     """
-    if name in _RESERVED:
+    if name in RESERVED:
         return f"__{name}__"
     if not name or name[0].isdigit() or re.search(r"[^a-zA-Z0-9\-./_]", name):
         return ""

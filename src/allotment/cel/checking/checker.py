@@ -31,6 +31,7 @@ from allotment.cel.syntax.ast import (
     Select,
     StructExpr,
 )
+from allotment.cel.syntax.parser import RESERVED
 
 # fmt: off
 _CONST_TYPES: dict[str, Type] = {
@@ -173,6 +174,7 @@ class _Checker:
                 if resolved is not None:
                     return resolved
         node.operand = self.check(node.operand)
+        node.field = self.declared_name(node.operand, node.field)
         result = self.field(node, node.operand, node.field, False)
         self.types[node.id] = BOOL if node.test_only else result
         return node
@@ -184,10 +186,23 @@ class _Checker:
             self.types[node.id] = ERROR
             return node
         node.args[0] = operand = self.check(operand)
+        field.value = self.declared_name(operand, field.value)
         self.types[field.id] = STRING
         self.types[node.id] = self.field(node, operand, field.value, True)
         self.overloads[node.id] = ("select_optional_field",)
         return node
+
+    def declared_name(self, operand: Node, field: str) -> str:
+        """The name by which objects declare a field: a reserved word is escaped, but expressions may also use it as it
+        is (Kubernetes 1.31)."""
+        if field not in RESERVED:
+            return field
+        target = substitute(self.bindings, self.types[operand.id], False)
+        if target.kind is TypeKind.OPAQUE and target.name == "optional_type":
+            target = target.params[0]
+        fields = self.environment.structs.get(target.name, {}) if target.kind is TypeKind.STRUCT else {}
+        escaped = f"__{field}__"
+        return escaped if field not in fields and escaped in fields else field
 
     def field(self, node: Node, operand: Node, field: str, optional: bool) -> Type:
         """The type of a field, as an optional type if the operand or the selection is optional."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from typing import ClassVar, TypeAlias, TypeVar
+from typing import ClassVar, Final, TypeAlias, TypeVar
 
 from allotment.cel.errors import CompileError, Issues
 from allotment.cel.syntax import ast, lexer, literals
@@ -39,7 +39,8 @@ _MAX_DEPTH = 250
 _RECURSION_LIMIT = 25_000
 
 # fmt: off
-_RESERVED = frozenset(
+#: Words that cannot be names of variables and functions.
+RESERVED: Final = frozenset(
     {
         "as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop",
         "package", "namespace", "null", "return", "true", "var", "void", "while",
@@ -461,7 +462,7 @@ class ExpressionParser:
             return self.message_literal(dot + message)
         self.at += 1
         opened = self.tokens[self.at]
-        if token.text in _RESERVED:
+        if token.text in RESERVED:
             if opened.kind == "(":
                 self.call("", None, opened.pos)
             return self.report_invalid(pos, f"reserved identifier: {token.text}")
