@@ -25,6 +25,9 @@ from allotment.apiserver import (
 )
 from allotment.apiserver import patch as patching
 from allotment.apiserver.access.reviews import AccessControl
+from allotment.apiserver.aggregation.documents import group_discovery, groups
+from allotment.apiserver.aggregation.proxy import forward
+from allotment.apiserver.aggregation.registry import AggregatedApis
 from allotment.apiserver.api_description.endpoints import Documents
 from allotment.apiserver.custom_resources.registration import follow_definitions
 from allotment.apiserver.definition_cleanup import DefinitionCleanup
@@ -126,8 +129,10 @@ class Api:
         self._stop_following = follow_definitions(store, self.catalog, features.kube)
         #: Deletes the objects of definitions that are deleted; begins with the lab.
         self.definition_cleanup = DefinitionCleanup(self.verbs)
+        #: The APIs of other servers; they are checked from the start of the lab.
+        self.aggregated = AggregatedApis(self.verbs)
         self._documents = Documents(tuple(self.catalog), release=features.kube, server=server)
-        self._documents_generation = self.catalog.generation
+        self._documents_generation = self.catalog.generation, -1
         self._features, self._server = features, server
 
     def close(self) -> None:
@@ -163,6 +168,8 @@ class Api:
         kind = self.catalog.find(target.group, target.version, target.plural)
         verb = _verb(request, target)
         self._allow(user, verb, target, _field_selector(request, target, verb))
+        if self.aggregated and (served := self.aggregated.find(target.group, target.version)) is not None:
+            return await forward(self.outbound, served, request, user)
         if kind is None:
             return self._no_such_resource(target)
         if kind.namespaced != bool(target.namespace) and (target.namespace or target.name or verb in _SINGLE_NAMESPACE):
@@ -229,11 +236,18 @@ class Api:
             raise api_errors.access_denied("", "", "", reason)
         if request.method not in ("GET", "HEAD"):
             raise api_errors.method_not_allowed()
-        if self._documents_generation != self.catalog.generation:
+        if self.aggregated:
+            steps = request.path.strip("/").split("/")
+            served = self.aggregated.find(*steps[1:]) if len(steps) == 3 and steps[0] == "apis" else None
+            if served is not None:
+                return await forward(self.outbound, served, request, user)
+        generation = self.catalog.generation, self.aggregated.generation
+        if self._documents_generation != generation:
             self._documents = Documents(
-                tuple(self.catalog), release=self._features.kube, server=self._server, previous=self._documents
-            )
-            self._documents_generation = self.catalog.generation
+                tuple(self.catalog), release=self._features.kube, server=self._server, previous=self._documents,
+                groups=groups(self.aggregated), discovered=group_discovery(self.aggregated),
+            )  # fmt: skip
+            self._documents_generation = generation
         response = self._documents.respond(request)
         if response is None:
             response = health.respond(request.path, request.query, self.catalog, self.store, self._features)

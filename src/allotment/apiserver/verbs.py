@@ -184,20 +184,16 @@ class Verbs:
 
         Raises StatusError if they deny the request.
         """
-        if operation.is_admitted or not (self._mutation.exists or self.policies.exist or self.webhooks.exist):
+        if not self._can_mutate(operation) and not self._can_deny(operation):
             return new
         attributes = self._attributes(operation, action, new, old, name=name, body_kind=body_kind)
         attributes = attributes._replace(new=self._mutation.mutated(attributes, self._attempt))
         self._validate(attributes)
         return attributes.new
 
-    def _validate_write(
-        self, operation: Operation, action: str, new: Tree, old: Tree | None = None, *, name: str = ""
-    ) -> None:
-        """Raise StatusError if policies or webhooks deny a write that mutating admission has admitted."""
-        if not operation.is_admitted and (self.policies.exist or self.webhooks.exist):
-            new = normalize(new, _stored_shape(operation.kind))
-            self._validate(self._attributes(operation, action, new, old, name=name))
+    def _can_deny(self, operation: Operation) -> bool:
+        """Whether policies or webhooks decide about a write that mutating admission has admitted."""
+        return not operation.is_admitted and (self.policies.exist or self.webhooks.exist)
 
     def _validate(self, attributes: Attributes) -> None:
         self.policies.check(attributes)
@@ -277,7 +273,8 @@ class Verbs:
         else:
             if "name" not in meta:  # the rules require a name
                 _raise_if_invalid(kind, "", metadata.create_problems(meta, kind))
-            stored = normalize(rules.default(stored, None), shape)
+            known = None if mutation is None else mutation.known
+            stored = normalize(rules.default(stored, known), shape, known)
             owned = stored
             fresh = stored if rules.keeps_status_on_create else _without_status(stored, kind)
             stored = rules.prepare_create(fresh, write)
@@ -292,7 +289,9 @@ class Verbs:
         else:
             fields = self._managed_fields(operation, None, _without_status(owned, kind), metadata_in_body, now)
         self._validate_by_plugins(operation, "CREATE", stored, name=name)
-        self._validate_write(operation, "CREATE", _without_revision(with_managed_fields(stored, fields)), name=name)
+        if self._can_deny(operation):
+            shown = normalize(_without_revision(with_managed_fields(stored, fields)), shape, owned)
+            self._validate(self._attributes(operation, "CREATE", shown, None, name=name))
         if metadata_in_body.get("resourceVersion") and not is_apply:
             raise api_errors.unclassified("resourceVersion should not be set on objects to be created")
         if self.store.get(kind.store_bucket, operation.namespace, name) is not None:
@@ -360,7 +359,8 @@ class Verbs:
             new, owned, problems = rules.update(new, old, write)
             normalized = new
         else:
-            normalized = normalize(rules.default(new, old), _stored_shape(kind), old)
+            known = old if mutation is None else mutation.known
+            normalized = normalize(rules.default(new, known), _stored_shape(kind), known)
             new = rules.prepare_update(_restore_read_only(normalized, old, operation), old, write)
             owned = rules.admit_update(new, old, write)
             new = rules.drop_disabled(owned, old, write)
@@ -383,7 +383,10 @@ class Verbs:
         else:
             fields = self._managed_fields(operation, old, owned, requested, now)
         self._validate_by_plugins(operation, "UPDATE", new, old)
-        self._validate_write(operation, "UPDATE", with_managed_fields({**new, "metadata": meta}, fields), old)
+        if self._can_deny(operation):
+            shown = with_managed_fields({**new, "metadata": meta}, fields)
+            shown = normalize(shown, _stored_shape(kind), {**normalized, **_shared_parts(shown, old)})
+            self._validate(self._attributes(operation, "UPDATE", shown, old))
         return self._store_object(operation, operation.name, new, meta, fields, normalized, entry)
 
     def _preconditions(self, operation: Operation, requested: Tree, before: Tree) -> None:
@@ -439,9 +442,9 @@ class Verbs:
             admit=lambda tree: rules.admit(tree, write),
         )  # fmt: skip
         if tree is None or tree is new:
-            return _Mutated(stored, fields)
+            return _Mutated({**owned, "metadata": given}, fields, owned)
         kept = {key: given[key] for key in (*_SET_AT_STORAGE, "name") if key in given}
-        return _Mutated({**tree, "metadata": metadata.ordered({**kept, **tree["metadata"]})}, fields)
+        return _Mutated({**tree, "metadata": metadata.ordered({**kept, **tree["metadata"]})}, fields, tree)
 
     def _mutated_update(
         self, operation: Operation, new: Tree, old: Tree, requested: Tree, write: Write, *, is_apply: bool
@@ -468,10 +471,9 @@ class Verbs:
             admit=lambda tree: rules.admit_update(tree, old, write),
         )  # fmt: skip
         if tree is None or tree is shown:
-            return _Mutated(new, fields)
-        return _Mutated(
-            {**tree, "metadata": metadata.updated_metadata(tree["metadata"], old["metadata"])}, fields
-        )  # fmt: skip
+            return _Mutated(new, fields, old)
+        meta = metadata.updated_metadata(tree["metadata"], old["metadata"])
+        return _Mutated({**tree, "metadata": meta}, fields, tree)
 
     # --- storing -----------------------------------------------------------------------------------------------------
 
@@ -535,10 +537,11 @@ class Verbs:
 
 
 class _Mutated(NamedTuple):
-    """An object after mutating admission, and its managed fields."""
+    """An object after mutating admission, and its managed fields. Parts of ``known`` are complete and normalized."""
 
     tree: Tree
     fields: Sequence[Any] | None
+    known: Tree
 
 
 def with_managed_fields(tree: Tree, fields: Sequence[Any] | None) -> Tree:

@@ -149,7 +149,7 @@ class Compiler:
             return Expression(source, error)
 
     def compile_mutation(self, source: str, accepted: Type) -> Expression:
-        """Check an expression that creates objects (``Object.spec{replicas: 1}``) or JSON patches."""
+        """Compile an expression that creates objects (``Object.spec{replicas: 1}``) or JSON patches."""
         return self._compiled(source, (accepted,), with_mutation_types(self._environment(source, True), source))
 
     def declare(self, name: str, source: str) -> Expression:
@@ -179,10 +179,32 @@ def _declared(result: Type) -> Type:
     return result if is_scalar and not result.nullable else types.DYN
 
 
+class _JsonEntries(dict[Any, Any]):
+    """The entries of a map from a JSON object; values are converted when they are first read, most of them never.
+
+    Until then an entry is the JSON value, afterwards the pair of the key and the CEL value.
+    """
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        entry = super().get(key, default)
+        if type(entry) is not tuple and key in self:
+            entry = self[key] = (key, cel_value(entry))
+        return entry
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.get(key)
+
+    def values(self) -> Any:
+        return [self.get(key) for key in self]
+
+    def items(self) -> Any:
+        return [(key, self.get(key)) for key in self]
+
+
 def cel_value(value: Any) -> Value:
     """A JSON value as a CEL value."""
     if type(value) is dict:
-        return MapValue.from_strings([(key, cel_value(item)) for key, item in value.items()])
+        return MapValue(_JsonEntries(value), string_keys_only=True)
     if type(value) is list:
         return ListValue([cel_value(item) for item in value])
     return value
@@ -230,6 +252,12 @@ class Inputs:
         self.charged = 0
         values["variables"] = MapValue(_LazyVariables(variables, self), string_keys_only=True)
         self.values = [values[name] for name in _NAMES]
+
+
+def joined_errors(errors: Sequence[str]) -> str:
+    """Errors as one text, each once."""
+    distinct = list(dict.fromkeys(errors))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
 class Result(NamedTuple):

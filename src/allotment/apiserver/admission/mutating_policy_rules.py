@@ -1,4 +1,4 @@
-"""Validation of MutatingAdmissionPolicies and their bindings. A lab does not apply them, and warns about it."""
+"""Validation of MutatingAdmissionPolicies and their bindings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from allotment.model.trees import Tree
 from allotment.model.validation.errors import invalid, not_supported, required
 from allotment.model.validation.gotext import GoNamedString
 
-_NOT_APPLIED: Final = "a lab does not apply mutating admission policies: objects are stored as they are written"
 #: Deletions change nothing that a policy could mutate.
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "UPDATE")
 #: The field of each patch type.
@@ -30,10 +29,7 @@ _PATCH_TYPES: Final = {"ApplyConfiguration": ("applyConfiguration", OBJECT), "JS
 
 
 def _policy(tree: Tree, write: Write) -> Errors:
-    errors = list(_policy_errors(tree, None, write))
-    if not errors:
-        write.warn(_NOT_APPLIED)
-    return errors
+    return _policy_errors(tree, None, write)
 
 
 def _policy_update(new: Tree, old: Tree, write: Write) -> Errors:

@@ -9,7 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from allotment.apiserver.access.authorization import Authorizer
-from allotment.apiserver.admission.attributes import Attributes, request_values
+from allotment.apiserver.admission.attributes import Attributes
+from allotment.apiserver.admission.bound_policies import (
+    BoundPolicies,
+    BoundPolicy,
+    Evaluation,
+    Misconfiguration,
+    RequestValues,
+)
 from allotment.apiserver.admission.expressions import (
     MATCH_CONDITIONS_BUDGET,
     POLICY_BUDGET,
@@ -19,12 +26,11 @@ from allotment.apiserver.admission.expressions import (
     OutOfBudget,
     Result,
     evaluate,
+    joined_errors,
 )
-from allotment.apiserver.admission.matching import is_exempt, matched_version
-from allotment.apiserver.admission.parameters import ConfigurationError, parameter_kind, parameters
-from allotment.apiserver.kinds.kind import StoreReader
+from allotment.apiserver.admission.matching import is_exempt
 from allotment.apiserver.served_kinds import Catalog
-from allotment.apiserver.storage.store import Change, Store
+from allotment.apiserver.storage.store import Store
 from allotment.cel.checking import types
 from allotment.cel.evaluation.values import Value, type_name
 from allotment.cluster.errors import StatusError
@@ -39,20 +45,14 @@ _MAX_MESSAGE_BYTES: Final = 5 * 1024
 _CODES: Final = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
 
 
-class _CompiledPolicy(NamedTuple):
-    """A policy, its bindings and its expressions."""
+class _Compiled(NamedTuple):
+    """The expressions of a policy."""
 
-    tree: Tree
-    bindings: Sequence[Tree]
     variables: Sequence[tuple[str, Expression]]
     conditions: Sequence[Expression]
     validations: Sequence[Expression]
     messages: Sequence[Expression | None]
     annotations: Sequence[Expression]
-
-    @property
-    def name(self) -> str:
-        return str(self.tree["metadata"]["name"])
 
 
 class _Denial(NamedTuple):
@@ -68,105 +68,41 @@ class ValidatingPolicies:
     """The policies of a store, compiled when they are first needed after a change."""
 
     def __init__(self, store: Store, catalog: Catalog, kube: str, authorizer: Authorizer) -> None:
-        self._store, self._catalog, self._kube, self._authorizer = store, catalog, kube, authorizer
-        self._policies: list[_CompiledPolicy] = []
-        self._are_current = False
-        self._unsubscribe = [store.subscribe(bucket, self._invalidate) for bucket in (POLICIES, BINDINGS)]
+        self._store, self._authorizer = store, authorizer
+
+        def compiled(spec: Tree) -> _Compiled:
+            return _compile(spec, kube)
+
+        self._policies = BoundPolicies(store, catalog, (POLICIES, BINDINGS), compiled)
 
     def close(self) -> None:
         """Unsubscribe from changes of the store."""
-        for unsubscribe in self._unsubscribe:
-            unsubscribe()
-
-    def _invalidate(self, change: Change) -> None:
-        self._are_current = False
+        self._policies.close()
 
     @property
     def exist(self) -> bool:
         """Whether any policy has a binding."""
-        return bool(self._current())
-
-    def _current(self) -> list[_CompiledPolicy]:
-        if not self._are_current:
-            self._policies = _compiled_policies(self._store, self._kube, self._policies)
-            self._are_current = True
-        return self._policies
+        return bool(self._policies.current())
 
     def check(self, attributes: Attributes) -> None:
         """Raise StatusError if a policy denies the request."""
         if is_exempt(attributes):
             return
-        values = _RequestValues(attributes, self._store, self._authorizer)
-        denials = [denial for policy in self._current() for denial in self._apply(policy, attributes, values)]
+        values = RequestValues(attributes, self._store, self._authorizer)
+        denials: list[_Denial] = []
+        for evaluation in self._policies.evaluations(attributes):
+            if not isinstance(evaluation, Misconfiguration):
+                denials += _evaluate(evaluation, values[evaluation.version], attributes)
+            elif evaluation.fails:
+                denials.append(_Denial(evaluation.policy, evaluation.binding, evaluation.message))
         if denials:
             raise _rejection(attributes, denials[0])
 
-    def _apply(self, policy: _CompiledPolicy, attributes: Attributes, values: _RequestValues) -> Iterator[_Denial]:
-        """The denials of a policy; failed validations with the action Warn only add warnings."""
-        spec = policy.tree["spec"]
-        version = matched_version(attributes, spec["matchConstraints"], self._store)
-        if version is None:
-            return
-        fails = spec.get("failurePolicy") != "Ignore"
-        try:
-            kind = parameter_kind(spec, self._catalog)
-        except ConfigurationError as error:
-            if fails:
-                yield _Denial(policy.name, "", f"failed to configure policy: {error}")
-            return
-        for binding in policy.bindings:
-            name, bound = binding["metadata"]["name"], binding["spec"]
-            resources = bound.get("matchResources")
-            if resources and matched_version(attributes, resources, self._store) is None:
-                continue
-            try:
-                objects = parameters(kind, bound.get("paramRef"), attributes.admission_namespace, self._store)
-            except ConfigurationError as error:
-                if fails:
-                    yield _Denial(policy.name, name, f"failed to configure binding: {error}")
-                continue
-            for params in objects:
-                yield from _evaluate(policy, name, bound, values[version], params, attributes, fails=fails)
 
-
-class _RequestValues(dict[str, Mapping[str, Value]]):
-    """The values of a request by the version in which policies match it, converted once for all policies."""
-
-    def __init__(self, attributes: Attributes, reader: StoreReader, authorizer: Authorizer) -> None:
-        super().__init__()
-        self._attributes, self._reader, self._authorizer = attributes, reader, authorizer
-
-    def __missing__(self, version: str) -> Mapping[str, Value]:
-        namespace = _namespace_of(self._attributes, self._reader)
-        values = self[version] = request_values(self._attributes, version, namespace, self._authorizer)
-        return values
-
-
-def _namespace_of(attributes: Attributes, reader: StoreReader) -> Tree | None:
-    entry = reader.get("namespaces", "", attributes.namespace) if attributes.namespace else None
-    return None if entry is None else entry.tree
-
-
-def _compiled_policies(reader: StoreReader, kube: str, before: Sequence[_CompiledPolicy]) -> list[_CompiledPolicy]:
-    """The policies that have bindings, sorted by name; those that were compiled ``before`` and are unchanged stay."""
-    known = {policy.name: policy for policy in before}
-    bindings: dict[str, list[Tree]] = {}
-    for entry in reader.list(BINDINGS):
-        bindings.setdefault(entry.tree["spec"]["policyName"], []).append(entry.tree)
-    found = ((reader.get(POLICIES, "", name), bound) for name, bound in sorted(bindings.items()))
-    return [_compile(entry.tree, bound, kube, known) for entry, bound in found if entry is not None]
-
-
-def _compile(tree: Tree, bindings: Sequence[Tree], kube: str, known: Mapping[str, _CompiledPolicy]) -> _CompiledPolicy:
-    before = known.get(tree["metadata"]["name"])
-    if before is not None and before.tree is tree:
-        return before._replace(bindings=bindings)
-    spec = tree["spec"]
+def _compile(spec: Tree, kube: str) -> _Compiled:
     compiler = Compiler(kube, "stored", has_params=bool(spec.get("paramKind")), composition=True)
     validations = spec.get("validations") or ()
-    return _CompiledPolicy(
-        tree,
-        bindings,
+    return _Compiled(
         [(item["name"], compiler.declare(item["name"], item["expression"])) for item in spec.get("variables") or ()],
         [compiler.compile(item["expression"], (types.BOOL,)) for item in spec.get("matchConditions") or ()],
         [compiler.compile(item["expression"], (types.BOOL,)) for item in validations],
@@ -184,45 +120,44 @@ def _compile(tree: Tree, bindings: Sequence[Tree], kube: str, known: Mapping[str
 
 
 def _evaluate(
-    policy: _CompiledPolicy, binding: str, bound: Tree, values: Mapping[str, Value], params: Tree | None,
-    attributes: Attributes, *, fails: bool,
-) -> Iterator[_Denial]:  # fmt: skip
-    """The denials of a policy with one set of parameters."""
-    actions = bound.get("validationActions") or ()
+    evaluation: Evaluation[_Compiled], values: Mapping[str, Value], attributes: Attributes
+) -> Iterator[_Denial]:
+    """The denials of a policy with one set of parameters; those with the action Warn only add warnings."""
+    policy, binding, params = evaluation.policy, evaluation.binding_name, evaluation.params
+    actions = evaluation.binding["spec"].get("validationActions") or ()
     try:
-        failures = list(_failures(policy, values, params, fails=fails))
+        failures = list(_failures(policy, values, params))
     except OutOfBudget as error:
-        failures = [_Denial(policy.name, "", str(error))] if fails else []
+        failures = [_Denial(policy.name, "", str(error))] if policy.fails else []
     for failure in failures:
         if "Deny" in actions:
             yield failure._replace(binding=binding)
         if "Warn" in actions:
             subject = f"ValidatingAdmissionPolicy '{policy.name}' with binding '{binding}'"
             attributes.warn(f"Validation failed for {subject}: {failure.message}")
-    if fails:
-        for message in _annotation_errors(policy, values, params):
+    if policy.fails:
+        for message in _annotation_errors(policy.compiled, values, params):
             yield _Denial(policy.name, binding, message)
 
 
-def _failures(
-    policy: _CompiledPolicy, values: Mapping[str, Value], params: Tree | None, *, fails: bool
-) -> Iterator[_Denial]:
+def _failures(policy: BoundPolicy[_Compiled], values: Mapping[str, Value], params: Tree | None) -> Iterator[_Denial]:
     """The failed validations. Raises OutOfBudget."""
-    if policy.conditions:
+    compiled, fails = policy.compiled, policy.fails
+    if compiled.conditions:
         # Conditions cannot read the namespace.
-        inputs = Inputs({**values, "namespaceObject": None}, params, policy.variables)
-        results, _ = evaluate(policy.conditions, inputs, MATCH_CONDITIONS_BUDGET)
+        inputs = Inputs({**values, "namespaceObject": None}, params, compiled.variables)
+        results, _ = evaluate(compiled.conditions, inputs, MATCH_CONDITIONS_BUDGET)
         if any(result.value is False for result in results):
             return
         errors = [result.error for result in results if result.error is not None]
         if errors:
             if fails:
-                yield _Denial(policy.name, "", _joined(errors))
+                yield _Denial(policy.name, "", joined_errors(errors))
             return
-    inputs = Inputs(values, params, policy.variables)
-    results, budget = evaluate(policy.validations, inputs, POLICY_BUDGET)
+    inputs = Inputs(values, params, compiled.variables)
+    results, budget = evaluate(compiled.validations, inputs, POLICY_BUDGET)
     try:
-        messages, problem = evaluate(policy.messages, inputs, budget)[0], ""
+        messages, problem = evaluate(compiled.messages, inputs, budget)[0], ""
     except OutOfBudget as error:
         messages, problem = [], f"failed messageExpression: {error}"
     for index, result in enumerate(results):
@@ -236,11 +171,6 @@ def _failures(
             yield _Denial(policy.name, "", message, validation.get("reason") or "Invalid")
 
 
-def _joined(errors: Sequence[str]) -> str:
-    distinct = list(dict.fromkeys(errors))
-    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
-
-
 def _message(validation: Tree, computed: Result) -> str:
     """The message of a failed validation: that of messageExpression, if it is one usable line."""
     if type(computed.value) is str:
@@ -251,7 +181,7 @@ def _message(validation: Tree, computed: Result) -> str:
     return fixed or f"failed expression: {validation['expression'].strip()}"
 
 
-def _annotation_errors(policy: _CompiledPolicy, values: Mapping[str, Value], params: Tree | None) -> Iterator[str]:
+def _annotation_errors(policy: _Compiled, values: Mapping[str, Value], params: Tree | None) -> Iterator[str]:
     if not policy.annotations:
         return
     try:

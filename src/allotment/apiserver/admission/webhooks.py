@@ -114,9 +114,8 @@ class Webhooks:
 
         ``default``: completes an object that a webhook has changed; its second argument is the object before.
         """
-        if is_exempt(attributes):
+        if is_exempt(attributes) or not calls.begin_round(attributes.new):
             return attributes.new
-        calls.begin_round(attributes.new)
         for webhook in self._mutating.current():
             invocation = self._invocation(webhook, attributes)
             if invocation is None or not calls.includes(webhook.uid):

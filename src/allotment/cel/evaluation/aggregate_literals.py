@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from allotment.cel.evaluation import cost, timestamps
+from allotment.cel.evaluation.objects import ROOTS, ObjectValue
 from allotment.cel.evaluation.steps import COST, Frame, PlanStep, Run
 from allotment.cel.evaluation.value_format import go_format
 from allotment.cel.evaluation.values import (
@@ -29,6 +30,8 @@ def build_message(name: str, fields: Fields) -> Value:
     """The value of a message literal."""
     maker = _MESSAGE_BUILDERS.get(name)
     if maker is None:
+        if name.partition(".")[0] in ROOTS:
+            return ObjectValue(name, fields)
         raise CelError(f"unknown type '{name}'")
     return maker(fields)
 

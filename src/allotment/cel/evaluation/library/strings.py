@@ -209,6 +209,7 @@ OVERLOADS: Final[dict[str, Callable[..., Value]]] = {
     "string_trim": lambda text: text.strip(_SPACE),
     "string_format": format_string.format_string,
     "strings_quote": quote,
+    "string_jsonpatch_escapeKey_string": lambda text: text.replace("~", "~0").replace("/", "~1"),
     "list_join": join,
     "list_join_string": join,
     "string_find_string": find,
