@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from allotment.apiserver.custom_resources.rule_checks import rule_problems
 from allotment.apiserver.custom_resources.structural_schema import schema_problems
-from allotment.apiserver.custom_resources.validation_rules import rule_problems
 from allotment.apiserver.kinds.defaults import defaults_for
 from allotment.apiserver.kinds.field_validation import service_name_problems
 from allotment.apiserver.kinds.kind import KindRules, Write

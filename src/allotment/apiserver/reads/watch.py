@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from typing import Final, Literal, NamedTuple
 
 from allotment.apiserver import api_errors
@@ -20,6 +20,7 @@ from allotment.apiserver.reads.selectors import ObjectSelection
 from allotment.apiserver.request_options import ListOptions
 from allotment.apiserver.served_kinds import api_version
 from allotment.apiserver.storage.store import Change, Compacted, Entry, Store
+from allotment.cluster.errors import StatusError
 from allotment.model.trees import Tree
 
 #: Maximum number of changes in a buffer, and approximate size of a chunk in bytes.
@@ -249,15 +250,26 @@ def _line(kind: ServedKind, version: str, event: WatchEvent, media: str) -> byte
 
 
 async def chunks(
-    watch: Watch, kind: ServedKind, version: str, form: Form, lines: EventEncoder, now: Callable[[], str], store: Store
-) -> AsyncGenerator[bytes, None]:
-    """The response body of a watch, in chunks of one or more events."""
+    watch: Watch, kind: ServedKind, version: str, form: Form, lines: EventEncoder, now: Callable[[], str], store: Store,
+    convert: Callable[[Iterable[Tree]], Awaitable[None]] | None = None,
+) -> AsyncGenerator[bytes, None]:  # fmt: skip
+    """The response body of a watch, in chunks of one or more events.
+
+    ``convert``: has the objects of events converted to the version; an error ends the watch.
+    """
     with_columns = True
     batches = watch.batches()
     try:
         async for batch in batches:
             chunk: list[bytes] = []
             size = 0
+            if convert is not None and kind.convert is not None:
+                try:
+                    await convert([event.entry.tree for event in batch if event.type != "BOOKMARK"])
+                except StatusError as error:
+                    async for line in error_stream(error.status, form):
+                        yield line
+                    return
             for event in batch:
                 if form.shown == "whole":
                     line = lines.encode_event(kind, version, event, form.media)
