@@ -14,6 +14,7 @@ from allotment.apiserver.access import certificate_approval, rbac_validation
 from allotment.apiserver.admission import mutating_policy_rules, policy_rules, webhook_rules
 from allotment.apiserver.custom_resources import definitions
 from allotment.apiserver.kinds import (
+    api_services,
     autoscalers,
     certificates,
     cluster,
@@ -28,6 +29,7 @@ from allotment.apiserver.kinds import (
     network_policies,
     pod_groups,
     pods,
+    secret_restrictions,
     services,
     storage,
     volume_claims,
@@ -116,7 +118,6 @@ _ENDPOINTS_DEPRECATED: Final = {"v1": "v1 Endpoints is deprecated in v1.33+; use
 
 #: Resources and subresources of Kubernetes that a lab does not have, with the reason.
 NOT_SERVED: Final[Mapping[str, str]] = {
-    "apiservices.apiregistration.k8s.io": "a lab has no aggregated API servers",
     "componentstatuses": "deprecated since 1.19; a lab is one process without components",
     "nodes/proxy": "kubelets of a lab have no HTTP server; only GET of their /metrics is answered",
     "pods/proxy": "a lab has no pod network",
@@ -170,10 +171,12 @@ _OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 _RULES: Final[Mapping[str, KindRules]] = {
-    "pods": pods.RULES, **autoscalers.RULES, **namespace_limits.RULES, **cluster.RULES, **config_maps_and_secrets.RULES,
+    "pods": pods.RULES, **api_services.RULES, **autoscalers.RULES,
+    **namespace_limits.RULES, **cluster.RULES, **config_maps_and_secrets.RULES,
     **cron_jobs.RULES, **endpoints.RULES, **events.RULES, **ingresses.RULES, **ip_addresses.RULES, **jobs.RULES,
     **network_policies.RULES,
     **policy_rules.RULES, **mutating_policy_rules.RULES, **webhook_rules.RULES,
+    **secret_restrictions.RULES,
     **rbac_validation.RULES, **certificate_approval.RULES, **services.RULES, **storage.RULES,
     **volume_claims.RULES, **workloads.RULES,
     "clustertrustbundles.certificates.k8s.io": KindRules(name=certificates.bundle_name_problems),
@@ -225,6 +228,8 @@ def _with_rules(kind: ServedKind, features: Features) -> ServedKind:
     rules = pod_groups.group_rules(bucket, kind.storage_version, features) or _RULES.get(bucket, kind.rules)._replace(
         default=defaults_for(stored, kind.kind), drop_disabled=drop_for(bucket)
     )
+    if bucket == "horizontalpodautoscalers.autoscaling":
+        rules = rules._replace(has_generation=autoscalers.is_since_1_37(features))
     return kind._replace(
         rules=definitions.DEFINITION_RULES if bucket == definitions.DEFINITIONS else rules,
         create_on_update=bucket in _CREATED_BY_UPDATE,

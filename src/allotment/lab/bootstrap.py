@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
-from allotment.apiserver.access.bootstrap import cluster_objects
+from allotment.apiserver.access.bootstrap import cluster_objects, token_tracking
 from allotment.apiserver.kinds.kind import User
 from allotment.apiserver.served_kinds import Catalog
 from allotment.apiserver.storage.store import Change, Store
@@ -44,15 +44,18 @@ class FirstObjects:
         self._namespace_objects = namespace_objects
         self._stop: list[Callable[[], None]] = []
 
-    def begin(self, port: int) -> None:
+    def begin(self, port: int, authentication: Tree | None = None) -> None:
         """Create what is missing now, of the kinds that are served, and recreate what is deleted later.
 
-        ``port``: of the API.
+        ``port``: of the API. ``authentication``: the ConfigMap with the authorities of clients and of the server.
         """
         self._stop = [self._store.subscribe(bucket, self._changed) for bucket in _BUCKETS.values()]
         for tree in cluster_objects(self._verbs.features, port=port):
             if self._catalog.named(tree["apiVersion"], tree["kind"]) is not None:
                 self._furnish(tree)
+        if authentication is not None:
+            self._furnish(authentication)
+        self._create(token_tracking(self._verbs.now()[:10]))
         for entry in self._store.list("namespaces"):
             for tree in self._of(entry.name):
                 self._furnish(tree)
@@ -110,7 +113,7 @@ class FirstObjects:
         meta = tree["metadata"]
         namespace = meta.get("namespace", "") if kind.namespaced else ""
         # In Kubernetes a controller creates the objects of a namespace, the API server the others.
-        manager = "kube-controller-manager" if tree["kind"] in _BUCKETS else "kube-apiserver"
+        manager = "kube-controller-manager" if meta["name"] in _NAMES else "kube-apiserver"
         version = tree["apiVersion"].rpartition("/")[2]
         # Stored webhooks and policies must not prevent the start: the servers of the former start later.
         return Operation(kind, version, namespace, meta["name"], _SERVER, manager, is_admitted=True)

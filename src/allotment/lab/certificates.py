@@ -30,6 +30,8 @@ from allotment.lab.secret_files import DamagedFile, read_or_create
 ADMIN = "allotment-admin"
 #: The group that is allowed everything, regardless of roles.
 MASTERS = "system:masters"
+#: The name of the API server for aggregated API servers, which trust it to name users.
+FRONT_PROXY = "front-proxy-client"
 
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _AUTHORITY_LIFE = timedelta(days=3650)
@@ -100,6 +102,13 @@ def check(folder: Path, now: datetime) -> None:
     _read_authority(_files(folder, "ca"), now)
     if (folder / "token").exists():
         _token(folder / "token")
+
+
+def front_proxy(folder: Path, now: datetime) -> tuple[Path, Identity]:
+    """Return the authority and the certificate with which the API server calls aggregated API servers."""
+    own = folder / "front-proxy"
+    signer_keys(own, now)
+    return _files(own, "ca").certificate, issue(own, FRONT_PROXY, (), now)
 
 
 def issue(folder: Path, name: str, groups: Sequence[str], now: datetime) -> Identity:

@@ -24,7 +24,7 @@ from allotment import __version__
 from allotment.apiserver.access import secret_tokens
 from allotment.apiserver.access.authentication import Authenticator
 from allotment.apiserver.access.authorization import Authorizer
-from allotment.apiserver.access.bootstrap import namespace_objects
+from allotment.apiserver.access.bootstrap import authentication_config, namespace_objects
 from allotment.apiserver.access.reviews import AccessControl as ApiAccess
 from allotment.apiserver.api import Api
 from allotment.apiserver.http_messages import AnyResponse, Request, Response
@@ -202,8 +202,10 @@ async def _started(settings: Settings, stack: AsyncExitStack) -> Plane:
     store.on_failure = plane.fail
     first = FirstObjects(store, api.verbs, api.catalog, companions)
     stack.callback(first.end)
-    first.begin(port)
+    first.begin(port, keys.authentication)
     api.definition_cleanup.begin()
+    stack.push_async_callback(api.aggregated.close)
+    api.aggregated.begin(keys.proxy)
     if settings.fleet is not None:
         await fleet.publish(
             plane.client(), settings.fleet, kube=settings.features.kube, version=__version__, now=clock.now()
@@ -232,6 +234,9 @@ class _Keys(NamedTuple):
     token: str = ""
     tls: ssl.SSLContext | None = None
     access: Access = Access("")
+    #: The files of the certificate that the server shows to aggregated API servers, and the ConfigMap for these.
+    proxy: tuple[str, str] | None = None
+    authentication: Tree | None = None
 
 
 def _keys(settings: Settings, clock: Clock, stack: AsyncExitStack) -> _Keys:
@@ -255,7 +260,9 @@ def _keys(settings: Settings, clock: Clock, stack: AsyncExitStack) -> _Keys:
     access = Access(
         "", made.authority.read_bytes(), made.admin.certificate.read_bytes(), made.admin.key.read_bytes()
     )  # fmt: skip
-    return _Keys(folder, accounts, made.token, tls, access)
+    authority, proxy = certificates.front_proxy(folder, clock.moment())
+    config = authentication_config(access.authority.decode(), authority.read_text(), certificates.FRONT_PROXY)
+    return _Keys(folder, accounts, made.token, tls, access, (str(proxy.certificate), str(proxy.key)), config)
 
 
 def _namespace_objects(settings: Settings, access: Access) -> Callable[[str], Iterable[Tree]]:

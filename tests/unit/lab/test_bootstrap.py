@@ -73,3 +73,16 @@ def test_the_service_of_the_api_server_has_endpoints_with_its_port(tmp_path: Pat
                 assert (await ports(plane))[:2] == (port, port)
 
     asyncio.run(scenario())
+
+
+def test_aggregated_servers_find_the_authorities_that_they_trust(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(Settings(fleet=(), data=DataFolder(tmp_path))) as plane:
+            config = await plane.client().get(CONFIG_MAPS, "extension-apiserver-authentication", "kube-system")
+            assert config["data"]["client-ca-file"] == plane.access.authority.decode()
+            assert config["data"]["requestheader-allowed-names"] == '["front-proxy-client"]'
+            front_proxy = tmp_path / "pki" / "front-proxy"
+            assert config["data"]["requestheader-client-ca-file"] == (front_proxy / "ca.crt").read_text()
+            assert (front_proxy / "client-front-proxy-client.crt").exists()
+
+    asyncio.run(scenario())

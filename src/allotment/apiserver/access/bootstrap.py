@@ -95,6 +95,27 @@ def _flow_control_objects() -> Iterator[Tree]:
         }  # fmt: skip
 
 
+def authentication_config(authority: str, proxy_authority: str, proxy_name: str) -> Tree:
+    """The ConfigMap in which aggregated API servers find the authorities (PEM) of clients and of this server.
+
+    ``proxy_name``: the name in the certificate that this server shows to them.
+    """
+    data = {
+        "client-ca-file": authority, "requestheader-client-ca-file": proxy_authority,
+        "requestheader-allowed-names": f'["{proxy_name}"]', "requestheader-username-headers": '["X-Remote-User"]',
+        "requestheader-uid-headers": '["X-Remote-Uid"]', "requestheader-group-headers": '["X-Remote-Group"]',
+        "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
+    }  # fmt: skip
+    metadata = {"name": "extension-apiserver-authentication", "namespace": "kube-system"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def token_tracking(date: str) -> Tree:
+    """The ConfigMap with the date since which the use of tokens in Secrets is recorded."""
+    metadata = {"name": "kube-apiserver-legacy-service-account-token-tracking", "namespace": "kube-system"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"since": date}}
+
+
 def namespace_objects(namespace: str, ca_certificate: str) -> Iterator[Tree]:
     """Yield the initial objects of a namespace: the default service account and the root CA ConfigMap."""
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": namespace}}

@@ -27,16 +27,34 @@ def api_versions(server: str) -> Tree:
     }
 
 
-def api_groups(kinds: Sequence[ServedKind]) -> Tree:
-    """/apis: every group but the core one."""
+def api_groups(kinds: Sequence[ServedKind], others: Sequence[Tree] = ()) -> Tree:
+    """/apis: every group but the core one. ``others``: the groups that other servers serve."""
     groups = [_group(group, list(versions)) for group, versions in by_group(kinds).items() if group]
-    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": _merged(groups, others)}
 
 
-def api_group(kinds: Sequence[ServedKind], group: str) -> Tree | None:
+def api_group(kinds: Sequence[ServedKind], group: str, others: Sequence[Tree] = ()) -> Tree | None:
     """/apis/GROUP; None if the group does not exist."""
-    versions = by_group(kinds).get(group)
-    return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, list(versions))} if group and versions else None
+    found = next((each for each in api_groups(kinds, others)["groups"] if each["name"] == group), None)
+    return None if found is None else {"kind": "APIGroup", "apiVersion": "v1", **found}
+
+
+def _merged(groups: Sequence[Tree], others: Sequence[Tree]) -> Sequence[Tree]:
+    """The groups, and those of other servers; versions that both have are those of the other server."""
+    remote = {_group_name(each): each for each in others}
+    merged = []
+    for group in groups:
+        other = remote.pop(_group_name(group), None)
+        if other is not None:
+            known = {each["version"] for each in other["versions"]}
+            own = [each for each in group["versions"] if each["version"] not in known]
+            group = {**group, "versions": [*own, *other["versions"]]}
+        merged.append(group)
+    return [*merged, *remote.values()]
+
+
+def _group_name(group: Tree) -> str:
+    return str(group.get("name") or (group.get("metadata") or {}).get("name") or "")
 
 
 def api_resources(kinds: Sequence[ServedKind], group: str, version: str) -> Tree | None:
@@ -50,8 +68,8 @@ def api_resources(kinds: Sequence[ServedKind], group: str, version: str) -> Tree
     return {**head, "groupVersion": group_version(group, version), "resources": resources}
 
 
-def discovery(kinds: Sequence[ServedKind], *, core: bool) -> Tree:
-    """The APIGroupDiscoveryList of the core group or of all other groups."""
+def discovery(kinds: Sequence[ServedKind], *, core: bool, others: Sequence[Tree] = ()) -> Tree:
+    """The APIGroupDiscoveryList of the core group or of all other groups; ``others``: those of other servers."""
     items = [
         {
             "metadata": {"name": group} if group else {},
@@ -67,7 +85,8 @@ def discovery(kinds: Sequence[ServedKind], *, core: bool) -> Tree:
         for group, versions in by_group(kinds).items()
         if (group == "") is core
     ]
-    return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
+    head = {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}}
+    return {**head, "items": _merged(items, others)}
 
 
 def _group(group: str, versions: list[str]) -> Tree:

@@ -77,11 +77,14 @@ class Documents:
     """The documents for one set of kinds.
 
     ``server`` is the address shown to clients. ``previous``: the documents of the previous set of kinds, for reuse.
+    ``groups`` and ``discovered``: the groups of other servers, as in lists and as in aggregated discovery.
     """
 
     def __init__(
-        self, kinds: Sequence[ServedKind], *, release: str, server: str = "", previous: Documents | None = None
-    ) -> None:
+        self, kinds: Sequence[ServedKind], *, release: str, server: str = "", previous: Documents | None = None,
+        groups: Sequence[Tree] = (), discovered: Sequence[Tree] = (),
+    ) -> None:  # fmt: skip
+        self._other_groups, self._discovered = groups, discovered
         self._kinds = tuple(kinds)
         self._groups = by_group(kinds)
         self._release = release
@@ -109,13 +112,13 @@ class Documents:
         match steps[1:]:
             case []:
                 if _wants_aggregated(request.headers.get("accept", "")):
-                    document = self._make(f"aggregated {steps[0]}", lambda: discovery.discovery(self._kinds, core=core))
+                    document = self._make(f"aggregated {steps[0]}", lambda: self._aggregated(core=core))
                     return _tagged(request, document, _AGGREGATED, ("cache-control", "public"))
                 if core:
                     return self._tree(request.path, lambda: discovery.api_versions(self._server))
-                return self._tree(request.path, lambda: discovery.api_groups(self._kinds))
+                return self._tree(request.path, lambda: discovery.api_groups(self._kinds, self._other_groups))
             case [group] if not core:
-                return self._tree(request.path, lambda: discovery.api_group(self._kinds, group))
+                return self._tree(request.path, lambda: discovery.api_group(self._kinds, group, self._other_groups))
             case [version] if core:
                 tree = self._tree(request.path, lambda: discovery.api_resources(self._kinds, "", version))
                 return _no_such_version() if tree.code == 404 else tree
@@ -125,6 +128,9 @@ class Documents:
                 built_in = any(not kind.shapes for kinds in self._groups.get(group, {}).values() for kind in kinds)
                 return _no_such_version() if tree.code == 404 and built_in else tree
         return None
+
+    def _aggregated(self, *, core: bool) -> Tree:
+        return discovery.discovery(self._kinds, core=core, others=() if core else self._discovered)
 
     # --- OpenAPI -----------------------------------------------------------------------------------------------------
 

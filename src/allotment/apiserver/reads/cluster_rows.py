@@ -144,6 +144,17 @@ def _parent(tree: Tree) -> str:
     return f"{resource}{'.' + group if group else ''}".lower() + f"{where}/{parent.get('name') or ''}"
 
 
+def _api_service(tree: Tree, now: str) -> list[Any]:
+    service = _spec(tree).get("service")
+    shown = "Local" if service is None else f"{service.get('namespace', '')}/{service.get('name', '')}"
+    available = "Unknown"
+    for condition in _status(tree).get("conditions") or ():
+        if condition["type"] == "Available":
+            reason = condition.get("reason") if condition["status"] != "True" else ""
+            available = f"{condition['status']} ({reason})" if reason else condition["status"]
+    return [name_of(tree), shown, available, age_of(tree, now)]
+
+
 def _ingress_class(tree: Tree, now: str) -> list[Any]:
     spec, parameters = _spec(tree), _spec(tree).get("parameters")
     text = NONE
@@ -379,6 +390,7 @@ TABLES: Final[Mapping[str, TableConverter]] = {
         ),
         "Name", "Class", "Hosts", "Address", "Ports", "Age",
     ),
+    "apiservices.apiregistration.k8s.io": table(_api_service, "Name", "Service", "Available", "Age"),
     "ingressclasses.networking.k8s.io": table(_ingress_class, "Name", "Controller", "Parameters", "Age"),
     "networkpolicies.networking.k8s.io": table(
         _simple_row(lambda tree: selector(_spec(tree).get("podSelector"))), "Name", "Pod-Selector", "Age"

@@ -111,4 +111,5 @@ TYPES: Final[dict[str, Fill]] = {
     "admissionregistration/v1.NamedRuleWithOperations": when_absent(scope="*"),
     "apiextensions/v1.CustomResourceDefinition": custom_resource_definition,
     "apiextensions/v1.ServiceReference": when_absent(port=443),
+    "apiregistration/v1.ServiceReference": when_absent(port=443),
 }

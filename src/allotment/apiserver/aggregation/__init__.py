@@ -1,0 +1,1 @@
+"""API aggregation: groups of other API servers that this server offers as its own (APIServices)."""
