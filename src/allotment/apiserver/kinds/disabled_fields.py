@@ -19,6 +19,9 @@ Gates = Mapping[str, str]
 Drop = Callable[[Tree, Tree | None, Write], Tree]
 
 JOB_GATES: Final[Gates] = {"scheduling": "WorkloadWithJob"}
+#: Sources of projected volumes whose gates are on since a release: ClusterTrustBundleProjection, PodCertificateRequest.
+_PROJECTIONS: Final = frozenset({"clusterTrustBundle", "podCertificate"})
+_PROJECTIONS_SINCE: Final = "1.37"
 _TEMPLATE: Final = ("spec", "template", "spec")
 _JOB_TEMPLATE: Final = ("spec", "jobTemplate", "spec")
 #: Where objects have the spec of a pod.
@@ -53,6 +56,8 @@ def drop_for(bucket: str) -> Drop:
             tree = _at(tree, old, job, lambda spec, before: without_disabled(spec, before, JOB_GATES, features))
         if pod is not None and not are_groups_enabled(features):
             tree = _at(tree, old, pod, _without_group)
+        if pod is not None and not features.since(_PROJECTIONS_SINCE):
+            tree = _at(tree, old, pod, _without_projections)
         return tree
 
     return drop
@@ -62,6 +67,24 @@ def _without_group(spec: Tree, old: Tree | None) -> Tree:
     if "schedulingGroup" not in spec or (old or {}).get("schedulingGroup") is not None:
         return spec
     return {name: value for name, value in spec.items() if name != "schedulingGroup"}
+
+
+def _without_projections(spec: Tree, old: Tree | None) -> Tree:
+    """A pod's spec without disabled sources in its projected volumes; all stay if it had one before."""
+    if not _projections(spec) & _PROJECTIONS or _projections(old or {}) & _PROJECTIONS:
+        return spec
+    volumes = []
+    for volume in spec["volumes"]:
+        if sources := (volume.get("projected") or {}).get("sources"):
+            kept = [{name: part for name, part in source.items() if name not in _PROJECTIONS} for source in sources]
+            volume = {**volume, "projected": {**volume["projected"], "sources": kept}}
+        volumes.append(volume)
+    return {**spec, "volumes": volumes}
+
+
+def _projections(spec: Tree) -> set[str]:
+    volumes = [volume["projected"] for volume in spec.get("volumes") or () if volume.get("projected")]
+    return {name for volume in volumes for source in volume.get("sources") or () for name in source}
 
 
 def _at(tree: Tree, old: Any, path: Sequence[str], change: Callable[[Tree, Tree | None], Tree]) -> Tree:

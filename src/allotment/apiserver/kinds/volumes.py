@@ -7,6 +7,7 @@ from typing import Final
 
 from allotment.apiserver.kinds import field_validation
 from allotment.apiserver.kinds.containers import descending_path
+from allotment.apiserver.kinds.projected_volumes import projected_volume
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
 from allotment.model.validation import names
@@ -123,24 +124,7 @@ def _ephemeral(source: Tree, path: str) -> Errors:
 
 
 def _projected(source: Tree, path: str) -> Errors:
-    for index, part in enumerate(source.get("sources") or ()):
-        item_path = f"{path}.sources[{index}]"
-        for field in ("secret", "configMap"):
-            if (projection := part.get(field)) is not None:
-                if not projection.get("name"):
-                    yield required(f"{item_path}.{field}.name")
-                yield from _files(projection, f"{item_path}.{field}")
-        token = part.get("serviceAccountToken")
-        if token is not None:
-            if (token.get("expirationSeconds") or 0) < 600:
-                seconds = token.get("expirationSeconds") or 0
-                yield invalid(
-                    f"{item_path}.serviceAccountToken.expirationSeconds",
-                    seconds,
-                    "may not specify a duration less than 10 minutes",
-                )
-            if not token.get("path"):
-                yield required(f"{item_path}.serviceAccountToken.path")
+    yield from projected_volume(source, path, _files)
 
 
 _CHECKS: Final = {
