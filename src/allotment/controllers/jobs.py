@@ -42,6 +42,7 @@ from allotment.controllers.job_progress import (
     pod_has_failed,
 )
 from allotment.controllers.job_scheduling import JobScheduling, are_job_groups_enabled
+from allotment.controllers.label_selectors import selects
 from allotment.controllers.pod_control import OwnPods
 from allotment.controllers.pods import is_finished, is_ready, phase_of, pod_from
 from allotment.model.features import Features
@@ -97,10 +98,15 @@ class _Jobs:
                 if not jobs and new is not None and TRACKING in (new.metadata.get("finalizers") or ()):
                     # Its Job is deleted, so it is not counted any more.
                     self._queue.add((f"{new.namespace}/{owner['uid']}", ""))
+        if new is not None and new.controller is None and is_tracked(new):
+            self._queue.add((f"{new.namespace}/", new.name))
 
     async def _sync(self, key: Key) -> float | None:
         if not key[1]:
             await self._release_orphans(key[0].partition("/")[2])
+            return None
+        if key[0].endswith("/"):
+            await self._release_unowned(key[0].removesuffix("/"), key[1])
             return None
         job = self._jobs.item(*key)
         if job is None or job.spec.get("managedBy", _MANAGER) != _MANAGER:
@@ -254,6 +260,15 @@ class _Jobs:
     async def _release_orphans(self, uid: str) -> None:
         if not self._by_uid[uid]:
             await self._release([pod for pod in self._children.known(uid) if is_tracked(pod)])
+
+    async def _release_unowned(self, namespace: str, name: str) -> None:
+        """Release a pod without a controller, such as one whose labels were removed, unless a Job will adopt it."""
+        pod = self._pods.item(namespace, name)
+        if pod is None or pod.controller is not None:
+            return
+        jobs = [job for job in self._jobs.items() if job.namespace == namespace and not job.deleting]
+        if pod.deleting or not any(selects(job.spec.get("selector") or {}, pod.labels) for job in jobs):
+            await self._release([pod])
 
     # --- status ---------------------------------------------------------------------------------------------------
 

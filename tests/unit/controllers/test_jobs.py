@@ -84,6 +84,21 @@ def test_a_job_is_complete_when_enough_pods_succeeded() -> None:
     idle.run(scenario())
 
 
+def test_a_pod_whose_labels_are_removed_can_be_deleted() -> None:
+    """The Job no longer counts it, so nothing else would remove the finalizer."""
+
+    async def scenario() -> None:
+        async with world(CONTROLLER) as cluster:
+            cluster.put(JOBS, job())
+            await cluster.until(lambda: active(cluster))
+            name = active(cluster)[0]
+            cluster.change(PODS, name, metadata={**cluster.get(PODS, name)["metadata"], "labels": {}})
+            await cluster.until(lambda: not cluster.get(PODS, name)["metadata"].get("finalizers"))
+            assert not cluster.get(PODS, name)["metadata"].get("ownerReferences")
+
+    idle.run(scenario())
+
+
 def test_finished_pods_are_counted_even_if_deleted() -> None:
     async def scenario() -> None:
         async with world(CONTROLLER) as cluster:
