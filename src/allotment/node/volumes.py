@@ -1,10 +1,11 @@
-"""Volume folders for pods with real containers: emptyDir, ConfigMaps, Secrets, downward API and tokens.
+"""Volume folders for pods with real containers: emptyDir, hostPath, ConfigMaps, Secrets, downward API and tokens.
 
 A token is requested before each run of a container and not renewed while it runs: by default API servers accept tokens
 of about an hour for a year (``--service-account-extend-token-expiration``).
 
 The folders are created under the node's state folder before a container starts, and removed with the pod. A node
-without a state folder (a simulated node) has no volumes. Other kinds of volumes are not mounted.
+without a state folder (a simulated node) has no volumes. Volumes of other kinds are not mounted, except for the
+PersistentVolumes of a lab (see :mod:`.pod_mounts`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS
 from allotment.model.trees import Tree
-from allotment.node.environment import data_of, field_of
+from allotment.node.environment import amount_of, data_of, field_of
+from allotment.node.host_paths import host_folder, is_host_folder
 from allotment.node.runtimes.runtime import NotStarted
 
 _CONFIG_ERROR: Final = "CreateContainerConfigError"
@@ -43,11 +45,15 @@ async def mounts(
     found: dict[str, Path] = {}
     for mount in wanted:
         volume = named.get(mount["name"])
-        if volume is None or (
-            not (files := await _files(volume, pod, client, pod_ip, node)) and "emptyDir" not in volume
-        ):
+        if volume is None:
             continue
         folder = folder_of(state, pod["metadata"]["uid"]) / volume["name"]
+        if is_host_folder(volume):
+            folder = host_folder(state, node, volume["hostPath"]["path"])
+        files = await files_of(volume, pod, client, pod_ip, node)
+        # A link is a PersistentVolume.
+        if not files and "emptyDir" not in volume and not is_host_folder(volume) and not folder.is_symlink():
+            continue
         inside = folder / mount["subPath"] if mount.get("subPath") else folder
         if not inside.resolve().is_relative_to(folder.resolve()):
             raise NotStarted(_CONFIG_ERROR, f"failed to prepare subPath for volumeMount {mount['name']!r}")
@@ -64,8 +70,8 @@ def remove(state: Path | None, pod_uid: str) -> None:
         shutil.rmtree(state / "pods" / pod_uid, ignore_errors=True)
 
 
-async def _files(volume: Tree, pod: Tree, client: Client, pod_ip: str, node: Tree) -> dict[str, str]:
-    """The contents of a volume's files by relative path."""
+async def files_of(volume: Tree, pod: Tree, client: Client, pod_ip: str, node: Tree) -> dict[str, str]:
+    """The contents of a volume's files by relative path. Raises NotStarted."""
     namespace = pod["metadata"].get("namespace", "")
     files: dict[str, str] = {}
     sources: Iterable[Tree] = (volume.get("projected") or {}).get("sources") or (volume,)
@@ -80,6 +86,8 @@ async def _files(volume: Tree, pod: Tree, client: Client, pod_ip: str, node: Tre
         for item in (source.get("downwardAPI") or {}).get("items") or ():
             if path := (item.get("fieldRef") or {}).get("fieldPath"):
                 files[item["path"]] = field_of(pod, path, _host_ip(node), pod_ip)
+            elif resource := item.get("resourceFieldRef"):
+                files[item["path"]] = amount_of(pod, resource["containerName"], resource, node)
     return files
 
 

@@ -87,12 +87,33 @@ Run = Callable[[Callable[[OciRuntime], Awaitable[None]]], None]
 def test_a_container_has_its_own_processes_name_and_files(run: Run) -> None:
     async def scenario(runtime: OciRuntime) -> None:
         log = Log()
-        script = "echo $$; cat /proc/sys/kernel/hostname; pwd; echo $A $COLOR; touch /tmp/x && touch /x; exit 7"
+        script = "echo $$; cat /proc/sys/kernel/hostname; pwd; echo $A $COLOR; touch /tmp/x /x && ls -d /x; exit 7"
         running = await runtime.start(sandbox("sh", "-c", script, env={"A": "1"}, mounts=_HOST), log)
         assert await running.wait() == 7
-        # runc forwards the two streams independently: the order between them is unknown.
-        lines = log.text.splitlines()
-        assert [line for line in lines if not line.startswith("touch: ")] == ["1", "pod", "/", "1 image"]
+        assert log.text.splitlines() == ["1", "pod", "/", "1 image", "/x"]
+
+    run(scenario)
+
+
+def test_what_a_container_writes_is_gone_with_it(run: Run, tmp_path: Path) -> None:
+    async def scenario(runtime: OciRuntime) -> None:
+        log = Log()
+        for _ in range(2):
+            running = await runtime.start(sandbox("sh", "-c", "echo x >> /x; cat /x", mounts=_HOST), log)
+            assert await running.wait() == 0
+        assert log.text == "x\nx\n"
+        assert sorted(path.name for path in (tmp_path / "rootfs").iterdir()) == ["run", "tmp"]
+
+    run(scenario)
+
+
+def test_a_read_only_root_file_system_cannot_be_written(run: Run) -> None:
+    async def scenario(runtime: OciRuntime) -> None:
+        log = Log()
+        spec = {"securityContext": {"readOnlyRootFilesystem": True}}
+        given = sandbox("sh", "-c", "touch /tmp/x && touch /x", mounts=_HOST)
+        given = given._replace(spec={**given.spec, **spec})
+        assert await (await runtime.start(given, log)).wait() != 0
         assert "Read-only file system" in log.text
 
     run(scenario)
@@ -198,7 +219,7 @@ def test_the_error_of_container_creation_is_reported(run: Run) -> None:
         ) as caught:
             await runtime.start(sandbox("true", edits=missing, mounts=_HOST), Log())
         assert caught.value.reason == "CreateContainerError"
-        with pytest.raises(NotStarted, match="has no root file system here") as caught:
+        with pytest.raises(NotStarted, match="has no root file system: set rootfs") as caught:
             await runtime.start(sandbox("true", image="bare"), Log())
         assert caught.value.reason == "ErrImagePull"
 

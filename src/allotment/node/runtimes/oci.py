@@ -211,6 +211,9 @@ class OciRunning:
             )
             return await child.finish(stdin, stdout, stderr)
 
+    async def feed(self, data: bytes) -> None:
+        """Ignore the data: the command has no standard input."""
+
     async def connect(self, port: int) -> StreamConnection:
         """Connect to a port of the container's loopback. Raises OSError."""
         pid = self._pid()

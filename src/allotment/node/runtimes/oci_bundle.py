@@ -1,6 +1,6 @@
 """Builds the OCI configuration (``config.json``) of a container from a pod's manifest.
 
-The root folder is mounted read-only, with tmpfs on ``/tmp``, ``/run`` and ``/var/tmp`` if the folder has them. The
+The root folder has tmpfs on ``/tmp``, ``/run`` and ``/var/tmp`` if the image has them; :mod:`.oci_root` mounts it. The
 container has its own process, mount, host name, IPC and network namespaces. The network has only the loopback; to reach
 a port, :mod:`.oci` enters the namespace.
 """
@@ -42,15 +42,18 @@ _DEVICES: Final = ((1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 2), (136,
 
 
 def configuration(
-    sandbox: Sandbox, words: Sequence[str], variables: Mapping[str, str], rootfs: Path, container: str
+    sandbox: Sandbox, words: Sequence[str], variables: Mapping[str, str], image: Path, root: Path, container: str
 ) -> Tree:
-    """The ``config.json`` of a container. ``variables``: the image's. Raises InjectionError."""
+    """The ``config.json`` of a container. ``variables``: the image's; ``image``: its folder, which is mounted at
+    ``root``. Raises InjectionError.
+    """
+    context = sandbox.spec.get("securityContext") or {}
     config: Tree = {
         "ociVersion": "1.0.2",
         "process": _process(sandbox, words, {**sandbox.environment, **variables}),
-        "root": {"path": str(rootfs), "readonly": True},
+        "root": {"path": str(root), "readonly": context.get("readOnlyRootFilesystem") is True},
         "hostname": sandbox.pod["metadata"]["name"],
-        "mounts": list(_mounts(sandbox, rootfs)),
+        "mounts": list(_mounts(sandbox, image)),
         "linux": {
             "cgroupsPath": f"/allotment-{container}",
             "namespaces": [{"type": each} for each in ("pid", "network", "ipc", "uts", "mount")],
@@ -77,11 +80,11 @@ def _process(sandbox: Sandbox, words: Sequence[str], environment: Mapping[str, s
     }
 
 
-def _mounts(sandbox: Sandbox, rootfs: Path) -> Iterator[Tree]:
+def _mounts(sandbox: Sandbox, image: Path) -> Iterator[Tree]:
     for destination, kind, flags in _SYSTEM:
         yield {"destination": destination, "type": kind, "source": kind, "options": list(flags)}
     for destination in _IN_MEMORY:
-        if (rootfs / destination.lstrip("/")).is_dir():
+        if (image / destination.lstrip("/")).is_dir():
             options = ["nosuid", "nodev", "mode=1777"]
             yield {"destination": destination, "type": "tmpfs", "source": "tmpfs", "options": options}
     read_only = {mount["mountPath"] for mount in sandbox.spec.get("volumeMounts") or () if mount.get("readOnly")}
