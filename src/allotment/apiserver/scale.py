@@ -46,6 +46,8 @@ def write(verbs: Verbs, operation: Operation, scale: Tree) -> Entry:
         raise api_errors.invalid("autoscaling", "Scale", operation.name, (error,))
     tree = _with_value(entry.tree, operation.kind.scale.spec, replicas)
     expected = {key: requested[key] for key in ("uid", "resourceVersion") if requested.get(key)}
+    if not operation.kind.unconditional_update:  # a Scale may omit what an update of the object requires
+        expected.setdefault("resourceVersion", tree["metadata"]["resourceVersion"])
     meta = {key: value for key, value in tree["metadata"].items() if key not in ("uid", "resourceVersion")}
     before = view(entry, operation.kind)
     after = {**before, "spec": {"replicas": replicas} if replicas else {}}

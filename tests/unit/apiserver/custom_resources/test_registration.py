@@ -52,6 +52,9 @@ def test_a_kind_is_served_from_creation_to_deletion_of_its_definition() -> None:
         assert response.code == 415
         response = await served.patch(f"{WIDGETS}/w/scale", {"spec": {"replicas": 7}})
         assert response.body["spec"] == {"replicas": 7}
+        scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "w", "namespace": "shop"}}
+        response = await served.put(f"{WIDGETS}/w/scale", {**scale, "spec": {"replicas": 7}})
+        assert response.code == 200, "a Scale without a resourceVersion is accepted, though an object without is not"
         response = await served.get(WIDGETS)
         assert response.body["items"][0]["kind"] == "Widget", "custom resources have apiVersion and kind, also in lists"
         assert response.body["items"][0]["spec"]["size"] == 7
