@@ -22,6 +22,7 @@ from allotment.apiserver.admission.attempts import Attempt, carry_out
 from allotment.apiserver.admission.attributes import Attributes
 from allotment.apiserver.admission.mutating_policies import MutatingPolicies
 from allotment.apiserver.admission.mutation import Mutation
+from allotment.apiserver.admission.pod_warnings import WARNINGS
 from allotment.apiserver.admission.validating_policies import ValidatingPolicies
 from allotment.apiserver.admission.webhooks import Webhooks
 from allotment.apiserver.conversion import as_stored, completed, converted_metadata, in_version
@@ -173,8 +174,12 @@ class Verbs:
         return Write(
             operation.user, self.store, self.features, now, self.ids.suffix, operation.warn, operation.namespace,
             operation.version, operation.subresource, operation.dry_run, self.disabled_plugins, operation.verb,
-            self._authorizer,
+            self._authorizer, self._plural,
         )  # fmt: skip
+
+    def _plural(self, written: str, name: str) -> str:
+        kind = self.catalog.named(written, name)
+        return "" if kind is None else kind.plural
 
     def admit(
         self, operation: Operation, action: str, new: Tree | None = None, old: Tree | None = None, *,
@@ -224,6 +229,8 @@ class Verbs:
         if validating is None or operation.is_admitted:
             return
         attributes = self._attributes(operation, action, new, old, name=name)
+        if operation.warn is not _ignore_warning and operation.kind.bucket in WARNINGS:
+            WARNINGS[operation.kind.bucket](attributes)
         for plugin_name, validate in validating.items():
             if plugin_name not in self.disabled_plugins:
                 validate(attributes, self.store, self.features.kube)

@@ -26,6 +26,8 @@ from allotment.model.trees import Tree
 
 #: Connections that are kept for the next request to the same server.
 _MAX_IDLE: Final = 4
+#: Servers for which connections are kept.
+_MAX_IDLE_SERVERS: Final = 32
 _HTTPS_PORT: Final = 443
 _MAX_BODY: Final = 64 << 20
 
@@ -153,6 +155,9 @@ class OutboundClient:
             else:
                 connection.is_reusable = False
                 await connection.close()
+            while len(self._idle) > _MAX_IDLE_SERVERS:
+                for unused in self._idle.pop(next(iter(self._idle))):
+                    await unused.close()
 
     async def _connect(self, endpoint: Endpoint, key: _Key) -> Connection:
         raw = await self._dial(endpoint)

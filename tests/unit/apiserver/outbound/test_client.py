@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 
+from allotment.apiserver.outbound import client as client_module
 from allotment.apiserver.outbound.client import OutboundClient, Target
 from allotment.apiserver.outbound.errors import CallFailed
 from allotment.apiserver.outbound.http1 import OutboundRequest
@@ -172,6 +173,23 @@ def test_a_server_without_tls() -> None:
         plain.close()
 
     asyncio.run(scenario())
+
+
+def test_connections_to_many_servers_are_not_kept(server: WebhookServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "_MAX_IDLE_SERVERS", 1)
+
+    async def scenario() -> None:
+        store = SqliteStore.open(None)
+        client = OutboundClient(store)
+        for host in ("127.0.0.1", "localhost", "127.0.0.1"):
+            url = f"https://{host}:{server.port}/echo"
+            await client.post({"url": url, "caBundle": server.ca_bundle}, b"{}", 10)
+        await client.close()
+        await store.close()
+
+    first = len(server.received)
+    asyncio.run(scenario())
+    assert len({each.connection for each in server.received[first:]}) == 3
 
 
 class _SimulatedPods(NodeKubelets):
