@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 
 import pytest
 
+from allotment.model.features import Features
 from bench import real_kube
+from tests.admission_requests.definitions import DEFINITIONS, RULE_CASES, definition
 from tests.admission_requests.nodes import NODES
 from tests.admission_requests.plugins import PLUGINS
 from tests.admission_requests.pod_security import POD_SECURITY
+from tests.admission_requests.pod_warnings import POD_WARNINGS
 from tests.admission_requests.request import CORE, Request
 from tests.unit.apiserver.admission.answers import impersonation, unquoted
+from tests.unit.apiserver.served import Served
 
 _ACCOUNT = {"metadata": {"name": "default"}}
 
@@ -24,7 +29,9 @@ def server(paths: dict[str, str]) -> Iterator[real_kube.ApiServer]:
         yield running
 
 
-@pytest.mark.parametrize("requests", [POD_SECURITY, NODES, PLUGINS], ids=["pod security", "nodes", "plugins"])
+@pytest.mark.parametrize(
+    "requests", [POD_SECURITY, NODES, PLUGINS, POD_WARNINGS], ids=["pod security", "nodes", "plugins", "warnings"]
+)
 def test_the_same_requests_get_the_same_answers(
     server: real_kube.ApiServer, release: str, requests: Sequence[Request]
 ) -> None:
@@ -38,3 +45,16 @@ def test_the_same_requests_get_the_same_answers(
         actual = (code, message, tuple(map(unquoted, warnings)))
         assert request.shows(response), (request.method, request.path, response)
         assert actual == request.answer(release), (request.method, request.path, request.body)
+
+
+def test_the_same_definitions_are_refused(server: real_kube.ApiServer, release: str) -> None:
+    async def scenario() -> None:
+        served = Served(features=Features(release))
+        for plural, spec in RULE_CASES.items():
+            written = definition(plural, spec)
+            response = await served.post(DEFINITIONS, written)
+            code, expected = server.send_request("POST", DEFINITIONS, written)
+            actual = (response.code, response.body.get("message"))
+            assert actual == (code, expected.get("message")), plural
+
+    asyncio.run(scenario())

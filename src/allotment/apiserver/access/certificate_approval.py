@@ -13,7 +13,7 @@ from allotment.apiserver.access.authorization import MASTERS_GROUP
 from allotment.apiserver.access.rbac import resolve_rules
 from allotment.apiserver.kinds import certificates
 from allotment.apiserver.kinds.admission_errors import forbidden as forbidden
-from allotment.apiserver.kinds.kind import Errors, KindRules, Write
+from allotment.apiserver.kinds.kind import Errors, KindRules, StoreReader, User, Write
 from allotment.model.quoting import quote
 from allotment.model.trees import Tree
 
@@ -22,11 +22,12 @@ _BUCKET: Final = f"certificatesigningrequests.{_GROUP}"
 _SIGNER_FIELDS: Final = ("certificate", "conditions")
 
 
-def _is_permitted(write: Write, verb: str, signer: str) -> bool:
-    if MASTERS_GROUP in write.user.groups:
+def is_permitted(reader: StoreReader, user: User, verb: str, signer: str) -> bool:
+    """Whether a user may ``approve``, ``sign`` or ``attest`` for a signer."""
+    if MASTERS_GROUP in user.groups:
         return True
     names = (signer, f"{signer.partition('/')[0]}/*")
-    resolved = resolve_rules(write.reader, write.user, "")
+    resolved = resolve_rules(reader, user, "")
     return any(rule.allows(verb, _GROUP, "signers", "", name) for rule in resolved.rules for name in names)
 
 
@@ -42,7 +43,7 @@ def _required_verb(new: Tree, old: Tree, write: Write) -> str:
 def _update(new: Tree, old: Tree, write: Write) -> Errors:
     problems = tuple(_KIND.validate_update(new, old, write))
     verb, signer = _required_verb(new, old, write), (old.get("spec") or {}).get("signerName") or ""
-    if verb and not problems and not _is_permitted(write, verb, signer):
+    if verb and not problems and not is_permitted(write.reader, write.user, verb, signer):
         reason = f"user not permitted to {verb} requests with signerName {quote(signer)}"
         raise forbidden(_BUCKET, old["metadata"]["name"], reason)
     return problems

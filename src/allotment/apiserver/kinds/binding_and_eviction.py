@@ -11,6 +11,7 @@ from allotment.apiserver import api_errors
 from allotment.apiserver.kinds.admission_errors import forbidden, too_many_requests
 from allotment.apiserver.kinds.field_validation import selector_matches
 from allotment.apiserver.kinds.kind import Write
+from allotment.apiserver.kinds.topology_labels import with_topology_labels
 from allotment.model.quoting import quote
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import FieldError, not_supported, required, summary
@@ -62,9 +63,13 @@ def bind(pod: Tree | None, name: str, binding: Tree, write: Write) -> Tree:
     if spec.get("schedulingGates"):
         raise api_errors.conflict("", "pods/binding", name, f"pod {name} has non-empty .spec.schedulingGates")
     bound = {**pod, "spec": {**spec, "nodeName": target["name"]}}
-    annotations = (binding.get("metadata") or {}).get("annotations")
-    if annotations:
-        bound["metadata"] = {**metadata, "annotations": {**(metadata.get("annotations") or {}), **annotations}}
+    requested: Tree = binding.get("metadata") or {}
+    if target.get("kind") == "Node":
+        requested = with_topology_labels(requested, target["name"], write)
+    parts = ("annotations", "labels") if write.features.since("1.35") else ("annotations",)
+    added = {part: {**(metadata.get(part) or {}), **requested[part]} for part in parts if requested.get(part)}
+    if added:
+        bound["metadata"] = {**metadata, **added}
     bound = with_condition(bound, {"type": "PodScheduled", "status": "True"}, write.now)
     # KEP-5278: nominatedNodeName is cleared on binding.
     bound["status"].pop("nominatedNodeName", None)

@@ -69,6 +69,7 @@ def _validate_create(pod: Tree, write: Write) -> Errors:
         errors.append(forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
     if not errors:
         check_pod_limits(pod, write)
+        pod_admission.check_overhead(pod, write)
     return errors
 
 
