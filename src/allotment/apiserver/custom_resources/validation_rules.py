@@ -7,14 +7,10 @@ only on objects that the schema accepts, within a shared cost budget.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
-
-import msgspec
 
 from allotment.apiserver.custom_resources import cel_types
 from allotment.apiserver.custom_resources.list_types import ABSENT, previous_items
-from allotment.apiserver.custom_resources.shapes import MAP_TYPE
 from allotment.cel.checking import types
 from allotment.cel.checking.checked_expression import CheckedExpression
 from allotment.cel.checking.environment import Environment
@@ -44,12 +40,16 @@ _OLD_SELF: Final = re.compile(r"\boldSelf\b")
 _VARIABLES: Final = ("self", "oldSelf")
 
 
-class _Rule(NamedTuple):
+#: An expression as checked and as evaluated.
+Program = tuple[CheckedExpression, ExpressionPlan]
+
+
+class Rule(NamedTuple):
     """A rule as written and compiled. ``message`` is the compiled messageExpression."""
 
     tree: Tree
-    program: tuple[CheckedExpression, ExpressionPlan] | CompileError
-    message: tuple[CheckedExpression, ExpressionPlan] | CompileError | None
+    program: Program | CompileError
+    message: Program | CompileError | None
     uses_old: bool
 
 
@@ -58,7 +58,7 @@ class RuleValidator:
 
     def __init__(self, schema: Tree, kube: str, *, root: bool = False) -> None:
         self._schema = cel_types.with_identity(schema) if root else schema
-        self._rules = _compile_rules(schema, self._schema, kube)
+        self._rules = compile_rules(schema, self._schema, kube)
         self._fields = {
             name: validator
             for name, inner in (schema.get("properties") or {}).items()
@@ -88,7 +88,7 @@ class RuleValidator:
                 budget.problems.append(problem)
                 yield problem
         if type(value) is dict:
-            old_fields = old if type(old) is dict and self._schema.get(MAP_TYPE) != "atomic" else {}
+            old_fields = old if type(old) is dict else {}
             for name, item in value.items():
                 validator = self._fields.get(name)
                 item_path = f"{path}.{name}" if path else name
@@ -102,7 +102,7 @@ class RuleValidator:
                 old_item = old_items[index] if old_items else ABSENT
                 yield from self._items._validate(item, old_item, f"{path}[{index}]", budget)
 
-    def _evaluate(self, rule: _Rule, value: Any, old: Any, path: str, budget: _Budget) -> Errors:
+    def _evaluate(self, rule: Rule, value: Any, old: Any, path: str, budget: _Budget) -> Errors:
         schema_type = self._schema.get("type") or ""
         optional = bool(rule.tree.get("optionalOldSelf"))
         if isinstance(rule.program, CompileError):
@@ -127,7 +127,7 @@ class RuleValidator:
             old_value = Optional(NO_VALUE if old is ABSENT else old_value)
         return [cel_types.to_cel_value(value, self._schema), old_value]
 
-    def _failure(self, rule: _Rule, value: Any, values: list[Value], path: str, budget: _Budget) -> FieldError:
+    def _failure(self, rule: Rule, value: Any, values: list[Value], path: str, budget: _Budget) -> FieldError:
         message = (rule.tree.get("message") or "").strip()
         detail = message or f"failed rule: {rule.tree['rule'].strip()}"
         if isinstance(rule.message, tuple):
@@ -185,7 +185,7 @@ def _error_text(error: EvaluationError, rule_text: str) -> str:
     return f"{text} evaluating rule: {rule_text}"
 
 
-def _compile_rules(schema: Tree, self_schema: Tree, kube: str) -> list[_Rule]:
+def compile_rules(schema: Tree, self_schema: Tree, kube: str) -> list[Rule]:
     """Compile the rules of a schema; ``self_schema`` declares ``self``. Environments are large, so they are reused."""
     environments = {
         optional: cel_types.environment(self_schema, kube, optional_old=optional)
@@ -194,76 +194,25 @@ def _compile_rules(schema: Tree, self_schema: Tree, kube: str) -> list[_Rule]:
     return [_compile_rule(rule, environments[bool(rule.get("optionalOldSelf"))]) for rule in schema.get(RULES) or ()]
 
 
-def _compile_rule(rule: Tree, env: Environment) -> _Rule:
+def _compile_rule(rule: Tree, env: Environment) -> Rule:
     uses_old = _OLD_SELF.search(rule["rule"]) is not None
-    program: tuple[CheckedExpression, ExpressionPlan] | CompileError
+    program: Program | CompileError
     try:
         program = _compile_expression(rule["rule"], env, types.BOOL, "cel expression must evaluate to a bool")
     except CompileError as error:
         program = error
-    message: tuple[CheckedExpression, ExpressionPlan] | CompileError | None = None
+    message: Program | CompileError | None = None
     if rule.get("messageExpression"):
         type_error = "messageExpression must evaluate to a string"
         try:
             message = _compile_expression(rule["messageExpression"], env, types.STRING, type_error)
         except CompileError as error:
             message = error
-    return _Rule(rule, program, message, uses_old)
+    return Rule(rule, program, message, uses_old)
 
 
-def _compile_expression(
-    expression: str, env: Environment, expected: Type, type_error: str
-) -> tuple[CheckedExpression, ExpressionPlan]:
+def _compile_expression(expression: str, env: Environment, expected: Type, type_error: str) -> Program:
     checked = compile_checked(expression.strip(), env)
     if checked.output_type is not expected:
         raise CompileError(type_error)
     return checked, plan_checked(checked, _VARIABLES)
-
-
-class _PrintedRule(msgspec.Struct, rename="camel"):
-    """A rule as printed in messages."""
-
-    rule: str
-    message: str
-    message_expression: str
-    reason: str | None
-    field_path: str
-    optional_old_self: bool | None
-
-
-def _printed_rule(rule: Tree) -> _PrintedRule:
-    return _PrintedRule(
-        rule.get("rule") or "",
-        rule.get("message") or "",
-        rule.get("messageExpression") or "",
-        rule.get("reason"),
-        rule.get("fieldPath") or "",
-        rule.get("optionalOldSelf"),
-    )
-
-
-def rule_problems(schema: Tree, path: str, kube: str, *, root: bool = True) -> Errors:
-    """Yield an error for each rule of a schema that does not compile."""
-    self_schema = cel_types.with_identity(schema) if root else schema
-    written = [rule for rule in schema.get(RULES) or () if str(rule.get("rule") or "").strip()]
-    compiled = iter(_compile_rules({RULES: written}, self_schema, kube))
-    for index, rule in enumerate(schema.get(RULES) or ()):
-        rule_path = f"{path}.{RULES}[{index}]"
-        if rule not in written:
-            yield required(f"{rule_path}.rule", "rule is not specified")
-            continue
-        compiled_rule = next(compiled)
-        if isinstance(compiled_rule.program, CompileError):
-            yield invalid(f"{rule_path}.rule", _printed_rule(rule), str(compiled_rule.program))
-        if isinstance(compiled_rule.message, CompileError):
-            yield invalid(f"{rule_path}.messageExpression", _printed_rule(rule), str(compiled_rule.message))
-    for rule_path, inner in _subschemas(schema, path):
-        yield from rule_problems(inner, rule_path, kube, root=False)
-
-
-def _subschemas(schema: Tree, path: str) -> Iterator[tuple[str, Tree]]:
-    for name, inner in (schema.get("properties") or {}).items():
-        yield f"{path}.properties[{name}]", inner
-    for name in ("items", "additionalProperties"):
-        if isinstance(schema.get(name), dict):
-            yield f"{path}.{name}", schema[name]

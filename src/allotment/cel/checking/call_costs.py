@@ -29,7 +29,7 @@ _AUTHORIZATION_CHECK = 350_000
 
 
 class Operand(NamedTuple):
-    """One operand of a call: its node and type, its size if known, and its declared type if it is part of the
+    """One operand of a call: its node and type, its size if known, and its declared type if it is part of a
     device."""
 
     node: Node

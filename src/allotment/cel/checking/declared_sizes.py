@@ -1,4 +1,4 @@
-"""Maximum sizes that the ResourceSlice API declares for the parts of a device, for cost estimates.
+"""Maximum sizes that an API declares for the parts of a value, such as a device, for cost estimates.
 
 A :class:`DeclaredPath` links a value in an expression to its declared type.
 """
@@ -48,7 +48,9 @@ DEVICE = DeclaredType(
 
 
 class DeclaredPath:
-    """The path of a value from the device: field names, ``@keys`` and ``@values``.
+    """The path of a value from a variable: the variable, then field names, ``@keys`` and ``@values``.
+
+    ``root``: the declared type of the variable.
 
     Upstream stores paths in Go slices and extends them with ``append``, which writes into spare capacity that other
     extensions of the same path share: the last one wins. The assumed size of a loop's key depends on that
@@ -56,9 +58,10 @@ class DeclaredPath:
     array, ``length`` the length of the slice.
     """
 
-    __slots__ = ("names", "length", "capacity")
+    __slots__ = ("root", "names", "length", "capacity")
 
-    def __init__(self, names: list[str], length: int, capacity: int) -> None:
+    def __init__(self, root: DeclaredType, names: list[str], length: int, capacity: int) -> None:
+        self.root = root
         self.names = names
         self.length = length
         self.capacity = capacity
@@ -67,16 +70,16 @@ class DeclaredPath:
         """The path with one more name."""
         names, length, capacity = self.names, self.length, self.capacity
         if length == capacity:
-            return DeclaredPath([*names[:length], name], length + 1, 2 * capacity)
+            return DeclaredPath(self.root, [*names[:length], name], length + 1, 2 * capacity)
         if length < len(names):
             names[length] = name
         else:
             names.append(name)
-        return DeclaredPath(names, length + 1, capacity)
+        return DeclaredPath(self.root, names, length + 1, capacity)
 
     def declared_type(self) -> DeclaredType | None:
         """The declared type at the path."""
-        at: DeclaredType | None = DEVICE
+        at: DeclaredType | None = self.root
         for name in self.names[1 : self.length]:
             if at is None:
                 return None
@@ -89,6 +92,6 @@ class DeclaredPath:
         return at
 
 
-def device_path() -> DeclaredPath:
-    """The path of the variable ``device`` itself."""
-    return DeclaredPath(["device"], 1, 1)
+def variable_path(root: DeclaredType, name: str) -> DeclaredPath:
+    """The path of a variable itself. ``root``: its declared type."""
+    return DeclaredPath(root, [name], 1, 1)

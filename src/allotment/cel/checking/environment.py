@@ -105,6 +105,11 @@ _MESSAGE_OF_KIND: Mapping[TypeKind, str] = {
     TypeKind.LIST: "google.protobuf.ListValue", TypeKind.MAP: "google.protobuf.Struct",
 }
 # fmt: on
+#: The macros of environments without the library of bindings, by whether they have version 3 of the lists library.
+_WITHOUT_BINDINGS: Mapping[bool, Mapping[tuple[str, int, bool], Macro]] = {
+    has_sort_by: {key: macro for key, macro in macros.items() if key[0] != "bind"}
+    for has_sort_by, macros in ((True, MACROS), (False, MACROS_WITHOUT_SORT_BY))
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,7 +167,9 @@ class Environment:
 
     @property
     def macros(self) -> Mapping[tuple[str, int, bool], Macro]:
-        return MACROS if self.lists_v3 else MACROS_WITHOUT_SORT_BY
+        macros = MACROS if self.lists_v3 else MACROS_WITHOUT_SORT_BY
+        # Only DRA has the library of bindings.
+        return macros if self.attribute_type is not None else _WITHOUT_BINDINGS[self.lists_v3]
 
     def message_name(self, t: Type) -> str | None:
         """The message whose fields a literal of this type can set; None if the type is not a message."""

@@ -1,8 +1,8 @@
 """The static cost estimate of an expression, as admission computes it.
 
-A walk over the typed tree computes costs and sizes. Sizes of literals are exact, sizes of the device's parts come from
-their declarations, sizes of results from the rules in ``call_costs``. Literals are not folded, so an estimate can be
-above or below the actual cost.
+A walk over the typed tree computes costs and sizes. Sizes of literals are exact, sizes of the parts of variables come
+from their declarations, sizes of results from the rules in ``call_costs``. Literals are not folded, so an estimate can
+be above or below the actual cost.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from allotment.cel.checking import call_costs, ranges
 from allotment.cel.checking.call_costs import CallCost, CostRule, Operand
 from allotment.cel.checking.checked_expression import CheckedExpression
-from allotment.cel.checking.declared_sizes import DeclaredPath, DeclaredType, device_path
+from allotment.cel.checking.declared_sizes import DEVICE, DeclaredPath, DeclaredType, variable_path
 from allotment.cel.checking.ranges import MAX, ONE, UNKNOWN, ZERO, Range
 from allotment.cel.checking.types import Type, TypeKind
 from allotment.cel.syntax.ast import Call, Comprehension, Const, Ident, ListExpr, MapExpr, Node, Select, StructExpr
@@ -43,20 +43,22 @@ class _LocalVariable(NamedTuple):
     entries: _Entries | None
 
 
-def estimate(checked: CheckedExpression, part: Node | None = None) -> Range:
+def estimate(checked: CheckedExpression, part: Node | None = None, root: DeclaredType | None = None) -> Range:
     """The minimum and maximum expected cost of an evaluation, in cost units; saturates at 2^64-1.
 
-    ``part`` limits the estimate to a subexpression, which must not be inside a comprehension.
+    ``part`` limits the estimate to a subexpression, which must not be inside a comprehension. ``root``: the declared
+    type of all variables; None for expressions on a device.
     """
-    return _Estimator(checked).cost(checked.expr if part is None else part)
+    return _Estimator(checked, root).cost(checked.expr if part is None else part)
 
 
 class _Estimator:
     """The state of one estimate; sizes, entries and paths are keyed by node id."""
 
-    __slots__ = ("types", "overloads", "newer_rules", "local_variables", "paths", "sizes", "entries")
+    __slots__ = ("root", "types", "overloads", "newer_rules", "local_variables", "paths", "sizes", "entries")
 
-    def __init__(self, checked: CheckedExpression) -> None:
+    def __init__(self, checked: CheckedExpression, root: DeclaredType | None) -> None:
+        self.root = root
         self.types = checked.types
         self.overloads = checked.overloads
         is_newer = checked.environment.cel_go >= (0, 29)
@@ -75,8 +77,8 @@ class _Estimator:
                 local = self.local_variable(node.name)
                 if local is not None:
                     self.paths[node.id] = local.path
-                elif node.name == "device":
-                    self.paths[node.id] = device_path()
+                else:
+                    self.paths[node.id] = self.child(None, node.name)
                 return ONE
             case Select():
                 return self.select(node)
@@ -126,15 +128,23 @@ class _Estimator:
         return None
 
     def path(self, node: Node) -> DeclaredPath | None:
-        """The path of a node's value from the device, if it is part of it."""
+        """The path of a node's value from its variable, if it has one."""
         if isinstance(node, Ident):
             local = self.local_variable(node.name)
             if local is not None:
                 return local.path
         return self.paths.get(node.id)
 
+    def child(self, path: DeclaredPath | None, name: str) -> DeclaredPath | None:
+        """The path of a part of a value. Upstream treats parts of values without a path as variables."""
+        if path is not None:
+            return path.child(name)
+        if self.root is not None:
+            return variable_path(self.root, name)
+        return variable_path(DEVICE, name) if name == "device" else None
+
     def declared_type(self, node: Node) -> DeclaredType | None:
-        """The declared type of a node's value, if it is part of the device."""
+        """The declared type of a node's value, if it has a path."""
         path = self.path(node)
         return None if path is None else path.declared_type()
 
@@ -163,11 +173,7 @@ class _Estimator:
         if self.types[node.operand.id].kind in (TypeKind.MAP, TypeKind.STRUCT, TypeKind.PARAM):
             cost = ranges.add(cost, ONE)
         path = self.path(node.operand)
-        if path is not None:
-            self.paths[node.id] = path.child(node.field)
-        elif node.field == "device":
-            # Upstream treats a field of this name as the variable, whatever the operand is.
-            self.paths[node.id] = device_path()
+        self.paths[node.id] = self.child(path, node.field)
         return cost
 
     def list_literal(self, node: ListExpr) -> Range:
@@ -219,8 +225,7 @@ class _Estimator:
                 entries = self.entries_of(node.args[0])
                 result = None if entries is None else entries.value
                 path = self.path(node.args[0])
-                if path is not None:
-                    self.paths[node.id] = path.child("@items" if overload == "index_list" else "@values")
+                self.paths[node.id] = self.child(path, "@items" if overload == "index_list" else "@values")
             if result is None:
                 result = self.size(node)
         if result is not None:
@@ -307,12 +312,13 @@ class _Estimator:
         value = None if entries is None else entries.value
         path = self.path(over)
         if node.iter_var2 is not None:
-            self.push(node.iter_var, _iteration_variable(path, "@indices" if is_list else "@keys", key))
-            self.push(node.iter_var2, _iteration_variable(path, "@items" if is_list else "@values", value))
+            keys, values = ("@indices", "@items") if is_list else ("@keys", "@values")
+            self.push(node.iter_var, _LocalVariable(self.child(path, keys), key, None))
+            self.push(node.iter_var2, _LocalVariable(self.child(path, values), value, None))
         elif is_list:
-            self.push(node.iter_var, _iteration_variable(path, "@items", value))
+            self.push(node.iter_var, _LocalVariable(self.child(path, "@items"), value, None))
         else:
-            self.push(node.iter_var, _iteration_variable(path, "@keys", key))
+            self.push(node.iter_var, _LocalVariable(self.child(path, "@keys"), key, None))
         each = self.cost(node.loop_condition)
         each = ranges.add(self.cost(node.loop_step), each)
         self.local_variables[node.iter_var].pop()
@@ -333,11 +339,6 @@ class _Estimator:
             if step is not None:
                 self.entries[node.id] = step
         return total
-
-
-def _iteration_variable(path: DeclaredPath | None, name: str, size: Range | None) -> _LocalVariable:
-    """An iteration variable over the keys or values at a path."""
-    return _LocalVariable(None if path is None else path.child(name), size, None)
 
 
 def _is_bind(node: Comprehension) -> bool:
