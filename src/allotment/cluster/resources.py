@@ -13,6 +13,7 @@ SERVICES: Final = Resource("", "v1", "services", "Service", True)
 ENDPOINTS: Final = Resource("", "v1", "endpoints", "Endpoints", True)
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", True)
 SECRETS: Final = Resource("", "v1", "secrets", "Secret", True)
+CLUSTER_TRUST_BUNDLES: Final = Resource("certificates.k8s.io", "v1", "clustertrustbundles", "ClusterTrustBundle", False)
 SERVICE_ACCOUNTS: Final = Resource("", "v1", "serviceaccounts", "ServiceAccount", True)
 EVENTS: Final = Resource("", "v1", "events", "Event", True)
 RESOURCE_QUOTAS: Final = Resource("", "v1", "resourcequotas", "ResourceQuota", True)
@@ -37,6 +38,9 @@ CLUSTER_ROLES: Final = Resource("rbac.authorization.k8s.io", "v1", "clusterroles
 FLOW_SCHEMAS: Final = Resource("flowcontrol.apiserver.k8s.io", "v1", "flowschemas", "FlowSchema", False)
 PRIORITY_LEVELS: Final = Resource(
     "flowcontrol.apiserver.k8s.io", "v1", "prioritylevelconfigurations", "PriorityLevelConfiguration", False
+)
+HORIZONTAL_AUTOSCALERS: Final = Resource(
+    "autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", True
 )
 DISRUPTION_BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True)
 STORAGE_CLASSES: Final = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", False)

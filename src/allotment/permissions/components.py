@@ -116,6 +116,17 @@ _SCHEDULER: Final = ComponentPermissions(
         PermissionRule(_CORE, ("pods/status",), ("patch",), "conditions and claim names in the status of pods"),
         PermissionRule(_CORE, ("nodes", "namespaces"), _WATCH, "eligible nodes; namespace selectors"),
         PermissionRule(
+            _CORE, ("persistentvolumes", "persistentvolumeclaims"), _WATCH, "the nodes that can use the pods' volumes",
+        ),
+        PermissionRule(
+            _CORE, ("persistentvolumes", "persistentvolumeclaims"), ("update",),
+            "volumes and nodes for claims that are bound when their first pod is scheduled",
+        ),
+        PermissionRule(
+            ("storage.k8s.io",), ("storageclasses", "csidrivers", "csinodes", "csistoragecapacities"), _WATCH,
+            "classes, limits and capacities of volumes",
+        ),
+        PermissionRule(
             _DRA, ("resourceslices", "deviceclasses", "devicetaintrules", "resourceclaimtemplates"), _WATCH,
             "published devices, and device requests of claims that will be generated",
         ),

@@ -34,6 +34,8 @@ from allotment.scheduler.claim_ledger import CachedClaim, ClaimLedger
 from allotment.scheduler.device_accounts import DeviceAccounts, shared_claim_refusal
 from allotment.scheduler.pod_groups import PodGroups
 from allotment.scheduler.pods import MAX_CONSUMERS, QueuedPod
+from allotment.scheduler.volumes.cluster_volumes import NO_VOLUMES, ClusterVolumes, VolumeChoice
+from allotment.scheduler.volumes.pod_volumes import PodVolumes
 
 #: Prefix of Kubernetes' error when device allocation aborts an attempt.
 _FILTER_ERROR: Final = 'running "DynamicResources" filter plugin:'
@@ -55,6 +57,7 @@ class NodeAssignment:
     extended: tuple[ResourceClaim, AllocationResult] | None = None
     claim_statuses: tuple[Tree, ...] = ()
     """The node's resources that the pod's devices use, for ``status.nodeAllocatableResourceClaimStatuses``."""
+    volumes: VolumeChoice = NO_VOLUMES
 
 
 @dataclass(slots=True)
@@ -117,10 +120,11 @@ class SchedulingAlgorithm:
         self, machines: NodeCache, ledger: ClaimLedger, allocator: Allocator, features: Features,
         namespaces: Namespaces, groups: PodGroups, has_competitors: Callable[[], bool] = lambda: False,
         unreadable: Callable[[], str] = lambda: "", demands: PodRequirementsCache | None = None,
-        node_allocatable: NodeAllocatableDevices | None = None,
+        node_allocatable: NodeAllocatableDevices | None = None, volumes: ClusterVolumes | None = None,
     ) -> None:  # fmt: skip
         """``unreadable`` returns why devices cannot be allocated now, or an empty string. ``node_allocatable``: the
-        devices that use cpu, memory or huge pages of their node.
+        devices that use cpu, memory or huge pages of their node. ``volumes``: those of the cluster, without which
+        volumes restrict no pod.
         """
         self.machines = machines
         self.ledger = ledger
@@ -136,6 +140,7 @@ class SchedulingAlgorithm:
             groups,
             demands if demands is not None else PodRequirementsCache(),
         )
+        self.volumes = volumes
         self._start_offset = 0
         self.tables = NodeFitTables(machines)
         self.devices = DeviceTables(allocator)
@@ -160,6 +165,11 @@ class SchedulingAlgorithm:
             )
         if missing := self.groups.missing(pod.tree):
             return NoNode(nodes, prefilter_message=not_found_message(missing), cause="group")
+        volumes: PodVolumes | None = None
+        if pod.volume_claims and self.volumes is not None:
+            volumes = PodVolumes(pod, self.volumes, machines)
+            if volumes.obstacle:
+                return NoNode(nodes, prefilter_message=volumes.obstacle, cause=volumes.cause)
         pending: list[CachedClaim] = []
         allocated: list[CachedClaim] = []
         for claim in claims:
@@ -171,14 +181,15 @@ class SchedulingAlgorithm:
         nominated = machines.by_name.get(pod.nominated_node) if pod.nominated_node else None
         if nominated is not None and only >> nominated.index & 1 and only != 1 << nominated.index:
             # The nominated node is tried first: if the pod fits there, no other node is checked.
-            outcome = self._find_node(pod, pending, allocated, unusable, 1 << nominated.index)
+            outcome = self._find_node(pod, pending, allocated, unusable, 1 << nominated.index, volumes)
             if isinstance(outcome, NodeAssignment):
                 return outcome
-        return self._find_node(pod, pending, allocated, unusable, only)
+        return self._find_node(pod, pending, allocated, unusable, only, volumes)
 
     def _find_node(
-        self, pod: QueuedPod, pending: list[CachedClaim], allocated: list[CachedClaim], unusable: Set[str], only: int
-    ) -> Outcome:
+        self, pod: QueuedPod, pending: list[CachedClaim], allocated: list[CachedClaim], unusable: Set[str], only: int,
+        volumes: PodVolumes | None,
+    ) -> Outcome:  # fmt: skip
         """Run the filters on the nodes of a bit mask."""
         machines, demand = self.machines, pod.demand
         by_devices = served_by_classes(self.allocator.inventory.classes, demand, self.features)
@@ -188,8 +199,11 @@ class SchedulingAlgorithm:
         named = demand.named_nodes()
         if named is not None:
             among &= self.allocator.inventory.node_mask(named)
+        if volumes is not None:
+            out.update(volumes.refusals(self._machines_at(among)))
         if demand.spread:
-            out.update(topology_spread(demand, pod.resident.namespace, pod.resident.labels, machines))
+            uneven = topology_spread(demand, pod.resident.namespace, pod.resident.labels, machines)
+            out = uneven | out
         if demand.has_pod_affinity or machines.pods_with_affinity:
             for place, refusal in inter_pod_affinity(pod.resident, machines, self.namespaces).items():
                 out.setdefault(place, refusal)
@@ -209,6 +223,8 @@ class SchedulingAlgorithm:
         for places in lost.values():
             elsewhere |= places
         found = self._filter_devices(pod, table, among, elsewhere, by_devices, pending, allocated)
+        if volumes is not None and isinstance(found, NodeAssignment):
+            found.volumes = volumes.choice(machines.by_name[found.node])
         if not isinstance(found, _DeviceShortage):
             return found
         refusals: dict[int, Refusal] = {}

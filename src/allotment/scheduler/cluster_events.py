@@ -28,6 +28,10 @@ class ClusterEvent(Enum):
     SLICE = auto()
     CLASS = auto()
     RULE = auto()
+    VOLUME = auto()
+    """A PersistentVolume was added, freed, or changed the nodes that can use it."""
+    STORAGE = auto()
+    """A StorageClass or CSI object was added or changed."""
     GROUP = auto()
     """A PodGroup was added or deleted."""
 
@@ -61,6 +65,11 @@ EVENTS_BY_CAUSE: Final[Mapping[str, frozenset[ClusterEvent]]] = {
     "undecided": _DEVICES | {_E.CLAIM_ALLOCATED},
     "nodes": frozenset({_E.NODE}),
     "group": frozenset({_E.GROUP}),
+    # A change of a pod's own claims retries that pod.
+    "volume-claims": frozenset({_E.STORAGE}),
+    "volumes": frozenset({_E.NODE, _E.VOLUME, _E.STORAGE}),
+    "volume-in-use": _LEFT | {_E.NODE},
+    "volume-limits": _LEFT | {_E.NODE, _E.STORAGE},
 }
 
 

@@ -198,7 +198,9 @@ class PendingPods:
         claims = self.claims_of(pod)
         if isinstance(claims, HoldReason) or pod.nominated_node or pod.uid in self._nominations:
             return own_group_key(pod)
-        if any(claim.allocation is not None or not claim.is_controlled_by(pod.uid) for claim in claims):
+        if pod.volume_claims or any(
+            claim.allocation is not None or not claim.is_controlled_by(pod.uid) for claim in claims
+        ):
             return own_group_key(pod)
         labels: Hashable = ()
         if pod.demand.depends_on_other_pods or self._machines.pods_with_affinity:
@@ -217,6 +219,11 @@ class PendingPods:
                 self.add(held)
             elif change not in (None, "same") and (parked := self._queue.parked(uid)) is not None:
                 self.add(parked, retry=True)
+
+    def retry(self, uid: str) -> None:
+        """Retry a parked pod: one of its PersistentVolumeClaims was added or changed."""
+        if (parked := self._queue.parked(uid)) is not None:
+            self.add(parked, retry=True)
 
     # --- PodGroups ---------------------------------------------------------------------------------------------------
 

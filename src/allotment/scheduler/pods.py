@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from allotment.model.meta import ObjectKey
 from allotment.model.pod_groups import not_owner_message
+from allotment.model.pod_volume_claims import claim_names
 from allotment.model.trees import Tree
 from allotment.node_fit.assigned_pod import to_assigned_pod
 from allotment.node_fit.pod_requirements import PodRequirements
@@ -18,7 +19,7 @@ MAX_CONSUMERS = 256
 class QueuedPod:
     """A pod without a node, as it is in the cluster."""
 
-    __slots__ = ("demand", "failures", "group", "key", "resident", "tree", "uid")
+    __slots__ = ("demand", "failures", "group", "key", "resident", "tree", "uid", "volume_claims")
 
     def __init__(self, tree: Tree, demand: PodRequirements) -> None:
         metadata = tree["metadata"]
@@ -27,6 +28,8 @@ class QueuedPod:
         self.uid: str = metadata["uid"]
         self.demand = demand
         self.resident = to_assigned_pod(tree, demand)
+        self.volume_claims = tuple(claim_names(tree))
+        """The names of its PersistentVolumeClaims, and whether each is created for an ephemeral volume."""
         self.group: object = None
         self.failures = 0
         """Consecutive attempts that ended with an error."""

@@ -32,6 +32,7 @@ from allotment.scheduler.binding.binder import Binder
 from allotment.scheduler.binding.binding_conditions import BindingConditionWaiter
 from allotment.scheduler.binding.claim_writer import ClaimWriter
 from allotment.scheduler.binding.cycle import BindingCycle
+from allotment.scheduler.binding.volume_binding import VolumeBinding
 from allotment.scheduler.claim_ledger import ClaimLedger
 from allotment.scheduler.cluster_events import CLUSTER_STATE_EVENTS, ClusterEvent
 from allotment.scheduler.cluster_state import ClusterStateTracker
@@ -59,6 +60,7 @@ from allotment.scheduler.queue import SchedulingQueue
 from allotment.scheduler.reporting.pod_explainer import PodExplainer
 from allotment.scheduler.reporting.reporter import StatusReporter
 from allotment.scheduler.scheduling_cycle import SchedulingCycle
+from allotment.scheduler.volumes.cluster_volumes import ClusterVolumes
 
 
 class TaskTracker:
@@ -104,7 +106,7 @@ class SchedulerOptions(NamedTuple):
     features: Features
     name: str = DEFAULT_NAME
     binding_seconds: float = 600.0
-    """Timeout for devices to become ready."""
+    """Timeout for devices and volumes to become ready."""
     settle: float | None = None
     """Settling period in seconds before a pod is bound, because of other schedulers; 0 if each has its own devices.
     None: none while no other scheduler is active, otherwise as long as estimated.
@@ -166,6 +168,7 @@ class Scheduler:
         groups = PodGroups(caches, features, events.add)
         hierarchy = GroupHierarchy(caches, features, assumed)
         cluster_state = ClusterStateTracker(caches, inventory, machines, self._cluster_event)
+        volumes = ClusterVolumes(caches, features, events.add)
 
         others, contested, settling, monitor = _coexistence(
             context, client, recorder, options, ledger, inventory, idle_bindings, tasks,
@@ -185,6 +188,7 @@ class Scheduler:
             cluster_state.unreadable,
             demands,
             cluster_state.node_allocatable,
+            volumes,
         )
         queue = SchedulingQueue()
         explainer = PodExplainer(algorithm, pods)
@@ -207,7 +211,10 @@ class Scheduler:
         readiness = BindingConditionWaiter(
             client, ledger, features, clock, recorder, stopping, idle_bindings, options.binding_seconds
         )
-        binder = Binder(client, ledger, groups, clock, recorder, claim_writer, settling, contested, readiness)
+        volume_binding = VolumeBinding(client, volumes, clock, stopping, idle_bindings, options.binding_seconds)
+        binder = Binder(
+            client, ledger, groups, clock, recorder, claim_writer, settling, contested, readiness, volume_binding
+        )  # fmt: skip
         binding = BindingCycle(
             assumed, binder, algorithm, pending_pods, machines, ledger, idle_bindings, monitor, pods, demands,
             observing, events, tasks.start, reporter.wait_written,
@@ -231,9 +238,10 @@ class Scheduler:
         self._clock, self._observing, self._stopping = clock, observing, stopping
         self._events, self._tasks = events, tasks
         self._cluster_state, self._groups, self._claims, self._pods = cluster_state, groups, claims, pods
-        self._hierarchy = hierarchy
+        self._hierarchy, self._volumes, self._volume_binding = hierarchy, volumes, volume_binding
         self._watched: list[Cache[Any]] = [
-            *cluster_state.caches(), *groups.caches(), *hierarchy.caches(), claims, templates, budgets, pods,
+            *cluster_state.caches(), *groups.caches(), *hierarchy.caches(), *volumes.caches(), claims, templates,
+            budgets, pods,
         ]  # fmt: skip
         self._queue, self._gated, self._reporter, self._pending_pods = queue, gated, reporter, pending_pods
         self._contested, self._monitor, self._binding = contested, monitor, binding
@@ -274,6 +282,7 @@ class Scheduler:
                 ends += self._cluster_state.subscribe()
                 ends += self._groups.subscribe()
                 ends += self._hierarchy.subscribe(self._pending_pods.group_changed)
+                ends += self._volumes.subscribe(self._pending_pods.retry, self._volume_binding.changed)
                 ends += self._watch.subscribe(self._claims, self._pods)
                 self._monitor.start()
                 with self._stopping.callback(self._events.wake):

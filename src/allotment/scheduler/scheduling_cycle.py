@@ -121,6 +121,8 @@ class SchedulingCycle:
             after = fit_error.post_filter_message(
                 self._unchanged(fit_error.NO_CLAIMS), outcome.nodes, {fit_error.NOT_HELPFUL: outcome.nodes}
             )
+            if outcome.cause in ("volumes", "volume-claims"):
+                after = fit_error.NO_DEVICE_STATE
             text = fit_error.fit_error_message(outcome.nodes, {}, outcome.prefilter_message, after)
             full = (
                 (str(outcome.full_claim.key), len(outcome.full_claim.users)) if outcome.full_claim is not None else None

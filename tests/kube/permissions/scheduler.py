@@ -10,7 +10,18 @@ from typing import Any
 
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import Unreachable
-from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NEW_EVENTS, NODES, POD_GROUPS, PODS, PRIORITY_CLASSES
+from allotment.cluster.resources import (
+    CLAIMS,
+    DEVICE_CLASSES,
+    NEW_EVENTS,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    STORAGE_CLASSES,
+    VOLUME_CLAIMS,
+    VOLUMES,
+)
 from allotment.model.generated_claims import POD_CLAIM_NAME
 from allotment.model.trees import Tree
 from allotment.scheduler.program import SchedulerOptions, scheduler
@@ -87,6 +98,7 @@ async def run(cluster: ScenarioCluster, account: Account) -> None:
             async with temporary_objects(admin, (CLAIMS, claim(name)), (PODS, pod(name, name))):
                 await wait_until(lambda: bound(name))
             await _check_preemption(admin, mark, bound)
+            await _check_volumes(admin, mark, bound)
             await _check_extended_resources(admin, mark, bound)
             await _check_coexistence(admin, mark, bound)
             if scheduler_release(cluster.features).schedules_groups:
@@ -127,6 +139,39 @@ async def _check_preemption(admin: Client, mark: str, bound: Any) -> None:
         await wait_until(lambda: bound(low))
         async with temporary_objects(admin, (PODS, pod(high, priorityClassName=f"important-{mark}", **much))):
             await wait_until(lambda: is_leaving(admin, low))
+
+
+async def _check_volumes(admin: Client, mark: str, bound: Any) -> None:
+    """A volume is reserved for a claim, and another one is ordered for the pod's node."""
+    found, ordered, class_name = f"found-{mark}", f"ordered-{mark}", f"late-{mark}"
+    late: Tree = {
+        "metadata": {"name": class_name}, "provisioner": "example.com/none",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }  # fmt: skip
+    common: Tree = {"accessModes": ["ReadWriteOnce"], "storageClassName": class_name}
+    disk: Tree = {
+        "metadata": {"name": found}, "spec": {**common, "capacity": {"storage": "2Gi"}, "hostPath": {"path": "/srv"}}
+    }  # fmt: skip
+
+    def request(name: str, size: str) -> Tree:
+        return {"metadata": {"name": name}, "spec": {**common, "resources": {"requests": {"storage": size}}}}
+
+    def user(name: str) -> Tree:
+        return pod(name, volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": name}}])
+
+    async def is_reserved() -> bool:
+        return "claimRef" in (await admin.get(VOLUMES, found))["spec"]
+
+    async def is_ordered() -> bool:
+        annotations = (await admin.get(VOLUME_CLAIMS, ordered, "default"))["metadata"].get("annotations") or {}
+        return annotations.get("volume.kubernetes.io/selected-node") == NODE
+
+    async with temporary_objects(admin, (STORAGE_CLASSES, late), (VOLUMES, disk)):
+        await admin.patch(VOLUMES, found, {"status": {"phase": "Available"}}, subresource="status")
+        async with temporary_objects(admin, (VOLUME_CLAIMS, request(found, "2Gi")), (PODS, user(found))):
+            await wait_until(is_reserved)
+        async with temporary_objects(admin, (VOLUME_CLAIMS, request(ordered, "9Gi")), (PODS, user(ordered))):
+            await wait_until(is_ordered)
 
 
 async def _check_coexistence(admin: Client, mark: str, bound: Any) -> None:

@@ -11,8 +11,9 @@ class Refusal(NamedTuple):
     texts: tuple[str, ...]
     preemption_may_help: bool = False
     cause: str = ""
-    """Filter: ``unschedulable name taint affinity ports resources spread neighbours claim devices undecided``, or
-    ``device-resources`` if devices use more cpu, memory or huge pages than the node has left."""
+    """Filter: ``unschedulable name taint affinity ports resources volumes volume-in-use volume-limits spread neighbours
+    claim devices undecided``, or ``device-resources`` if devices use more cpu, memory or huge pages than the node has
+    left."""
     requests: tuple[tuple[str, int], ...] = ()
     """The requests of the pod and its devices together, if devices use cpu, memory or huge pages of the node."""
     shared_claim: str = ""

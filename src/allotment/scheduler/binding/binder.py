@@ -32,6 +32,7 @@ from allotment.scheduler.attempt import NodeAssignment
 from allotment.scheduler.binding.binding_conditions import BindingConditionWaiter
 from allotment.scheduler.binding.claim_writer import ClaimWriter
 from allotment.scheduler.binding.errors import PRE_BIND, BindError, ContestedError, DeviceBindingError
+from allotment.scheduler.binding.volume_binding import VolumeBinding
 from allotment.scheduler.claim_ledger import CachedClaim, ClaimLedger
 from allotment.scheduler.coexistence.contention import contest_text
 from allotment.scheduler.coexistence.contested_claims import ContestedClaims
@@ -52,6 +53,7 @@ class Binder:
         settling: SettlingPeriod,
         contested: ContestedClaims,
         readiness: BindingConditionWaiter,
+        volumes: VolumeBinding,
     ) -> None:
         self._client = client
         self._ledger = ledger
@@ -62,6 +64,7 @@ class Binder:
         self._settling = settling
         self._contested = contested
         self._readiness = readiness
+        self._volumes = volumes
         self._plan_ends: dict[ObjectKey, asyncio.Event] = {}
         """Set when the plan for a claim ends, for pods that share it."""
 
@@ -69,6 +72,7 @@ class Binder:
 
     def plan(self, pod: QueuedPod, chosen: NodeAssignment) -> None:
         """Book a decision, so that the next one sees it."""
+        self._volumes.plan(chosen)
         for claim, allocation in chosen.allocations:
             self._ledger.plan(claim.key, pod.uid, allocation)
             self._ledger.unusable.discard(claim.uid)
@@ -77,6 +81,7 @@ class Binder:
 
     def cancel(self, pod: QueuedPod, chosen: NodeAssignment) -> None:
         """Free what is booked and not written."""
+        self._volumes.end_plan(chosen)
         for claim, _ in chosen.allocations:
             self._end_plan(claim.key)
         self._ledger.end_plan(_placeholder(pod))
@@ -91,8 +96,10 @@ class Binder:
         """
         written: list[tuple[ObjectKey, bool]] = []
         try:
+            await self._volumes.bind(pod, chosen)
             await self._write_claims(pod, chosen, written)
             await self._bind(pod, chosen.node)
+            self._volumes.end_plan(chosen)
         except (BindError, StatusError, Unreachable) as error:
             self.cancel(pod, chosen)
             # Another scheduler may have bound it: then it runs with these claims.

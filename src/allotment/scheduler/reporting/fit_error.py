@@ -16,6 +16,8 @@ LEFT_BEHIND = "cannot schedule extended resource claim"
 DISCARDED = "deletion of ResourceClaim completed"
 DEALLOCATED = "deallocation of ResourceClaim completed"
 UNRESERVED = "ResourceClaim unreserved for PodGroup"
+#: The post-filter of devices fails without the state of their own pre-filter, and preemption is not tried.
+NO_DEVICE_STATE = "not found"
 NEVER_PREEMPTS = "not eligible due to preemptionPolicy=Never."
 VICTIM_LEAVING = "not eligible due to a terminating pod on the nominated node."
 

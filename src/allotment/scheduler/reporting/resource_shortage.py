@@ -76,8 +76,8 @@ def device_shortage_report(pod: QueuedPod, shortages: Mapping[str, Shortage]) ->
 
 #: Order of causes, nearest to fitting first.
 _RANK: Mapping[str, int] = {
-    "resources": 0, "device-resources": 0, "ports": 1, "spread": 2, "neighbours": 3, "nominated": 4, "unschedulable": 5,
-    "taint": 6, "affinity": 7, "name": 8,
+    "resources": 0, "device-resources": 0, "ports": 1, "spread": 2, "neighbours": 3, "nominated": 4,
+    "volume-in-use": 5, "volume-limits": 5, "volumes": 5, "unschedulable": 6, "taint": 7, "affinity": 8, "name": 9,
 }  # fmt: skip
 
 
