@@ -19,7 +19,7 @@ from allotment.cluster.cache import Cache
 from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.program import ProgramContext
-from allotment.cluster.resources import CLAIMS, NODES, PODS, SERVICES, SLICES
+from allotment.cluster.resources import CLAIMS, NODES, PODS, SERVICES, SLICES, VOLUME_CLAIMS, VOLUMES
 from allotment.model import pod_groups
 from allotment.model.core import Node, Pod
 from allotment.model.resource import ResourceClaim, ResourceSlice
@@ -27,6 +27,7 @@ from allotment.model.trees import Tree
 from allotment.node import checkpoint
 from allotment.node.checkpoint import CorruptCheckpoint
 from allotment.node.claims import NodeClaims
+from allotment.node.container_files import Directory
 from allotment.node.device_health import DeviceHealths
 from allotment.node.device_view import DeviceView
 from allotment.node.driver_lifecycle import Drivers
@@ -34,7 +35,8 @@ from allotment.node.kubelet_features import KubeletFeatures
 from allotment.node.node_config import Machine
 from allotment.node.plugins import Plugins
 from allotment.node.pod_lifecycle import PodRun
-from allotment.node.runtimes.simulated import SimulatedRuntime
+from allotment.node.pod_mounts import PersistentVolumes
+from allotment.node.runtimes.runtime import Runtime
 from allotment.node.sandbox_builder import NodeContext, address_of
 
 #: Seconds between two cleanups of claims of deleted pods.
@@ -55,11 +57,13 @@ class Agent:
     """Runs the pods of the nodes for which ``serves`` is true.
 
     ``claims``: the prepared claims by node, kept from the previous agent: unprepare calls may still be due.
+    ``simulated``: the runtime of nodes without their own.
     """
 
     def __init__(
         self, context: ProgramContext, plugins: Plugins, machines: Mapping[str, Machine],
         serves: Callable[[Tree], bool], claims: dict[str, NodeClaims], features: KubeletFeatures,
+        simulated: Runtime,
     ) -> None:  # fmt: skip
         self._context = context
         self._plugins = plugins
@@ -76,13 +80,17 @@ class Agent:
         self._slices: Cache[ResourceSlice] = context.caches.of(SLICES, ResourceSlice)
         self._services = context.caches.trees(SERVICES)
         self._services_in = self._services.index("namespace", lambda service: (service.namespace,))
+        self._volume_claims, self._volumes = context.caches.trees(VOLUME_CLAIMS), context.caches.trees(VOLUMES)
+        self._volume_files: dict[str, Directory] = {}
         self._device_view = DeviceView(self._claims, self._slices)
-        self._simulated = SimulatedRuntime(context.clock)
+        self._simulated = simulated
         self._healths = DeviceHealths(self._health_changed)
         self._workers: dict[str, _PodWorker] = {}
         self._on_node: dict[str, set[str]] = {}
         self._node_contexts: dict[str, tuple[Machine, NodeContext]] = {}
         self._last_ip: dict[str, int] = {}
+        #: The files of nodes that simulated containers see in ``hostPath`` volumes.
+        self._host_files: dict[str, Directory] = {}
         #: Tasks of pods that are terminating after their deletion, or being deleted from the API; values are pod uids.
         self._endings: dict[asyncio.Task[None], str] = {}
 
@@ -93,7 +101,9 @@ class Agent:
 
     async def run(self) -> None:
         """Run the pods of the nodes until cancelled."""
-        for cache in (self._nodes, self._claims, self._slices, self._services, self._pods):
+        for cache in (
+            self._nodes, self._claims, self._slices, self._services, self._volume_claims, self._volumes, self._pods
+        ):  # fmt: skip
             await cache.synced.wait()
         drivers = Drivers(
             self._client, self._plugins, self._slices, self._healths, self._driver_changed,
@@ -103,6 +113,7 @@ class Agent:
             self._pods.on_change(self._pod_changed),
             self._nodes.on_change(self._node_changed),
             self._claims.on_change(self._claim_changed),
+            self._volumes.on_change(self._volume_changed),
         ]
         try:
             async with asyncio.TaskGroup() as group:
@@ -157,6 +168,8 @@ class Agent:
         if kept is None:
             return
         self._on_node[kept.run.context.name].discard(old.uid)
+        for uid in self._on_node[kept.run.context.name]:
+            self._workers[uid].run.resources_released()
         if not kept.task.done():
             # Force-deleted: there is no status to write, but its claims must be unprepared.
             kept.run.stop_reporting()
@@ -183,6 +196,11 @@ class Agent:
                 for item in self._members[new.namespace, user["name"]]:
                     if item.uid in self._workers:
                         self._workers[item.uid].run.retry_now()
+
+    def _volume_changed(self, old: CachedItem[Tree] | None, new: CachedItem[Tree] | None) -> None:
+        """Forget the files of a deleted PersistentVolume."""
+        if new is None and old is not None:
+            self._volume_files.pop(old.uid, None)
 
     def _driver_changed(self, node: str, driver: str) -> None:
         """Wake the pods of a node: they may be waiting for this driver."""
@@ -287,7 +305,9 @@ class Agent:
         built = NodeContext(
             node.name, partial(self._tree, node), self._client, context.clock, context.random, self._recorder,
             machine.runtime or self._simulated, CdiDevices(machine.cdi),
-            claims, self._healths, self._device_view.devices, self._services_of, machine.state,
+            claims, self._healths, self._device_view.devices, self._services_of,
+            PersistentVolumes(self._volume_claims, self._volumes, self._volume_files, machine.volumes),
+            self._host_files.setdefault(node.name, Directory()), partial(self._other_pods, node.name), machine.state,
         )  # fmt: skip
         self._node_contexts[node.name] = machine, built
         return built
@@ -301,6 +321,10 @@ class Agent:
     def _services_of(self, namespace: str) -> list[Tree]:
         """The Services of a namespace, as the kubelet last saw them."""
         return [service.tree for service in self._services_in[namespace]]
+
+    def _other_pods(self, node: str, uid: str) -> list[Tree]:
+        """The pods of a node without the one with this uid."""
+        return [self._workers[other].run.tree for other in self._on_node.get(node, ()) if other != uid]
 
     def _tree(self, node: CachedItem[Node]) -> Tree:
         return self._nodes.tree("", node.name) or node.tree

@@ -9,6 +9,7 @@ from typing import Final
 from allotment.model.trees import Tree
 from allotment.node.containers import Container, ContainerExit, WaitingReason, cancel_all
 from allotment.node.events import PodEvents
+from allotment.node.image_names import PULL_FAILED, check_image
 from allotment.node.probe_actions import attempt
 from allotment.node.probes import Probe, probes_of
 from allotment.node.runtimes.runtime import NotStarted
@@ -29,8 +30,8 @@ def crash_loop(pod: Tree, name: str, delay: float) -> WaitingReason:
 
 
 def start_delay(failures: int, reason: str) -> float:
-    """Seconds before a container start is retried: exponential for image errors, else the kubelet's ten."""
-    return float(min(10 * 2 ** (failures - 1), 300)) if reason.startswith("ErrImage") else 10.0
+    """Seconds before a container start is retried: exponential after failed pulls, else the kubelet's ten."""
+    return float(min(10 * 2 ** (failures - 1), 300)) if reason == PULL_FAILED else 10.0
 
 
 def go_seconds(seconds: float) -> str:
@@ -44,6 +45,8 @@ def go_seconds(seconds: float) -> str:
 
 
 _DEFAULT_GRACE: Final = 30.0
+#: Seconds until the kubelet looks at the pod again after a failed pull.
+_SYNC_SECONDS: Final = 1.0
 _FOR_EVER: Final = 1e9
 
 
@@ -70,6 +73,8 @@ class ContainerLifecycle:
         self._changed = changed
         self._ends_by = 0.0
         self._pauses: set[asyncio.Event] = set()
+        #: The containers that are terminated to be started again.
+        self._restarting: set[str] = set()
 
     @property
     def policy(self) -> str:
@@ -118,9 +123,19 @@ class ContainerLifecycle:
             await self._back_off(container, ended)
         return False
 
+    def restart(self, container: Container, why: str) -> None:
+        """Terminate the current run of a container, which then starts again whatever the restart policy."""
+        if self.group is not None and container.now is not None and not self.ending:
+            self._restarting.add(container.name)
+            grace = self.grace
+            self.group.create_task(terminate_container(container, self._events, self._pod_ip, grace=grace, why=why))
+
     async def run_restarting(self, container: Container, policy: str) -> None:
         """Run a container and restart it as ``policy`` requires."""
         while (ended := await self._run_once(container)) is not None:
+            if container.name in self._restarting and not self.ending:
+                self._restarting.discard(container.name)
+                continue
             if policy == "Never" or (policy == "OnFailure" and ended.code == 0) or self.ending:
                 return
             await self._back_off(container, ended)
@@ -145,6 +160,7 @@ class ContainerLifecycle:
         failures = 0
         while not self.ending:
             try:
+                check_image(container.spec, pulls=not self._context.runtime.real)
                 await container.start()
             except NotStarted as error:
                 failures += 1
@@ -157,16 +173,20 @@ class ContainerLifecycle:
         return False
 
     async def _not_started(self, container: Container, error: NotStarted, failures: int) -> None:
-        image = error.reason.startswith("ErrImage")
-        if not image:
-            self._events.pulled(container.spec)
-        self._events.container(container.spec, "Warning", "Failed", str(error) if image else f"Error: {error}")
+        self._events.not_started(container.spec, error.reason, str(error))
         container.waiting = WaitingReason(error.reason, str(error))
         self._changed()
-        if image and failures > 1:
+        delay = start_delay(failures, error.reason)
+        if error.reason == PULL_FAILED:
+            await self.pause(_SYNC_SECONDS)
+            if self.ending:
+                return
+            self._events.back_off_pulling(container.spec)
             message = f'Back-off pulling image "{container.image}": {error.reason}: {error}'
             container.waiting = WaitingReason("ImagePullBackOff", message)
-        await self.pause(start_delay(failures, error.reason))
+            self._changed()
+            delay -= _SYNC_SECONDS
+        await self.pause(delay)
 
     async def _back_off(self, container: Container, ended: ContainerExit) -> None:
         delay = restart_delay(container.restarts, (ended.finished - ended.started).total_seconds())

@@ -17,11 +17,14 @@ from allotment.cluster.clock import Timer
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import PODS
 from allotment.model.trees import Tree
-from allotment.node import volumes
+from allotment.node import pod_resize, volumes
+from allotment.node.container_files import Directory
 from allotment.node.container_lifecycle import ContainerLifecycle
 from allotment.node.containers import Container
 from allotment.node.events import PodEvents
+from allotment.node.pod_admission import rejection
 from allotment.node.pod_claims import ClaimsError
+from allotment.node.pod_mounts import NotMounted, mount_volumes
 from allotment.node.pod_status import Outlook, ended_phase, phase_of, status_patch
 from allotment.node.runtimes.runtime import Sandbox
 from allotment.node.sandbox_builder import NodeContext
@@ -30,6 +33,8 @@ from allotment.node.sandbox_builder import NodeContext
 START_SECONDS: Final = 0.1
 #: The kubelet's retry delay in seconds, plus up to half of it as jitter.
 _AGAIN_SECONDS: Final = 10.0
+#: Seconds before the second attempt to mount a volume, and the most before a later one.
+_MOUNT_SECONDS, _MOUNT_MOST_SECONDS = 0.5, 122.0
 _DEADLINE: Final = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 
 log = logging.getLogger(__name__)
@@ -44,9 +49,11 @@ class PodRun:
         self.pod_ip = pod_ip
         self.inits: list[Container] = []
         self.mains: list[Container] = []
+        self.ephemerals: list[Container] = []
         self._events = PodEvents(context.recorder, tree)
         self._lifecycle = ContainerLifecycle(context, self._events, pod_ip, lambda: self.tree, self.refresh)
         self._claims: Mapping[str, Tree] = {}
+        self._volumes: dict[str, Directory] = {}
         self._changed = asyncio.Event()
         self._woken = False
         self._over = False
@@ -54,12 +61,14 @@ class PodRun:
         self._stuck = False
         self._reason = ("", "")
         self._deadline: Timer | None = None
+        #: Why new resources of the pod are not admitted.
+        self._pending: pod_resize.ResizePending | None = None
 
     # --- called by the agent --------------------------------------------------------------------------------------
 
     def find(self, name: str) -> Container | None:
         """A container by its name."""
-        return next((c for c in (*self.inits, *self.mains) if c.name == name), None)
+        return next((c for c in self._all if c.name == name), None)
 
     def retry_now(self) -> None:
         """Retry now: what the pod waits for may be available."""
@@ -75,7 +84,56 @@ class PodRun:
         """Apply what may change in a running pod's spec, and report that the new generation was seen."""
         if self._lifecycle.group is not None:
             self._start_deadline()
+            self._start_ephemerals()
+            self._resize()
         self._changed.set()
+
+    def resources_released(self) -> None:
+        """Retry a resize that was deferred: another pod has left the node."""
+        if self._pending is not None:
+            self.spec_changed()
+
+    @property
+    def _all(self) -> tuple[Container, ...]:
+        return (*self.inits, *self.mains, *self.ephemerals)
+
+    def _start_ephemerals(self) -> None:
+        """Start the ephemeral containers that were added; they run once."""
+        known = {container.name for container in self.ephemerals}
+        group = self._lifecycle.group
+        for spec in self.tree["spec"].get("ephemeralContainers") or ():
+            if spec["name"] not in known and group is not None and self.mains and not self._lifecycle.ending:
+                container = self._container({"imagePullPolicy": "IfNotPresent", **spec})
+                self.ephemerals.append(container)
+                group.create_task(self._lifecycle.run_restarting(container, "Never"))
+
+    def _resize(self) -> None:
+        """Give the containers the resources of the spec, if the node has them."""
+        pod = self.tree["spec"]
+        specs = {spec["name"]: spec for spec in (*(pod.get("initContainers") or ()), *pod["containers"])}
+        changed = [
+            (container, specs[container.name])
+            for container in (*self.inits, *self.mains)
+            if container.spec.get("resources") != specs[container.name].get("resources")
+        ]
+        before, self._pending = self._pending, None
+        if not changed or self._lifecycle.ending:
+            return
+        uid = self.tree["metadata"]["uid"]
+        self._pending = pod_resize.refusal(self.tree, self.context.tree(), self.context.others(uid))
+        if self._pending is not None:
+            if before != self._pending:
+                reason, message = self._pending
+                text = pod_resize.summary(f"Pod resize {reason}", self.tree, message)
+                self._events.pod("Warning", f"Resize{reason}", text)
+            return
+        self._events.pod("Normal", "ResizeStarted", pod_resize.summary("Pod resize started", self.tree))
+        for container, spec in changed:
+            again = pod_resize.restarts(container.spec, spec)
+            container.spec = spec
+            if again:
+                self._lifecycle.restart(container, f"Container {container.name} resize requires restart")
+        self._events.pod("Normal", "ResizeCompleted", pod_resize.summary("Pod resize completed", self.tree))
 
     def restarted(self) -> PodRun:
         """A new run of the pod after an internal error; it only terminates if this one was terminating."""
@@ -91,7 +149,7 @@ class PodRun:
 
     def end(self, grace: float) -> None:
         """Start terminating the containers within ``grace`` seconds, whatever the restart policy. May be repeated."""
-        self._lifecycle.end_all((*self.inits, *self.mains), grace)
+        self._lifecycle.end_all(self._all, grace)
 
     @property
     def phase(self) -> str:
@@ -127,7 +185,7 @@ class PodRun:
     async def _run_containers(self, group: asyncio.TaskGroup) -> list[tuple[Container, asyncio.Task[None]]]:
         """Run until the main containers have finished or cannot start; returns the sidecars that still run."""
         sidecars: list[tuple[Container, asyncio.Task[None]]] = []
-        if not await self._prepare():
+        if not self._admit() or not await self._mount() or not await self._prepare():
             return sidecars
         spec = self.tree["spec"]
         self.inits = [self._container(each) for each in spec.get("initContainers") or ()]
@@ -142,10 +200,37 @@ class PodRun:
             elif not await self._lifecycle.run_init(container):
                 return sidecars
         if not self._lifecycle.ending:
+            self._start_ephemerals()
             await asyncio.gather(
                 *(group.create_task(self._lifecycle.run_restarting(c, self._lifecycle.policy)) for c in self.mains)
             )
         return sidecars
+
+    def _admit(self) -> bool:
+        """Whether the pod may run on its node; otherwise it fails."""
+        found = rejection(self.tree, self.context.tree(), self.context.others(self.tree["metadata"]["uid"]))
+        if found is not None:
+            self._events.pod("Warning", *found)
+            self._reason = (found.reason, f"Pod was rejected: {found.message}")
+        return found is None
+
+    async def _mount(self) -> bool:
+        """Wait for what the pod's volumes need, with the kubelet's back-off; False if the pod ends first."""
+        context, delay = self.context, _MOUNT_SECONDS
+        while not self._lifecycle.ending:
+            self._woken = False
+            try:
+                found = await mount_volumes(self.tree, context.client, context.persistent, context.state)
+                self._volumes.update(found)
+                return not self._lifecycle.ending
+            except NotMounted as error:
+                for text in error.texts:
+                    self._events.pod("Warning", "FailedMount", text)
+            self._changed.set()
+            if not self._woken:
+                await self._lifecycle.pause(delay)
+            delay = min(delay * 2, _MOUNT_MOST_SECONDS)
+        return False
 
     async def _prepare(self) -> bool:
         """Prepare the claims, retrying until it succeeds; False if the pod ends first."""
@@ -202,9 +287,12 @@ class PodRun:
 
     def _container(self, spec: Tree) -> Container:
         async def sandbox() -> Sandbox:
-            return await self.context.sandbox(self.tree, spec, self.pod_ip, self._claims)
+            return await self.context.sandbox(
+                lambda: self.tree, container.spec, self.pod_ip, self._claims, self._volumes
+            )
 
-        return Container(spec, runtime=self.context.runtime, clock=self.context.clock, sandbox=sandbox)
+        container = Container(spec, runtime=self.context.runtime, clock=self.context.clock, sandbox=sandbox)
+        return container
 
     # --- the status -----------------------------------------------------------------------------------------------
 
@@ -221,7 +309,8 @@ class PodRun:
             patch = status_patch(
                 self.tree, self.inits, self.mains, host_ip=self.context.host_ip(), pod_ip=self.pod_ip,
                 now=self.context.clock.now(), outlook=self._outlook,
-                allocated=lambda spec: self.context.allocated(self.tree, spec),
+                allocated=lambda spec: self.context.allocated(self.tree, spec), ephemerals=self.ephemerals,
+                pending=self._pending,
             )  # fmt: skip
             patch["metadata"] = {"uid": meta["uid"]}  # a new pod may already have this name
             try:

@@ -15,16 +15,21 @@ from allotment.cluster.recorder import Recorder
 from allotment.model.trees import Tree
 from allotment.node import volumes
 from allotment.node.claims import NodeClaims
+from allotment.node.container_files import Directory, MountedVolume
 from allotment.node.device_health import DeviceHealths, allocated
 from allotment.node.device_view import ContainerDevice, identified
 from allotment.node.environment import environment_of, resolved
+from allotment.node.pod_mounts import PersistentVolumes
 from allotment.node.runtimes.runtime import NotStarted, Runtime, Sandbox
+from allotment.node.simulated_volumes import simulated_volumes
 
 
 class NodeContext(NamedTuple):
     """A node, as its pods have it.
 
-    ``tree()``: the Node object now; ``devices``: those of a container, as shown; ``services``: those of a namespace.
+    ``tree()``: the Node object now; ``devices``: those of a container, as shown; ``services``: those of a namespace;
+    ``others``: the pods of the node without the one with a uid; ``host_files``: those of ``hostPath`` volumes of
+    simulated containers.
     """
 
     name: str
@@ -39,6 +44,9 @@ class NodeContext(NamedTuple):
     healths: DeviceHealths
     devices: Callable[[Tree, Tree, Mapping[str, Tree]], tuple[ContainerDevice, ...]]
     services: Callable[[str], Iterable[Tree]]
+    persistent: PersistentVolumes
+    host_files: Directory
+    others: Callable[[str], Iterable[Tree]] = lambda uid: ()
     state: Path | None = None
 
     def host_ip(self) -> str:
@@ -49,8 +57,23 @@ class NodeContext(NamedTuple):
         """A container's ``allocatedResourcesStatus``."""
         return allocated(self.name, pod, spec, self.claims, self.healths)
 
-    async def sandbox(self, pod: Tree, spec: Tree, pod_ip: str, claims: Mapping[str, Tree]) -> Sandbox:
-        """Build the input for a container's next run. ``claims``: by their names in the pod. Raises NotStarted."""
+    async def sandbox(
+        self, pod: Callable[[], Tree], spec: Tree, pod_ip: str, claims: Mapping[str, Tree],
+        shared: dict[str, Directory],
+    ) -> Sandbox:  # fmt: skip
+        """Build the input for a container's next run. ``claims``: by their names in the pod. Raises NotStarted.
+
+        ``shared``: the volumes that simulated containers of the pod share.
+        """
+        now = pod()
+        in_memory: Mapping[str, MountedVolume] = {}
+        if not self.runtime.real:
+            in_memory = await simulated_volumes(
+                pod, spec, shared, self.host_files, client=self.client, pod_ip=pod_ip, node=self.tree
+            )
+        return (await self._sandbox(now, spec, pod_ip, claims))._replace(volumes=in_memory)
+
+    async def _sandbox(self, pod: Tree, spec: Tree, pod_ip: str, claims: Mapping[str, Tree]) -> Sandbox:
         devices = self.devices(pod, spec, claims)
         ids = self.claims.cdi_ids(pod, spec)
         environment = await environment_of(

@@ -1,4 +1,5 @@
-"""Volume folders for pods with real containers: emptyDir, hostPath, ConfigMaps, Secrets, downward API and tokens.
+"""Volume folders for pods with real containers: emptyDir, hostPath, ConfigMaps, Secrets, the downward API, tokens and
+ClusterTrustBundles.
 
 A token is requested before each run of a container and not renewed while it runs: by default API servers accept tokens
 of about an hour for a year (``--service-account-extend-token-expiration``).
@@ -23,6 +24,7 @@ from allotment.model.trees import Tree
 from allotment.node.environment import amount_of, data_of, field_of
 from allotment.node.host_paths import host_folder, is_host_folder
 from allotment.node.runtimes.runtime import NotStarted
+from allotment.node.trust_bundles import NoTrustBundle, trust_anchors
 
 _CONFIG_ERROR: Final = "CreateContainerConfigError"
 #: Mount path of the service account token; every pod has a volume there unless it opts out.
@@ -83,12 +85,21 @@ async def files_of(volume: Tree, pod: Tree, client: Client, pod_ip: str, node: T
                 files |= _chosen(data, reference.get("items") or ())
         if (token := source.get("serviceAccountToken")) is not None:
             files[token["path"]] = await _token(client, pod, token)
+        if (bundle := source.get("clusterTrustBundle")) is not None:
+            files[bundle["path"]] = await _trust_anchors(client, bundle)
         for item in (source.get("downwardAPI") or {}).get("items") or ():
             if path := (item.get("fieldRef") or {}).get("fieldPath"):
                 files[item["path"]] = field_of(pod, path, _host_ip(node), pod_ip)
             elif resource := item.get("resourceFieldRef"):
                 files[item["path"]] = amount_of(pod, resource["containerName"], resource, node)
     return files
+
+
+async def _trust_anchors(client: Client, bundle: Tree) -> str:
+    try:
+        return await trust_anchors(client, bundle)
+    except (NoTrustBundle, StatusError, Unreachable) as error:
+        raise NotStarted(_CONFIG_ERROR, str(error)) from error
 
 
 async def _token(client: Client, pod: Tree, wanted: Tree) -> str:

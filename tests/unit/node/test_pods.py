@@ -148,7 +148,9 @@ def test_a_failed_image_pull_backs_off() -> None:
         await on.until(lambda: on.events("Failed"))
         await on.until(lambda: on.phase() == "Running")
         await on.flush_events()
-        assert set(on.events("Failed")) == {"no such image"}
+        pull = 'Failed to pull image "app:1": no such image'
+        assert set(on.events("Failed")) == {pull, "Error: ErrImagePull", "Error: ImagePullBackOff"}
+        assert on.events("BackOff") == ['Back-off pulling image "app:1"']
         assert on.main()["restartCount"] == 0
 
     run_scenario(scenario)

@@ -130,7 +130,7 @@ class Images:
         if spec.get("imagePullPolicy") == "Never":
             message = f'Container image "{name}" is not present with pull policy of Never'
             raise NotStarted("ErrImageNeverPull", f"{message}; {what_to_do}")
-        raise NotStarted("ErrImagePull", f'failed to pull image "{name}": not found; {what_to_do}')
+        raise NotStarted("ErrImagePull", f"not found; {what_to_do}")
 
 
 def read_images(path: Path) -> Images:
