@@ -7,8 +7,9 @@ here, and RE2's error texts are translated to Go's. The library is imported when
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 
 class RegexError(ValueError):
@@ -58,6 +59,63 @@ class Regex:
             previous_end = end
             found.append(match.group())
         return found
+
+
+class Match(Protocol):
+    """A match; group 0 is the whole."""
+
+    def group(self, number: int = 0, /) -> str | None:
+        """The text of a group; None if it did not take part."""
+        ...
+
+    def start(self, number: int = 0, /) -> int:
+        """The index at which a group starts."""
+        ...
+
+    def end(self, number: int = 0, /) -> int:
+        """The index after a group."""
+        ...
+
+
+class CapturingRegex(Protocol):
+    """A compiled pattern with groups."""
+
+    groups: int
+
+    def search(self, text: str, /) -> Match | None:
+        """The first match in a text."""
+        ...
+
+    def fullmatch(self, text: str, /) -> Match | None:
+        """The match of the whole text."""
+        ...
+
+    def sub(self, replacement: Callable[[Match], str], text: str, /, count: int = 0) -> str:
+        """The text with up to ``count`` matches replaced; 0 for all."""
+        ...
+
+
+#: Memory in bytes that a pattern with groups may take.
+_MAX_MEMORY: Final = 2**20
+
+
+def capturing(pattern: str, *, ignore_case: bool, across_lines: bool) -> CapturingRegex:
+    """Compiles a pattern with groups, for text other than CEL. ``across_lines``: ``.`` also matches the end of a line.
+
+    Raises RegexError, with the text of RE2.
+    """
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    options.case_sensitive = not ignore_case
+    options.dot_nl = across_lines
+    options.max_mem = _MAX_MEMORY
+    try:
+        compiled: CapturingRegex = re2.compile(pattern, options)
+    except (re2.error, UnicodeEncodeError) as error:
+        raise RegexError(str(error)) from None
+    return compiled
 
 
 _MAX_REPEAT: Final = 1000

@@ -127,6 +127,7 @@ def _settings(arguments: Namespace) -> Settings:
         speed=checked_speed(arguments.speed), port=arguments.port, preferred_port=_PORT if name == DEFAULT_NAME else 0,
         features=known, runtime_config=tuple(arguments.runtime_config), without=_without(arguments.disable),
         runtime=arguments.runtime, images=_images(arguments),
+        unknown_commands=arguments.unknown_commands == "succeed",
         roots=made_roots(arguments.kubelet_roots) if arguments.kubelet_roots else None, autoscale=_autoscale(arguments),
     )  # fmt: skip
 

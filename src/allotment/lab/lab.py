@@ -36,10 +36,12 @@ from allotment.lab.programs import excluded_programs
 from allotment.lab.runtimes import RuntimeName
 from allotment.lab.settings import (
     Settings,
+    UnknownCommands,
     checked_fleet,
     checked_images,
     checked_runtime,
     checked_speed,
+    checked_unknown_commands,
     features_of,
     made_roots,
 )
@@ -69,7 +71,8 @@ class Lab:
     application (:mod:`allotment.node.runtimes.images`). ``autoscale``: instance types to provision for pending pods
     (``aws,gcp``, a catalog file, or an :class:`~allotment.lab.autoscaling.Autoscale`); ``cloud``: the cloud's faults
     (``aws/g5.*=no-capacity``). ``kubelet_roots``: a folder in which external drivers register for the nodes, as with
-    ``allot up --kubelet-roots``. ``tls``: off by default, because a user who can start a lab in a test can also reach
+    ``allot up --kubelet-roots``. ``unknown_commands``: ``succeed`` lets Jobs and init containers succeed whose command
+    the lab does not know. ``tls``: off by default, because a user who can start a lab in a test can also reach
     its port.
 
     Until a driver registers on a node for the first time, preparation for its devices is simulated: pods with slices
@@ -84,6 +87,7 @@ class Lab:
         images: str | Path | None = None, autoscale: str | Path | Autoscale | None = None,
         cloud: str | Iterable[str] = (),
         runtime_config: Iterable[str] = (), kubelet_roots: str | Path | None = None,
+        unknown_commands: UnknownCommands = "fail",
     ) -> None:  # fmt: skip
         folder = None if data is None else DataFolder(Path(data))
         self._settings = Settings(
@@ -98,6 +102,7 @@ class Lab:
             without=excluded_programs(without),
             runtime=checked_runtime(runtime),
             images=checked_images(images, runtime),
+            unknown_commands=checked_unknown_commands(unknown_commands),
             roots=None if kubelet_roots is None else made_roots(kubelet_roots),
             autoscale=_autoscale(autoscale, cloud),
         )

@@ -76,7 +76,7 @@ async def _value(
     if field := source.get("fieldRef"):
         return field_of(pod, field["fieldPath"], _address(node), pod_ip)
     if field := source.get("resourceFieldRef"):
-        return _amount(pod, spec, field, node)
+        return amount_of(pod, field.get("containerName") or spec["name"], field, node)
     for kind, resource in (("configMapKeyRef", CONFIG_MAPS), ("secretKeyRef", SECRETS)):
         if reference := source.get(kind):
             data = await data_of(resource, reference)
@@ -111,9 +111,8 @@ def field_of(pod: Tree, path: str, host_ip: str, pod_ip: str) -> str:
     return str(fields.get(path, ""))
 
 
-def _amount(pod: Tree, spec: Tree, field: Tree, node: Tree) -> str:
-    """A resource amount in units of the divisor, rounded up; an unset limit defaults to the node's allocatable."""
-    name = field.get("containerName") or spec["name"]
+def amount_of(pod: Tree, name: str, field: Tree, node: Tree) -> str:
+    """A container's resource amount in units of the divisor, rounded up; an unset limit is the node's allocatable."""
     containers = (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"])
     resources: Tree = next((each.get("resources") or {} for each in containers if each["name"] == name), {})
     bound, _, resource = field["resource"].partition(".")

@@ -22,6 +22,7 @@ from allotment.node.node_status import NodeStatuses
 from allotment.node.plugins import Plugins
 from allotment.node.pod_lifecycle import PodRun
 from allotment.node.runtimes.runtime import Connection
+from allotment.node.runtimes.simulated import SimulatedRuntime
 
 SIMULATED: Final = "allotment.dev/simulated"
 
@@ -31,17 +32,19 @@ class Kubelets:
 
     ``plugins``: the drivers of the nodes. ``machines``: machine configurations by node name; other nodes are
     simulated. Both may be extended at any time. ``simulated``: whether all simulated nodes are served, or only those
-    in ``machines``. ``features``: what the release and the feature gates of the cluster decide.
+    in ``machines``. ``features``: what the release and the feature gates of the cluster decide. ``unknown_commands``:
+    whether simulated containers succeed with commands that are not known.
     """
 
     def __init__(
         self, plugins: Plugins | None = None, machines: Mapping[str, Machine] | None = None, *,
-        simulated: bool = True, features: KubeletFeatures = DEFAULT_FEATURES,
+        simulated: bool = True, features: KubeletFeatures = DEFAULT_FEATURES, unknown_commands: bool = False,
     ) -> None:  # fmt: skip
         self.plugins = Plugins() if plugins is None else plugins
         self.machines: Mapping[str, Machine] = {} if machines is None else machines
         self._simulated = simulated
         self._features = features
+        self._unknown_commands = unknown_commands
         self._claims: dict[str, NodeClaims] = {}
         self._agent: Agent | None = None
 
@@ -57,7 +60,10 @@ class Kubelets:
             )
             if ready is not None:
                 await ready.wait()
-            self._agent = Agent(context, self.plugins, self.machines, self._serves, self._claims, self._features)
+            runtime = SimulatedRuntime(context.clock, unknown_commands=self._unknown_commands)
+            self._agent = Agent(
+                context, self.plugins, self.machines, self._serves, self._claims, self._features, runtime
+            )
             try:
                 await self._agent.run()
             finally:
@@ -100,8 +106,8 @@ class Kubelets:
         self, pod: Tree, container: str, *, stdin: AsyncIterator[bytes] | None, stdout: kubelet_api.Write,
         stderr: kubelet_api.Write, tty: bool, sizes: AsyncIterator[tuple[int, int]],
     ) -> int:  # fmt: skip
-        """Stream a container's output; returns its exit code when it ends."""
-        return await kubelet_api.attach(kubelet_api.running(self._of(pod), pod, container), stdout)
+        """Stream a container's output and input; returns 0 when it ends."""
+        return await kubelet_api.attach(kubelet_api.running(self._of(pod), pod, container), stdin, stdout, tty=tty)
 
     async def port(self, pod: Tree, port: int) -> Connection:
         """Connect to a port of a pod. Raises OSError if no process listens."""

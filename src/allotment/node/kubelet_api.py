@@ -5,6 +5,7 @@ For the latter, this finds the container; its runtime does the work.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -90,11 +91,29 @@ async def command(
     return await container.now.exec(words, stdin=stdin, stdout=stdout, stderr=stderr, tty=tty)
 
 
-async def attach(container: Container, stdout: Write) -> int:
-    """Stream what the container prints from now on; returns its exit code."""
-    async for lines in container.current_log.follow(container.current_log.number):
-        await stdout(b"".join(line.text + b"\n" for line in lines))
-    return container.ended.code if container.ended else 0
+async def attach(container: Container, stdin: AsyncIterator[bytes] | None, stdout: Write, *, tty: bool) -> int:
+    """Stream the container's output from now on, and its input; returns 0 when it ends.
+
+    The output of an interactive container is streamed from the start: its client attaches after it was started.
+    """
+    follow = container.current_log.follow(0 if container.spec.get("stdin") else container.current_log.number)
+    feeding = asyncio.create_task(_feed(container, stdin, tty=tty)) if stdin is not None else None
+    try:
+        async for lines in follow:
+            await stdout(b"".join(line.text + (b"\r\n" if tty else b"\n") for line in lines))
+    finally:
+        if feeding is not None:
+            feeding.cancel()
+    return 0  # a kubelet does not report the exit code to clients that attach
+
+
+async def _feed(container: Container, stdin: AsyncIterator[bytes], *, tty: bool) -> None:
+    async for data in stdin:
+        if data and container.now is not None:
+            await container.now.feed(data)
+    # Without stdinOnce the input stays open for the next client.
+    if container.spec.get("stdinOnce") and not tty and container.now is not None:
+        await container.now.feed(b"")
 
 
 async def port(run: PodRun | None, pod: Tree, number: int) -> Connection:

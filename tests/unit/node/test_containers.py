@@ -11,15 +11,15 @@ from allotment.cdi.spec import ContainerEdits
 from allotment.node.containers import Container, ContainerExit
 from allotment.node.device_view import ContainerDevice
 from allotment.node.runtimes.runtime import Sandbox
-from allotment.node.runtimes.simulated import EXIT_CODE, RUN_SECONDS, SimulatedRuntime
+from allotment.node.runtimes.simulated import EXIT_CODE, RUN_SECONDS, UNKNOWN_COMMANDS, SimulatedRuntime
 from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock
 
 T4 = ContainerDevice("gpu.nvidia.com", "node-1", "gpu-0", "Tesla T4", "GPU-11", 15 * 2**30, "", "")
 
 
-def container(*command: str, policy: str = "Never", **more: Any) -> Container:
-    spec = {"name": "main", "image": "train:1", "command": list(command)}
+def container(*command: str, policy: str = "Never", key: str = "command", **more: Any) -> Container:
+    spec = {"name": "main", "image": "train:1", key: list(command)}
     pod = {
         "metadata": {"name": "train", "annotations": more.pop("annotations", {})},
         "spec": {"restartPolicy": policy, "containers": [spec], **more},
@@ -37,17 +37,37 @@ def ran(container_: Container) -> tuple[ContainerExit, list[str]]:
     return ended, [line.text.decode() for line in container_.current_log.lines(None)]
 
 
-def test_an_unknown_command_is_the_application() -> None:
-    ended, lines = ran(container("python", "train.py"))
+RUN = {UNKNOWN_COMMANDS: "run"}
+
+
+def test_an_unknown_command_that_has_to_end_fails() -> None:
+    """Its success would be invented."""
+    for words in (["python", "-c", "import sys; sys.exit(2)"], ["sh", "-c", "python train.py"]):
+        ended, lines = ran(container(*words))
+        assert ended.code == 127
+        assert lines[0] == f"not simulated: {' '.join(words).removeprefix('sh -c ')}"
+    assert ran(container("test", "1", "=", "0"))[0].code == 1
+
+
+def test_an_unknown_command_is_the_application_if_the_pod_says_so() -> None:
+    ended, lines = ran(container("python", "train.py", annotations=RUN))
     assert ended.code == 0
     assert lines == ["simulated: train:1 runs python train.py with Tesla T4 (node-1/gpu-0)"]
 
 
 def test_an_unknown_command_in_a_script_is_the_application() -> None:
-    _, lines = ran(container("sh", "-c", "nvidia-smi -L; pip install x && python train.py | grep simulated; echo $?"))
+    text = "nvidia-smi -L; pip install x && python train.py | grep simulated; echo $?"
+    _, lines = ran(container("sh", "-c", text, annotations=RUN))
     line = "simulated: train:1 runs {} with Tesla T4 (node-1/gpu-0)"
     expected = [line.format("pip install x"), line.format("python train.py"), "0"]
     assert lines == ["GPU 0: Tesla T4 (UUID: GPU-11)", *expected]
+
+
+def test_the_images_entrypoint_is_the_application() -> None:
+    for words in ([], ["--epochs", "3"]):
+        ended, lines = ran(container(*words, key="args"))
+        assert ended.code == 0
+        assert lines[0].startswith("simulated: train:1 runs ")
 
 
 @pytest.mark.parametrize(

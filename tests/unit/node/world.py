@@ -150,6 +150,9 @@ class FakeContainer:
         await stdout(self._runtime.printed)
         return self._runtime.exec_code
 
+    async def feed(self, data: bytes) -> None:
+        """Ignore the data: the container has no standard input."""
+
     async def connect(self, port: int) -> Connection:
         if port not in self._runtime.ports:
             raise ConnectionRefusedError

@@ -1,4 +1,4 @@
-"""The arguments of ``allot up``, ``down`` and ``status``."""
+"""The arguments of ``allot up``, ``down``, ``status`` and ``lab``."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ _RUNTIME = (
     "process: run the commands of --images as processes on this machine (trusted manifests only); oci: run them with"
     " crun; simulated: run nothing (default: %(default)s)"
 )
+_UNKNOWN_COMMANDS = (
+    "what simulated Jobs and init containers do with commands that the lab does not know (default: %(default)s)"
+)
 _RUNTIME_CONFIG = (
     "API versions to serve, as for kube-apiserver: api/all=true, api/beta=true, GROUP/VERSION=true or"
     " GROUP/VERSION/RESOURCE=true, separated by commas; repeatable (default: those that the release serves by default)"
@@ -32,7 +35,7 @@ _ROOTS = "directory with a kubelet root for each node (DIR/NODE), where drivers 
 
 
 def add_lab(commands: Commands) -> None:
-    """Add ``up``, ``down`` and ``status``."""
+    """Add ``up``, ``down``, ``status`` and ``lab``."""
     up = commands.add_parser("up", help="start a lab: a Kubernetes control plane with simulated GPU nodes")
     up.add_argument("--fleet", action="append", nargs="+", default=[], metavar="SPEC", help=_FLEET)
     up.add_argument(
@@ -73,6 +76,7 @@ def add_lab(commands: Commands) -> None:
     add_renamed(up, "--disable", "--without", action="append", default=[], metavar="COMPONENT", help=_DISABLE)
     up.add_argument("--runtime", choices=("simulated", "process", "oci"), default="simulated", help=_RUNTIME)
     up.add_argument("--images", metavar="FILE", help="with --runtime process or oci: the command to run for each image")
+    up.add_argument("--unknown-commands", choices=("fail", "succeed"), default="fail", help=_UNKNOWN_COMMANDS)
     up.add_argument("--kubelet-roots", metavar="DIR", help=_ROOTS)
     scaling = up.add_argument_group("autoscaler")
     scaling.add_argument(
@@ -98,3 +102,22 @@ def add_lab(commands: Commands) -> None:
     status = commands.add_parser("status", help="list the running labs")
     add_output(status, ("wide", "json", "yaml"))
     status.set_defaults(run=lazy("status"))
+
+    lab = commands.add_parser("lab", help="check, repair, back up and restore the data of a lab that is not running")
+    lab.set_defaults(help_of=lab, incomplete=True)
+    inner = lab.add_subparsers(title="commands", metavar="COMMAND")
+    check = inner.add_parser("check", help="check all files; exit code 1 if one is damaged")
+    check.add_argument(
+        "--repair",
+        action="store_true",
+        help="replace a damaged database by its readable part, and keep the damaged one",
+    )
+    backup = inner.add_parser("backup", help="save objects, keys and fleet to a file that only you can read")
+    backup.add_argument("file", metavar="FILE", help="file to create")
+    restore = inner.add_parser("restore", help="restore a backup to a new lab")
+    restore.add_argument("file", metavar="FILE", help="file that allot lab backup created")
+    for command, function in ((check, "run_check"), (backup, "run_backup"), (restore, "run_restore")):
+        place = command.add_mutually_exclusive_group()
+        place.add_argument("--name", default="default", metavar="NAME", help="lab name (default: %(default)s)")
+        place.add_argument("--data-dir", metavar="DIR", help="directory of the lab's data, as for allot up")
+        command.set_defaults(run=lazy("lab", function))

@@ -240,6 +240,9 @@ class ProcessRunning:
         finally:
             self._exec_children.discard(child)
 
+    async def feed(self, data: bytes) -> None:
+        """Ignore the data: the command has no standard input."""
+
     async def connect(self, port: int) -> StreamConnection:
         """Connect to the host port that is assigned to a container port. Raises OSError."""
         host_port = self.ports.get(port)

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 from allotment.cdi.spec import ContainerEdits
 from allotment.model.trees import Tree
+from allotment.node.container_files import MountedVolume
 from allotment.node.device_view import ContainerDevice
 
 Write = Callable[[bytes], Awaitable[None]]
@@ -21,7 +22,7 @@ class Sandbox(NamedTuple):
 
     ``words``: command and arguments; empty for the image's own. ``environment``: the manifest's variables. ``edits``:
     the CDI edits, merged in the order of the device ids; they override the environment. ``mounts``: host paths of
-    volumes by mount path.
+    volumes by mount path. ``volumes``: the same in memory, for simulated containers.
     """
 
     pod: Tree
@@ -32,6 +33,7 @@ class Sandbox(NamedTuple):
     devices: tuple[ContainerDevice, ...]
     pod_ip: str
     mounts: Mapping[str, Path] = {}
+    volumes: Mapping[str, MountedVolume] = {}
 
 
 class NotStarted(Exception):
@@ -77,6 +79,10 @@ class Running(Protocol):
         self, words: Sequence[str], *, stdin: AsyncIterator[bytes] | None, stdout: Write, stderr: Write, tty: bool
     ) -> int:
         """Run a command in it and return the exit code."""
+        ...
+
+    async def feed(self, data: bytes) -> None:
+        """Write to the standard input of its command; empty data closes it. Only simulated containers have one."""
         ...
 
     async def connect(self, port: int) -> Connection:
