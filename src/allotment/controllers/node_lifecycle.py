@@ -2,8 +2,9 @@
 
 A node is tainted according to its conditions, and the taint that every new node gets is removed once it is ready. A
 node that stops renewing its Lease becomes Unknown after 50 seconds, or after 1.25 times the duration of the Lease if
-that is longer; a node that never had a Lease (created by hand) keeps its conditions. Pods that do not tolerate a
-NoExecute taint are deleted, immediately or after their ``tolerationSeconds``.
+that is longer. One that has no Lease and no kubelet, for example because a user created it, becomes Unknown 50 seconds
+after its last heartbeat, or 60 seconds after its creation if its status was never reported. Pods that do not tolerate
+a NoExecute taint are deleted, immediately or after their ``tolerationSeconds``.
 
 Grace periods and tolerations are measured in running time. While the process is suspended it receives no heartbeat, and
 in a lab the nodes are suspended with it: a pause must not cost nodes or pods.
@@ -30,6 +31,8 @@ from allotment.model.trees import Tree
 log = logging.getLogger(__name__)
 
 _GRACE_SECONDS: Final = 50.0
+#: Grace period of a node whose status was never reported.
+_STARTUP_SECONDS: Final = 60.0
 #: Grace period of a Lease that is longer than the default 40 seconds, as a multiple of its duration.
 _GRACE: Final = 1.25
 _LEASES: Final = "kube-node-lease"
@@ -42,6 +45,9 @@ _PRESSURES: Final = {
     "PIDPressure": "node.kubernetes.io/pid-pressure",
     "NetworkUnavailable": "node.kubernetes.io/network-unavailable",
 }
+#: Reason and message of the conditions of a node that is silent, and of conditions that it never reported.
+_SILENT: Final = ("NodeStatusUnknown", "Kubelet stopped posting node status.")
+_NEVER_REPORTED: Final = ("NodeStatusNeverUpdated", "Kubelet never posted node status.")
 _UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 _MANAGED_TAINTS: Final = frozenset({_NOT_READY, _UNREACHABLE, _UNSCHEDULABLE, *_PRESSURES.values()})
 
@@ -70,6 +76,8 @@ class _NodeLifecycle:
         self._on_node = self._pods.index("node", by_node)
         self._renewed: dict[str, float] = {}
         self._grace: dict[str, float] = {}
+        #: The nodes that have, or had, a Lease.
+        self._leased: set[str] = set()
         self._marked: dict[_Pod, float] = {}
         options: dict[str, Any] = {"clock": context.clock, "random": context.random}
         self._queue: WorkQueue[str] = WorkQueue("nodes", self._sync_node, **options)
@@ -91,10 +99,9 @@ class _NodeLifecycle:
         if lease is None or lease.namespace != _LEASES:
             return
         if new is None:
-            self._renewed.pop(lease.name, None)
-            self._grace.pop(lease.name, None)
-            return
-        first = lease.name not in self._renewed
+            return  # the node has reported before; it now becomes silent
+        first = lease.name not in self._leased
+        self._leased.add(lease.name)
         self._renewed[lease.name] = self._running.seconds()
         self._grace[lease.name] = max(_GRACE_SECONDS, _GRACE * (lease.spec.get("leaseDurationSeconds") or 0))
         node = self._nodes.item("", lease.name)
@@ -104,9 +111,18 @@ class _NodeLifecycle:
 
     def _node_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         if new is None:
+            if old is not None:
+                self._renewed.pop(old.name, None)
+                self._grace.pop(old.name, None)
+                self._leased.discard(old.name)
             return
-        if new.name in self._renewed and _heartbeat(new) not in ("", _heartbeat(old)):
+        if new.name not in self._renewed or _heartbeat(new) not in ("", _heartbeat(old)):
             self._renewed[new.name] = self._running.seconds()
+        if new.name not in self._leased:
+            reported = condition_of(new.status.get("conditions"), "Ready") is not None
+            # As for a Lease, whose duration grows with the speed of the clock.
+            grace = _GRACE_SECONDS if reported else _STARTUP_SECONDS
+            self._grace[new.name] = grace * max(self._clock.speed, 1)
         before = (old.spec, old.status.get("conditions")) if old else None
         if before != (new.spec, new.status.get("conditions")):
             self._queue.add(new.name)
@@ -145,9 +161,10 @@ class _NodeLifecycle:
         for type in ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure"):
             old = condition_of(conditions, type)
             if old is None or old["status"] != "Unknown":
+                reason, message = _SILENT if old is not None else _NEVER_REPORTED
+                heartbeat = (old or {}).get("lastHeartbeatTime") or node.metadata.get("creationTimestamp") or now
                 conditions = with_condition(
-                    conditions, type, "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.", now=now,
-                    lastHeartbeatTime=(old or {}).get("lastHeartbeatTime") or now,
+                    conditions, type, "Unknown", reason, message, now=now, lastHeartbeatTime=heartbeat
                 )  # fmt: skip
         if conditions == node.status.get("conditions"):
             return node

@@ -30,6 +30,12 @@ def node(ready: str = "", *taints: Tree, **spec: Any) -> Tree:
     return tree
 
 
+def alive(cluster: World) -> None:
+    """A Lease that does not expire in a test."""
+    spec = {"leaseDurationSeconds": 100_000}
+    cluster.client.put(LEASES, {"metadata": {"name": "n1", "namespace": "kube-node-lease"}, "spec": spec})
+
+
 def taints(cluster: World) -> set[tuple[str, str]]:
     return {(taint["key"], taint["effect"]) for taint in cluster.get(NODES, "n1")["spec"].get("taints") or ()}
 
@@ -114,6 +120,7 @@ def test_toleration_time_excludes_process_suspension() -> None:
     async def scenario() -> None:
         async with world(node_lifecycle) as cluster:
             cluster.put(NODES, node("True"))
+            alive(cluster)
             toleration = {"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
             cluster.put(PODS, pod("p", node="n1", spec={"tolerations": [toleration]}))
             await cluster.settled()
@@ -147,6 +154,7 @@ def test_no_pod_is_evicted_for_a_taint_about_to_be_removed(monkeypatch: pytest.M
 
             monkeypatch.setattr(cluster.client, "update", slow)
             cluster.put(NODES, node("True", {"key": UNREACHABLE, "effect": "NoExecute"}))
+            alive(cluster)
             cluster.put(PODS, pod("p", node="n1"))
             await cluster.settled()
             begin.set()
@@ -159,14 +167,42 @@ def test_no_pod_is_evicted_for_a_taint_about_to_be_removed(monkeypatch: pytest.M
     idle.run(scenario())
 
 
-def test_a_node_without_a_lease_keeps_its_conditions() -> None:
+@pytest.mark.parametrize("speed", [1, 100])
+def test_a_node_without_a_kubelet_becomes_unknown(speed: float) -> None:
     async def scenario() -> None:
-        async with world(node_lifecycle, speed=1000) as cluster:
+        async with world(node_lifecycle, speed=speed) as cluster:
             cluster.put(NODES, node("True"))
-            await asyncio.sleep(0.2)
+            cluster.put(NODES, {"metadata": {"name": "new"}, "spec": {}, "status": {}})
+            await asyncio.sleep(49)
             assert cluster.get(NODES, "n1")["status"]["conditions"] == [{"type": "Ready", "status": "True"}]
+            await asyncio.sleep(2)
+            assert conditions(cluster, "n1")["Ready"] == ("Unknown", "NodeStatusUnknown")
+            assert conditions(cluster, "n1")["DiskPressure"] == ("Unknown", "NodeStatusNeverUpdated")
+            assert conditions(cluster, "new") == {}
+            await asyncio.sleep(10)
+            assert conditions(cluster, "new")["Ready"] == ("Unknown", "NodeStatusNeverUpdated")
+            assert (UNREACHABLE, "NoExecute") in taints(cluster)
 
     idle.run(scenario())
+
+
+def test_a_node_whose_lease_is_deleted_becomes_unknown() -> None:
+    async def scenario() -> None:
+        async with world(node_lifecycle) as cluster:
+            cluster.put(NODES, node("True"))
+            cluster.client.put(LEASES, {"metadata": {"name": "n1", "namespace": "kube-node-lease"}, "spec": {}})
+            await cluster.settled()
+            cluster.client.remove(LEASES, "kube-node-lease", "n1")
+            await asyncio.sleep(60)
+            assert conditions(cluster, "n1")["Ready"] == ("Unknown", "NodeStatusUnknown")
+
+    idle.run(scenario())
+
+
+def conditions(cluster: World, name: str) -> dict[str, tuple[str, str]]:
+    """Status and reason of the conditions of a node."""
+    found = cluster.get(NODES, name)["status"].get("conditions") or ()
+    return {condition["type"]: (condition["status"], condition["reason"]) for condition in found}
 
 
 def test_pods_without_toleration_are_evicted_from_a_tainted_node() -> None:
