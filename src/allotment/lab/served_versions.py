@@ -8,6 +8,7 @@ from typing import Final
 from allotment.apiserver.built_in_kinds import built_in_kinds
 from allotment.apiserver.kinds.kind import ServedKind
 from allotment.apiserver.local_client import LocalClient
+from allotment.apiserver.resource_metrics.kinds import metrics_kinds
 from allotment.apiserver.runtime_config import RuntimeConfigError
 from allotment.apiserver.served_kinds import Catalog
 from allotment.cluster.client import Client, Resource
@@ -20,11 +21,11 @@ _REQUIRED: Final = (NAMESPACES, NODES, SERVICE_ACCOUNTS, CONFIG_MAPS)
 
 
 def lab_kinds(features: Features, runtime_config: Iterable[str] = ()) -> tuple[ServedKind, ...]:
-    """The built-in kinds of a lab with these features and ``--runtime-config``.
+    """The built-in kinds of a lab, and those of metrics-server, with these features and ``--runtime-config``.
 
     Raises RuntimeConfigError for values that kube-apiserver refuses, and for kinds that a lab requires.
     """
-    kinds = built_in_kinds(features, runtime_config)
+    kinds = (*built_in_kinds(features, runtime_config), *metrics_kinds())
     for resource in _REQUIRED:
         if not _is_served(kinds, resource):
             raise RuntimeConfigError(f"a lab requires {resource.plural} of {resource.api_version}")

@@ -64,6 +64,7 @@ class Write(NamedTuple):
     five random characters, as in generated names. ``subresource``: "" for the object itself. ``warn(text)``: adds a
     Warning header. ``disabled_plugins``: admission plugins that do not run, by Kubernetes' names. ``verb``: that of
     the request, which differs for an object that a patch changes. ``authorize``: whether the user has a permission.
+    ``plural``: the resource of a kind, given its apiVersion and kind; empty if it is not served.
     """
 
     user: User
@@ -79,6 +80,7 @@ class Write(NamedTuple):
     disabled_plugins: frozenset[str] = frozenset()
     verb: str = "update"
     authorize: Authorize = lambda *request: None
+    plural: Callable[[str, str], str] = lambda api_version, kind: ""
 
 
 Errors = Iterable[FieldError]

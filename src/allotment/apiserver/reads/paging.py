@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from allotment.apiserver import api_errors, go_json
+from allotment.apiserver.reads.computed import EntryReader
 from allotment.apiserver.reads.selectors import ObjectSelection
 from allotment.apiserver.request_options import ListOptions
 from allotment.apiserver.storage.store import Compacted, Entry, Store
@@ -69,7 +70,9 @@ async def wait_for_revision(store: Store, revision: int) -> None:
         waited += _POLL_INTERVAL
 
 
-def page(store: Store, bucket: str, namespace: str | None, options: ListOptions, selection: ObjectSelection) -> Page:
+def page(
+    store: EntryReader, bucket: str, namespace: str | None, options: ListOptions, selection: ObjectSelection
+) -> Page:
     """The requested page. The store must have wait_for_revision the requested revision already."""
     limit = options.limit
     if options.token:
@@ -93,7 +96,7 @@ def page(store: Store, bucket: str, namespace: str | None, options: ListOptions,
 
 
 def _continued(
-    store: Store, bucket: str, namespace: str | None, options: ListOptions, selection: ObjectSelection
+    store: EntryReader, bucket: str, namespace: str | None, options: ListOptions, selection: ObjectSelection
 ) -> Page:
     start = _decoded(options.token, namespace)
     if start.revision < 0:
