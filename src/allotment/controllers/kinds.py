@@ -23,7 +23,7 @@ BUILT_IN: Final[tuple[Resource, ...]] = (
     known.PRIORITY_CLASSES, known.POD_GROUPS, known.COMPOSITE_POD_GROUPS, known.WORKLOADS, known.CUSTOM_KINDS,
     known.CLAIMS, known.CLAIM_TEMPLATES, known.DEVICE_CLASSES, known.SLICES, known.TAINT_RULES,
     known.POOL_STATUS_REQUESTS,
-    Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", True),
+    known.HORIZONTAL_AUTOSCALERS,
     Resource("networking.k8s.io", "v1", "ingresses", "Ingress", True),
     Resource("networking.k8s.io", "v1", "ingressclasses", "IngressClass", False),
     Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", True),

@@ -22,6 +22,7 @@ from allotment.controllers.endpoint_mirroring import endpoint_mirroring
 from allotment.controllers.endpoints import endpoints
 from allotment.controllers.flow_schemas import flow_schemas
 from allotment.controllers.garbage_collector import garbage
+from allotment.controllers.horizontal_autoscaling.controller import horizontal_autoscaling
 from allotment.controllers.jobs import jobs
 from allotment.controllers.namespaces import namespaces
 from allotment.controllers.node_lifecycle import node_lifecycle
@@ -88,6 +89,7 @@ _ALWAYS: Final[Mapping[str, Program]] = {
 #: Programs that depend on feature gates.
 _GATED: Final[Mapping[str, Callable[[Features], Program]]] = {
     "device-taints": device_taints,
+    "horizontal-autoscaling": horizontal_autoscaling,
     "jobs": jobs,
     "pool-status": pool_status,
     "resource-claims": resource_claims,

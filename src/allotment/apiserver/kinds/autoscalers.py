@@ -1,7 +1,4 @@
-"""HorizontalPodAutoscalers: validation, and conversion between autoscaling/v1 and v2.
-
-They are stored and validated, but a lab does not scale by them, for it has no metrics.
-"""
+"""HorizontalPodAutoscalers: validation, and conversion between autoscaling/v1 and v2."""
 
 from __future__ import annotations
 
@@ -11,7 +8,9 @@ from typing import Any, Final
 
 from allotment.apiserver.kinds import field_validation
 from allotment.apiserver.kinds.kind import Errors, KindRules, Write
+from allotment.model.features import Features
 from allotment.model.quantity import Quantity
+from allotment.model.releases import release_key
 from allotment.model.trees import Tree
 from allotment.model.validation import container_resources, names
 from allotment.model.validation.errors import forbidden, invalid, not_supported, required
@@ -28,17 +27,30 @@ _MAX_PERIOD_SECONDS: Final = 1800
 
 
 def _validate_create(tree: Tree, write: Write) -> Errors:
-    return _validate_spec(tree.get("spec") or {}, {})
+    return _validate_spec(tree.get("spec") or {}, {}, least=_least_replicas(write, {}))
 
 
 def _validate_update(new: Tree, old: Tree, write: Write) -> Errors:
-    return () if write.subresource else _validate_spec(new.get("spec") or {}, old.get("spec") or {})
+    if write.subresource:
+        return ()
+    before = old.get("spec") or {}
+    return _validate_spec(new.get("spec") or {}, before, least=_least_replicas(write, before))
 
 
-def _validate_spec(spec: Tree, old: Tree) -> Errors:
+def _least_replicas(write: Write, old: Tree) -> int:
+    """The lowest ``minReplicas``: 0 from the release on in which autoscalers can scale to zero."""
+    return 0 if is_since_1_37(write.features) or old.get("minReplicas") == 0 else 1
+
+
+def is_since_1_37(features: Features) -> bool:
+    """Whether autoscalers have a generation and can scale to zero, as from 1.37 on."""
+    return release_key(features.kube) >= release_key("1.37")
+
+
+def _validate_spec(spec: Tree, old: Tree, *, least: int) -> Errors:
     minimum, maximum = spec.get("minReplicas"), spec.get("maxReplicas") or 0
-    if minimum is not None and minimum < 1:
-        yield invalid("spec.minReplicas", minimum, "must be greater than or equal to 1")
+    if minimum is not None and minimum < least:
+        yield invalid("spec.minReplicas", minimum, f"must be greater than or equal to {least}")
     if maximum == 0:
         yield required("spec.maxReplicas", "must be set and greater than 0")
     elif maximum < 0:
@@ -51,6 +63,9 @@ def _validate_spec(spec: Tree, old: Tree) -> Errors:
     yield from _reference(reference, "spec.scaleTargetRef", needs_group)
     for index, metric in enumerate(spec.get("metrics") or ()):
         yield from _metric(metric, f"spec.metrics[{index}]")
+    if minimum == 0 and not any(metric.get("type") in ("Object", "External") for metric in spec.get("metrics") or ()):
+        text = "must specify at least one Object or External metric to support scaling to zero replicas"
+        yield forbidden("spec.metrics", text)
     for direction in ("scaleUp", "scaleDown"):
         rules = (spec.get("behavior") or {}).get(direction)
         if rules is not None:

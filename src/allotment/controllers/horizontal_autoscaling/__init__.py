@@ -1,0 +1,1 @@
+"""The HorizontalPodAutoscaler controller: sets the replicas of workloads from metrics."""
