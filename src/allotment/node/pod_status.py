@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from allotment.cluster.clock import stamp
 from allotment.model.trees import Tree
 from allotment.node.containers import Container, ContainerExit
+from allotment.node.pod_resize import ResizePending, container_resources
 
 
 class Outlook(NamedTuple):
@@ -59,8 +60,12 @@ def ended_phase(pod: Tree, inits: Sequence[Container], mains: Sequence[Container
 def status_patch(
     pod: Tree, inits: Sequence[Container], mains: Sequence[Container], *, host_ip: str, pod_ip: str, now: str,
     outlook: Outlook = _DEFAULT_OUTLOOK, allocated: Callable[[Tree], list[Tree]] = lambda spec: [],
+    ephemerals: Sequence[Container] = (), pending: ResizePending | None = None,
 ) -> Tree:  # fmt: skip
-    """A strategic patch of the status. ``allocated(spec)``: the health of a container's devices."""
+    """A strategic patch of the status. ``allocated(spec)``: the health of a container's devices.
+
+    ``pending``: why new resources of the pod are not admitted.
+    """
     phase = phase_of(pod, inits, mains, outlook)
     ended = phase in ("Succeeded", "Failed")
     first = pod["spec"].get("initContainers") or ()
@@ -81,6 +86,10 @@ def status_patch(
         _condition(pod, "Ready", ready, now, *(("", "") if ready else why)),
         _condition(pod, "ContainersReady", ready, now, *(("", "") if ready else why)),
     ]
+    if pending is not None:
+        conditions.append(_condition(pod, _PENDING, True, now, *pending))
+    elif any(known["type"] == _PENDING for known in (pod.get("status") or {}).get("conditions") or ()):
+        conditions.append({"$patch": "delete", "type": _PENDING})
     waiting = "PodInitializing" if first and started else "ContainerCreating"
     status: Tree = {
         **_observed_generation(pod),
@@ -104,7 +113,15 @@ def status_patch(
             }
             for c in inits
         ]
+    if ephemerals:
+        status["ephemeralContainerStatuses"] = [
+            {**_container(pod, c, "ContainerCreating", []), "ready": False} for c in ephemerals
+        ]
     return {"status": status}
+
+
+#: The condition of a pod whose new resources are not admitted.
+_PENDING: Final = "PodResizePending"
 
 
 def _sidecars(pod: Tree) -> frozenset[str]:
@@ -182,6 +199,8 @@ def _container(pod: Tree, container: Container, waiting: str, allocated: list[Tr
     }
     if allocated:
         status["allocatedResourcesStatus"] = allocated
+    if container.started is not None:
+        status |= container_resources(container.spec)
     return status if container.started is None else {**status, "containerID": identity}
 
 
