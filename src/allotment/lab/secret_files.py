@@ -6,10 +6,14 @@ accept tokens that anyone can sign.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from allotment.files import atomic_write
+
+_KEY_BYTES: Final = 32
 
 
 class DamagedFile(Exception):
@@ -33,3 +37,12 @@ def read_or_create(
     if not valid(content):
         raise DamagedFile(path, expected, f"{len(content)} bytes" if content else "an empty file", advice)
     return content
+
+
+def accounts_key(path: Path) -> bytes:
+    """Return the key that signs service account tokens, created if missing. Raises DamagedFile, OSError."""
+    return read_or_create(
+        path, lambda: os.urandom(_KEY_BYTES), lambda content: len(content) == _KEY_BYTES,
+        f"a key of {_KEY_BYTES} bytes",
+        "restore it from a backup, or remove it to create a new key, which invalidates earlier service account tokens",
+    )  # fmt: skip

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from allotment.apiserver.storage.wal_file import DAMAGE, content_of, transactions_after
 from allotment.files import atomic_write, private
 from allotment.files.atomic_write import Sync
 from allotment.shell_words import shell_line
@@ -124,6 +125,7 @@ class DatabaseFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._owner = _owner_file(path)
+        self._wal = path.with_name(f"{path.name}-wal")
         private.make_folder(path.parent)
         # Objects include Secrets. SQLite creates its additional files with the mode of the database.
         private.create_file(path)
@@ -151,6 +153,7 @@ class DatabaseFile:
 
     def _prepare(self) -> None:
         run = self._connection.execute
+        wal = content_of(self._wal)
         run("PRAGMA locking_mode = EXCLUSIVE")
         run("PRAGMA journal_mode = WAL")
         run("PRAGMA synchronous = FULL")
@@ -158,6 +161,8 @@ class DatabaseFile:
         run(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         run("BEGIN IMMEDIATE")  # the lock is taken by the first access, and kept
         run("COMMIT")
+        if wal:
+            self._check_wal(wal)
         (application,) = run("PRAGMA application_id").fetchone()
         (version,) = run("PRAGMA user_version").fetchone()
         (tables,) = run("SELECT count(*) FROM sqlite_schema").fetchone()
@@ -169,6 +174,18 @@ class DatabaseFile:
             raise UnsupportedDatabase(
                 f"{self.path} has format {version}; this version of Allotment reads format {SCHEMA}"
             )
+
+    def _check_wal(self, content: bytes) -> None:
+        """Raise DamagedDatabase if SQLite has skipped complete transactions of the last process, without an error.
+
+        The WAL gets its content back, because SQLite removes it when the file is closed.
+        """
+        (_, frames, _) = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        skipped = transactions_after(content, frames)
+        if skipped:
+            self._connection.close()
+            atomic_write.replace(self._wal, content)
+            raise DamagedDatabase(self.path, DAMAGE.format(skipped))
 
     @contextmanager
     def reading(self) -> Iterator[None]:

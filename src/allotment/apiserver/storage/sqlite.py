@@ -24,14 +24,14 @@ from pathlib import Path
 import msgspec
 
 from allotment.apiserver.storage.buckets import Bucket, Key, in_namespace
-from allotment.apiserver.storage.database_file import DatabaseFile, LogRow
+from allotment.apiserver.storage.database_file import FIRST_REVISION, DatabaseFile, LogRow
 from allotment.apiserver.storage.history import DEFAULT_WINDOW, History, Window
 from allotment.apiserver.storage.store import Change, Compacted, Entry
 from allotment.apiserver.storage.writer_thread import Writer
 from allotment.model.trees import Tree
 
-#: The revision of an empty store; the first write gets the next one. For clients, 0 means "any".
-FIRST = 1
+#: The revision of an empty store. For clients, 0 means "any".
+FIRST = FIRST_REVISION
 #: Maximum number of changes loaded into the history at start.
 _MAX_LOADED_CHANGES = 10_000
 #: Number of past states cached for clients that read a list in pages.

@@ -488,7 +488,7 @@ def test_damaged_pages_are_reported_or_change_nothing(path: Path) -> None:
     assert len(reported) > len(damaged) / 2
     for text in reported:
         assert text.startswith(f"{path} is damaged: ")
-        assert text.endswith(f"sqlite3 {path} .recover")
+        assert text.endswith(f"allot lab check --repair --data-dir {path.parent}")
 
 
 @pytest.mark.parametrize("column", ["value = 'no JSON'", "value = 7", "name = CAST(x'ff' AS TEXT)"])
