@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import sys
 import time
+from pathlib import Path
 from typing import Final, NamedTuple
 
 #: Seconds between two checks.
@@ -26,16 +28,24 @@ _MANY: Final = 2_000_000
 _QUIET: Final = 0.1
 #: Seconds between collections of all objects.
 _HOUR: Final = 3600.0
-#: Seconds of CPU time after which memory is returned to the system again.
+#: Seconds of CPU time, or bytes by which the memory has grown, after which memory is returned to the system again:
+#: many connections use memory, but hardly any time.
 _WORK: Final = 1.0
+_GROWTH: Final = 16 << 20
+#: The growth in bytes, and as a share, after which all objects are collected: those of connections have cycles, and
+#: were frozen while they were open.
+_MUCH: Final = 32 << 20
+_SHARE: Final = 0.25
 
 
 class GcState(NamedTuple):
-    """The input of a decision: new objects, CPU share used, and seconds since the last full collection."""
+    """The input of a decision: new objects, CPU share used, seconds since the last full collection, and whether the
+    memory has grown much since then."""
 
     new: int
     busy: float
     since_all: float
+    grown: bool = False
 
     @property
     def due(self) -> bool:
@@ -45,7 +55,7 @@ class GcState(NamedTuple):
     @property
     def all_due(self) -> bool:
         """Whether to collect all objects; only while idle, because they are many."""
-        return self.busy < _QUIET and self.since_all >= _HOUR
+        return self.busy < _QUIET and (self.since_all >= _HOUR or self.grown)
 
 
 async def collect_when_idle() -> None:
@@ -54,23 +64,35 @@ async def collect_when_idle() -> None:
     try:
         _collect()
         last_all, used = time.monotonic(), time.process_time()
-        trimmed = used
+        trimmed, resident = used, _resident()
+        after_all = resident
         while True:
             await asyncio.sleep(_EVERY)
             before, used = used, time.process_time()
-            now = time.monotonic()
-            look = GcState(gc.get_count()[0], (used - before) / _EVERY, now - last_all)
-            if look.all_due:
+            now, memory = time.monotonic(), _resident()
+            grown = memory - after_all >= max(_MUCH, after_all * _SHARE)
+            look = GcState(gc.get_count()[0], (used - before) / _EVERY, now - last_all, grown)
+            all_due = look.all_due
+            if all_due:
                 gc.unfreeze()
                 last_all = now
             if look.due:
                 _collect()
-            if look.busy < _QUIET and used - trimmed >= _WORK:
+            if look.busy < _QUIET and (all_due or used - trimmed >= _WORK or memory - resident >= _GROWTH):
                 _return_memory()
-                trimmed = used
+                trimmed, resident = used, _resident()
+                after_all = resident if all_due else after_all
     finally:
         gc.unfreeze()
         gc.enable()
+
+
+def _resident() -> int:
+    """The bytes of memory that this process uses; 0 on other systems than Linux."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
 
 
 def _return_memory() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import weakref
 from contextlib import suppress
 
 import pytest
@@ -23,6 +24,8 @@ from tests.unit.cluster import idle
         (GcState(new=5_000_000, busy=1, since_all=60), True),
         (GcState(new=0, busy=0, since_all=5000), True),
         (GcState(new=0, busy=1, since_all=5000), False),
+        (GcState(new=0, busy=0, since_all=60, grown=True), True),
+        (GcState(new=0, busy=0.5, since_all=60, grown=True), False),
     ],
 )
 def test_collection_waits_for_idle_time_up_to_a_limit(look: GcState, due: bool) -> None:
@@ -60,6 +63,39 @@ def test_cycles_are_collected_when_idle(monkeypatch: pytest.MonkeyPatch) -> None
     asyncio.run(scenario())
 
 
+def test_old_cycles_are_collected_after_much_growth(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as of connections that were open, and frozen, at an earlier collection."""
+    resident = 100 << 20
+    monkeypatch.setattr("time.process_time", lambda: 0.0)
+    monkeypatch.setattr(gc_tuning, "_resident", lambda: resident)
+
+    async def scenario() -> None:
+        nonlocal resident
+        cycle = Cycle()
+        cycle.itself = cycle
+        gone = weakref.ref(cycle)
+        task = asyncio.create_task(collect_when_idle())
+        await asyncio.sleep(5)
+        del cycle
+        resident = 120 << 20
+        await asyncio.sleep(5)
+        assert gone() is not None
+        resident = 140 << 20
+        await asyncio.sleep(5)
+        assert gone() is None
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    idle.run(scenario())
+
+
+class Cycle:
+    """An object that refers to itself."""
+
+    itself: Cycle
+
+
 def test_no_collection_runs_during_startup() -> None:
     with gc_paused():
         assert not gc.isenabled()
@@ -71,6 +107,7 @@ def test_memory_is_returned_when_idle_after_work(monkeypatch: pytest.MonkeyPatch
     returned: list[float] = []
     monkeypatch.setattr("time.process_time", lambda: used)
     monkeypatch.setattr(gc_tuning, "_return_memory", lambda: returned.append(used))
+    monkeypatch.setattr(gc_tuning, "_resident", lambda: 0)
 
     async def scenario() -> None:
         nonlocal used
@@ -85,6 +122,28 @@ def test_memory_is_returned_when_idle_after_work(monkeypatch: pytest.MonkeyPatch
 
     idle.run(scenario())
     assert returned == [1.5, 2.5]
+
+
+def test_memory_is_returned_when_idle_after_growth(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many connections that do nothing use memory, but hardly any time."""
+    resident = 70 << 20
+    returned: list[int] = []
+    monkeypatch.setattr("time.process_time", lambda: 0.0)
+    monkeypatch.setattr(gc_tuning, "_return_memory", lambda: returned.append(resident >> 20))
+    monkeypatch.setattr(gc_tuning, "_resident", lambda: resident)
+
+    async def scenario() -> None:
+        nonlocal resident
+        task = asyncio.create_task(collect_when_idle())
+        for mebibytes in (70, 80, 90, 100, 80, 120):
+            resident = mebibytes << 20
+            await asyncio.sleep(5)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    idle.run(scenario())
+    assert returned == [90, 120]
 
 
 def test_the_memory_of_the_c_library_can_be_returned() -> None:
