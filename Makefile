@@ -13,7 +13,7 @@ DOCS   := build/docs
 PARALLEL := --numprocesses 5 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-latest test-kube test-e2e test-operators test-mutations test-release lint bytecode clients vectors storm power-cut bench web headlamp docs release zipapp lock clean
+.PHONY: help demo test test-latest test-kube test-e2e test-operators test-mutations test-release lint bytecode clients vectors storm power-cut test-the-tests bench web headlamp docs release zipapp lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 13
@@ -48,7 +48,7 @@ test-mutations: $(READY)  ## plant 400 small faults in the product, and count th
 	$(BIN)/python -m tests.mutation
 
 test-e2e: $(READY)  ## run Kubernetes' own end-to-end tests against a lab; the first time, this builds them (Go, twenty minutes)
-	$(BIN)/python -m tests.e2e
+	$(BIN)/python -m tests.e2e $(E2E)
 
 test-operators: clients  ## run public operators and their own suites on labs, built on first use (which requires Go and takes half an hour)
 	$(BIN)/python -m pytest -q tests/operators
@@ -73,9 +73,13 @@ clients: $(READY)
 vectors: $(READY)  ## replay recordings of Kubernetes; SET=allocator|apiserver|cel|validation FILES="a.jsonl.gz …"
 	@$(BIN)/python -m tests.vectors $(SET) $(FILES)
 
-storm: $(READY)  ## kill processes (kill -9) under load, CYCLES=500 times; check that no write is lost, no device is allocated twice and no claim is stuck
+storm: $(READY)  ## kill processes (kill -9) under load, CYCLES=500 times, then pause them; check that no write, event, node or pod is lost, no device is allocated twice and no claim is stuck
 	@$(BIN)/python -m tests.storm --cycles $(or $(CYCLES),500)
 	@$(BIN)/python -m tests.storm.drivers --cycles $(or $(CYCLES),200)
+	@$(BIN)/python -m tests.storm.pauses
+
+test-the-tests: $(READY)  ## plant faults in a lab, a driver and their storage; check that the storms and the power cuts notice each
+	@$(BIN)/python -m tests.planted
 
 power-cut: $(READY)  ## cut the power of a simulated disk at POINTS=10000 points of recorded programs; check that nothing acknowledged is lost (requires Linux and a C compiler)
 	@$(BIN)/python -m tests.power_cut --points $(or $(POINTS),10000)

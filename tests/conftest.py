@@ -44,17 +44,18 @@ _SLOW_FIRST = (
     "unit/lab",
     "unit/test_extras.py",
 )
+#: Folders whose tests need programs that take long to build.
+_ON_REQUEST = ("kube", "operators")
 _MISSING = "shared data missing: "
 _unfrozen: list[bool] = []
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Tests that need Kubernetes' own programs run only when they are requested: ``make test-kube``."""
-    kube = Path(__file__).parent / "kube"
-    if collection_path != kube:
+    """Tests that need programs of others run only when they are requested: ``make test-kube``, ``test-operators``."""
+    if collection_path.parent != Path(__file__).parent or collection_path.name not in _ON_REQUEST:
         return None
     requested = (config.invocation_params.dir / argument.partition("::")[0] for argument in config.args)
-    return None if any(path.resolve().is_relative_to(kube.resolve()) for path in requested) else True
+    return None if any(path.resolve().is_relative_to(collection_path.resolve()) for path in requested) else True
 
 
 class _DoctestFiles:
