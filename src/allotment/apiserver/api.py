@@ -28,6 +28,7 @@ from allotment.apiserver.access.reviews import AccessControl
 from allotment.apiserver.aggregation.documents import group_discovery, groups
 from allotment.apiserver.aggregation.proxy import forward
 from allotment.apiserver.aggregation.registry import AggregatedApis
+from allotment.apiserver.aggregation.subresources import PROXIED, proxy_to
 from allotment.apiserver.api_description.endpoints import Documents
 from allotment.apiserver.custom_resources.registration import follow_definitions
 from allotment.apiserver.definition_cleanup import DefinitionCleanup
@@ -175,6 +176,8 @@ class Api:
         if kind.namespaced != bool(target.namespace) and (target.namespace or target.name or verb in _SINGLE_NAMESPACE):
             raise api_errors.unknown_path() if target.namespace or target.name else api_errors.method_not_allowed()
         if target.rest or (target.subresource and target.subresource not in kind.subresources):
+            if target.subresource == "proxy" and kind.bucket in PROXIED:
+                return await proxy_to(self.outbound, self.store, request, kind, target)
             return self._kubelet_metrics(request, kind, target)
         deprecation = kind.deprecated.get(target.version)
         if deprecation is None:

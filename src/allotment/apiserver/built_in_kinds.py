@@ -116,12 +116,12 @@ _REPLICAS_FIELD: Final = {"status.replicas": _with_default(_field("status", "rep
 _ENDPOINTS_DEPRECATED: Final = {"v1": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"}
 
 
-#: Resources and subresources of Kubernetes that a lab does not have, with the reason.
+#: Resources and subresources of Kubernetes that discovery does not list, with the reason.
 NOT_SERVED: Final[Mapping[str, str]] = {
     "componentstatuses": "deprecated since 1.19; a lab is one process without components",
     "nodes/proxy": "kubelets of a lab have no HTTP server; only GET of their /metrics is answered",
-    "pods/proxy": "a lab has no pod network",
-    "services/proxy": "a lab has no pod network",
+    "pods/proxy": "requests are answered, but documents do not contain them",
+    "services/proxy": "requests are answered, but documents do not contain them",
 }
 #: A version of workloads that only 1.35 has, without pod groups.
 _NO_GROUPS: Final = ("workloads.scheduling.k8s.io", "v1alpha1")

@@ -12,9 +12,9 @@ from datetime import datetime
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from allotment.apiserver.access.authentication import ANONYMOUS, Authenticator, Authorize
+from allotment.apiserver.access.authentication import ANONYMOUS, Authenticator
 from allotment.apiserver.http_messages import Request
-from allotment.apiserver.kinds.kind import StoreReader, User
+from allotment.apiserver.kinds.kind import Authorize, StoreReader, User
 from allotment.cluster.errors import StatusError
 from allotment.model.validation.errors import failure_status
 

@@ -25,7 +25,7 @@ async def forward(client: OutboundClient, served: ServedApi, request: Request, u
     """The response of the server of an aggregated API."""
     if served.outcome is None or not served.outcome.is_available:
         return _unavailable("service unavailable")
-    headers = (*_forwarded(request), *_identity(user))
+    headers = (*forwarded(request), *_identity(user))
     return await proxied(client, served.api.target, request, request.path, headers)
 
 
@@ -55,7 +55,8 @@ async def proxied(
     return Response(answer.head.code, answered, body)
 
 
-def _forwarded(request: Request) -> Iterator[tuple[str, str]]:
+def forwarded(request: Request) -> Iterator[tuple[str, str]]:
+    """The headers of a request that another server gets."""
     for name, value in request.headers.items():
         if name not in _DROPPED and not name.startswith(_DROPPED_PREFIXES):
             yield name, value

@@ -33,9 +33,9 @@ _MAX_BODY: Final = 64 << 20
 
 
 class Target(NamedTuple):
-    """A server. ``server``: a Service, or the host and port of a URL."""
+    """A server. ``server``: a Service, the host and port of a URL, or an endpoint such as a port of a pod."""
 
-    server: Service | tuple[str, int]
+    server: Service | tuple[str, int] | Endpoint
     trust: Trust = Trust()
 
     @property
@@ -126,6 +126,8 @@ class OutboundClient:
     def _endpoint(self, target: Target) -> Endpoint:
         if isinstance(target.server, Service):
             return resolve(target.server, self._reader)
+        if isinstance(target.server, Endpoint):
+            return target.server
         host, port = target.server
         return Endpoint(host, port, joined(host, port))
 
@@ -161,6 +163,8 @@ class OutboundClient:
 
     async def _connect(self, endpoint: Endpoint, key: _Key) -> Connection:
         raw = await self._dial(endpoint)
+        if not key.trust.is_encrypted:
+            return raw
         try:
             secure = TlsConnection(raw, key.trust, key.name)
             await secure.handshake()

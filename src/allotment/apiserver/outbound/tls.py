@@ -28,11 +28,13 @@ class Trust(NamedTuple):
     """The verification of a server: ``authority`` is a PEM bundle, or empty for the authorities of this machine.
 
     ``identity``: the PEM files of the API server's own certificate and key, for servers that verify it.
+    ``is_encrypted``: false for plain HTTP.
     """
 
     authority: bytes = b""
     verify: bool = True
     identity: tuple[str, str] | None = None
+    is_encrypted: bool = True
 
 
 @lru_cache(maxsize=256)
