@@ -88,8 +88,10 @@ class SetClaims:
             else:
                 new = [*others, *_wanted_owners(owner, pod, wanted)]
             if _uids(new) != _uids(owners):
-                tree = {**claim.tree, "metadata": {**claim.metadata, "ownerReferences": new}}
-                self.cache.record_write(await self._client.update(VOLUME_CLAIMS, tree))
+                # A patch: the volume controller writes the claim at the same time.
+                patch = {"metadata": {"uid": claim.uid, "ownerReferences": new or None}}
+                written = await self._client.patch(VOLUME_CLAIMS, claim.name, patch, claim.namespace)
+                self.cache.record_write(written)
 
     def _of(self, owner: CachedItem[Any], pod: str) -> Iterator[CachedItem[Any]]:
         for template in claim_templates(owner):

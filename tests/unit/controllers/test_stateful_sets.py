@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from allotment.cluster.client import Resource
 from allotment.cluster.resources import CONTROLLER_REVISIONS, PODS, STATEFUL_SETS, VOLUME_CLAIMS
 from allotment.controllers.stateful_sets import stateful_sets
 from allotment.model.trees import Tree
 from tests.unit.cluster import idle
+from tests.unit.cluster.memory import MemoryClient, refusal
 from tests.unit.controllers.world import World, kubelet, pod, world
 
 
@@ -179,6 +181,28 @@ def owners(cluster: World, claim: str) -> list[str]:
     return [
         reference["name"] for reference in cluster.get(VOLUME_CLAIMS, claim)["metadata"].get("ownerReferences") or ()
     ]
+
+
+class ContestedClaims(MemoryClient):
+    """A cluster in which another client has always written a claim since it was read."""
+
+    async def update(self, resource: Resource, tree: Tree, *, subresource: str = "", dry_run: bool = False) -> Tree:
+        if resource == VOLUME_CLAIMS:
+            raise refusal(409, "Conflict")
+        return await super().update(resource, tree, subresource=subresource)
+
+
+def test_owners_of_claims_are_set_while_other_clients_write_them() -> None:
+    async def scenario() -> None:
+        async with world(stateful_sets, kubelet, client=ContestedClaims()) as cluster:
+            volumes = [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}]
+            policy = {"whenScaled": "Retain", "whenDeleted": "Delete"}
+            fields: Tree = {"volumeClaimTemplates": volumes, "persistentVolumeClaimRetentionPolicy": policy}
+            cluster.put(STATEFUL_SETS, stateful_set(replicas=2, **fields))
+            await cluster.until(lambda: status(cluster).get("availableReplicas") == 2)
+            await cluster.until(lambda: owners(cluster, "data-db-0") == owners(cluster, "data-db-1") == ["db"])
+
+    idle.run(scenario())
 
 
 def test_claims_are_deleted_according_to_the_retention_policy() -> None:

@@ -65,14 +65,16 @@ class _VolumeBinder:
         self._users = self._pods.index("volume claims", _claims_of_pod)
         self._pending = self._claims.index("unbound", _unbound)
         self._reserving = self._volumes.index("claim", _reserved_claim)
+        self._free = self._volumes.index("free", _free_class)
+        self._taken: set[str] = set()
+        """The names of volumes that are being bound to a claim which has chosen them."""
         self._writes = VolumeWrites(self._client, self._claims, self._volumes)
         self._reclaimer = VolumeReclaimer(self._client, self._writes, self._recorder)
-        # One at a time: two claims must not choose the same volume.
         self._claim_queue: WorkQueue[_Key] = WorkQueue(
-            "volume-claims", self._sync_claim, clock=context.clock, random=context.random, workers=1
+            "volume-claims", self._sync_claim, clock=context.clock, random=context.random
         )
         self._volume_queue: WorkQueue[str] = WorkQueue(
-            "volumes", self._sync_volume, clock=context.clock, random=context.random, workers=1
+            "volumes", self._sync_volume, clock=context.clock, random=context.random
         )
 
     async def run(self) -> None:
@@ -102,7 +104,7 @@ class _VolumeBinder:
         for key in _reserved_claim(item):
             if self._claims.item(*key) is not None:
                 self._claim_queue.add(key)
-        if old is None or new is None or (old.spec, old.status, old.labels) != (new.spec, new.status, new.labels):
+        if new is None or (_is_free(new) and (old is None or not _is_free(old) or old.labels != new.labels)):
             for claim in (*self._pending[class_of(item.tree), ""], *self._pending["", item.name]):
                 self._claim_queue.add(claim.key)
 
@@ -137,9 +139,18 @@ class _VolumeBinder:
         """Find or order a volume for a claim."""
         storage_class = self._classes.tree("", class_of(claim))
         delayed = waits_for_consumer(storage_class)
-        volume = best_match(claim, [item.tree for item in self._volumes.items()], delayed=delayed)
+        key = claim["metadata"]["namespace"], claim["metadata"]["name"]
+        volumes = [item.tree for item in (*self._free[class_of(claim)], *self._reserving[key])]
+        volume = best_match(
+            claim, [each for each in volumes if each["metadata"]["name"] not in self._taken], delayed=delayed
+        )
         if volume is not None:
-            await self._writes.bind(volume, claim)
+            name = volume["metadata"]["name"]
+            self._taken.add(name)
+            try:
+                await self._writes.bind(volume, claim)
+            finally:
+                self._taken.discard(name)
             return
         if not has_class(claim) and (found := default_class(item.tree for item in self._classes.items())):
             spec = {**claim["spec"], "storageClassName": found["metadata"]["name"]}
@@ -286,6 +297,15 @@ def _unbound(claim: CachedItem[Any]) -> Iterable[tuple[str, str]]:
         return ()
     name = claim.spec.get("volumeName") or ""
     return ((("" if name else class_of(claim.tree)), name),)
+
+
+def _is_free(volume: CachedItem[Any]) -> bool:
+    return not volume.spec.get("claimRef") and volume.status.get("phase") == "Available"
+
+
+def _free_class(volume: CachedItem[Any]) -> Iterable[str]:
+    """The class of a volume that any claim can get."""
+    return (class_of(volume.tree),) if _is_free(volume) else ()
 
 
 def _reserved_claim(volume: CachedItem[Any]) -> Iterable[_Key]:
